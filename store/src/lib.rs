@@ -1,0 +1,313 @@
+//! What Baton needs from a database, as one narrow trait, and what every engine behind it promises.
+//!
+//! The store owns bytes, versions and indexes. It owns no workflow rule and never parses a body. For each workflow id
+//! there is one small *head*, replaced by compare-and-swap; everything else is an immutable *part* that a head refers
+//! to, or an index that may lag.
+//!
+//! Engines: [`memory::Memory`] is the reference; `store-embedded` is production on one machine. All of them pass
+//! [`conformance`]. [`fault::FaultStore`] wraps any of them and injects what real stores do on bad days.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+/// Milliseconds since 1970-01-01T00:00:00Z.
+pub type UnixMs = u64;
+
+/// A run id: the 16 bytes of its UUID.
+pub type RunId = [u8; 16];
+
+/// Names a head: one per workflow id of a domain.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HeadKey {
+    /// The domain's name.
+    pub domain: Arc<str>,
+    /// The workflow id, chosen by the caller.
+    pub workflow_id: Arc<str>,
+}
+
+/// The whole transactional state of the newest run of a workflow id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The run now in the head.
+    pub run: RunId,
+    /// Grows by one with every commit to this key, and is never reset while the key lives: a new run continues it.
+    pub version: u64,
+    /// Opaque to the store.
+    pub body: Bytes,
+    /// A lower bound of the next instant at which somebody must look at this run; `None` when nobody has to.
+    pub due: Option<UnixMs>,
+    /// How the run shows in lists; `None` keeps it out of them.
+    pub row: Option<Row>,
+    /// The store forgets the head, its parts and its row by itself some time after this instant and never before;
+    /// `None` keeps them for ever.
+    pub expires_at: Option<UnixMs>,
+}
+
+/// A run as lists show it. Set by the engine above, matched and ordered by the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The workflow type.
+    pub workflow_type: Arc<str>,
+    /// The status word, e.g. `open` or `success`; compared, never interpreted.
+    pub status: Arc<str>,
+    /// When the run started.
+    pub started_at: UnixMs,
+    /// When it closed; `None` while it is open.
+    pub closed_at: Option<UnixMs>,
+    /// Its tags.
+    pub tags: Vec<String>,
+}
+
+/// What a commit expects to find.
+#[derive(Debug, Clone)]
+pub enum Expect<'a> {
+    /// No head under this key (never written, or expired and forgotten).
+    Absent,
+    /// Exactly this run at exactly this version.
+    Exactly {
+        /// The run read.
+        run: RunId,
+        /// The version read.
+        version: u64,
+    },
+    /// Exactly this head, of an earlier run, which the commit replaces with a new run's. The store keeps the earlier
+    /// head readable by [`Store::load_run`], and its row in lists, until the earlier head's `expires_at`.
+    Replacing(&'a Head),
+}
+
+/// How a commit ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cas {
+    /// Applied, and durable.
+    Won,
+    /// Not applied: something else is there, namely this head (`None`: nothing).
+    Lost(Option<Head>),
+}
+
+/// Names an immutable piece of a run that does not live in its head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PartKey {
+    /// Committed events, ending with the event `last`.
+    Chunk {
+        /// The id of the chunk's last event.
+        last: u64,
+    },
+    /// The large payloads of one commit attempt.
+    Pack {
+        /// The attempt's operation id.
+        op: u64,
+    },
+    /// The newest heartbeat of an activity: the one kind of part that is overwritten.
+    Beat {
+        /// The activity's ActivityScheduled event id.
+        scheduled: u64,
+    },
+}
+
+/// One run among those that must be looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// The head's `due`, as the index has it.
+    pub at: UnixMs,
+    /// Whose.
+    pub key: HeadKey,
+}
+
+/// Which runs to list: all conditions must hold. Newest start first.
+#[derive(Debug, Clone, Default)]
+pub struct ListQuery {
+    /// Of this domain.
+    pub domain: Arc<str>,
+    /// `Some(true)`: only open runs; `Some(false)`: only closed ones.
+    pub open: Option<bool>,
+    /// With exactly this status word.
+    pub status: Option<String>,
+    /// Of exactly this workflow type.
+    pub workflow_type: Option<String>,
+    /// Of exactly this workflow id.
+    pub workflow_id: Option<String>,
+    /// Carrying this tag.
+    pub tag: Option<String>,
+    /// Started at or after.
+    pub started_from: Option<UnixMs>,
+    /// Started before.
+    pub started_before: Option<UnixMs>,
+    /// At most this many rows a page; 0 is taken as 1.
+    pub limit: usize,
+}
+
+/// Where the next page begins. Opaque; valid only with the query that it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageToken(pub Vec<u8>);
+
+/// One line of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The workflow id.
+    pub workflow_id: Arc<str>,
+    /// The run.
+    pub run: RunId,
+    /// Its row.
+    pub row: Row,
+}
+
+/// A page of a list. A page may be short, or empty, and still not be the last: only `next == None` ends the list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListPage {
+    /// The rows, newest start first.
+    pub rows: Vec<Listed>,
+    /// Where to go on.
+    pub next: Option<PageToken>,
+}
+
+/// What an engine can take, and how the layer above should shape what it writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Events move from the head to a chunk when the head's body would pass this many bytes.
+    pub head_soft: usize,
+    /// A body above this is refused with [`Error::TooLarge`].
+    pub head_hard: usize,
+    /// A part above this is refused with [`Error::TooLarge`].
+    pub part_max: usize,
+    /// A payload above this many bytes goes to a pack rather than into an event.
+    pub payload_inline_max: usize,
+    /// How many shards the due index has.
+    pub due_shards: u32,
+    /// How many operation ids a head must remember, so that a commit of unknown outcome can be recognized. 0 for an
+    /// engine that never answers [`Error::Unknown`].
+    pub op_ids: usize,
+    /// Whether moving `due` costs next to nothing; where it does not, it is moved lazily.
+    pub due_moves_are_cheap: bool,
+}
+
+/// Counters since the store was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Commits that were won.
+    pub commits: u64,
+    /// Times that a device was asked to make data durable (fsync, or its like).
+    pub syncs: u64,
+    /// Bytes handed to the device.
+    pub bytes_written: u64,
+    /// Bytes that the store occupies now.
+    pub bytes_on_disk: u64,
+}
+
+/// Why a call did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing was written. Asking again can help.
+    #[error("not applied: {why}")]
+    NotApplied {
+        /// What stood in the way.
+        why: String,
+        /// How long to wait first, where the engine knows.
+        retry_after: Option<Duration>,
+    },
+    /// It may have been written, or not, or may still be.
+    #[error("outcome unknown: {why}")]
+    Unknown {
+        /// What was lost.
+        why: String,
+    },
+    /// A body or part is larger than the engine can take. Nothing was written.
+    #[error("{found} bytes where at most {max} are allowed")]
+    TooLarge {
+        /// The limit.
+        max: usize,
+        /// The size given.
+        found: usize,
+    },
+    /// Stored bytes are not what they should be. Nothing was written, and nothing was repaired.
+    #[error("corrupt: {what}")]
+    Corrupt {
+        /// What is wrong, and where.
+        what: String,
+    },
+    /// The store can no longer keep its promise and takes no more work; the process should stop.
+    #[error("the store has failed and must be reopened: {why}")]
+    Failed {
+        /// The first cause.
+        why: String,
+    },
+}
+
+/// Storage for runs. See the crate's first lines for what it is not.
+///
+/// The contract, each sentence of which is a test of [`conformance`]:
+///
+/// * Per key, [`load`](Self::load) and [`commit`](Self::commit) are linearizable. `Won` means durable: it survives a
+///   power cut. `load` never shows what a crash could still take away.
+/// * A commit applies its head exactly when `expect` holds, else it answers `Lost` with what is there.
+/// * `parts` are durable before the head that comes with them can be seen. When a commit is not won they may or may
+///   not be there, so a part holds only what is true or unique whatever becomes of the commit.
+/// * Parts are immutable and idempotent to put, but for `Beat`, where the newest wins.
+/// * Indexes ([`due`](Self::due), [`list`](Self::list)) may lag and may name heads that no longer qualify; they never
+///   forget one that does.
+/// * `Lost` and every error but `Unknown` mean that the head was not written.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// The engine's limits.
+    fn limits(&self) -> Limits;
+
+    /// The head under `key`.
+    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error>;
+
+    /// The last head of one run: the current head when it is of that run, else the one kept when it was replaced.
+    async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error>;
+
+    /// Writes `parts` (of the run `head.run`) and then, if `expect` holds, the head.
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error>;
+
+    /// Writes one part by itself; durable on return. Used for beats.
+    async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error>;
+
+    /// The parts asked for, in that order; `None` for one that is not there.
+    async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error>;
+
+    /// Chunks whose last event is `from_event` or later, in order, each with its last event's id; stops after the chunk
+    /// that brings the sum to `max_bytes`. Always at least one chunk, if there is one.
+    async fn chunks(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        from_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error>;
+
+    /// Like [`chunks`](Self::chunks), going back: chunks whose last event is before `before_event`, newest first.
+    async fn chunks_back(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        before_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error>;
+
+    /// Forgets a run: its head or kept head, parts and row. Idempotent.
+    async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error>;
+
+    /// Heads of a shard with `due <= until`, earliest first, at most `limit`.
+    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error>;
+
+    /// A page of runs.
+    async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error>;
+
+    /// Counters.
+    fn stats(&self) -> Stats;
+
+    /// Resolves when the store has failed (see [`Error::Failed`]) and the process should stop; otherwise never.
+    async fn failed(&self) -> Error;
+
+    /// Finishes what is under way and releases the files. Later calls answer [`Error::Failed`].
+    async fn close(&self) -> Result<(), Error>;
+}
