@@ -13,6 +13,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
+pub mod listing;
+pub mod memory;
+
 /// Milliseconds since 1970-01-01T00:00:00Z.
 pub type UnixMs = u64;
 
@@ -102,7 +105,7 @@ pub enum PartKey {
     },
     /// The newest heartbeat of an activity: the one kind of part that is overwritten.
     Beat {
-        /// The activity's ActivityScheduled event id.
+        /// The activity's `ActivityScheduled` event id.
         scheduled: u64,
     },
 }
@@ -221,6 +224,9 @@ pub enum Error {
         /// The size given.
         found: usize,
     },
+    /// The page token is not one that this store gave. Nothing was read.
+    #[error("the page token is not one of this store's")]
+    InvalidPage,
     /// Stored bytes are not what they should be. Nothing was written, and nothing was repaired.
     #[error("corrupt: {what}")]
     Corrupt {
@@ -268,7 +274,8 @@ pub trait Store: Send + Sync + 'static {
         parts: &[(PartKey, Bytes)],
     ) -> Result<Cas, Error>;
 
-    /// Writes one part by itself; durable on return. Used for beats.
+    /// Writes one part by itself; durable on return. Used for beats. A part of a run that has neither a head nor a kept
+    /// head may be left unwritten: nobody could ask for it, and nothing would ever remove it.
     async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error>;
 
     /// The parts asked for, in that order; `None` for one that is not there.
@@ -296,7 +303,13 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets a run: its head or kept head, parts and row. Idempotent.
     async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error>;
 
-    /// Heads of a shard with `due <= until`, earliest first, at most `limit`.
+    /// Forgets at most `limit` runs (heads and kept heads, with their parts and rows) whose `expires_at <= now`, and
+    /// answers how many. Called from time to time by the layer above, which has the clock. An expired head that is not
+    /// yet forgotten can still be read.
+    async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error>;
+
+    /// Heads of a shard with `due <= until`, earliest first, at most `limit`. Kept heads are not
+    /// looked at, and a shard outside [`Limits::due_shards`] is empty.
     async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error>;
 
     /// A page of runs.

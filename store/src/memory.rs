@@ -1,0 +1,365 @@
+//! The reference engine: everything in memory, under one lock, as plainly as the contract can be said. For tests and for
+//! reading; it is not durable, and its lists are scans.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::listing::{Position, matches};
+use crate::{
+    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Listed, PageToken, PartKey, RunId, Stats,
+    Store, UnixMs,
+};
+
+/// A store that lives and dies with its process.
+#[derive(Debug)]
+pub struct Memory {
+    limits: Limits,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    heads: BTreeMap<HeadKey, Head>,
+    kept: BTreeMap<(HeadKey, RunId), Head>,
+    parts: BTreeMap<(HeadKey, RunId, PartKey), Bytes>,
+    due: BTreeSet<(UnixMs, HeadKey)>,
+    expires: BTreeSet<(UnixMs, HeadKey, RunId)>,
+    commits: u64,
+    bytes_written: u64,
+    is_closed: bool,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Memory {
+    /// An empty store with the limits that the embedded engine has.
+    pub fn new() -> Self {
+        Self::with_limits(Limits {
+            head_soft: 4096,
+            head_hard: 1 << 20,
+            part_max: 16 << 20,
+            payload_inline_max: 2048,
+            due_shards: 1,
+            op_ids: 16,
+            due_moves_are_cheap: true,
+        })
+    }
+
+    /// An empty store with these limits.
+    pub fn with_limits(limits: Limits) -> Self {
+        Self {
+            limits,
+            state: Mutex::default(),
+        }
+    }
+
+    fn open(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed {
+            return Err(Error::Failed {
+                why: "it was closed".to_owned(),
+            });
+        }
+        Ok(state)
+    }
+
+    fn check_size(found: usize, max: usize) -> Result<(), Error> {
+        if found > max {
+            Err(Error::TooLarge { max, found })
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl State {
+    fn run(&self, key: &HeadKey, run: RunId) -> Option<&Head> {
+        self.heads
+            .get(key)
+            .filter(|head| head.run == run)
+            .or_else(|| self.kept.get(&(key.clone(), run)))
+    }
+
+    fn put_part(&mut self, key: &HeadKey, run: RunId, part: PartKey, bytes: &Bytes) {
+        self.bytes_written += bytes.len() as u64;
+        let place = (key.clone(), run, part);
+        match part {
+            PartKey::Beat { .. } => {
+                self.parts.insert(place, bytes.clone());
+            }
+            PartKey::Chunk { .. } | PartKey::Pack { .. } => {
+                self.parts.entry(place).or_insert_with(|| bytes.clone());
+            }
+        }
+    }
+
+    fn unindex(&mut self, key: &HeadKey, head: &Head) {
+        if let Some(at) = head.due {
+            self.due.remove(&(at, key.clone()));
+        }
+        if let Some(at) = head.expires_at {
+            self.expires.remove(&(at, key.clone(), head.run));
+        }
+    }
+
+    fn forget(&mut self, key: &HeadKey, run: RunId) {
+        if self.heads.get(key).is_some_and(|head| head.run == run)
+            && let Some(head) = self.heads.remove(key)
+        {
+            self.unindex(key, &head);
+        }
+        if let Some(head) = self.kept.remove(&(key.clone(), run))
+            && let Some(at) = head.expires_at
+        {
+            self.expires.remove(&(at, key.clone(), run));
+        }
+        let first = PartKey::Chunk { last: 0 };
+        let last = PartKey::Beat { scheduled: u64::MAX };
+        let gone: Vec<_> = self
+            .parts
+            .range((key.clone(), run, first)..=(key.clone(), run, last))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in gone {
+            self.parts.remove(&key);
+        }
+    }
+}
+
+/// Takes chunks until their sum reaches `max_bytes`; always the first one.
+fn up_to<'a>(chunks: impl Iterator<Item = (PartKey, &'a Bytes)>, max_bytes: usize) -> Vec<(u64, Bytes)> {
+    let mut sum = 0;
+    let mut taken = Vec::new();
+    for (key, bytes) in chunks {
+        let PartKey::Chunk { last } = key else { continue };
+        sum += bytes.len();
+        taken.push((last, bytes.clone()));
+        if sum >= max_bytes {
+            break;
+        }
+    }
+    taken
+}
+
+#[async_trait]
+impl Store for Memory {
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
+        Ok(self.open()?.heads.get(key).cloned())
+    }
+
+    async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
+        Ok(self.open()?.run(key, run).cloned())
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        Self::check_size(head.body.len(), self.limits.head_hard)?;
+        for (_, bytes) in parts {
+            Self::check_size(bytes.len(), self.limits.part_max)?;
+        }
+        let mut state = self.open()?;
+        let found = state.heads.get(key).cloned();
+        let holds = match (&expect, &found) {
+            (Expect::Absent, None) => true,
+            (Expect::Exactly { run, version }, Some(found)) => found.run == *run && found.version == *version,
+            (Expect::Replacing(old), Some(found)) => found.run == old.run && found.version == old.version,
+            (Expect::Absent, Some(_)) | (Expect::Exactly { .. } | Expect::Replacing(_), None) => false,
+        };
+        if !holds {
+            return Ok(Cas::Lost(found));
+        }
+        for (part, bytes) in parts {
+            state.put_part(key, head.run, *part, bytes);
+        }
+        if let Some(found) = found {
+            state.unindex(key, &found);
+            if let Expect::Replacing(_) = expect {
+                if let Some(at) = found.expires_at {
+                    state.expires.insert((at, key.clone(), found.run));
+                }
+                state.kept.insert((key.clone(), found.run), found);
+            }
+        }
+        if let Some(at) = head.due {
+            state.due.insert((at, key.clone()));
+        }
+        if let Some(at) = head.expires_at {
+            state.expires.insert((at, key.clone(), head.run));
+        }
+        state.heads.insert(key.clone(), head.clone());
+        state.commits += 1;
+        state.bytes_written += head.body.len() as u64;
+        Ok(Cas::Won)
+    }
+
+    async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
+        Self::check_size(bytes.len(), self.limits.part_max)?;
+        let mut state = self.open()?;
+        if state.run(key, run).is_some() {
+            state.put_part(key, run, part, &bytes);
+        }
+        Ok(())
+    }
+
+    async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
+        let state = self.open()?;
+        Ok(want
+            .iter()
+            .map(|part| state.parts.get(&(key.clone(), run, *part)).cloned())
+            .collect())
+    }
+
+    async fn chunks(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        from_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        let state = self.open()?;
+        let first = (key.clone(), run, PartKey::Chunk { last: from_event });
+        let last = (key.clone(), run, PartKey::Chunk { last: u64::MAX });
+        Ok(up_to(
+            state
+                .parts
+                .range(first..=last)
+                .map(|((_, _, part), bytes)| (*part, bytes)),
+            max_bytes,
+        ))
+    }
+
+    async fn chunks_back(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        before_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        let state = self.open()?;
+        let first = (key.clone(), run, PartKey::Chunk { last: 0 });
+        let end = (key.clone(), run, PartKey::Chunk { last: before_event });
+        Ok(up_to(
+            state
+                .parts
+                .range(first..end)
+                .rev()
+                .map(|((_, _, part), bytes)| (*part, bytes)),
+            max_bytes,
+        ))
+    }
+
+    async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
+        self.open()?.forget(key, run);
+        Ok(())
+    }
+
+    async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
+        let mut state = self.open()?;
+        let gone: Vec<_> = state
+            .expires
+            .iter()
+            .take_while(|(at, ..)| *at <= now)
+            .take(limit)
+            .cloned()
+            .collect();
+        for (_, key, run) in &gone {
+            state.forget(key, *run);
+        }
+        Ok(gone.len())
+    }
+
+    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+        let state = self.open()?;
+        if shard >= self.limits.due_shards {
+            return Ok(Vec::new());
+        }
+        let shard_of = |key: &HeadKey| {
+            let sum = key
+                .workflow_id
+                .bytes()
+                .fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
+            sum % self.limits.due_shards
+        };
+        let due = state
+            .due
+            .iter()
+            .take_while(|(at, _)| *at <= until)
+            .filter(|(_, key)| shard_of(key) == shard);
+        Ok(due
+            .take(limit)
+            .map(|(at, key)| Due {
+                at: *at,
+                key: key.clone(),
+            })
+            .collect())
+    }
+
+    async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
+        let state = self.open()?;
+        let after = page.map(Position::from_token).transpose()?;
+        let heads = state
+            .heads
+            .iter()
+            .chain(state.kept.iter().map(|((key, _), head)| (key, head)));
+        let mut rows = BTreeMap::new();
+        for (key, head) in heads.filter(|(key, _)| key.domain == query.domain) {
+            let Some(row) = head.row.as_ref().filter(|row| matches(query, &key.workflow_id, row)) else {
+                continue;
+            };
+            let listed = Listed {
+                workflow_id: key.workflow_id.clone(),
+                run: head.run,
+                row: row.clone(),
+            };
+            let position = Position::of(&listed);
+            if after.as_ref().is_none_or(|after| position > *after) {
+                rows.insert(position, listed);
+            }
+        }
+        let limit = query.limit.max(1);
+        let next = if rows.len() > limit {
+            rows.keys().nth(limit - 1).map(Position::token)
+        } else {
+            None
+        };
+        Ok(ListPage {
+            rows: rows.into_values().take(limit).collect(),
+            next,
+        })
+    }
+
+    fn stats(&self) -> Stats {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        Stats {
+            commits: state.commits,
+            syncs: 0,
+            bytes_written: state.bytes_written,
+            bytes_on_disk: 0,
+        }
+    }
+
+    async fn failed(&self) -> Error {
+        std::future::pending().await
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
+        Ok(())
+    }
+}
