@@ -1,0 +1,444 @@
+//! Admitting commands to a history: which events a command adds, or why it is refused.
+//!
+//! One [`Transition`] is one commit. It may admit several commands, each on the state that the one before it left, and
+//! a refused command leaves it as it was: every check comes before the first event.
+
+mod deadlines;
+mod decisions;
+mod validate;
+
+use uuid::Uuid;
+
+use crate::command::{Command, ReusePolicy, Start, TaskId, TurnId};
+use crate::event::{
+    ActivityCanceled, ActivityFailed, ActivityStarted, ActivitySuccess, ActivityTimedOut, ActivityTimedOutCause,
+    ActivityTimeout, DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, Event, EventId, EventKind,
+    RequestKey, Signal, WorkflowCancelRequested, WorkflowStarted, WorkflowTerminated,
+};
+use crate::fault::Fault;
+use crate::limits;
+use crate::run::{PendingActivity, Run, Status};
+use crate::time::Timestamp;
+
+/// What became of a command that was not refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was recorded; the first of its events. For [`Command::FireDeadlines`] with nothing due: the event that would
+    /// come next.
+    Recorded(EventId),
+    /// The same request was recorded before, as this event; nothing was added.
+    Repeated(EventId),
+}
+
+/// Commands admitted to one run, to be committed together.
+#[derive(Debug, Clone)]
+pub struct Transition {
+    run: Run,
+    events: Vec<Event>,
+}
+
+/// The events that `command` adds to `run` at `now`.
+///
+/// # Errors
+///
+/// The fault that the command is refused with; nothing is recorded then.
+pub fn admit(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>, Fault> {
+    let mut transition = Transition::of(run.clone());
+    transition.admit(command, now)?;
+    Ok(transition.events)
+}
+
+/// Whether a workflow id whose newest run is `existing` may be started again.
+///
+/// # Errors
+///
+/// [`Fault::AlreadyOpen`] while it is open (S2.16), [`Fault::ReuseRefused`] when the policy refuses (S2.17).
+pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
+    let (run_id, status) = (existing.started.run_id, existing.status);
+    let allowed = match (policy, status) {
+        (_, Status::Open) => return Err(Fault::AlreadyOpen { run_id }),
+        (ReusePolicy::AllowDuplicate, _) => true,
+        (ReusePolicy::RejectDuplicate, _) => false,
+        (ReusePolicy::AllowDuplicateFailedOnly, status) => status != Status::Success,
+    };
+    if allowed {
+        Ok(())
+    } else {
+        Err(Fault::ReuseRefused { run_id, status })
+    }
+}
+
+impl Transition {
+    /// A transition of a run that exists.
+    pub fn of(run: Run) -> Self {
+        Self {
+            run,
+            events: Vec::new(),
+        }
+    }
+
+    /// A new run: WorkflowStarted, DeciderScheduled (S3.6).
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::Invalid`] or [`Fault::TooLarge`] for a field that is not acceptable.
+    pub fn start(start: &Start, run_id: Uuid, now: Timestamp) -> Result<Self, Fault> {
+        validate::start(start)?;
+        let started = WorkflowStarted {
+            workflow_id: start.workflow_id.clone(),
+            run_id,
+            workflow_type: start.workflow_type.clone(),
+            task_list: start.task_list.clone(),
+            input: start.input.clone(),
+            execution_timeout: start.execution_timeout,
+            decider_start_to_close: start.decider_start_to_close,
+            decider_schedule_to_start: start.decider_schedule_to_start,
+            activity_timeouts: start.activity_timeouts,
+            tags: start.tags.clone(),
+            retention: start.retention,
+            identity: start.identity.clone(),
+        };
+        let run = Run::begin(now, &started, start.key);
+        let event = Event {
+            id: 1,
+            timestamp: now,
+            kind: EventKind::WorkflowStarted(started),
+            key: start.key,
+        };
+        let mut transition = Self {
+            run,
+            events: vec![event],
+        };
+        transition.schedule_turn(now);
+        Ok(transition)
+    }
+
+    /// The state after everything admitted so far.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The events to be committed.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// The state and the events.
+    pub fn into_parts(self) -> (Run, Vec<Event>) {
+        (self.run, self.events)
+    }
+
+    /// Admits one command.
+    ///
+    /// # Errors
+    ///
+    /// The fault that the command is refused with; the transition is then as it was.
+    pub fn admit(&mut self, command: &Command, now: Timestamp) -> Result<Outcome, Fault> {
+        // Time never goes back within a run, whatever the clock does.
+        let now = now.max(self.run.last_timestamp);
+        let first = self.events.len();
+        let next = self.run.last_event_id + 1;
+        let key = request_key(command);
+        if let Some(event_id) = key.and_then(|key| self.run.event_of_request(key)) {
+            return Ok(Outcome::Repeated(event_id));
+        }
+        match command {
+            Command::Signal {
+                name,
+                input,
+                identity,
+                if_version,
+                ..
+            } => {
+                validate::name("name", name)?;
+                validate::payload("input", input.as_ref())?;
+                validate::identity(identity.as_deref())?;
+                self.must_be_open()?;
+                self.must_be_at(*if_version)?;
+                let signal = Signal {
+                    name: name.clone(),
+                    input: input.clone(),
+                    identity: identity.clone(),
+                };
+                self.push_keyed(now, EventKind::Signal(signal), key);
+            }
+            Command::RequestCancel { reason, identity, .. } => {
+                validate::reason("reason", reason.as_deref())?;
+                validate::identity(identity.as_deref())?;
+                self.must_be_open()?;
+                let request = WorkflowCancelRequested {
+                    reason: reason.clone(),
+                    identity: identity.clone(),
+                };
+                self.push_keyed(now, EventKind::WorkflowCancelRequested(request), key);
+            }
+            Command::Terminate {
+                reason,
+                details,
+                identity,
+                ..
+            } => {
+                validate::reason("reason", reason.as_deref())?;
+                validate::payload("details", details.as_ref())?;
+                validate::identity(identity.as_deref())?;
+                self.must_be_open()?;
+                let (reason, details, identity) = (reason.clone(), details.clone(), identity.clone());
+                let terminated = WorkflowTerminated {
+                    reason,
+                    details,
+                    identity,
+                };
+                self.push_keyed(now, EventKind::WorkflowTerminated(terminated), key);
+            }
+            Command::StartTurn {
+                scheduled_event_id,
+                identity,
+            } => {
+                let scheduled_event_id = *scheduled_event_id;
+                self.must_be_open()?;
+                let task = self.run.turn_task.as_ref().filter(|_| self.run.turn.is_none());
+                let waits = task.is_some_and(|task| {
+                    task.scheduled_event_id == scheduled_event_id && task.not_before.is_none_or(|at| at <= now)
+                });
+                if !waits {
+                    return Err(Fault::TurnNotWaiting { scheduled_event_id });
+                }
+                let started = DeciderStarted {
+                    scheduled_event_id,
+                    identity: identity.clone(),
+                };
+                self.push(now, EventKind::DeciderStarted(started));
+            }
+            Command::CompleteTurn {
+                turn,
+                decisions,
+                context,
+            } => {
+                self.complete_turn(*turn, decisions, context.as_ref(), now)?;
+            }
+            Command::FailTurn { turn, reason, details } => {
+                validate::reason("reason", reason.as_deref())?;
+                validate::payload("details", details.as_ref())?;
+                self.must_hold(*turn)?;
+                let cause = DeciderFailedCause::Reported;
+                let TurnId {
+                    scheduled_event_id,
+                    started_event_id,
+                } = *turn;
+                let (reason, details) = (reason.clone(), details.clone());
+                let failed = DeciderFailed {
+                    scheduled_event_id,
+                    started_event_id,
+                    cause,
+                    reason,
+                    details,
+                };
+                self.push(now, EventKind::DeciderFailed(failed));
+            }
+            Command::ReturnTurn { turn } => {
+                self.must_hold(*turn)?;
+                let cause = DeciderFailedCause::DeliveryFailed;
+                let TurnId {
+                    scheduled_event_id,
+                    started_event_id,
+                } = *turn;
+                let failed = DeciderFailed {
+                    scheduled_event_id,
+                    started_event_id,
+                    cause,
+                    reason: None,
+                    details: None,
+                };
+                self.push(now, EventKind::DeciderFailed(failed));
+            }
+            Command::StartActivity {
+                scheduled_event_id,
+                identity,
+            } => {
+                let scheduled_event_id = *scheduled_event_id;
+                self.must_be_open()?;
+                let waits = self.run.activities.get(&scheduled_event_id);
+                if waits.is_none_or(|activity| activity.started_event_id.is_some()) {
+                    return Err(Fault::ActivityNotWaiting { scheduled_event_id });
+                }
+                let started = ActivityStarted {
+                    scheduled_event_id,
+                    identity: identity.clone(),
+                };
+                self.push(now, EventKind::ActivityStarted(started));
+            }
+            Command::SucceedActivity { task, result } => {
+                validate::payload("result", result.as_ref())?;
+                self.held(*task)?;
+                let TaskId {
+                    scheduled_event_id,
+                    started_event_id,
+                } = *task;
+                let success = ActivitySuccess {
+                    scheduled_event_id,
+                    started_event_id,
+                    result: result.clone(),
+                };
+                self.push(now, EventKind::ActivitySuccess(success));
+            }
+            Command::FailActivity {
+                task,
+                reason,
+                details,
+                non_retryable,
+            } => {
+                validate::name_up_to("reason", reason, limits::REASON_BYTES_MAX)?;
+                validate::payload("details", details.as_ref())?;
+                self.held(*task)?;
+                let TaskId {
+                    scheduled_event_id,
+                    started_event_id,
+                } = *task;
+                let (reason, details, non_retryable) = (reason.clone(), details.clone(), *non_retryable);
+                let failed = ActivityFailed {
+                    scheduled_event_id,
+                    started_event_id,
+                    reason,
+                    details,
+                    non_retryable,
+                };
+                self.push(now, EventKind::ActivityFailed(failed));
+            }
+            Command::CancelActivity { task, details } => {
+                validate::payload("details", details.as_ref())?;
+                let cancel_event_id = self.held(*task)?.cancel_event_id.ok_or(Fault::CancelNotRequested)?;
+                let started_event_id = Some(task.started_event_id);
+                let (scheduled_event_id, details) = (task.scheduled_event_id, details.clone());
+                let canceled = ActivityCanceled {
+                    scheduled_event_id,
+                    started_event_id,
+                    cancel_event_id,
+                    details,
+                };
+                self.push(now, EventKind::ActivityCanceled(canceled));
+            }
+            Command::ReturnActivity { task } => {
+                self.held(*task)?;
+                self.push(
+                    now,
+                    EventKind::ActivityTimedOut(ActivityTimedOut {
+                        scheduled_event_id: task.scheduled_event_id,
+                        started_event_id: Some(task.started_event_id),
+                        timeout: ActivityTimeout::StartToClose,
+                        details: None,
+                        cause: Some(ActivityTimedOutCause::DeliveryFailed),
+                    }),
+                );
+            }
+            Command::FireDeadlines { beats } => self.fire_deadlines(beats, now),
+        }
+        if self
+            .events
+            .iter()
+            .skip(first)
+            .any(|event| event.kind.schedules_decider())
+        {
+            self.schedule_turn(now);
+        }
+        Ok(Outcome::Recorded(next))
+    }
+
+    fn push(&mut self, now: Timestamp, kind: EventKind) -> EventId {
+        self.push_keyed(now, kind, None)
+    }
+
+    fn push_keyed(&mut self, now: Timestamp, kind: EventKind, key: Option<RequestKey>) -> EventId {
+        let event = Event {
+            id: self.run.last_event_id + 1,
+            timestamp: now,
+            kind,
+            key,
+        };
+        self.run.evolve(&event);
+        let id = event.id;
+        self.events.push(event);
+        id
+    }
+
+    /// At most one DeciderScheduled since the last DeciderStarted (S3.36).
+    fn schedule_turn(&mut self, now: Timestamp) {
+        if !self.run.is_open() || self.run.turn_task.is_some() {
+            return;
+        }
+        let given_back = matches!(
+            self.events.last().map(|event| &event.kind),
+            Some(EventKind::DeciderFailed(DeciderFailed {
+                cause: DeciderFailedCause::Reported,
+                ..
+            }))
+        );
+        let doublings = self.run.turns_lost.saturating_sub(1).min(16);
+        let wait = limits::TURN_BACKOFF_FIRST
+            .times(1 << doublings)
+            .min(limits::TURN_BACKOFF_MAX);
+        let scheduled = DeciderScheduled {
+            task_list: self.run.started.task_list.clone(),
+            start_to_close: self.run.started.decider_start_to_close,
+            schedule_to_start: self.run.started.decider_schedule_to_start,
+            attempt: self.run.turns_lost.saturating_add(1),
+            not_before: given_back.then(|| now.plus(wait)),
+        };
+        self.push(now, EventKind::DeciderScheduled(scheduled));
+    }
+
+    fn must_be_open(&self) -> Result<(), Fault> {
+        if self.run.is_open() {
+            Ok(())
+        } else {
+            Err(Fault::RunClosed {
+                status: self.run.status,
+            })
+        }
+    }
+
+    fn must_be_at(&self, expected: Option<EventId>) -> Result<(), Fault> {
+        let found = self.run.version;
+        match expected {
+            Some(expected) if expected != found => Err(Fault::VersionMoved { expected, found }),
+            _ => Ok(()),
+        }
+    }
+
+    fn must_hold(&self, turn: TurnId) -> Result<(), Fault> {
+        if self.run.turn.as_ref().is_some_and(|held| {
+            held.scheduled_event_id == turn.scheduled_event_id && held.started_event_id == turn.started_event_id
+        }) {
+            return Ok(());
+        }
+        // Said before "closed", so that a decider which repeats its last answer learns that it was heard.
+        if turn.started_event_id == self.run.previous_started_event_id && turn.started_event_id != 0 {
+            return Err(Fault::TurnCompleted);
+        }
+        self.must_be_open()?;
+        Err(Fault::TurnLost)
+    }
+
+    fn held(&self, task: TaskId) -> Result<&PendingActivity, Fault> {
+        self.must_be_open()?;
+        let activity = self.run.activities.get(&task.scheduled_event_id);
+        activity
+            .filter(|activity| activity.started_event_id == Some(task.started_event_id))
+            .ok_or(Fault::ActivityClosed)
+    }
+}
+
+fn request_key(command: &Command) -> Option<RequestKey> {
+    match command {
+        Command::Signal { key, .. } | Command::RequestCancel { key, .. } | Command::Terminate { key, .. } => *key,
+        Command::StartTurn { .. }
+        | Command::CompleteTurn { .. }
+        | Command::FailTurn { .. }
+        | Command::ReturnTurn { .. }
+        | Command::StartActivity { .. }
+        | Command::SucceedActivity { .. }
+        | Command::FailActivity { .. }
+        | Command::CancelActivity { .. }
+        | Command::ReturnActivity { .. }
+        | Command::FireDeadlines { .. } => None,
+    }
+}

@@ -1,0 +1,209 @@
+//! A decider's answer: DeciderCompleted, then one event or two for each decision, in order (S3.43).
+
+use super::{Transition, validate};
+use crate::command::TurnId;
+use crate::decision::{Decision, ScheduleActivity, StartTimer};
+use crate::event::{
+    ActivityCanceled, ActivityScheduleFailed, ActivityScheduleFailedCause, ActivityScheduled, ActivityTaskCancel,
+    ActivityTaskCancelFailed, ActivityTaskCancelFailedCause, CloseFailedCause, DeciderCompleted, EventId, EventKind,
+    Marker, MarkerFailed, MarkerFailedCause, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled,
+    TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled, WorkflowCanceled, WorkflowCloseFailed,
+    WorkflowFailed, WorkflowSuccess,
+};
+use crate::fault::Fault;
+use crate::limits;
+use crate::payload::Payload;
+use crate::time::Timestamp;
+
+impl Transition {
+    pub(super) fn complete_turn(
+        &mut self,
+        turn: TurnId,
+        decisions: &[Decision],
+        context: Option<&Payload>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        // State first: an answer that comes too late hears that, whatever else may be wrong with it.
+        self.must_hold(turn)?;
+        validate::size("context", context, limits::CONTEXT_BYTES_MAX)?;
+        validate::decisions(decisions)?;
+        let TurnId {
+            scheduled_event_id,
+            started_event_id,
+        } = turn;
+        // A further turn that waits already means news since this one started (D8).
+        let mut unseen = self.run.turn_task.is_some();
+        let completed = DeciderCompleted {
+            scheduled_event_id,
+            started_event_id,
+            context: context.cloned(),
+        };
+        let decision_event_id = self.push(now, EventKind::DeciderCompleted(completed));
+        for decision in decisions {
+            unseen |= self.carry_out(decision, decision_event_id, unseen, now);
+        }
+        Ok(())
+    }
+
+    /// Records one decision; true when it failed, which the decider has yet to see.
+    fn carry_out(&mut self, decision: &Decision, decision_event_id: EventId, unseen: bool, now: Timestamp) -> bool {
+        if let Some((decision, force)) = decision.closes()
+            && unseen
+            && !force
+        {
+            let cause = CloseFailedCause::UnhandledEvents;
+            let failed = WorkflowCloseFailed {
+                decision,
+                cause,
+                decision_event_id,
+            };
+            self.push(now, EventKind::WorkflowCloseFailed(failed));
+            return true;
+        }
+        let kind = match decision {
+            Decision::ScheduleActivity(it) => self.schedule_activity(it, decision_event_id),
+            Decision::CancelActivity(it) => return self.cancel_activity(&it.activity_id, decision_event_id, now),
+            Decision::StartTimer(it) => self.start_timer(it, decision_event_id),
+            Decision::CancelTimer(it) => self.cancel_timer(&it.timer_id, decision_event_id),
+            Decision::RecordMarker(it) => {
+                let name = it.name.clone();
+                if name.starts_with(limits::MARKER_PREFIX_RESERVED) {
+                    let cause = MarkerFailedCause::NameReserved;
+                    EventKind::MarkerFailed(MarkerFailed {
+                        name,
+                        cause,
+                        decision_event_id,
+                    })
+                } else {
+                    EventKind::Marker(Marker {
+                        name,
+                        details: it.details.clone(),
+                        decision_event_id,
+                    })
+                }
+            }
+            Decision::SucceedWorkflow(it) => EventKind::WorkflowSuccess(WorkflowSuccess {
+                result: it.result.clone(),
+                decision_event_id,
+            }),
+            Decision::FailWorkflow(it) => EventKind::WorkflowFailed(WorkflowFailed {
+                reason: it.reason.clone(),
+                details: it.details.clone(),
+                decision_event_id,
+            }),
+            Decision::CancelWorkflow(it) => EventKind::WorkflowCanceled(WorkflowCanceled {
+                details: it.details.clone(),
+                decision_event_id,
+            }),
+        };
+        let failed = kind.schedules_decider();
+        self.push(now, kind);
+        failed
+    }
+
+    fn schedule_activity(&self, it: &ScheduleActivity, decision_event_id: EventId) -> EventKind {
+        let (activity_id, activity_type) = (it.activity_id.clone(), it.activity_type.clone());
+        let cause = if self.run.activity(&activity_id).is_some() {
+            Some(ActivityScheduleFailedCause::ActivityIdAlreadyInUse)
+        } else if self.run.activities.len() >= limits::OPEN_ACTIVITIES_MAX {
+            Some(ActivityScheduleFailedCause::OpenActivitiesLimit)
+        } else {
+            None
+        };
+        if let Some(cause) = cause {
+            let failed = ActivityScheduleFailed {
+                activity_id,
+                activity_type,
+                cause,
+                decision_event_id,
+            };
+            return EventKind::ActivityScheduleFailed(failed);
+        }
+        let started = &self.run.started;
+        EventKind::ActivityScheduled(ActivityScheduled {
+            activity_id,
+            activity_type,
+            task_list: it.task_list.as_ref().unwrap_or(&started.task_list).clone(),
+            input: it.input.clone(),
+            timeouts: it.timeouts.or(started.activity_timeouts),
+            decision_event_id,
+        })
+    }
+
+    fn cancel_activity(&mut self, activity_id: &str, decision_event_id: EventId, now: Timestamp) -> bool {
+        let activity_id = activity_id.to_owned();
+        let Some((scheduled_event_id, activity)) = self.run.activity(&activity_id) else {
+            let cause = ActivityTaskCancelFailedCause::ActivityIdUnknown;
+            let failed = ActivityTaskCancelFailed {
+                activity_id,
+                cause,
+                decision_event_id,
+            };
+            self.push(now, EventKind::ActivityTaskCancelFailed(failed));
+            return true;
+        };
+        let has_started = activity.started_event_id.is_some();
+        let cancel = ActivityTaskCancel {
+            activity_id,
+            scheduled_event_id,
+            decision_event_id,
+        };
+        let cancel_event_id = self.push(now, EventKind::ActivityTaskCancel(cancel));
+        if !has_started {
+            // Nobody is there to be asked (SWF.md §9). The decider knows what it did, so this alone is no unseen news.
+            let canceled = ActivityCanceled {
+                scheduled_event_id,
+                started_event_id: None,
+                cancel_event_id,
+                details: None,
+            };
+            self.push(now, EventKind::ActivityCanceled(canceled));
+        }
+        false
+    }
+
+    fn start_timer(&self, it: &StartTimer, decision_event_id: EventId) -> EventKind {
+        let timer_id = it.timer_id.clone();
+        let cause = if self.run.timers.contains_key(&timer_id) {
+            Some(TimerScheduleFailedCause::TimerIdAlreadyInUse)
+        } else if self.run.timers.len() >= limits::OPEN_TIMERS_MAX {
+            Some(TimerScheduleFailedCause::OpenTimersLimit)
+        } else {
+            None
+        };
+        match cause {
+            Some(cause) => EventKind::TimerScheduleFailed(TimerScheduleFailed {
+                timer_id,
+                cause,
+                decision_event_id,
+            }),
+            None => EventKind::TimerScheduled(TimerScheduled {
+                timer_id,
+                after: it.after,
+                decision_event_id,
+            }),
+        }
+    }
+
+    fn cancel_timer(&self, timer_id: &str, decision_event_id: EventId) -> EventKind {
+        let timer_id = timer_id.to_owned();
+        match self.run.timers.get(&timer_id) {
+            Some(timer) => {
+                let scheduled_event_id = timer.scheduled_event_id;
+                EventKind::TimerCanceled(TimerCanceled {
+                    timer_id,
+                    scheduled_event_id,
+                    decision_event_id,
+                })
+            }
+            None => {
+                let cause = TimerCancelFailedCause::TimerIdUnknown;
+                EventKind::TimerCancelFailed(TimerCancelFailed {
+                    timer_id,
+                    cause,
+                    decision_event_id,
+                })
+            }
+        }
+    }
+}

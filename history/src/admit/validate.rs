@@ -1,0 +1,169 @@
+//! Whether the fields of a request are acceptable, whatever the state of the run.
+
+use crate::command::Start;
+use crate::decision::Decision;
+use crate::event::ActivityTimeouts;
+use crate::fault::Fault;
+use crate::limits;
+use crate::payload::Payload;
+use crate::time::Duration;
+
+pub(super) fn start(start: &Start) -> Result<(), Fault> {
+    name("workflowId", &start.workflow_id)?;
+    name("workflowType", &start.workflow_type)?;
+    name("taskList", &start.task_list)?;
+    payload("input", start.input.as_ref())?;
+    identity(start.identity.as_deref())?;
+    timeout("executionTimeout", Some(start.execution_timeout))?;
+    timeout("deciderStartToClose", Some(start.decider_start_to_close))?;
+    timeout("deciderScheduleToStart", start.decider_schedule_to_start)?;
+    timeouts("activityTimeouts", start.activity_timeouts)?;
+    span("retention", start.retention)?;
+    if start.tags.len() > limits::TAGS_MAX {
+        return Err(Fault::Invalid {
+            field: "tags".to_owned(),
+            problem: format!(
+                "has {} entries, at most {} are allowed",
+                start.tags.len(),
+                limits::TAGS_MAX
+            ),
+        });
+    }
+    for (index, tag) in start.tags.iter().enumerate() {
+        name(&format!("tags[{index}]"), tag)?;
+    }
+    Ok(())
+}
+
+/// The whole batch, before anything of it is recorded.
+pub(super) fn decisions(decisions: &[Decision]) -> Result<(), Fault> {
+    if decisions.len() > limits::DECISIONS_MAX {
+        return Err(Fault::Invalid {
+            field: "decisions".to_owned(),
+            problem: format!(
+                "has {} entries, at most {} are allowed",
+                decisions.len(),
+                limits::DECISIONS_MAX
+            ),
+        });
+    }
+    for (index, decision) in decisions.iter().enumerate() {
+        let field = |name: &str| format!("decisions[{index}].{name}");
+        if decision.closes().is_some() && index + 1 != decisions.len() {
+            return Err(Fault::Invalid {
+                field: format!("decisions[{index}]"),
+                problem: format!(
+                    "closes the run ({}); a closing decision must be the last",
+                    decision.name()
+                ),
+            });
+        }
+        match decision {
+            Decision::ScheduleActivity(it) => {
+                name(&field("activityId"), &it.activity_id)?;
+                name(&field("activityType"), &it.activity_type)?;
+                if let Some(list) = &it.task_list {
+                    name(&field("taskList"), list)?;
+                }
+                payload(&field("input"), it.input.as_ref())?;
+                timeouts(&field("timeouts"), it.timeouts)?;
+            }
+            Decision::CancelActivity(it) => name(&field("activityId"), &it.activity_id)?,
+            Decision::StartTimer(it) => {
+                name(&field("timerId"), &it.timer_id)?;
+                span(&field("after"), it.after)?;
+            }
+            Decision::CancelTimer(it) => name(&field("timerId"), &it.timer_id)?,
+            Decision::RecordMarker(it) => {
+                name(&field("name"), &it.name)?;
+                payload(&field("details"), it.details.as_ref())?;
+            }
+            Decision::SucceedWorkflow(it) => payload(&field("result"), it.result.as_ref())?,
+            Decision::FailWorkflow(it) => {
+                name_up_to(&field("reason"), &it.reason, limits::REASON_BYTES_MAX)?;
+                payload(&field("details"), it.details.as_ref())?;
+            }
+            Decision::CancelWorkflow(it) => payload(&field("details"), it.details.as_ref())?,
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn name(field: &str, text: &str) -> Result<(), Fault> {
+    name_up_to(field, text, limits::NAME_BYTES_MAX)
+}
+
+pub(super) fn name_up_to(field: &str, text: &str, max: usize) -> Result<(), Fault> {
+    let invalid = |problem: &str| {
+        Err(Fault::Invalid {
+            field: field.to_owned(),
+            problem: problem.to_owned(),
+        })
+    };
+    if text.is_empty() {
+        return invalid("is empty");
+    }
+    if text.len() > max {
+        return Err(Fault::TooLarge {
+            field: field.to_owned(),
+            found: text.len(),
+            max,
+        });
+    }
+    if text.chars().any(char::is_control) {
+        return invalid("contains a control character");
+    }
+    Ok(())
+}
+
+pub(super) fn identity(identity: Option<&str>) -> Result<(), Fault> {
+    identity.map_or(Ok(()), |identity| name("identity", identity))
+}
+
+pub(super) fn reason(field: &str, reason: Option<&str>) -> Result<(), Fault> {
+    reason.map_or(Ok(()), |reason| name_up_to(field, reason, limits::REASON_BYTES_MAX))
+}
+
+pub(super) fn payload(field: &str, payload: Option<&Payload>) -> Result<(), Fault> {
+    size(field, payload, limits::PAYLOAD_BYTES_MAX)
+}
+
+pub(super) fn size(field: &str, payload: Option<&Payload>, max: usize) -> Result<(), Fault> {
+    match payload.map(Payload::len) {
+        Some(found) if found > max => Err(Fault::TooLarge {
+            field: field.to_owned(),
+            found,
+            max,
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn span(field: &str, span: Duration) -> Result<(), Fault> {
+    if span <= limits::SPAN_MAX {
+        return Ok(());
+    }
+    let problem = format!("is {span}, at most {} is allowed", limits::SPAN_MAX);
+    Err(Fault::Invalid {
+        field: field.to_owned(),
+        problem,
+    })
+}
+
+fn timeout(field: &str, timeout: Option<Duration>) -> Result<(), Fault> {
+    match timeout {
+        None => Ok(()),
+        Some(Duration::ZERO) => Err(Fault::Invalid {
+            field: field.to_owned(),
+            problem: "is zero; give a longer one, or leave it out".to_owned(),
+        }),
+        Some(timeout) => span(field, timeout),
+    }
+}
+
+fn timeouts(field: &str, timeouts: ActivityTimeouts) -> Result<(), Fault> {
+    timeout(&format!("{field}.scheduleToStart"), timeouts.schedule_to_start)?;
+    timeout(&format!("{field}.startToClose"), timeouts.start_to_close)?;
+    timeout(&format!("{field}.scheduleToClose"), timeouts.schedule_to_close)?;
+    timeout(&format!("{field}.heartbeat"), timeouts.heartbeat)
+}

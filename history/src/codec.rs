@@ -1,0 +1,94 @@
+//! The stored form of events and run states: CBOR by field number, behind a format byte.
+//!
+//! Fields are only ever added, with new numbers and as optional ones, so that older bytes stay readable and older
+//! programs pass over what they do not know. A change beyond that takes a new [`FORMAT`].
+
+use crate::event::Event;
+use crate::run::Run;
+
+/// The format of everything this module writes.
+pub const FORMAT: u8 = 1;
+
+/// Bytes that are not what they should be.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Written by a later version of Baton.
+    #[error("stored format {found}, this program reads up to {FORMAT}")]
+    Format {
+        /// The format byte.
+        found: u8,
+    },
+    /// Cut short or garbled.
+    #[error("stored bytes are not a {what}")]
+    Garbled {
+        /// What they should be.
+        what: &'static str,
+        /// Where the decoder stopped.
+        #[source]
+        source: minicbor::decode::Error,
+    },
+}
+
+/// Appends an event to `into`. Events stand one behind the other; see [`events`].
+pub fn put_event(into: &mut Vec<u8>, event: &Event) {
+    minicbor::encode(event, into).expect("writing to memory does not fail");
+}
+
+/// Reads events that [`put_event`] wrote, one behind the other.
+///
+/// # Errors
+///
+/// [`Error::Garbled`] in place of the first event that cannot be read; nothing follows it.
+pub fn events(bytes: &[u8]) -> impl Iterator<Item = Result<Event, Error>> {
+    let mut decoder = minicbor::Decoder::new(bytes);
+    let mut broken = false;
+    std::iter::from_fn(move || {
+        if broken || decoder.position() >= bytes.len() {
+            return None;
+        }
+        let event = decoder
+            .decode()
+            .map_err(|source| Error::Garbled { what: "event", source });
+        broken = event.is_err();
+        Some(event)
+    })
+}
+
+/// Appends the state of a run to `into`.
+pub fn put_run(into: &mut Vec<u8>, run: &Run) {
+    into.push(FORMAT);
+    minicbor::encode(run, into).expect("writing to memory does not fail");
+}
+
+/// Reads what [`put_run`] wrote.
+///
+/// # Errors
+///
+/// [`Error::Format`] for bytes of a later version, [`Error::Garbled`] for anything else that is not a run.
+pub fn run(bytes: &[u8]) -> Result<Run, Error> {
+    let what = "run";
+    match bytes.split_first() {
+        Some((&FORMAT, rest)) => minicbor::decode(rest).map_err(|source| Error::Garbled { what, source }),
+        Some((&found, _)) => Err(Error::Format { found }),
+        None => Err(Error::Garbled {
+            what,
+            source: minicbor::decode::Error::end_of_input(),
+        }),
+    }
+}
+
+/// UUIDs as 16 bytes.
+pub(crate) mod uuid {
+    use minicbor::decode::Error as DecodeError;
+    use minicbor::encode::{Error as EncodeError, Write};
+    use minicbor::{Decoder, Encoder};
+    use uuid::Uuid;
+
+    pub(crate) fn encode<C, W: Write>(id: &Uuid, e: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
+        e.bytes(id.as_bytes())?.ok()
+    }
+
+    pub(crate) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Uuid, DecodeError> {
+        Uuid::from_slice(d.bytes()?).map_err(|_| DecodeError::message("a run id of another length than 16 bytes"))
+    }
+}

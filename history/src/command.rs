@@ -1,0 +1,219 @@
+//! Commands: everything that may change a run, whoever asks (S4.4: one code path).
+
+use uuid::Uuid;
+
+use crate::decision::Decision;
+use crate::event::{ActivityTimeouts, EventId, RequestKey};
+use crate::limits;
+use crate::payload::Payload;
+use crate::time::{Duration, Timestamp};
+
+/// What to do when a workflow id is asked for again after its run has closed (S2.17).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReusePolicy {
+    /// Only when the last run did not close with success (D10). The default.
+    #[default]
+    AllowDuplicateFailedOnly,
+    /// Always.
+    AllowDuplicate,
+    /// Never.
+    RejectDuplicate,
+}
+
+/// A run to be started.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Start {
+    /// The workflow id. 1 to 256 bytes.
+    pub workflow_id: String,
+    /// The workflow type. 1 to 256 bytes.
+    pub workflow_type: String,
+    /// The task list where its deciders poll. 1 to 256 bytes.
+    pub task_list: String,
+    /// The input.
+    pub input: Option<Payload>,
+    /// From start to close, at most; more than zero.
+    pub execution_timeout: Duration,
+    /// From DeciderStarted to the answer, at most; more than zero.
+    pub decider_start_to_close: Duration,
+    /// From DeciderScheduled to DeciderStarted, at most.
+    pub decider_schedule_to_start: Option<Duration>,
+    /// What applies to activities whose decisions do not say.
+    pub activity_timeouts: ActivityTimeouts,
+    /// At most five.
+    pub tags: Vec<String>,
+    /// How long the run stays readable after it closed.
+    pub retention: Duration,
+    /// Whether the id of a closed run may be used again.
+    pub reuse_policy: ReusePolicy,
+    /// Who asks.
+    pub identity: Option<String>,
+    /// The request's key.
+    pub key: Option<RequestKey>,
+}
+
+impl Start {
+    /// A start with every default.
+    pub fn new(workflow_id: &str, workflow_type: &str, task_list: &str) -> Self {
+        Self {
+            workflow_id: workflow_id.to_owned(),
+            workflow_type: workflow_type.to_owned(),
+            task_list: task_list.to_owned(),
+            input: None,
+            execution_timeout: limits::EXECUTION_TIMEOUT_DEFAULT,
+            decider_start_to_close: limits::DECIDER_START_TO_CLOSE_DEFAULT,
+            decider_schedule_to_start: None,
+            activity_timeouts: ActivityTimeouts {
+                start_to_close: Some(limits::ACTIVITY_START_TO_CLOSE_DEFAULT),
+                ..ActivityTimeouts::default()
+            },
+            tags: Vec::new(),
+            retention: limits::RETENTION_DEFAULT,
+            reuse_policy: ReusePolicy::default(),
+            identity: None,
+            key: None,
+        }
+    }
+}
+
+/// Names a turn that a decider holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TurnId {
+    /// Its DeciderScheduled.
+    pub scheduled_event_id: EventId,
+    /// Its DeciderStarted.
+    pub started_event_id: EventId,
+}
+
+/// Names an activity that a runner holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TaskId {
+    /// Its ActivityScheduled.
+    pub scheduled_event_id: EventId,
+    /// Its ActivityStarted.
+    pub started_event_id: EventId,
+}
+
+/// The newest heartbeat of an activity. Not an event (D6); it is kept beside the history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beat {
+    /// The activity's ActivityScheduled.
+    pub scheduled_event_id: EventId,
+    /// When it came.
+    pub at: Timestamp,
+    /// What the runner said.
+    pub details: Option<Payload>,
+}
+
+/// Anything that may change a run, but for its start, which is [`Start`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// External: news.
+    Signal {
+        /// Its name.
+        name: String,
+        /// What it says.
+        input: Option<Payload>,
+        /// Who sends it.
+        identity: Option<String>,
+        /// The request's key.
+        key: Option<RequestKey>,
+        /// Refuse it unless the run's version is this one (S1.14).
+        if_version: Option<EventId>,
+    },
+    /// External: ask the decider to cancel the run.
+    RequestCancel {
+        /// Why.
+        reason: Option<String>,
+        /// Who asks.
+        identity: Option<String>,
+        /// The request's key.
+        key: Option<RequestKey>,
+    },
+    /// External: end the run, whatever its decider thinks.
+    Terminate {
+        /// Why.
+        reason: Option<String>,
+        /// More of it.
+        details: Option<Payload>,
+        /// Who asks.
+        identity: Option<String>,
+        /// The request's key.
+        key: Option<RequestKey>,
+    },
+    /// Service: a decider takes the waiting turn.
+    StartTurn {
+        /// The turn's DeciderScheduled.
+        scheduled_event_id: EventId,
+        /// Who takes it.
+        identity: Option<String>,
+    },
+    /// Decider: the answer.
+    CompleteTurn {
+        /// The turn.
+        turn: TurnId,
+        /// What to do, in order.
+        decisions: Vec<Decision>,
+        /// What the decider wants to be told on the next turn.
+        context: Option<Payload>,
+    },
+    /// Decider: gives the turn back.
+    FailTurn {
+        /// The turn.
+        turn: TurnId,
+        /// Why.
+        reason: Option<String>,
+        /// More of it.
+        details: Option<Payload>,
+    },
+    /// Service: the turn could not be delivered (S3.46).
+    ReturnTurn {
+        /// The turn.
+        turn: TurnId,
+    },
+    /// Service: a runner takes a waiting activity.
+    StartActivity {
+        /// The activity's ActivityScheduled.
+        scheduled_event_id: EventId,
+        /// Who takes it.
+        identity: Option<String>,
+    },
+    /// Activity: done.
+    SucceedActivity {
+        /// The activity.
+        task: TaskId,
+        /// The result.
+        result: Option<Payload>,
+    },
+    /// Activity: could not be done.
+    FailActivity {
+        /// The activity.
+        task: TaskId,
+        /// Why, for programs.
+        reason: String,
+        /// Why, for people and programs.
+        details: Option<Payload>,
+        /// Another try cannot help.
+        non_retryable: bool,
+    },
+    /// Activity: stopped, as it was asked to.
+    CancelActivity {
+        /// The activity.
+        task: TaskId,
+        /// What was done.
+        details: Option<Payload>,
+    },
+    /// Service: the activity could not be delivered (S3.46).
+    ReturnActivity {
+        /// The activity.
+        task: TaskId,
+    },
+    /// Service: everything whose time has come.
+    FireDeadlines {
+        /// The newest heartbeats of the run's activities.
+        beats: Vec<Beat>,
+    },
+}
+
+/// A run id for [`Start`]; a name for the type, so that signatures say what they mean.
+pub type RunId = Uuid;

@@ -1,0 +1,251 @@
+//! Decisions: the imperatives a decider answers a turn with.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use crate::event::{ActivityTimeouts, CloseDecision};
+use crate::payload::{self, Payload};
+use crate::tagged::Fields;
+use crate::time::Duration;
+
+macro_rules! decisions {
+    ($( $(#[doc = $doc:literal])+ $name:ident; )+) => {
+        /// What a decider wants done. In JSON one flat object, told apart by `type`; unknown fields are refused.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(tag = "type")]
+        pub enum Decision {
+            $( $(#[doc = $doc])+ $name($name), )+
+        }
+
+        $(
+            impl From<$name> for Decision {
+                fn from(decision: $name) -> Self {
+                    Self::$name(decision)
+                }
+            }
+        )+
+
+        impl Decision {
+            /// Every name.
+            pub const NAMES: &'static [&'static str] = &[$( stringify!($name), )+];
+
+            /// The name, as in JSON's `type`.
+            pub fn name(&self) -> &'static str {
+                match self { $( Self::$name(_) => stringify!($name), )+ }
+            }
+
+            fn from_fields(name: &str, fields: Fields<'_>) -> Result<Self, serde_json::Error> {
+                let read = match name {
+                    $( stringify!($name) => fields.rest().map(Self::$name), )+
+                    other => {
+                        let known = Self::NAMES.join("`, `");
+                        return Err(serde::de::Error::custom(format_args!(
+                            "unknown decision type `{other}`, expected one of `{known}`"
+                        )));
+                    }
+                };
+                read.map_err(|error| serde::de::Error::custom(format_args!("decision `{name}`: {error}")))
+            }
+        }
+    };
+}
+
+decisions! {
+    /// Have an activity done by a runner.
+    ScheduleActivity;
+    /// Ask for an open activity to be stopped.
+    CancelActivity;
+    /// Set a timer.
+    StartTimer;
+    /// Take an open timer back.
+    CancelTimer;
+    /// Record a note.
+    RecordMarker;
+    /// Close the run as done. Must be the last decision of its turn, like every closing decision.
+    SucceedWorkflow;
+    /// Close the run as failed.
+    FailWorkflow;
+    /// Close the run as canceled.
+    CancelWorkflow;
+}
+
+impl<'de> Deserialize<'de> for Decision {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let read = || {
+            let mut fields: Fields<'_> = serde_json::from_str(raw.get())?;
+            let name: std::borrow::Cow<'_, str> = fields.read("type")?;
+            Self::from_fields(&name, fields)
+        };
+        read().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Have an activity done by a runner.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ScheduleActivity {
+    /// Your name for it, unique among the run's open activities. 1 to 256 bytes.
+    pub activity_id: String,
+    /// What to do. 1 to 256 bytes.
+    pub activity_type: String,
+    /// The task list where runners poll for it; the run's own list when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_list: Option<String>,
+    /// The input, at most 256 KiB.
+    #[serde(
+        default,
+        deserialize_with = "payload::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub input: Option<Payload>,
+    /// Its timeouts; an absent one is that of the run's start (D9).
+    #[serde(default)]
+    pub timeouts: ActivityTimeouts,
+}
+
+/// Ask for an open activity to be stopped. Its runner learns of it with its next heartbeat; one that has not started is
+/// canceled at once.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CancelActivity {
+    /// The id it was scheduled with.
+    pub activity_id: String,
+}
+
+/// Set a timer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StartTimer {
+    /// Its name, unique among the run's open timers. 1 to 256 bytes.
+    pub timer_id: String,
+    /// How long from now; zero expires at once. At most ten years.
+    pub after: Duration,
+}
+
+/// Take an open timer back: it will not expire (S3.54).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CancelTimer {
+    /// Its name.
+    pub timer_id: String,
+}
+
+/// Record a note.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RecordMarker {
+    /// Its name; names that begin with `baton.` are reserved. 1 to 256 bytes.
+    pub name: String,
+    /// The note, at most 256 KiB.
+    #[serde(
+        default,
+        deserialize_with = "payload::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub details: Option<Payload>,
+}
+
+/// Close the run as done.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SucceedWorkflow {
+    /// The result, at most 256 KiB.
+    #[serde(
+        default,
+        deserialize_with = "payload::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub result: Option<Payload>,
+    /// Close even if there is news that this turn has not seen (D8).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
+/// Close the run as failed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FailWorkflow {
+    /// Why, for programs. 1 to 256 bytes.
+    pub reason: String,
+    /// Why, for people and programs; at most 256 KiB.
+    #[serde(
+        default,
+        deserialize_with = "payload::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub details: Option<Payload>,
+    /// Close even if there is news that this turn has not seen (D8).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
+/// Close the run as canceled.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CancelWorkflow {
+    /// What was done; at most 256 KiB.
+    #[serde(
+        default,
+        deserialize_with = "payload::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub details: Option<Payload>,
+    /// Close even if there is news that this turn has not seen (D8).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
+impl Decision {
+    /// Which closing decision this is, and whether it is forced; `None` when it does not close the run.
+    pub fn closes(&self) -> Option<(CloseDecision, bool)> {
+        match self {
+            Self::SucceedWorkflow(it) => Some((CloseDecision::SucceedWorkflow, it.force)),
+            Self::FailWorkflow(it) => Some((CloseDecision::FailWorkflow, it.force)),
+            Self::CancelWorkflow(it) => Some((CloseDecision::CancelWorkflow, it.force)),
+            Self::ScheduleActivity(_)
+            | Self::CancelActivity(_)
+            | Self::StartTimer(_)
+            | Self::CancelTimer(_)
+            | Self::RecordMarker(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_reads_what_it_writes() {
+        let text = r#"{"type":"ScheduleActivity","activityId":"a","activityType":"A","input":{"n": 1.0},"timeouts":{"heartbeat":"PT5S"}}"#;
+        let decision: Decision = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&decision).unwrap(), text);
+    }
+
+    #[test]
+    fn a_wrong_decision_is_refused_with_what_is_wrong() {
+        let cases = [
+            (r#"{"type":"ShipIt"}"#, "unknown decision type `ShipIt`"),
+            (r#"{"timerId":"t"}"#, "missing field `type`"),
+            (
+                r#"{"type":"StartTimer","timerId":"t"}"#,
+                "decision `StartTimer`: missing field `after`",
+            ),
+            (
+                r#"{"type":"StartTimer","timerId":"t","after":1,"at":2}"#,
+                "unknown field `at`",
+            ),
+            (
+                r#"{"type":"StartTimer","timerId":"t","after":1,"after":2}"#,
+                "`after` appears twice",
+            ),
+            (r#"{"type":"CancelTimer","timerId":7}"#, "invalid type: integer `7`"),
+            ("[]", "an object with a `type`"),
+        ];
+        for (text, expected) in cases {
+            let error = serde_json::from_str::<Decision>(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Events: the facts of a history, one row each in the catalogue below.
+//!
+//! Source of the names: REQUIREMENTS.md S3-B and DESIGN.md §2.
+
+use minicbor::{Decode, Encode};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use crate::payload::Payload;
+use crate::tagged::Fields;
+use crate::time::Timestamp;
+
+mod attributes;
+pub use attributes::*;
+
+/// The position of an event in its history: 1, 2, 3, … without gaps.
+pub type EventId = u64;
+
+/// Whose fact an event is (S3.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Written by the service on its own.
+    Service,
+    /// Written because a decider decided it.
+    Decider,
+    /// Written because an application, or another run, asked for it.
+    External,
+    /// Written because a runner answered.
+    Activity,
+}
+
+/// A request's `Idempotency-Key`, hashed to 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize)]
+#[cbor(transparent)]
+#[serde(transparent)]
+pub struct RequestKey(#[n(0)] pub u64);
+
+/// A fact in the history of a run.
+///
+/// In JSON it is one flat object: `id`, `timestamp`, `type`, then the attributes of its kind.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize)]
+pub struct Event {
+    /// Its position: 1, 2, 3, …
+    #[n(0)]
+    pub id: EventId,
+    /// When it was recorded. Never goes back within a run.
+    #[n(1)]
+    pub timestamp: Timestamp,
+    /// What happened.
+    #[n(2)]
+    #[serde(flatten)]
+    pub kind: EventKind,
+    /// The key of the request that caused it; on the first event of a keyed request only.
+    #[n(3)]
+    #[serde(skip_serializing_if = "Option::is_none", rename = "requestKey")]
+    pub key: Option<RequestKey>,
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Self::from_json(raw.get()).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Event {
+    /// Reads an event from its JSON text.
+    ///
+    /// # Errors
+    ///
+    /// When the text is not an event. Attributes that this version does not know are passed over.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        let mut fields: Fields<'_> = serde_json::from_str(text)?;
+        let id = fields.read("id")?;
+        let timestamp = fields.read("timestamp")?;
+        let key = fields
+            .take("requestKey")
+            .map(|raw| serde_json::from_str(raw.get()))
+            .transpose()?;
+        let name: std::borrow::Cow<'_, str> = fields.read("type")?;
+        Ok(Self {
+            id,
+            timestamp,
+            kind: EventKind::from_fields(&name, fields)?,
+            key,
+        })
+    }
+}
+
+macro_rules! catalogue {
+    ($( $(#[doc = $doc:literal])+ $code:tt $name:ident $level:ident $news:ident $schedules:ident; )+) => {
+        /// What happened, with its attributes. The catalogue: one row per kind of event.
+        #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize)]
+        #[serde(tag = "type")]
+        pub enum EventKind {
+            $( $(#[doc = $doc])+ #[n($code)] $name(#[n(0)] $name), )+
+        }
+
+        impl EventKind {
+            /// Every name, in the catalogue's order.
+            pub const NAMES: &'static [&'static str] = &[$( stringify!($name), )+];
+
+            /// The name, as in JSON's `type`.
+            pub fn name(&self) -> &'static str {
+                match self { $( Self::$name(_) => stringify!($name), )+ }
+            }
+
+            /// Whose fact it is.
+            pub fn level(&self) -> Level {
+                match self { $( Self::$name(_) => Level::$level, )+ }
+            }
+
+            /// Whether it is news: it moves the version token. Bookkeeping is not (D11).
+            pub fn is_news(&self) -> bool {
+                match self { $( Self::$name(_) => column!($news), )+ }
+            }
+
+            /// Whether a decider must be scheduled to look at it.
+            pub fn schedules_decider(&self) -> bool {
+                match self { $( Self::$name(_) => column!($schedules), )+ }
+            }
+
+            fn from_fields(name: &str, fields: Fields<'_>) -> Result<Self, serde_json::Error> {
+                match name {
+                    $( stringify!($name) => fields.rest().map(Self::$name), )+
+                    other => Err(serde::de::Error::custom(format_args!("unknown event type `{other}`"))),
+                }
+            }
+        }
+    };
+}
+
+macro_rules! column {
+    (news) => {
+        true
+    };
+    (bookkeeping) => {
+        false
+    };
+    (schedules) => {
+        true
+    };
+    (quiet) => {
+        false
+    };
+}
+
+// The numbers are the stored form: never changed, never given to another kind. Later kinds take later numbers, so that
+// the child, external and update families have their place after 40.
+catalogue! {
+    /// The run began. Always event 1.
+    0 WorkflowStarted External news schedules;
+    /// A decider closed the run: it did what it should. Last event.
+    1 WorkflowSuccess Decider news quiet;
+    /// A decider closed the run as failed. Last event.
+    2 WorkflowFailed Decider news quiet;
+    /// A decider closed the run as canceled. Last event.
+    3 WorkflowCanceled Decider news quiet;
+    /// The run took longer than its execution timeout. Last event.
+    4 WorkflowTimedOut Service news quiet;
+    /// Somebody ended the run from outside. Last event.
+    5 WorkflowTerminated External news quiet;
+    /// A decider wanted to close the run while there was news that it had not seen (D8).
+    6 WorkflowCloseFailed Decider news schedules;
+    /// Somebody asked for the run to be canceled; the decider chooses what that means.
+    7 WorkflowCancelRequested External news schedules;
+    /// A turn is waiting for a decider.
+    8 DeciderScheduled Service bookkeeping quiet;
+    /// A decider took the turn.
+    9 DeciderStarted Service bookkeeping quiet;
+    /// The decider answered; its decisions follow.
+    10 DeciderCompleted Service bookkeeping quiet;
+    /// The decider did not answer, or none came, in time.
+    11 DeciderTimedOut Service bookkeeping schedules;
+    /// The decider gave the turn back.
+    12 DeciderFailed Service bookkeeping schedules;
+    /// A decider wants an activity done.
+    13 ActivityScheduled Decider news quiet;
+    /// A decider wanted an activity that could not be scheduled.
+    14 ActivityScheduleFailed Decider news schedules;
+    /// A runner took the activity.
+    15 ActivityStarted Service bookkeeping quiet;
+    /// The runner did it.
+    16 ActivitySuccess Activity news schedules;
+    /// The runner could not do it.
+    17 ActivityFailed Activity news schedules;
+    /// The runner stopped because it was asked to, or it was never started.
+    18 ActivityCanceled Activity news schedules;
+    /// The runner did not answer in time.
+    19 ActivityTimedOut Service news schedules;
+    /// No runner took the activity in time.
+    20 ActivityScheduledTimeout Service news schedules;
+    /// A decider wants an activity to stop.
+    21 ActivityTaskCancel Decider news quiet;
+    /// A decider wanted an activity to stop that is not open.
+    22 ActivityTaskCancelFailed Decider news schedules;
+    /// A decider set a timer.
+    23 TimerScheduled Decider news quiet;
+    /// A decider wanted a timer that could not be set.
+    24 TimerScheduleFailed Decider news schedules;
+    /// A timer's time has come.
+    25 TimerExpired Service news schedules;
+    /// A decider took a timer back.
+    26 TimerCanceled Decider news quiet;
+    /// A decider wanted to take back a timer that is not open.
+    27 TimerCancelFailed Decider news schedules;
+    /// News from outside.
+    28 Signal External news schedules;
+    /// A decider's note to itself.
+    29 Marker Decider news quiet;
+    /// A decider's note that could not be recorded.
+    30 MarkerFailed Decider news schedules;
+}
+
+impl EventKind {
+    /// Whether nothing may follow it.
+    pub fn closes(&self) -> bool {
+        matches!(
+            self,
+            Self::WorkflowSuccess(_)
+                | Self::WorkflowFailed(_)
+                | Self::WorkflowCanceled(_)
+                | Self::WorkflowTimedOut(_)
+                | Self::WorkflowTerminated(_)
+        )
+    }
+
+    /// The payload that it carries, if any.
+    pub fn payload(&self) -> Option<&Payload> {
+        match self {
+            Self::WorkflowStarted(it) => it.input.as_ref(),
+            Self::WorkflowSuccess(it) => it.result.as_ref(),
+            Self::WorkflowFailed(it) => it.details.as_ref(),
+            Self::WorkflowCanceled(it) => it.details.as_ref(),
+            Self::WorkflowTerminated(it) => it.details.as_ref(),
+            Self::DeciderCompleted(it) => it.context.as_ref(),
+            Self::DeciderFailed(it) => it.details.as_ref(),
+            Self::ActivityScheduled(it) => it.input.as_ref(),
+            Self::ActivitySuccess(it) => it.result.as_ref(),
+            Self::ActivityFailed(it) => it.details.as_ref(),
+            Self::ActivityCanceled(it) => it.details.as_ref(),
+            Self::ActivityTimedOut(it) => it.details.as_ref(),
+            Self::Signal(it) => it.input.as_ref(),
+            Self::Marker(it) => it.details.as_ref(),
+            Self::WorkflowTimedOut(_)
+            | Self::WorkflowCloseFailed(_)
+            | Self::WorkflowCancelRequested(_)
+            | Self::DeciderScheduled(_)
+            | Self::DeciderStarted(_)
+            | Self::DeciderTimedOut(_)
+            | Self::ActivityScheduleFailed(_)
+            | Self::ActivityStarted(_)
+            | Self::ActivityScheduledTimeout(_)
+            | Self::ActivityTaskCancel(_)
+            | Self::ActivityTaskCancelFailed(_)
+            | Self::TimerScheduled(_)
+            | Self::TimerScheduleFailed(_)
+            | Self::TimerExpired(_)
+            | Self::TimerCanceled(_)
+            | Self::TimerCancelFailed(_)
+            | Self::MarkerFailed(_) => None,
+        }
+    }
+
+    /// The payload that it carries, to be replaced by a claim check, or the other way round.
+    pub fn payload_mut(&mut self) -> Option<&mut Payload> {
+        match self {
+            Self::WorkflowStarted(it) => it.input.as_mut(),
+            Self::WorkflowSuccess(it) => it.result.as_mut(),
+            Self::WorkflowFailed(it) => it.details.as_mut(),
+            Self::WorkflowCanceled(it) => it.details.as_mut(),
+            Self::WorkflowTerminated(it) => it.details.as_mut(),
+            Self::DeciderCompleted(it) => it.context.as_mut(),
+            Self::DeciderFailed(it) => it.details.as_mut(),
+            Self::ActivityScheduled(it) => it.input.as_mut(),
+            Self::ActivitySuccess(it) => it.result.as_mut(),
+            Self::ActivityFailed(it) => it.details.as_mut(),
+            Self::ActivityCanceled(it) => it.details.as_mut(),
+            Self::ActivityTimedOut(it) => it.details.as_mut(),
+            Self::Signal(it) => it.input.as_mut(),
+            Self::Marker(it) => it.details.as_mut(),
+            Self::WorkflowTimedOut(_)
+            | Self::WorkflowCloseFailed(_)
+            | Self::WorkflowCancelRequested(_)
+            | Self::DeciderScheduled(_)
+            | Self::DeciderStarted(_)
+            | Self::DeciderTimedOut(_)
+            | Self::ActivityScheduleFailed(_)
+            | Self::ActivityStarted(_)
+            | Self::ActivityScheduledTimeout(_)
+            | Self::ActivityTaskCancel(_)
+            | Self::ActivityTaskCancelFailed(_)
+            | Self::TimerScheduled(_)
+            | Self::TimerScheduleFailed(_)
+            | Self::TimerExpired(_)
+            | Self::TimerCanceled(_)
+            | Self::TimerCancelFailed(_)
+            | Self::MarkerFailed(_) => None,
+        }
+    }
+}

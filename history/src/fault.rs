@@ -1,0 +1,118 @@
+//! Faults: why a request was refused. A refused request records nothing.
+
+use uuid::Uuid;
+
+use crate::event::EventId;
+use crate::run::Status;
+
+/// Why a command was refused. Nothing was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The run has closed.
+    #[error("the run has closed ({status})")]
+    RunClosed {
+        /// How.
+        status: Status,
+    },
+    /// A run of this workflow id is open.
+    #[error("a run of this workflow id is open: {run_id}")]
+    AlreadyOpen {
+        /// Which.
+        run_id: Uuid,
+    },
+    /// The workflow id was used before, and the reuse policy does not allow another run.
+    #[error("this workflow id was used by run {run_id}, which closed ({status}), and the reuse policy refuses another")]
+    ReuseRefused {
+        /// By which run.
+        run_id: Uuid,
+        /// How it closed.
+        status: Status,
+    },
+    /// The turn was answered before with this very token.
+    #[error("this turn was completed before")]
+    TurnCompleted,
+    /// The turn is no longer the decider's: it timed out, was given back, or never was.
+    #[error("this turn is no longer yours: it timed out, was given back, or never was")]
+    TurnLost,
+    /// The turn is not waiting for a decider.
+    #[error("no turn {scheduled_event_id} is waiting")]
+    TurnNotWaiting {
+        /// The turn asked for.
+        scheduled_event_id: EventId,
+    },
+    /// The activity is not open: it was answered, timed out, or never was.
+    #[error("this activity is no longer open: it was answered, timed out, or never was")]
+    ActivityClosed,
+    /// The activity is not waiting for a runner.
+    #[error("no activity {scheduled_event_id} is waiting")]
+    ActivityNotWaiting {
+        /// The activity asked for.
+        scheduled_event_id: EventId,
+    },
+    /// Nobody asked for the activity to be canceled.
+    #[error("nobody asked for this activity to be canceled")]
+    CancelNotRequested,
+    /// The run has moved on since the version that the request names.
+    #[error("the run has moved on: expected version {expected}, found {found}")]
+    VersionMoved {
+        /// What the request named.
+        expected: EventId,
+        /// What is.
+        found: EventId,
+    },
+    /// A field is not acceptable.
+    #[error("`{field}` {problem}")]
+    Invalid {
+        /// Which, as a path into the request.
+        field: String,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// A field is larger than it may be.
+    #[error("`{field}` has {found} bytes, at most {max} are allowed")]
+    TooLarge {
+        /// Which, as a path into the request.
+        field: String,
+        /// Its size in bytes.
+        found: usize,
+        /// The limit in bytes.
+        max: usize,
+    },
+}
+
+impl Fault {
+    /// The stable code of the wire.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::RunClosed { .. } => "run-closed",
+            Self::AlreadyOpen { .. } => "workflow-already-open",
+            Self::ReuseRefused { .. } => "workflow-id-reuse-refused",
+            Self::TurnCompleted => "turn-completed",
+            Self::TurnLost => "turn-lost",
+            Self::TurnNotWaiting { .. } => "turn-not-waiting",
+            Self::ActivityClosed => "activity-closed",
+            Self::ActivityNotWaiting { .. } => "activity-not-waiting",
+            Self::CancelNotRequested => "cancel-not-requested",
+            Self::VersionMoved { .. } => "version-moved",
+            Self::Invalid { .. } => "invalid-field",
+            Self::TooLarge { .. } => "too-large",
+        }
+    }
+
+    /// Whether the refusal depends on the run's state, so that a refusal computed on an old state may be wrong.
+    pub fn depends_on_state(&self) -> bool {
+        match self {
+            Self::RunClosed { .. }
+            | Self::AlreadyOpen { .. }
+            | Self::ReuseRefused { .. }
+            | Self::TurnCompleted
+            | Self::TurnLost
+            | Self::TurnNotWaiting { .. }
+            | Self::ActivityClosed
+            | Self::ActivityNotWaiting { .. }
+            | Self::CancelNotRequested
+            | Self::VersionMoved { .. } => true,
+            Self::Invalid { .. } | Self::TooLarge { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The rules of Baton, pure: what a history is, which events a command may add to it, what state a history means.
+//!
+//! This crate owns every piece of workflow semantics and nothing else. It has no clock, no randomness, no IO and no
+//! async; time comes in as an argument. The service, the stores, the kits and the tests all use these same rules.
+//!
+//! * [`Event`] is a fact with an id, [`Decision`] an imperative by a decider, [`Command`] anything that may change a run.
+//! * [`Run`] is the state of one run: a fold of its events by [`Run::evolve`], and never anything else.
+//! * [`Transition`] *admits* commands to a run: it yields events, or a [`Fault`] and nothing.
+//! * [`check::history`] holds any history against the invariants, without using any of the code above.
+//!
+//! ```
+//! use history::{Command, Start, Timestamp, Transition};
+//!
+//! let now = Timestamp::from_millis(1_000);
+//! let mut transition = Transition::start(&Start::new("order-1", "order", "orders"), uuid::Uuid::nil(), now)?;
+//! transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None }, now)?;
+//! let names: Vec<_> = transition.events().iter().map(|event| event.kind.name()).collect();
+//! assert_eq!(names, ["WorkflowStarted", "DeciderScheduled", "DeciderStarted"]);
+//! # Ok::<(), history::Fault>(())
+//! ```
+
+pub mod admit;
+pub mod check;
+pub mod codec;
+mod command;
+mod decision;
+pub mod event;
+mod fault;
+pub mod limits;
+mod payload;
+mod run;
+mod tagged;
+mod tally;
+mod time;
+
+pub use admit::{Outcome, Transition, admit};
+pub use command::{Beat, Command, ReusePolicy, RunId, Start, TaskId, TurnId};
+pub use decision::Decision;
+pub use decision::{
+    CancelActivity, CancelTimer, CancelWorkflow, FailWorkflow, RecordMarker, ScheduleActivity, StartTimer,
+    SucceedWorkflow,
+};
+pub use event::{Event, EventId, EventKind, Level, RequestKey};
+pub use fault::Fault;
+pub use payload::{PackRef, Payload};
+pub use run::{
+    ActivityTask, Deadline, DeadlineKind, PendingActivity, PendingTimer, Run, RunStart, Status, TaskRef, Turn, TurnTask,
+};
+pub use tally::{ActivityTally, Closed, Tally};
+pub use time::{Duration, Timestamp};

@@ -1,0 +1,58 @@
+//! Every limit of the rules, once, each with its source.
+
+use crate::time::Duration;
+
+/// Longest name, in bytes: workflow ids, types, task lists, activity ids, timer and signal names, identities, tags.
+/// Source: SWF's 256 characters (SWF.md §4).
+pub const NAME_BYTES_MAX: usize = 256;
+
+/// Longest `reason`, in bytes. Source: SWF's 256 characters (SWF.md §4).
+pub const REASON_BYTES_MAX: usize = 256;
+
+/// Largest payload, in bytes of JSON. Source: DESIGN.md §4.
+pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
+
+/// Largest decider context, in bytes of JSON. Source: SWF's 32,768 characters (SWF.md §4).
+pub const CONTEXT_BYTES_MAX: usize = 32 * 1024;
+
+/// Most tags of a run. Source: SWF's 5.
+pub const TAGS_MAX: usize = 5;
+
+/// Most activities open in a run at once. Source: SWF's 1,000; the state of a run is rewritten with every commit.
+pub const OPEN_ACTIVITIES_MAX: usize = 1_000;
+
+/// Most timers open in a run at once. Source: SWF's 1,000, for the same reason.
+pub const OPEN_TIMERS_MAX: usize = 1_000;
+
+/// Most decisions in one answer. Ours: as many activities and timers as can be open, and room to close.
+pub const DECISIONS_MAX: usize = 2_500;
+
+/// How many request keys a run remembers, newest first. Ours: a retry comes within seconds, so this only has to outlast
+/// the keyed requests of that time.
+pub const REQUEST_KEYS_MAX: usize = 64;
+
+/// Longest timeout or timer. Ours: ten years; a longer one is more likely a unit mistaken than meant.
+pub const SPAN_MAX: Duration = Duration::from_days(3_653);
+
+/// The execution timeout of a run whose start does not say. Source: AWS's default of one year (S3.33).
+pub const EXECUTION_TIMEOUT_DEFAULT: Duration = Duration::from_days(365);
+
+/// The decider's start-to-close timeout where the start does not say. Ours: turns take seconds at most (S3.5).
+pub const DECIDER_START_TO_CLOSE_DEFAULT: Duration = Duration::from_secs(30);
+
+/// An activity's start-to-close timeout where neither its decision nor the start says. Ours: without one, a runner that
+/// dies would leave its run waiting for ever.
+pub const ACTIVITY_START_TO_CLOSE_DEFAULT: Duration = Duration::from_secs(300);
+
+/// How long a closed run stays readable where neither its start nor its domain says. Ours: a month, rounded down.
+pub const RETENTION_DEFAULT: Duration = Duration::from_days(30);
+
+/// After a turn was given back, the next one waits this long; twice as long after each further one in a row. Ours: a
+/// decider that fails at once must not fill its history (S2.8).
+pub const TURN_BACKOFF_FIRST: Duration = Duration::from_secs(1);
+
+/// The longest such wait.
+pub const TURN_BACKOFF_MAX: Duration = Duration::from_secs(600);
+
+/// Names of markers that begin with this are the framework's own.
+pub const MARKER_PREFIX_RESERVED: &str = "baton.";

@@ -1,0 +1,213 @@
+//! Payloads: what callers hand through. Any JSON value, kept byte for byte, never looked into.
+
+use std::fmt;
+use std::sync::Arc;
+
+use minicbor::data::Type;
+use minicbor::{Decode, Decoder, Encode, Encoder};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
+use serde_json::value::RawValue;
+
+/// Where the text of a large payload is kept when it is not in its event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+pub struct PackRef {
+    /// The operation that wrote the pack.
+    #[n(0)]
+    pub op: u64,
+    /// Where the text begins in the pack, in bytes.
+    #[n(1)]
+    pub offset: u32,
+    /// Its length in bytes.
+    #[n(2)]
+    pub len: u32,
+}
+
+/// A JSON value, byte for byte as it was given.
+///
+/// A payload is either its text or, inside a stored event, a claim check for a text kept elsewhere ([`PackRef`]).
+/// Whoever reads events from a store redeems the claim checks before anyone else sees the events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload(Repr);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Repr {
+    Text(Arc<str>),
+    Stored(PackRef),
+}
+
+impl Payload {
+    /// The payload with this JSON text.
+    ///
+    /// # Errors
+    ///
+    /// When `text` is not one JSON value.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        let raw: &RawValue = serde_json::from_str(text)?;
+        Ok(Self(Repr::Text(Arc::from(raw.get()))))
+    }
+
+    /// `value` as JSON.
+    ///
+    /// # Errors
+    ///
+    /// When `value` has no JSON form, e.g. a map with keys that are not strings.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        serde_json::to_string(value).map(|text| Self(Repr::Text(Arc::from(text))))
+    }
+
+    /// A claim check.
+    pub fn stored(at: PackRef) -> Self {
+        Self(Repr::Stored(at))
+    }
+
+    /// A payload from a text that was a payload's text before, e.g. read back from a store. Not validated again.
+    pub fn from_trusted(text: &str) -> Self {
+        Self(Repr::Text(Arc::from(text)))
+    }
+
+    /// The JSON text; `None` for a claim check.
+    pub fn text(&self) -> Option<&str> {
+        match &self.0 {
+            Repr::Text(text) => Some(text),
+            Repr::Stored(_) => None,
+        }
+    }
+
+    /// The claim check; `None` when the text is here.
+    pub fn claim(&self) -> Option<PackRef> {
+        match &self.0 {
+            Repr::Text(_) => None,
+            Repr::Stored(at) => Some(*at),
+        }
+    }
+
+    /// Its length in bytes, wherever the text is.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Repr::Text(text) => text.len(),
+            Repr::Stored(at) => at.len as usize,
+        }
+    }
+
+    /// Never true: the shortest JSON text has one byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value, as a `T`.
+    ///
+    /// # Errors
+    ///
+    /// When the text is not a `T`, or is not here (see [`Payload::claim`]).
+    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        match &self.0 {
+            Repr::Text(text) => serde_json::from_str(text),
+            Repr::Stored(_) => Err(serde::de::Error::custom(
+                "the payload is a claim check that was not redeemed",
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Text(text) => f.write_str(text),
+            Repr::Stored(at) => write!(f, "<{} bytes, kept apart>", at.len),
+        }
+    }
+}
+
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Repr::Text(text) => {
+                let raw: &RawValue = serde_json::from_str(text).map_err(ser::Error::custom)?;
+                raw.serialize(serializer)
+            }
+            Repr::Stored(_) => Err(ser::Error::custom("a claim check has no JSON form; redeem it first")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self(Repr::Text(Arc::from(raw.get()))))
+    }
+}
+
+/// Reads a field that is present, so that `null` is a payload like any other and only absence is `None`. For
+/// `#[serde(default, deserialize_with = "…")]`.
+pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Payload>, D::Error> {
+    Payload::deserialize(deserializer).map(Some)
+}
+
+impl<C> Encode<C> for Payload {
+    fn encode<W: minicbor::encode::Write>(
+        &self,
+        e: &mut Encoder<W>,
+        ctx: &mut C,
+    ) -> Result<(), minicbor::encode::Error<W::Error>> {
+        match &self.0 {
+            Repr::Text(text) => e.str(text)?.ok(),
+            Repr::Stored(at) => at.encode(e, ctx),
+        }
+    }
+}
+
+impl<'b, C> Decode<'b, C> for Payload {
+    fn decode(d: &mut Decoder<'b>, ctx: &mut C) -> Result<Self, minicbor::decode::Error> {
+        match d.datatype()? {
+            Type::String => Ok(Self(Repr::Text(Arc::from(d.str()?)))),
+            _ => PackRef::decode(d, ctx).map(Self::stored),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize, Deserialize, PartialEq, Debug)]
+    struct Holder {
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        input: Option<Payload>,
+    }
+
+    #[test]
+    fn json_is_kept_byte_for_byte() {
+        let text = r#"{"input":{"b": 1.50,  "a":[1e2, "\u00e9"]}}"#;
+        let holder: Holder = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&holder).unwrap(), text);
+    }
+
+    #[test]
+    fn null_is_a_payload_and_absence_is_none() {
+        let null: Holder = serde_json::from_str(r#"{"input":null}"#).unwrap();
+        assert_eq!(null.input.as_ref().and_then(Payload::text), Some("null"));
+        let absent: Holder = serde_json::from_str("{}").unwrap();
+        assert_eq!(absent.input, None);
+    }
+
+    #[test]
+    fn a_claim_check_survives_storage_and_refuses_to_be_json() {
+        let claim = Payload::stored(PackRef {
+            op: 7,
+            offset: 3,
+            len: 900,
+        });
+        let bytes = minicbor::to_vec(&claim).unwrap();
+        assert_eq!(minicbor::decode::<Payload>(&bytes).unwrap(), claim);
+        assert_eq!(claim.len(), 900);
+        assert!(serde_json::to_string(&claim).is_err());
+        assert!(claim.read::<u8>().is_err());
+    }
+
+    #[test]
+    fn what_is_not_json_is_refused() {
+        for text in ["", "{", "nul", "1 2", "{'a':1}"] {
+            assert!(Payload::from_json(text).is_err(), "{text}");
+        }
+    }
+}

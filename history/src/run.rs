@@ -1,0 +1,600 @@
+//! The state of a run: a fold of its events, and never anything else (S4.9).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use minicbor::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::command::Beat;
+use crate::event::{ActivityTimeouts, DeciderFailedCause, Event, EventId, EventKind, RequestKey, WorkflowStarted};
+use crate::limits;
+use crate::time::{Duration, Timestamp};
+
+/// Whether a run is open, and how it closed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cbor(index_only)]
+pub enum Status {
+    /// Not closed.
+    #[default]
+    #[n(0)]
+    Open,
+    /// WorkflowSuccess.
+    #[n(1)]
+    Success,
+    /// WorkflowFailed.
+    #[n(2)]
+    Failed,
+    /// WorkflowCanceled.
+    #[n(3)]
+    Canceled,
+    /// WorkflowTimedOut.
+    #[n(4)]
+    TimedOut,
+    /// WorkflowTerminated.
+    #[n(5)]
+    Terminated,
+}
+
+impl Status {
+    /// Every status.
+    pub const ALL: [Self; 6] = [
+        Self::Open,
+        Self::Success,
+        Self::Failed,
+        Self::Canceled,
+        Self::TimedOut,
+        Self::Terminated,
+    ];
+
+    /// The word used on the wire, in lists and in stores.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Success => "success",
+            Self::Failed => "failed",
+            Self::Canceled => "canceled",
+            Self::TimedOut => "timed-out",
+            Self::Terminated => "terminated",
+        }
+    }
+
+    /// The status with this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.word() == word)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// A turn that waits for a decider.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct TurnTask {
+    /// Its DeciderScheduled.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// Since when a decider could have taken it: when it was scheduled, or when the turn before it ended.
+    #[n(1)]
+    pub waits_since: Timestamp,
+    /// See [`crate::event::DeciderScheduled::attempt`].
+    #[n(2)]
+    pub attempt: u32,
+    /// Not handed out before.
+    #[n(3)]
+    pub not_before: Option<Timestamp>,
+}
+
+/// A turn that a decider holds.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Turn {
+    /// Its DeciderScheduled.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// Its DeciderStarted.
+    #[n(1)]
+    pub started_event_id: EventId,
+    /// When it was started.
+    #[n(2)]
+    pub started_at: Timestamp,
+    /// See [`crate::event::DeciderScheduled::attempt`].
+    #[n(3)]
+    pub attempt: u32,
+}
+
+/// An activity that is scheduled and not closed.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PendingActivity {
+    /// The decider's name for it.
+    #[n(0)]
+    pub activity_id: String,
+    /// Its type.
+    #[n(1)]
+    pub activity_type: String,
+    /// The task list where it waits, or was taken from.
+    #[n(2)]
+    pub task_list: String,
+    /// When it was scheduled.
+    #[n(3)]
+    pub scheduled_at: Timestamp,
+    /// Its timeouts.
+    #[n(4)]
+    pub timeouts: ActivityTimeouts,
+    /// Its ActivityStarted.
+    #[n(5)]
+    pub started_event_id: Option<EventId>,
+    /// When it was started.
+    #[n(6)]
+    pub started_at: Option<Timestamp>,
+    /// The newest ActivityTaskCancel.
+    #[n(7)]
+    pub cancel_event_id: Option<EventId>,
+}
+
+/// A timer that is set and has neither expired nor been taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PendingTimer {
+    /// Its TimerScheduled.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// When it expires.
+    #[n(1)]
+    pub expires_at: Timestamp,
+}
+
+/// The state of one run.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Run {
+    /// How it was started.
+    #[n(0)]
+    pub started: RunStart,
+    /// Whether it is open.
+    #[n(1)]
+    pub status: Status,
+    /// When it closed.
+    #[n(2)]
+    pub closed_at: Option<Timestamp>,
+    /// The newest event; 0 before the first.
+    #[n(3)]
+    pub last_event_id: EventId,
+    /// The newest event's time.
+    #[n(4)]
+    pub last_timestamp: Timestamp,
+    /// The version token (D11): the newest event that is news.
+    #[n(5)]
+    pub version: EventId,
+    /// The turn that waits for a decider.
+    #[n(6)]
+    pub turn_task: Option<TurnTask>,
+    /// The turn that a decider holds.
+    #[n(7)]
+    pub turn: Option<Turn>,
+    /// The DeciderStarted of the last *completed* turn, where the next window begins (D2); 0 before the first.
+    #[n(8)]
+    pub previous_started_event_id: EventId,
+    /// How many turns in a row have failed or timed out since one was completed.
+    #[n(9)]
+    pub turns_lost: u32,
+    /// Open activities, by their ActivityScheduled.
+    #[n(10)]
+    pub activities: BTreeMap<EventId, PendingActivity>,
+    /// Open timers, by their name.
+    #[n(11)]
+    pub timers: BTreeMap<String, PendingTimer>,
+    /// Whether somebody asked for the run to be canceled.
+    #[n(12)]
+    pub cancel_requested: bool,
+    /// The newest keyed requests and the first event that each caused; oldest first.
+    #[n(13)]
+    pub request_keys: VecDeque<(RequestKey, EventId)>,
+}
+
+/// What a run keeps of its WorkflowStarted.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct RunStart {
+    /// The workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// The run id.
+    #[n(1)]
+    #[cbor(with = "crate::codec::uuid")]
+    pub run_id: Uuid,
+    /// The workflow type.
+    #[n(2)]
+    pub workflow_type: String,
+    /// The task list of its deciders.
+    #[n(3)]
+    pub task_list: String,
+    /// When.
+    #[n(4)]
+    pub at: Timestamp,
+    /// From start to close, at most.
+    #[n(5)]
+    pub execution_timeout: Duration,
+    /// From DeciderStarted to the answer, at most.
+    #[n(6)]
+    pub decider_start_to_close: Duration,
+    /// From DeciderScheduled to DeciderStarted, at most.
+    #[n(7)]
+    pub decider_schedule_to_start: Option<Duration>,
+    /// Defaults of activities.
+    #[n(8)]
+    pub activity_timeouts: ActivityTimeouts,
+    /// Tags.
+    #[n(9)]
+    pub tags: Vec<String>,
+    /// How long it stays readable after it closed.
+    #[n(10)]
+    pub retention: Duration,
+}
+
+/// A task that waits for somebody to take it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskRef<'a> {
+    /// A turn.
+    Turn(&'a TurnTask),
+    /// An activity.
+    Activity(ActivityTask<'a>),
+}
+
+/// An activity that waits for a runner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ActivityTask<'a> {
+    /// Its ActivityScheduled.
+    pub scheduled_event_id: EventId,
+    /// The rest of it.
+    pub activity: &'a PendingActivity,
+}
+
+impl Run {
+    /// The state after event 1.
+    pub fn begin(at: Timestamp, started: &WorkflowStarted, key: Option<RequestKey>) -> Self {
+        let mut run = Self {
+            started: RunStart {
+                workflow_id: started.workflow_id.clone(),
+                run_id: started.run_id,
+                workflow_type: started.workflow_type.clone(),
+                task_list: started.task_list.clone(),
+                at,
+                execution_timeout: started.execution_timeout,
+                decider_start_to_close: started.decider_start_to_close,
+                decider_schedule_to_start: started.decider_schedule_to_start,
+                activity_timeouts: started.activity_timeouts,
+                tags: started.tags.clone(),
+                retention: started.retention,
+            },
+            status: Status::Open,
+            closed_at: None,
+            last_event_id: 1,
+            last_timestamp: at,
+            version: 1,
+            turn_task: None,
+            turn: None,
+            previous_started_event_id: 0,
+            turns_lost: 0,
+            activities: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            cancel_requested: false,
+            request_keys: VecDeque::new(),
+        };
+        run.remember(key, 1);
+        run
+    }
+
+    /// The state that a whole history means; `None` when it does not begin with a WorkflowStarted.
+    pub fn replay<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<Self> {
+        let mut events = events.into_iter();
+        let first = events.next()?;
+        let EventKind::WorkflowStarted(started) = &first.kind else {
+            return None;
+        };
+        let mut run = Self::begin(first.timestamp, started, first.key);
+        for event in events {
+            run.evolve(event);
+        }
+        Some(run)
+    }
+
+    /// Takes one more event into the state. Total: stored events are facts, and facts are not argued with.
+    pub fn evolve(&mut self, event: &Event) {
+        self.last_event_id = event.id;
+        self.last_timestamp = event.timestamp;
+        if event.kind.is_news() {
+            self.version = event.id;
+        }
+        self.remember(event.key, event.id);
+        match &event.kind {
+            EventKind::WorkflowStarted(started) => *self = Self::begin(event.timestamp, started, event.key),
+            EventKind::WorkflowSuccess(_) => self.close(Status::Success, event),
+            EventKind::WorkflowFailed(_) => self.close(Status::Failed, event),
+            EventKind::WorkflowCanceled(_) => self.close(Status::Canceled, event),
+            EventKind::WorkflowTimedOut(_) => self.close(Status::TimedOut, event),
+            EventKind::WorkflowTerminated(_) => self.close(Status::Terminated, event),
+            EventKind::WorkflowCancelRequested(_) => self.cancel_requested = true,
+            EventKind::DeciderScheduled(it) => {
+                self.turn_task = Some(TurnTask {
+                    scheduled_event_id: event.id,
+                    waits_since: event.timestamp,
+                    attempt: it.attempt,
+                    not_before: it.not_before,
+                });
+            }
+            EventKind::DeciderStarted(it) => {
+                let attempt = self.turn_task.take().map_or(1, |task| task.attempt);
+                self.turn = Some(Turn {
+                    scheduled_event_id: it.scheduled_event_id,
+                    started_event_id: event.id,
+                    started_at: event.timestamp,
+                    attempt,
+                });
+            }
+            EventKind::DeciderCompleted(it) => {
+                self.end_turn(event.timestamp);
+                self.turns_lost = 0;
+                self.previous_started_event_id = it.started_event_id;
+            }
+            EventKind::DeciderTimedOut(it) => {
+                self.turns_lost = self.turns_lost.saturating_add(1);
+                match it.started_event_id {
+                    Some(_) => self.end_turn(event.timestamp),
+                    None => self.turn_task = None,
+                }
+            }
+            EventKind::DeciderFailed(it) => {
+                // A turn that never reached its decider says nothing about the decider.
+                if it.cause == DeciderFailedCause::Reported {
+                    self.turns_lost = self.turns_lost.saturating_add(1);
+                }
+                self.end_turn(event.timestamp);
+            }
+            EventKind::ActivityScheduled(it) => {
+                let activity = PendingActivity {
+                    activity_id: it.activity_id.clone(),
+                    activity_type: it.activity_type.clone(),
+                    task_list: it.task_list.clone(),
+                    scheduled_at: event.timestamp,
+                    timeouts: it.timeouts,
+                    started_event_id: None,
+                    started_at: None,
+                    cancel_event_id: None,
+                };
+                self.activities.insert(event.id, activity);
+            }
+            EventKind::ActivityStarted(it) => {
+                if let Some(activity) = self.activities.get_mut(&it.scheduled_event_id) {
+                    activity.started_event_id = Some(event.id);
+                    activity.started_at = Some(event.timestamp);
+                }
+            }
+            EventKind::ActivitySuccess(it) => drop(self.activities.remove(&it.scheduled_event_id)),
+            EventKind::ActivityFailed(it) => drop(self.activities.remove(&it.scheduled_event_id)),
+            EventKind::ActivityCanceled(it) => drop(self.activities.remove(&it.scheduled_event_id)),
+            EventKind::ActivityTimedOut(it) => drop(self.activities.remove(&it.scheduled_event_id)),
+            EventKind::ActivityScheduledTimeout(it) => drop(self.activities.remove(&it.scheduled_event_id)),
+            EventKind::ActivityTaskCancel(it) => {
+                if let Some(activity) = self.activities.get_mut(&it.scheduled_event_id) {
+                    activity.cancel_event_id = Some(event.id);
+                }
+            }
+            EventKind::TimerScheduled(it) => {
+                let timer = PendingTimer {
+                    scheduled_event_id: event.id,
+                    expires_at: event.timestamp.plus(it.after),
+                };
+                self.timers.insert(it.timer_id.clone(), timer);
+            }
+            EventKind::TimerExpired(it) => drop(self.timers.remove(&it.timer_id)),
+            EventKind::TimerCanceled(it) => drop(self.timers.remove(&it.timer_id)),
+            EventKind::WorkflowCloseFailed(_)
+            | EventKind::ActivityScheduleFailed(_)
+            | EventKind::ActivityTaskCancelFailed(_)
+            | EventKind::TimerScheduleFailed(_)
+            | EventKind::TimerCancelFailed(_)
+            | EventKind::Signal(_)
+            | EventKind::Marker(_)
+            | EventKind::MarkerFailed(_) => {}
+        }
+    }
+
+    fn end_turn(&mut self, at: Timestamp) {
+        self.turn = None;
+        if let Some(task) = &mut self.turn_task {
+            task.waits_since = at;
+        }
+    }
+
+    fn close(&mut self, status: Status, event: &Event) {
+        self.status = status;
+        self.closed_at = Some(event.timestamp);
+        self.turn_task = None;
+        self.turn = None;
+        self.activities.clear();
+        self.timers.clear();
+    }
+
+    fn remember(&mut self, key: Option<RequestKey>, event_id: EventId) {
+        if let Some(key) = key {
+            if self.request_keys.len() >= limits::REQUEST_KEYS_MAX {
+                self.request_keys.pop_front();
+            }
+            self.request_keys.push_back((key, event_id));
+        }
+    }
+
+    /// Whether it is open.
+    pub fn is_open(&self) -> bool {
+        self.status == Status::Open
+    }
+
+    /// The first event that the request with this key caused, if it is remembered.
+    pub fn event_of_request(&self, key: RequestKey) -> Option<EventId> {
+        self.request_keys
+            .iter()
+            .rev()
+            .find(|(known, _)| *known == key)
+            .map(|(_, event_id)| *event_id)
+    }
+
+    /// The open activity with this name.
+    pub fn activity(&self, activity_id: &str) -> Option<(EventId, &PendingActivity)> {
+        let found = self
+            .activities
+            .iter()
+            .find(|(_, activity)| activity.activity_id == activity_id);
+        found.map(|(scheduled_event_id, activity)| (*scheduled_event_id, activity))
+    }
+
+    /// The tasks that wait to be taken: the turn first, then activities in the order they were scheduled.
+    ///
+    /// A turn waits only while no decider holds one (S3.37). One that is [held back](TurnTask::not_before) is among
+    /// them; the caller must not hand it out before its time.
+    pub fn waiting_tasks(&self) -> impl Iterator<Item = TaskRef<'_>> {
+        let turn = if self.turn.is_none() {
+            self.turn_task.as_ref().map(TaskRef::Turn)
+        } else {
+            None
+        };
+        let activities = self
+            .activities
+            .iter()
+            .filter(|(_, activity)| activity.started_event_id.is_none());
+        turn.into_iter().chain(activities.map(|(scheduled_event_id, activity)| {
+            TaskRef::Activity(ActivityTask {
+                scheduled_event_id: *scheduled_event_id,
+                activity,
+            })
+        }))
+    }
+
+    /// When the run will have been closed for long enough to be forgotten; `None` while it is open.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        self.closed_at.map(|at| at.plus(self.started.retention))
+    }
+
+    /// The next instant at which the run changes by itself; `None` when closed.
+    pub fn next_deadline(&self, beats: &[Beat]) -> Option<Timestamp> {
+        self.deadlines(beats).into_iter().map(|deadline| deadline.at).min()
+    }
+
+    /// Everything that time will do to the run, in the order of time.
+    pub fn deadlines(&self, beats: &[Beat]) -> Vec<Deadline> {
+        if !self.is_open() {
+            return Vec::new();
+        }
+        let mut deadlines = Vec::with_capacity(2 + self.activities.len() + self.timers.len());
+        let mut add = |at, what| deadlines.push(Deadline { at, what });
+        add(
+            self.started.at.plus(self.started.execution_timeout),
+            DeadlineKind::Execution,
+        );
+        if let Some(turn) = &self.turn {
+            let at = turn.started_at.plus(self.started.decider_start_to_close);
+            add(
+                at,
+                DeadlineKind::TurnStartToClose {
+                    scheduled_event_id: turn.scheduled_event_id,
+                },
+            );
+        } else if let (Some(task), Some(limit)) = (&self.turn_task, self.started.decider_schedule_to_start) {
+            let from = task.not_before.unwrap_or(task.waits_since);
+            let what = DeadlineKind::TurnScheduleToStart {
+                scheduled_event_id: task.scheduled_event_id,
+            };
+            add(from.plus(limit), what);
+        }
+        for (&scheduled_event_id, activity) in &self.activities {
+            let timeouts = &activity.timeouts;
+            if let Some(limit) = timeouts.schedule_to_close {
+                let what = DeadlineKind::ActivityScheduleToClose { scheduled_event_id };
+                add(activity.scheduled_at.plus(limit), what);
+            }
+            let Some(started_at) = activity.started_at else {
+                if let Some(limit) = timeouts.schedule_to_start {
+                    let what = DeadlineKind::ActivityScheduleToStart { scheduled_event_id };
+                    add(activity.scheduled_at.plus(limit), what);
+                }
+                continue;
+            };
+            if let Some(limit) = timeouts.start_to_close {
+                add(
+                    started_at.plus(limit),
+                    DeadlineKind::ActivityStartToClose { scheduled_event_id },
+                );
+            }
+            if let Some(limit) = timeouts.heartbeat {
+                let beat = beats.iter().find(|beat| beat.scheduled_event_id == scheduled_event_id);
+                let alive_at = beat.map_or(started_at, |beat| beat.at.max(started_at));
+                add(
+                    alive_at.plus(limit),
+                    DeadlineKind::ActivityHeartbeat { scheduled_event_id },
+                );
+            }
+        }
+        for timer in self.timers.values() {
+            add(
+                timer.expires_at,
+                DeadlineKind::Timer {
+                    scheduled_event_id: timer.scheduled_event_id,
+                },
+            );
+        }
+        deadlines.sort_by_key(|deadline| (deadline.at, deadline.what));
+        deadlines
+    }
+}
+
+/// Something that time will do to a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub what: DeadlineKind,
+}
+
+/// What time will do to a run. The order is that in which deadlines of the same instant fire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeadlineKind {
+    /// A timer expires.
+    Timer {
+        /// Its TimerScheduled.
+        scheduled_event_id: EventId,
+    },
+    /// No runner took the activity in time.
+    ActivityScheduleToStart {
+        /// Its ActivityScheduled.
+        scheduled_event_id: EventId,
+    },
+    /// The runner did not show life in time.
+    ActivityHeartbeat {
+        /// Its ActivityScheduled.
+        scheduled_event_id: EventId,
+    },
+    /// The runner did not answer in time.
+    ActivityStartToClose {
+        /// Its ActivityScheduled.
+        scheduled_event_id: EventId,
+    },
+    /// The activity did not close in time, started or not.
+    ActivityScheduleToClose {
+        /// Its ActivityScheduled.
+        scheduled_event_id: EventId,
+    },
+    /// No decider took the turn in time.
+    TurnScheduleToStart {
+        /// Its DeciderScheduled.
+        scheduled_event_id: EventId,
+    },
+    /// The decider did not answer in time.
+    TurnStartToClose {
+        /// Its DeciderScheduled.
+        scheduled_event_id: EventId,
+    },
+    /// The run took too long.
+    Execution,
+}

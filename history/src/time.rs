@@ -1,0 +1,274 @@
+//! Instants and spans as histories hold them: whole milliseconds. No clock is read here.
+
+use std::fmt;
+use std::str::FromStr;
+
+use minicbor::{Decode, Encode};
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// An instant: milliseconds since 1970-01-01T00:00:00Z. In JSON an RFC 3339 string in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Timestamp(#[n(0)] u64);
+
+impl Timestamp {
+    /// The instant `millis` milliseconds after the epoch.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since the epoch.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// The instant `span` later; the last representable one instead of an overflow.
+    #[must_use]
+    pub const fn plus(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+
+    /// How long after `earlier` this is; zero when it is not after.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let instant = i64::try_from(self.0)
+            .ok()
+            .and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
+        match instant {
+            Some(instant) => write!(f, "{instant:.3}"),
+            // Past the year 9999: still exact, if less pretty.
+            None => write!(f, "{}ms", self.0),
+        }
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(millis) = text.strip_suffix("ms").and_then(|digits| digits.parse().ok()) {
+            return Ok(Self(millis));
+        }
+        let instant: jiff::Timestamp = text
+            .parse()
+            .map_err(|error| format!("not an RFC 3339 instant: {error}"))?;
+        u64::try_from(instant.as_millisecond())
+            .map(Self)
+            .map_err(|_| "before 1970".to_owned())
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+/// A span of time, whole milliseconds.
+///
+/// In JSON it is written as an ISO 8601 duration (`"PT30S"`), and read from one or from a number of seconds (`30`,
+/// `0.5`). A day is 24 hours. Years and months are refused, because their length depends on a calendar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Duration(#[n(0)] u64);
+
+impl Duration {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// `millis` milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// `seconds` seconds.
+    pub const fn from_secs(seconds: u64) -> Self {
+        Self(seconds.saturating_mul(1_000))
+    }
+
+    /// `days` days of 24 hours.
+    pub const fn from_days(days: u64) -> Self {
+        Self::from_secs(days.saturating_mul(86_400))
+    }
+
+    /// Milliseconds.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// This span `factor` times; the longest representable one instead of an overflow.
+    #[must_use]
+    pub const fn times(self, factor: u64) -> Self {
+        Self(self.0.saturating_mul(factor))
+    }
+}
+
+impl From<Duration> for std::time::Duration {
+    fn from(span: Duration) -> Self {
+        Self::from_millis(span.0)
+    }
+}
+
+impl From<std::time::Duration> for Duration {
+    /// Rounds down to whole milliseconds.
+    fn from(span: std::time::Duration) -> Self {
+        Self(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = i64::try_from(self.0).unwrap_or(i64::MAX);
+        write!(f, "{}", jiff::SignedDuration::from_millis(millis))
+    }
+}
+
+impl FromStr for Duration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(seconds) = text.parse::<f64>() {
+            return Self::from_seconds(seconds);
+        }
+        let expected = "expected an ISO 8601 duration such as `PT30S` or `P30D`, or a number of seconds";
+        if !text.trim_start_matches('-').starts_with(['P', 'p']) {
+            return Err(format!("`{text}`: {expected}"));
+        }
+        let span: jiff::Span = text.parse().map_err(|error| format!("`{text}`: {error}; {expected}"))?;
+        if span.get_years() != 0 || span.get_months() != 0 {
+            return Err(format!("`{text}`: years and months have no fixed length; give days"));
+        }
+        let exact = span
+            .to_duration(jiff::SpanRelativeTo::days_are_24_hours())
+            .map_err(|error| format!("`{text}`: {error}"))?;
+        u64::try_from(exact.as_millis())
+            .map(Self)
+            .map_err(|_| format!("`{text}`: negative or too long"))
+    }
+}
+
+impl Duration {
+    fn from_seconds(seconds: f64) -> Result<Self, String> {
+        if !seconds.is_finite() || seconds < 0.0 {
+            return Err(format!("`{seconds}` is not a number of seconds from 0 on"));
+        }
+        let span = std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+        // Round to the nearest millisecond: 0.1 must not become 99 ms.
+        Ok(span.saturating_add(std::time::Duration::from_micros(500)).into())
+    }
+}
+
+impl Serialize for Duration {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Duration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl Visitor<'_> for Reader {
+            type Value = Duration;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an ISO 8601 duration such as `PT30S`, or a number of seconds")
+            }
+
+            fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<Duration, E> {
+                seconds
+                    .checked_mul(1_000)
+                    .map(Duration)
+                    .ok_or_else(|| E::custom("too long"))
+            }
+
+            fn visit_i64<E: de::Error>(self, seconds: i64) -> Result<Duration, E> {
+                u64::try_from(seconds)
+                    .map_err(|_| E::custom("negative"))
+                    .and_then(|seconds| self.visit_u64(seconds))
+            }
+
+            fn visit_f64<E: de::Error>(self, seconds: f64) -> Result<Duration, E> {
+                Duration::from_seconds(seconds).map_err(E::custom)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timestamp_is_rfc_3339_with_milliseconds() {
+        let instant = Timestamp::from_millis(1_700_000_000_042);
+        assert_eq!(
+            serde_json::to_string(&instant).unwrap(),
+            r#""2023-11-14T22:13:20.042Z""#
+        );
+        assert_eq!("2023-11-14T22:13:20.042Z".parse(), Ok(instant));
+        assert_eq!(
+            serde_json::from_str::<Timestamp>(r#""2023-11-14T22:13:20.042Z""#).unwrap(),
+            instant
+        );
+        let end = Timestamp::from_millis(u64::MAX);
+        assert_eq!(end.to_string().parse(), Ok(end));
+        assert!("1969-12-31T23:59:59Z".parse::<Timestamp>().is_err());
+    }
+
+    #[test]
+    fn a_duration_is_read_from_iso_8601_or_seconds() {
+        let cases: &[(&str, Option<u64>)] = &[
+            ("30", Some(30_000)),
+            ("0.1", Some(100)),
+            ("0", Some(0)),
+            (r#""PT30S""#, Some(30_000)),
+            (r#""P30D""#, Some(30 * 86_400_000)),
+            (r#""PT1H30M""#, Some(5_400_000)),
+            (r#""P1W""#, Some(7 * 86_400_000)),
+            (r#""45""#, Some(45_000)),
+            (r#""P1M""#, None),
+            (r#""P1Y""#, None),
+            (r#""-PT1S""#, None),
+            ("-1", None),
+            (r#""tomorrow""#, None),
+            (r#""1h""#, None),
+            ("18446744073709551615", None),
+            ("1e300", None),
+            ("null", None),
+        ];
+        for (text, millis) in cases {
+            let read = serde_json::from_str::<Duration>(text).ok();
+            assert_eq!(read, millis.map(Duration::from_millis), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_reads_what_it_writes() {
+        for millis in [0, 1, 999, 1_000, 61_001, 86_400_000 * 400] {
+            let span = Duration::from_millis(millis);
+            let text = serde_json::to_string(&span).unwrap();
+            assert_eq!(serde_json::from_str::<Duration>(&text).unwrap(), span, "{text}");
+        }
+    }
+}
