@@ -1,0 +1,125 @@
+//! When to look at which run. A bounded, disposable copy of the near end of the store's due index.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard};
+
+use history::{Duration, Timestamp};
+use store::{Due, HeadKey};
+
+/// How far ahead the agenda looks.
+const AHEAD: Duration = Duration::from_secs(60);
+
+/// The most runs on the agenda: about 200 bytes each. With more of them near, it looks less far ahead.
+pub(super) const ENTRIES_MAX: usize = 20_000;
+
+#[derive(Default)]
+struct Entries {
+    order: BTreeSet<(Timestamp, HeadKey)>,
+    by_key: HashMap<HeadKey, Timestamp>,
+    /// Everything due before this is on the agenda.
+    horizon: Timestamp,
+}
+
+impl Entries {
+    fn remove(&mut self, key: &HeadKey) {
+        if let Some((key, at)) = self.by_key.remove_entry(key) {
+            self.order.remove(&(at, key));
+        }
+    }
+
+    fn insert(&mut self, at: Timestamp, key: &HeadKey) {
+        self.remove(key);
+        self.by_key.insert(key.clone(), at);
+        self.order.insert((at, key.clone()));
+        if self.order.len() > ENTRIES_MAX
+            && let Some((latest, key)) = self.order.pop_last()
+        {
+            self.by_key.remove(&key);
+            self.horizon = self.horizon.min(latest);
+        }
+    }
+}
+
+/// The runs that must be looked at soon.
+#[derive(Default)]
+pub(super) struct Agenda {
+    entries: Mutex<Entries>,
+    /// Notified when the next look may be earlier than it was.
+    pub(super) earlier: tokio::sync::Notify,
+}
+
+impl Agenda {
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// Says when a run must be looked at, after a commit.
+    pub(super) fn set(&self, key: &HeadKey, due: Option<Timestamp>) {
+        let mut entries = self.lock();
+        let first = entries.order.first().map(|(at, _)| *at);
+        match due {
+            Some(at) if at < entries.horizon => {
+                // Most commits move the instant away or leave it: nothing to wake up for.
+                entries.insert(at, key);
+                if first.is_none_or(|first| at < first) {
+                    drop(entries);
+                    self.earlier.notify_one();
+                }
+            }
+            _ => entries.remove(key),
+        }
+    }
+
+    /// Begins to look further ahead: from now on commits due before the answered instant are taken in. Fetch what the
+    /// store has up to there, then call [`Agenda::fill`].
+    pub(super) fn extend(&self, now: Timestamp) -> Timestamp {
+        let mut entries = self.lock();
+        entries.horizon = entries.horizon.max(now.plus(AHEAD));
+        entries.horizon
+    }
+
+    /// Takes in what the store has; `complete` when that is all before the horizon.
+    pub(super) fn fill(&self, due: Vec<Due>, complete: bool) {
+        let mut entries = self.lock();
+        if !complete && let Some(last) = due.last() {
+            entries.horizon = entries.horizon.min(Timestamp::from_millis(last.at));
+        }
+        for Due { at, key } in due {
+            // A commit since the store was read knows better.
+            if !entries.by_key.contains_key(&key) {
+                entries.insert(Timestamp::from_millis(at), &key);
+            }
+        }
+    }
+
+    /// Takes off what is due.
+    pub(super) fn take_due(&self, now: Timestamp, limit: usize) -> Vec<HeadKey> {
+        let mut entries = self.lock();
+        let mut due = Vec::new();
+        while due.len() < limit
+            && let Some((at, _)) = entries.order.first()
+            && *at <= now
+            && let Some((_, key)) = entries.order.pop_first()
+        {
+            entries.by_key.remove(&key);
+            due.push(key);
+        }
+        due
+    }
+
+    /// When to wake up next, and whether the agenda must be extended by then.
+    pub(super) fn next(&self, now: Timestamp) -> (Timestamp, bool) {
+        let entries = self.lock();
+        // Half the distance ahead, so that what comes near is known well before it is due.
+        let extend_at = Timestamp::from_millis(entries.horizon.as_millis().saturating_sub(AHEAD.as_millis() / 2));
+        match entries.order.first() {
+            Some((at, _)) if *at <= extend_at => (*at, false),
+            _ => (extend_at.max(now), extend_at <= now),
+        }
+    }
+
+    /// How many runs are on it.
+    pub(super) fn len(&self) -> usize {
+        self.lock().order.len()
+    }
+}

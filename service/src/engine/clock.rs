@@ -1,0 +1,68 @@
+//! The one place where the service reads time and draws random numbers.
+
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use history::Timestamp;
+use uuid::Uuid;
+
+/// Time, as the engine sees it. Tests bring their own.
+#[async_trait]
+pub trait Clock: Send + Sync + 'static {
+    /// Now.
+    fn now(&self) -> Timestamp;
+
+    /// Returns once [`now`](Self::now) is at or after `at`; may return early, callers look again.
+    async fn sleep_until(&self, at: Timestamp);
+}
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+#[async_trait]
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    async fn sleep_until(&self, at: Timestamp) {
+        /// The wall clock may be set while we sleep, so never sleep long without looking at it.
+        const LOOK_AGAIN: Duration = Duration::from_secs(10);
+        let wait = Duration::from(at.since(self.now()));
+        tokio::time::sleep(wait.min(LOOK_AGAIN)).await;
+    }
+}
+
+/// Where ids come from.
+#[derive(Debug)]
+pub(super) struct Ids {
+    random: Mutex<fastrand::Rng>,
+}
+
+impl Ids {
+    /// Ids nobody can foresee; with a seed, the same ones every time.
+    pub(super) fn new(seed: Option<u64>) -> Self {
+        let random = seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        Self { random: Mutex::new(random) }
+    }
+
+    fn with<T>(&self, draw: impl FnOnce(&mut fastrand::Rng) -> T) -> T {
+        draw(&mut self.random.lock().expect("drawing a number does not panic"))
+    }
+
+    /// A run id: a UUIDv7, so that run ids sort by their start.
+    pub(super) fn run_id(&self, now: Timestamp) -> Uuid {
+        let mut bytes = [0; 10];
+        self.with(|random| random.fill(&mut bytes));
+        uuid::Builder::from_unix_timestamp_millis(now.as_millis(), &bytes).into_uuid()
+    }
+
+    /// An operation id.
+    pub(super) fn op(&self) -> u64 {
+        self.with(|random| random.u64(..))
+    }
+}

@@ -1,0 +1,84 @@
+//! The stored form of a run's head: its state, what the engine itself must remember, and the tail of its events.
+
+use bytes::Bytes;
+use history::{Beat, Payload, Run, Timestamp, codec};
+use minicbor::{Decode, Encode};
+
+use super::Refusal;
+
+/// The format of what this module writes.
+const FORMAT: u8 = 1;
+
+/// What a head's body holds beside the tail.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(super) struct Body {
+    /// The state of the run: the fold of its whole history.
+    #[n(0)]
+    pub(super) run: Run,
+    /// The newest operations that were committed, to recognize a commit of unknown outcome; oldest first.
+    #[n(1)]
+    pub(super) ops: Vec<u64>,
+    /// The id of the tail's first event. Everything before it is in chunks.
+    #[n(2)]
+    pub(super) tail_first: u64,
+    /// How often the waiting tasks of this run have been offered again.
+    #[n(3)]
+    pub(super) offers: u32,
+}
+
+/// Writes a body: format, length of the first part, first part, tail.
+pub(super) fn encode(body: &Body, tail: &[&[u8]]) -> (Bytes, usize) {
+    let mut bytes = Vec::with_capacity(512 + tail.iter().map(|part| part.len()).sum::<usize>());
+    bytes.extend_from_slice(&[FORMAT, 0, 0, 0, 0]);
+    minicbor::encode(body, &mut bytes).expect("writing to memory does not fail");
+    let tail_at = bytes.len();
+    let length = u32::try_from(tail_at).unwrap_or(u32::MAX).to_be_bytes();
+    if let Some(place) = bytes.get_mut(1..5) {
+        place.copy_from_slice(&length);
+    }
+    for part in tail {
+        bytes.extend_from_slice(part);
+    }
+    (bytes.into(), tail_at)
+}
+
+/// Reads a body; the second part is the tail.
+pub(super) fn decode(bytes: &Bytes) -> Result<(Body, Bytes), Refusal> {
+    let garbled = |what: &str| Refusal::Corrupt { what: format!("a run's head: {what}") };
+    let (&format, rest) = bytes.split_first().ok_or_else(|| garbled("empty"))?;
+    if format != FORMAT {
+        return Err(garbled(&format!("format {format}, this program reads {FORMAT}")));
+    }
+    let length = rest.first_chunk::<4>().ok_or_else(|| garbled("cut short"))?;
+    let tail_at = u32::from_be_bytes(*length) as usize;
+    let first = bytes.get(5..tail_at).ok_or_else(|| garbled("cut short"))?;
+    let body = minicbor::decode(first).map_err(|error| garbled(&error.to_string()))?;
+    Ok((body, bytes.slice(tail_at..)))
+}
+
+/// The stored form of a heartbeat.
+#[derive(Encode, Decode)]
+struct StoredBeat {
+    #[n(0)]
+    at: Timestamp,
+    #[n(1)]
+    details: Option<Payload>,
+}
+
+/// Writes a heartbeat.
+pub(super) fn encode_beat(beat: &Beat) -> Bytes {
+    let stored = StoredBeat { at: beat.at, details: beat.details.clone() };
+    minicbor::to_vec(stored).expect("writing to memory does not fail").into()
+}
+
+/// Reads a heartbeat.
+pub(super) fn decode_beat(scheduled_event_id: u64, bytes: &[u8]) -> Result<Beat, Refusal> {
+    let StoredBeat { at, details } =
+        minicbor::decode(bytes).map_err(|error| Refusal::Corrupt { what: format!("a heartbeat: {error}") })?;
+    Ok(Beat { scheduled_event_id, at, details })
+}
+
+/// Reads the events of a tail or a chunk.
+pub(super) fn events(bytes: &[u8]) -> Result<Vec<history::Event>, Refusal> {
+    codec::events(bytes).map(|event| event.map_err(Refusal::from)).collect()
+}

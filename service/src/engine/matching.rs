@@ -1,0 +1,216 @@
+//! Bringing tasks and pollers together, list by list. In memory only, and allowed to be lost: the store's due index
+//! brings back whatever was waiting here.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use history::EventId;
+use store::HeadKey;
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::cell::Grant;
+
+/// The most tasks that wait in memory on one list. More of them wait in the store alone and are fetched when these have
+/// gone: about 200 bytes each, so a list takes 10 MB at most.
+const WAITING_TASKS_MAX: usize = 50_000;
+
+/// Whose list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Side {
+    Decider,
+    Activity,
+}
+
+/// Names a list.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct ListKey {
+    pub(super) domain: Arc<str>,
+    pub(super) side: Side,
+    pub(super) name: Arc<str>,
+}
+
+/// A task that waits. It confers no right: whoever takes it must still win the commit.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct WaitingTask {
+    pub(super) key: HeadKey,
+    pub(super) run_id: Uuid,
+    pub(super) scheduled_event_id: EventId,
+}
+
+/// A poller that waits.
+pub(super) struct Poller {
+    pub(super) identity: Option<String>,
+    id: u64,
+    answer: oneshot::Sender<Grant>,
+}
+
+impl Poller {
+    /// Whether it is still there.
+    fn is_waiting(&self) -> bool {
+        !self.answer.is_closed()
+    }
+
+    /// Hands it what it waited for; gives it back when the poller has gone.
+    pub(super) fn grant(self, grant: Grant) -> Result<(), Grant> {
+        self.answer.send(grant)
+    }
+}
+
+#[derive(Default)]
+struct List {
+    tasks: VecDeque<WaitingTask>,
+    known: HashSet<(Uuid, EventId)>,
+    pollers: VecDeque<Poller>,
+    /// Some tasks of this list wait in the store alone.
+    overflowed: bool,
+}
+
+impl List {
+    fn is_idle(&self) -> bool {
+        self.tasks.is_empty() && self.pollers.is_empty() && !self.overflowed
+    }
+
+    fn next_poller(&mut self) -> Option<Poller> {
+        std::iter::from_fn(|| self.pollers.pop_front()).find(Poller::is_waiting)
+    }
+}
+
+/// Every list that has a task or a poller.
+#[derive(Default)]
+pub(super) struct Matching {
+    lists: Mutex<HashMap<ListKey, List>>,
+    next_poller: std::sync::atomic::AtomicU64,
+    /// Notified when a poller finds a list empty that has overflowed.
+    pub(super) starving: tokio::sync::Notify,
+}
+
+/// What a poll finds.
+pub(super) enum Found<'a> {
+    /// A task; try to take it, and poll again when somebody else has.
+    Task(WaitingTask),
+    /// Nothing yet. Dropping it ends the wait.
+    Wait(Waiting<'a>),
+}
+
+/// A poll that waits.
+pub(super) struct Waiting<'a> {
+    matching: &'a Matching,
+    list: ListKey,
+    id: u64,
+    pub(super) answer: oneshot::Receiver<Grant>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut lists = self.matching.lock();
+        if let Some(list) = lists.get_mut(&self.list) {
+            // Pollers stand in the order of their ids but for those put back; there are few of either.
+            if let Some(at) = list.pollers.iter().position(|poller| poller.id == self.id) {
+                list.pollers.remove(at);
+            }
+            if list.is_idle() {
+                lists.remove(&self.list);
+            }
+        }
+    }
+}
+
+impl Matching {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ListKey, List>> {
+        self.lists.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// Takes the poller that has waited longest, for a task that is about to be made.
+    pub(super) fn reserve(&self, key: &ListKey) -> Option<Poller> {
+        let mut lists = self.lock();
+        let list = lists.get_mut(key)?;
+        // Tasks that wait go first; a poller beside them is on its way to one.
+        let poller = if list.tasks.is_empty() { list.next_poller() } else { None };
+        if list.is_idle() {
+            lists.remove(key);
+        }
+        poller
+    }
+
+    /// Puts back a poller that was reserved for nothing, in front, or hands it a task that came meanwhile.
+    pub(super) fn put_back(&self, key: &ListKey, poller: Poller) {
+        self.lock().entry(key.clone()).or_default().pollers.push_front(poller);
+    }
+
+    /// Adds a task that waits; false when it is known already or the list is full. Answers a poller if one waits, who
+    /// then must be given the task.
+    pub(super) fn offer(&self, key: &ListKey, task: WaitingTask) -> Offered {
+        let mut lists = self.lock();
+        let list = lists.entry(key.clone()).or_default();
+        if list.tasks.len() >= WAITING_TASKS_MAX {
+            list.overflowed = true;
+            return Offered::Full;
+        }
+        if !list.known.insert((task.run_id, task.scheduled_event_id)) {
+            return Offered::Known;
+        }
+        if let Some(poller) = list.next_poller() {
+            list.known.remove(&(task.run_id, task.scheduled_event_id));
+            if list.is_idle() {
+                lists.remove(key);
+            }
+            return Offered::Poller(poller, task);
+        }
+        list.tasks.push_back(task);
+        Offered::Waits
+    }
+
+    /// Polls a list.
+    pub(super) fn poll(&self, key: &ListKey, identity: Option<&str>) -> Found<'_> {
+        let mut lists = self.lock();
+        let list = lists.entry(key.clone()).or_default();
+        if let Some(task) = list.tasks.pop_front() {
+            list.known.remove(&(task.run_id, task.scheduled_event_id));
+            if list.overflowed && list.tasks.len() < WAITING_TASKS_MAX / 2 {
+                self.starving.notify_one();
+            }
+            if list.is_idle() {
+                lists.remove(key);
+            }
+            return Found::Task(task);
+        }
+        if list.overflowed {
+            self.starving.notify_one();
+        }
+        let id = self.next_poller.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let (answer, receiver) = oneshot::channel();
+        list.pollers.push_back(Poller { identity: identity.map(str::to_owned), id, answer });
+        Found::Wait(Waiting { matching: self, list: key.clone(), id, answer: receiver })
+    }
+
+    /// The domains with a list that has overflowed; the mark is taken off.
+    pub(super) fn take_overflowed(&self) -> HashSet<Arc<str>> {
+        let mut lists = self.lock();
+        let mut domains = HashSet::new();
+        for (key, list) in lists.iter_mut() {
+            if list.overflowed && list.tasks.len() < WAITING_TASKS_MAX / 2 {
+                list.overflowed = false;
+                domains.insert(Arc::clone(&key.domain));
+            }
+        }
+        domains
+    }
+
+    /// Tasks and pollers that wait, by list.
+    pub(super) fn depths(&self) -> Vec<(ListKey, usize, usize)> {
+        self.lock().iter().map(|(key, list)| (key.clone(), list.tasks.len(), list.pollers.len())).collect()
+    }
+}
+
+/// What became of a task that was offered.
+pub(super) enum Offered {
+    /// It waits.
+    Waits,
+    /// It waited already.
+    Known,
+    /// There is no room; it waits in the store alone.
+    Full,
+    /// This poller waits for just such a task; give it to them.
+    Poller(Poller, WaitingTask),
+}

@@ -1,0 +1,168 @@
+//! Why the engine did not do what was asked, and what the caller should make of it.
+
+use std::time::Duration;
+
+use history::Fault;
+use uuid::Uuid;
+
+/// Whether a refused request may have left a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorded {
+    /// It has not.
+    No,
+    /// It may have.
+    Unknown,
+}
+
+/// Why the engine did not do what was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Refusal {
+    /// The rules refuse it.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// No such domain.
+    #[error("no domain `{domain}`")]
+    UnknownDomain {
+        /// The name given.
+        domain: String,
+    },
+    /// The domain exists already.
+    #[error("domain `{domain}` exists already")]
+    DomainExists {
+        /// The name given.
+        domain: String,
+    },
+    /// The domain never had a run with this workflow id, or it is past its retention.
+    #[error("no workflow `{workflow_id}` in domain `{domain}`")]
+    UnknownWorkflow {
+        /// The domain.
+        domain: String,
+        /// The workflow id given.
+        workflow_id: String,
+    },
+    /// The workflow id never had this run, or it is past its retention.
+    #[error("no run {run_id} of workflow `{workflow_id}`")]
+    UnknownRun {
+        /// The workflow id.
+        workflow_id: String,
+        /// The run id given.
+        run_id: Uuid,
+    },
+    /// A write names a run that is not the newest of its workflow id.
+    #[error("run {run_id} is not the current run of workflow `{workflow_id}`, {current} is")]
+    RunNotCurrent {
+        /// The workflow id.
+        workflow_id: String,
+        /// The run id given.
+        run_id: Uuid,
+        /// The newest run.
+        current: Uuid,
+    },
+    /// A task token that this service never gave out.
+    #[error("not a task token of this service")]
+    BadToken,
+    /// The run's state, or what one request adds to it, is larger than the store can take.
+    #[error("{found} bytes of state in one run, at most {max} can be kept")]
+    RunTooLarge {
+        /// The size.
+        found: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The store did not take it. Nothing was recorded.
+    #[error("the store did not take it: {why}")]
+    Unavailable {
+        /// What stood in the way.
+        why: String,
+        /// How long to wait before asking again.
+        retry_after: Option<Duration>,
+    },
+    /// Whether it was recorded is not known.
+    #[error("the outcome is not known: {why}")]
+    OutcomeUnknown {
+        /// What was lost.
+        why: String,
+    },
+    /// The service is stopping.
+    #[error("the service is stopping")]
+    Stopping,
+    /// Stored bytes cannot be read.
+    #[error("stored data cannot be read: {what}")]
+    Corrupt {
+        /// What, and where.
+        what: String,
+    },
+}
+
+impl Refusal {
+    /// The stable code of the wire.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Fault(fault) => fault.code(),
+            Self::UnknownDomain { .. } => "unknown-domain",
+            Self::DomainExists { .. } => "domain-exists",
+            Self::UnknownWorkflow { .. } => "unknown-workflow",
+            Self::UnknownRun { .. } => "unknown-run",
+            Self::RunNotCurrent { .. } => "run-not-current",
+            Self::BadToken => "bad-token",
+            Self::RunTooLarge { .. } => "run-too-large",
+            Self::Unavailable { .. } => "unavailable",
+            Self::OutcomeUnknown { .. } => "outcome-unknown",
+            Self::Stopping => "stopping",
+            Self::Corrupt { .. } => "corrupt",
+        }
+    }
+
+    /// Whether the same request may succeed later, with nothing changed by the caller.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } | Self::OutcomeUnknown { .. } | Self::Stopping => true,
+            Self::Fault(_)
+            | Self::UnknownDomain { .. }
+            | Self::DomainExists { .. }
+            | Self::UnknownWorkflow { .. }
+            | Self::UnknownRun { .. }
+            | Self::RunNotCurrent { .. }
+            | Self::BadToken
+            | Self::RunTooLarge { .. }
+            | Self::Corrupt { .. } => false,
+        }
+    }
+
+    /// Whether the request may have left a trace.
+    pub fn recorded(&self) -> Recorded {
+        match self {
+            Self::OutcomeUnknown { .. } => Recorded::Unknown,
+            Self::Fault(_)
+            | Self::UnknownDomain { .. }
+            | Self::DomainExists { .. }
+            | Self::UnknownWorkflow { .. }
+            | Self::UnknownRun { .. }
+            | Self::RunNotCurrent { .. }
+            | Self::BadToken
+            | Self::RunTooLarge { .. }
+            | Self::Unavailable { .. }
+            | Self::Stopping
+            | Self::Corrupt { .. } => Recorded::No,
+        }
+    }
+}
+
+impl From<store::Error> for Refusal {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::NotApplied { why, retry_after } => Self::Unavailable { why, retry_after },
+            store::Error::Unknown { why } => Self::OutcomeUnknown { why },
+            store::Error::TooLarge { max, found } => Self::RunTooLarge { found, max },
+            store::Error::Corrupt { what } => Self::Corrupt { what },
+            // A store that failed while it wrote may have written.
+            store::Error::Failed { why } => Self::OutcomeUnknown { why },
+        }
+    }
+}
+
+impl From<history::codec::Error> for Refusal {
+    fn from(error: history::codec::Error) -> Self {
+        Self::Corrupt { what: error.to_string() }
+    }
+}

@@ -1,0 +1,200 @@
+//! Task tokens: who may answer what. Opaque to callers, and not to be forged: whoever may poll one list cannot make a
+//! token for another.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use history::{EventId, TaskId, TurnId};
+use minicbor::{Decode, Encode};
+use sha2::Sha256;
+use uuid::Uuid;
+
+use super::Refusal;
+
+/// Bytes of the tag that are kept: 96 bits.
+const TAG_BYTES: usize = 12;
+
+/// The longest token that is looked at; a token of the longest names has about 1,200 characters.
+const TOKEN_CHARS_MAX: usize = 2_048;
+
+/// Names a turn that a decider holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnToken {
+    /// The domain.
+    pub domain: Arc<str>,
+    /// The workflow id.
+    pub workflow_id: Arc<str>,
+    /// The run.
+    pub run_id: Uuid,
+    /// The task list that it was taken from.
+    pub task_list: String,
+    /// The turn.
+    pub turn: TurnId,
+}
+
+/// Names an activity that a runner holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActivityToken {
+    /// The domain.
+    pub domain: Arc<str>,
+    /// The workflow id.
+    pub workflow_id: Arc<str>,
+    /// The run.
+    pub run_id: Uuid,
+    /// The task list that it was taken from.
+    pub task_list: String,
+    /// The activity.
+    pub task: TaskId,
+}
+
+#[derive(Encode, Decode)]
+struct Wire<'a> {
+    #[n(0)]
+    is_turn: bool,
+    #[b(1)]
+    domain: &'a str,
+    #[b(2)]
+    workflow_id: &'a str,
+    #[n(3)]
+    #[cbor(with = "minicbor::bytes")]
+    run_id: [u8; 16],
+    #[b(4)]
+    task_list: &'a str,
+    #[n(5)]
+    scheduled: EventId,
+    #[n(6)]
+    started: EventId,
+}
+
+/// Makes and checks tokens.
+pub(super) struct Mint {
+    keyed: Hmac<Sha256>,
+}
+
+impl Mint {
+    pub(super) fn new(secret: &[u8]) -> Self {
+        Self { keyed: Hmac::new_from_slice(secret).expect("any key length is acceptable") }
+    }
+
+    pub(super) fn turn(&self, token: &TurnToken) -> String {
+        self.seal(&Wire {
+            is_turn: true,
+            domain: &token.domain,
+            workflow_id: &token.workflow_id,
+            run_id: *token.run_id.as_bytes(),
+            task_list: &token.task_list,
+            scheduled: token.turn.scheduled_event_id,
+            started: token.turn.started_event_id,
+        })
+    }
+
+    pub(super) fn activity(&self, token: &ActivityToken) -> String {
+        self.seal(&Wire {
+            is_turn: false,
+            domain: &token.domain,
+            workflow_id: &token.workflow_id,
+            run_id: *token.run_id.as_bytes(),
+            task_list: &token.task_list,
+            scheduled: token.task.scheduled_event_id,
+            started: token.task.started_event_id,
+        })
+    }
+
+    fn seal(&self, wire: &Wire<'_>) -> String {
+        let mut bytes = minicbor::to_vec(wire).expect("writing to memory does not fail");
+        let tag = self.keyed.clone().chain_update(&bytes).finalize().into_bytes();
+        bytes.extend(tag.iter().take(TAG_BYTES));
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    fn open<T>(&self, token: &str, read: impl FnOnce(&Wire<'_>) -> Option<T>) -> Result<T, Refusal> {
+        if token.len() > TOKEN_CHARS_MAX {
+            return Err(Refusal::BadToken);
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| Refusal::BadToken)?;
+        let (content, tag) = bytes.split_last_chunk::<TAG_BYTES>().ok_or(Refusal::BadToken)?;
+        let keyed = self.keyed.clone().chain_update(content);
+        keyed.verify_truncated_left(tag).map_err(|_| Refusal::BadToken)?;
+        let wire: Wire<'_> = minicbor::decode(content).map_err(|_| Refusal::BadToken)?;
+        read(&wire).ok_or(Refusal::BadToken)
+    }
+
+    pub(super) fn open_turn(&self, token: &str) -> Result<TurnToken, Refusal> {
+        self.open(token, |wire| {
+            wire.is_turn.then(|| TurnToken {
+                domain: wire.domain.into(),
+                workflow_id: wire.workflow_id.into(),
+                run_id: Uuid::from_bytes(wire.run_id),
+                task_list: wire.task_list.to_owned(),
+                turn: TurnId { scheduled_event_id: wire.scheduled, started_event_id: wire.started },
+            })
+        })
+    }
+
+    pub(super) fn open_activity(&self, token: &str) -> Result<ActivityToken, Refusal> {
+        self.open(token, |wire| {
+            (!wire.is_turn).then(|| ActivityToken {
+                domain: wire.domain.into(),
+                workflow_id: wire.workflow_id.into(),
+                run_id: Uuid::from_bytes(wire.run_id),
+                task_list: wire.task_list.to_owned(),
+                task: TaskId { scheduled_event_id: wire.scheduled, started_event_id: wire.started },
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn() -> TurnToken {
+        TurnToken {
+            domain: "shop".into(),
+            workflow_id: "order/1".into(),
+            run_id: Uuid::from_u128(7),
+            task_list: "orders".to_owned(),
+            turn: TurnId { scheduled_event_id: 2, started_event_id: 3 },
+        }
+    }
+
+    #[test]
+    fn a_token_opens_to_what_it_was_made_of() {
+        let mint = Mint::new(b"secret");
+        assert_eq!(mint.open_turn(&mint.turn(&turn())).unwrap(), turn());
+    }
+
+    #[test]
+    fn a_token_that_was_changed_forged_or_is_of_the_other_kind_is_refused() {
+        let mint = Mint::new(b"secret");
+        let token = mint.turn(&turn());
+        assert!(mint.open_activity(&token).is_err(), "a turn is no activity");
+        assert!(Mint::new(b"other").open_turn(&token).is_err(), "another service's token");
+        for at in 0..token.len() {
+            let mut changed = token.clone().into_bytes();
+            changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).unwrap();
+            // The last character may carry bits that are not used; those are refused by the decoder.
+            assert!(mint.open_turn(&changed).is_err(), "changed at {at}");
+        }
+        for junk in ["", "A", "!!!!", &"A".repeat(3_000)] {
+            assert!(mint.open_turn(junk).is_err(), "{junk}");
+        }
+    }
+
+    #[test]
+    fn the_longest_names_fit_into_a_token() {
+        let mint = Mint::new(b"secret");
+        let long: String = "x".repeat(history::limits::NAME_BYTES_MAX);
+        let token = TurnToken {
+            domain: long.as_str().into(),
+            workflow_id: long.as_str().into(),
+            run_id: Uuid::from_u128(u128::MAX),
+            task_list: long.clone(),
+            turn: TurnId { scheduled_event_id: u64::MAX, started_event_id: u64::MAX },
+        };
+        assert_eq!(mint.open_turn(&mint.turn(&token)).unwrap(), token);
+    }
+}

@@ -1,0 +1,87 @@
+//! Telling those who wait for a run to change. Costs nothing for runs that nobody watches.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use history::EventId;
+use store::HeadKey;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) run_id: Uuid,
+    pub(super) last_event_id: EventId,
+    pub(super) closed: bool,
+}
+
+type Watched = HashMap<HeadKey, watch::Sender<Option<Progress>>>;
+
+/// Who watches what.
+#[derive(Default)]
+pub(super) struct Watchers {
+    watched: Mutex<Watched>,
+}
+
+/// One watcher of one run.
+pub(super) struct Watching<'a> {
+    watchers: &'a Watchers,
+    key: &'a HeadKey,
+    receiver: watch::Receiver<Option<Progress>>,
+}
+
+impl Watchers {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Watched> {
+        self.watched.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// Watches a run. What changes after this call is not missed; look at the run once after it.
+    pub(super) fn watch<'a>(&'a self, key: &'a HeadKey) -> Watching<'a> {
+        let mut watched = self.lock();
+        let receiver = match watched.get(key) {
+            Some(sender) => sender.subscribe(),
+            None => watched.entry(key.clone()).or_insert_with(|| watch::Sender::new(None)).subscribe(),
+        };
+        Watching { watchers: self, key, receiver }
+    }
+
+    /// Says how far a run has come.
+    pub(super) fn tell(&self, key: &HeadKey, progress: Progress) {
+        let watched = self.lock();
+        if let Some(sender) = watched.get(key) {
+            sender.send_replace(Some(progress));
+        }
+    }
+
+    /// Ends every wait.
+    pub(super) fn close(&self) {
+        self.lock().clear();
+    }
+
+    /// How many runs are watched.
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+}
+
+impl Watching<'_> {
+    /// Waits until the run has gone beyond `after`, or has closed, or is another run; or until the service stops.
+    pub(super) async fn beyond(&mut self, run_id: Uuid, after: EventId) {
+        let moved = |progress: &Option<Progress>| {
+            progress.is_some_and(|at| at.run_id != run_id || at.last_event_id > after || at.closed)
+        };
+        // An error means that the sender is gone, and so that the service is stopping.
+        drop(self.receiver.wait_for(moved).await);
+    }
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        let mut watched = self.watchers.lock();
+        // Ours is the last receiver exactly when the count is still one here.
+        if watched.get(self.key).is_some_and(|sender| sender.receiver_count() <= 1) {
+            watched.remove(self.key);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The thread that brings frozen layers to redb and drops the log behind them. Owns the order of the steps and their pace.
+//!
+//! 1. wait until the log is durable as far as the layer goes
+//! 2. write the layer in small transactions, with pauses (`checkpoint: piece`)
+//! 3. the last one also writes the log position (`checkpoint: position`)
+//! 4. let the layer go, from here on redb answers (`checkpoint: thaw`)
+//! 5. drop the segments before the position (`checkpoint: segment dropped`), one becomes the spare
+//!
+//! A crash anywhere leaves redb at the old position with some newer pairs, or at the new position with too long a log.
+//! Both are cured by replaying from the position: pairs are written whole, so writing them again changes nothing.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use store::Error;
+
+use crate::layer::{Layer, Slot};
+use crate::shared::{Frozen, Phase, Shared};
+use crate::tree::Tree;
+
+/// How much one transaction writes. Its sync shares the device with the log's, so this bounds how long a commit can be
+/// held up by a checkpoint.
+const PIECE_BYTES: usize = 512 << 10;
+/// The pause between two pieces while there is time.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Runs until the store closes or fails.
+pub(crate) fn run(shared: &Arc<Shared>) {
+    // The commits' threads come first. A system that refuses leaves the priority as it was, which is no error.
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
+    while let Some(work) = next(shared) {
+        let done = match work {
+            Work::Spare => shared.segments.prepare_spare().map_err(|error| Error::Failed { why: error.to_string() }),
+            Work::Layer(frozen) => checkpoint(shared, &frozen),
+        };
+        if let Err(error) = done {
+            shared.fail(&format!("writing a checkpoint: {error}"));
+            return;
+        }
+    }
+}
+
+enum Work {
+    Spare,
+    Layer(Arc<Frozen>),
+}
+
+fn next(shared: &Shared) -> Option<Work> {
+    let mut state = shared.lock();
+    loop {
+        if state.phase == Phase::Stopping {
+            return None;
+        }
+        // A spare comes first: it takes milliseconds, and without one the commits wait.
+        if std::mem::take(&mut state.needs_spare) && state.phase == Phase::Open {
+            return Some(Work::Spare);
+        }
+        if let Some(frozen) = state.frozen.as_ref().filter(|frozen| frozen.durable_needed <= state.durable_batch) {
+            return Some(Work::Layer(Arc::clone(frozen)));
+        }
+        if state.phase == Phase::Closing && state.frozen.is_none() {
+            if state.active.slots.is_empty() {
+                return None;
+            }
+            state.freeze();
+            continue;
+        }
+        state = shared.checkpoint_ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
+    let point = |name| shared.segments.point(name).map_err(|error| Error::Failed { why: error.to_string() });
+    write_layer(&shared.tree, &frozen.layer, frozen.position, || {
+        pause(shared);
+        point("checkpoint: piece")
+    }, || point("checkpoint: position"))?;
+    point("checkpoint: thaw")?;
+    {
+        let mut state = shared.lock();
+        state.frozen = None;
+        state.epoch += 1;
+    }
+    shared.made_room();
+    shared
+        .segments
+        .drop_through(frozen.position)
+        .map_err(|error| Error::Failed { why: format!("dropping an old segment: {error}") })?;
+    shared.made_room();
+    Ok(())
+}
+
+/// Gives the device back for a while, unless commits already wait for room or will soon.
+fn pause(shared: &Shared) {
+    let state = shared.lock();
+    let is_in_time = state.active.bytes < shared.half_bytes / 2 && state.logged < shared.log_bytes / 2;
+    if is_in_time && state.phase == Phase::Open {
+        let is_over = |state: &mut crate::shared::State| state.phase == Phase::Open;
+        drop(shared.pace.wait_timeout_while(state, PAUSE, is_over).unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Writes a whole layer to redb, in pieces, the position with the last.
+pub(crate) fn write_layer(
+    tree: &Tree,
+    layer: &Layer,
+    position: u64,
+    mut between: impl FnMut() -> Result<(), Error>,
+    before_last: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut piece: Vec<(&[u8], Option<&[u8]>)> = Vec::new();
+    let mut bytes = 0;
+    for (key, slot) in layer.slots.iter().filter(|(_, slot)| Slot::must_be_written(slot)) {
+        if bytes >= PIECE_BYTES {
+            tree.write(piece.drain(..), None)?;
+            bytes = 0;
+            between()?;
+        }
+        bytes += key.len() + slot.value.as_ref().map_or(0, bytes::Bytes::len);
+        piece.push((key, slot.value.as_deref()));
+    }
+    before_last()?;
+    tree.write(piece.drain(..), Some(position))
+}

@@ -1,0 +1,52 @@
+//! The thread that writes the log: takes the open batch, writes it with one write, makes it durable with one sync, tells
+//! those who wait. While it syncs, the next batch fills.
+
+use std::sync::Arc;
+
+use crate::frame::Builder;
+use crate::log::Tail;
+use crate::shared::{Phase, Shared};
+
+/// Runs until the store closes or fails.
+pub(crate) fn run(shared: &Arc<Shared>, mut tail: Tail) {
+    let mut builder = Builder::default();
+    while let Some(batch) = take(shared, &mut builder) {
+        shared.made_room();
+        match tail.append(&mut builder, batch) {
+            Ok(has_rolled) => {
+                if has_rolled {
+                    shared.lock().needs_spare = true;
+                    shared.checkpoint_ready.notify_all();
+                }
+                shared.set_durable(batch);
+            }
+            Err(error) => {
+                // Never retried: after a failed sync nobody knows what is on the disk.
+                shared.fail(&format!("writing the log: {error}"));
+                return;
+            }
+        }
+        builder.clear();
+    }
+}
+
+/// Waits for a batch and swaps it against the empty one; `None` when there will be no more.
+fn take(shared: &Shared, builder: &mut Builder) -> Option<u64> {
+    let mut state = shared.lock();
+    loop {
+        if state.phase == Phase::Stopping {
+            return None;
+        }
+        if !state.builder.is_empty() {
+            std::mem::swap(&mut state.builder, builder);
+            let batch = state.open_batch;
+            state.open_batch += 1;
+            return Some(batch);
+        }
+        if state.phase == Phase::Closing {
+            return None;
+        }
+        state.is_committer_idle = true;
+        state = shared.batch_ready.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+    }
+}

@@ -1,0 +1,86 @@
+//! Failures on demand, for tests: devices that refuse, and ends of the process between any two steps. Owns the switches;
+//! the code that can fail asks them. Nothing is switched on unless a test does it.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The switches of one store.
+#[derive(Debug)]
+pub struct Faults {
+    writes_fail: AtomicBool,
+    syncs_fail: AtomicBool,
+    space_left: AtomicU64,
+    at_point: Mutex<Option<(String, Then)>>,
+}
+
+/// What happens at a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// The step fails with an error.
+    Fail,
+    /// The process ends there, with nothing run on the way out.
+    Abort,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self {
+            writes_fail: AtomicBool::new(false),
+            syncs_fail: AtomicBool::new(false),
+            space_left: AtomicU64::new(u64::MAX),
+            at_point: Mutex::new(None),
+        }
+    }
+}
+
+impl Faults {
+    /// From now on every write to the log fails, having written half.
+    pub fn fail_writes(&self) {
+        self.writes_fail.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on every sync of the log fails, having synced nothing.
+    pub fn fail_syncs(&self) {
+        self.syncs_fail.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on the log's disk has room for only this many bytes more.
+    pub fn limit_space(&self, bytes: u64) {
+        self.space_left.store(bytes, Ordering::SeqCst);
+    }
+
+    /// The next time that the named step is about to be taken, this happens instead. See [`crate::checkpoint`] for names.
+    pub fn at(&self, point: &str, then: Then) {
+        *self.at_point.lock().unwrap_or_else(PoisonError::into_inner) = Some((point.to_owned(), then));
+    }
+
+    pub(crate) fn point(&self, name: &str) -> io::Result<()> {
+        let mut at_point = self.at_point.lock().unwrap_or_else(PoisonError::into_inner);
+        match at_point.take_if(|(point, _)| point == name) {
+            Some((_, Then::Abort)) => std::process::abort(),
+            Some((_, Then::Fail)) => Err(io::Error::other(format!("injected at `{name}`"))),
+            None => Ok(()),
+        }
+    }
+
+    /// How many of `length` bytes may be written before the error.
+    pub(crate) fn before_write(&self, length: usize) -> Result<(), (usize, io::Error)> {
+        if self.writes_fail.load(Ordering::Relaxed) {
+            return Err((length / 2, io::Error::other("injected write failure")));
+        }
+        let space = self.space_left.load(Ordering::Relaxed);
+        if space == u64::MAX {
+            return Ok(());
+        }
+        if space < length as u64 {
+            return Err((usize::try_from(space).unwrap_or(0), io::Error::from(io::ErrorKind::StorageFull)));
+        }
+        self.space_left.store(space - length as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn before_sync(&self) -> io::Result<()> {
+        if self.syncs_fail.load(Ordering::Relaxed) { Err(io::Error::other("injected sync failure")) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,298 @@
+//! The bytes of the log: a segment's header, and frames. A frame is one batch of commits: it is written by one write,
+//! made durable by one sync, and there wholly or not at all. Owns no files.
+//!
+//! ```text
+//! segment: magic "BATONLOG" | format u32 | crc u32 | first batch u64 | salt u64 | frames … | anything
+//! frame:   length u32 | crc u32 | batch u64 | operations (length bytes) | padding to 8 bytes
+//! put:     1 | key length u32 | value length u32 | key | value
+//! delete:  2 | key length u32 | 0 u32            | key
+//! ```
+//!
+//! Numbers are little-endian. A frame's checksum (CRC-32) covers the segment's salt, the length, the batch number and the
+//! operations. The salt is drawn anew for every segment, so that neither what a recycled file held before nor a payload
+//! that looks like a frame can pass for one.
+
+use store::Error;
+
+pub(crate) const FORMAT: u32 = 1;
+pub(crate) const SEGMENT_HEADER: usize = 32;
+pub(crate) const FRAME_HEADER: usize = 16;
+/// A frame larger than this is not written, and not believed.
+pub(crate) const FRAME_MAX: usize = 256 << 20;
+
+const MAGIC: &[u8; 8] = b"BATONLOG";
+const ALIGNMENT: usize = 8;
+const PUT: u8 = 1;
+const DELETE: u8 = 2;
+/// Batches are numbered one by one, so a frame that lies in this segment cannot be further ahead than this.
+const AHEAD_MAX: u64 = 1 << 32;
+
+/// What a segment says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub(crate) first_batch: u64,
+    pub(crate) salt: u64,
+}
+
+impl SegmentHeader {
+    pub(crate) fn encode(self) -> [u8; SEGMENT_HEADER] {
+        let mut bytes = Vec::with_capacity(SEGMENT_HEADER);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&FORMAT.to_le_bytes());
+        bytes.extend_from_slice(&self.crc().to_le_bytes());
+        bytes.extend_from_slice(&self.first_batch.to_le_bytes());
+        bytes.extend_from_slice(&self.salt.to_le_bytes());
+        let mut header = [0; SEGMENT_HEADER];
+        header.copy_from_slice(&bytes);
+        header
+    }
+
+    fn crc(self) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(MAGIC);
+        hasher.update(&FORMAT.to_le_bytes());
+        hasher.update(&self.first_batch.to_le_bytes());
+        hasher.update(&self.salt.to_le_bytes());
+        hasher.finalize()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let mut fields = Fields(bytes);
+        let read = (|| Some((fields.array::<8>()?, fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?)))();
+        let Some((magic, format, crc, first_batch, salt)) = read else { return Err("too short for a header".to_owned()) };
+        if magic != *MAGIC {
+            return Err("it does not begin with `BATONLOG`".to_owned());
+        }
+        if format != FORMAT {
+            return Err(format!("it has format {format}; this version of Baton reads format {FORMAT}"));
+        }
+        let header = Self { first_batch, salt };
+        if crc == header.crc() { Ok(header) } else { Err("its header's checksum is wrong".to_owned()) }
+    }
+}
+
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+}
+
+/// A batch that is being filled: operations behind the room for their header.
+#[derive(Debug)]
+pub(crate) struct Builder(Vec<u8>);
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self(vec![0; FRAME_HEADER])
+    }
+}
+
+impl Builder {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.len() <= FRAME_HEADER
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.operation(PUT, key, value);
+    }
+
+    pub(crate) fn delete(&mut self, key: &[u8]) {
+        self.operation(DELETE, key, &[]);
+    }
+
+    /// What an operation will add.
+    pub(crate) fn size_of(key: &[u8], value: &[u8]) -> usize {
+        9 + key.len() + value.len()
+    }
+
+    fn operation(&mut self, kind: u8, key: &[u8], value: &[u8]) {
+        self.0.push(kind);
+        self.0.extend_from_slice(&length_field(key.len()));
+        self.0.extend_from_slice(&length_field(value.len()));
+        self.0.extend_from_slice(key);
+        self.0.extend_from_slice(value);
+    }
+
+    /// The finished frame.
+    pub(crate) fn seal(&mut self, salt: u64, batch: u64) -> &[u8] {
+        let Self(bytes) = self;
+        let length = length_field(bytes.len().saturating_sub(FRAME_HEADER));
+        let crc = frame_crc(salt, length, batch, bytes.get(FRAME_HEADER..).unwrap_or_default());
+        if let Some(header) = bytes.first_chunk_mut::<FRAME_HEADER>() {
+            let fields = u128::from(u32::from_le_bytes(length)) | u128::from(crc) << 32 | u128::from(batch) << 64;
+            *header = fields.to_le_bytes();
+        }
+        bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+        bytes
+    }
+
+    /// Empties it for the next batch, giving memory back after an unusually large one.
+    pub(crate) fn clear(&mut self) {
+        self.0.truncate(FRAME_HEADER);
+        self.0.shrink_to(4 << 20);
+    }
+}
+
+/// Lengths are bounded by `FRAME_MAX` before anything is put here.
+fn length_field(length: usize) -> [u8; 4] {
+    u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes()
+}
+
+fn frame_crc(salt: u64, length: [u8; 4], batch: u64, operations: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&salt.to_le_bytes());
+    hasher.update(&length);
+    hasher.update(&batch.to_le_bytes());
+    hasher.update(operations);
+    hasher.finalize()
+}
+
+/// A frame found whole.
+#[derive(Debug)]
+pub(crate) struct Frame<'a> {
+    pub(crate) batch: u64,
+    pub(crate) operations: &'a [u8],
+    /// Where the next frame begins, relative to this one.
+    pub(crate) size: usize,
+}
+
+/// The frame at the beginning of `bytes`, if it is whole and one of `wanted`.
+pub(crate) fn frame_at(bytes: &[u8], salt: u64, wanted: std::ops::Range<u64>) -> Option<Frame<'_>> {
+    let mut fields = Fields(bytes);
+    let length = fields.array::<4>()?;
+    let crc = fields.u32()?;
+    let batch = fields.u64()?;
+    if !wanted.contains(&batch) {
+        return None;
+    }
+    let operations = fields.take(usize::try_from(u32::from_le_bytes(length)).ok()?)?;
+    if operations.is_empty() || frame_crc(salt, length, batch, operations) != crc {
+        return None;
+    }
+    Some(Frame { batch, operations, size: (FRAME_HEADER + operations.len()).next_multiple_of(ALIGNMENT) })
+}
+
+/// Looks behind a frame that could not be read for one that can: the offset of a frame of batch `from` or later. There
+/// is one exactly when the unreadable frame is a hole and not a torn end, for a batch is only written when the one
+/// before it is durable.
+pub(crate) fn frame_behind(bytes: &[u8], salt: u64, from: u64) -> Option<usize> {
+    (0..bytes.len())
+        .step_by(ALIGNMENT)
+        .find(|offset| bytes.get(*offset..).is_some_and(|rest| frame_at(rest, salt, from..from + AHEAD_MAX).is_some()))
+}
+
+/// One operation of a batch.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Operation<'a> {
+    Put { key: &'a [u8], value: &'a [u8] },
+    Delete { key: &'a [u8] },
+}
+
+/// The operations of a frame, in order.
+pub(crate) fn operations(bytes: &[u8]) -> impl Iterator<Item = Result<Operation<'_>, Error>> {
+    let mut fields = Fields(bytes);
+    std::iter::from_fn(move || {
+        if fields.0.is_empty() {
+            return None;
+        }
+        let operation = operation(&mut fields);
+        if operation.is_none() {
+            fields.0 = &[];
+        }
+        Some(operation.ok_or_else(|| Error::Corrupt { what: "an operation inside a whole frame".to_owned() }))
+    })
+}
+
+fn operation<'a>(fields: &mut Fields<'a>) -> Option<Operation<'a>> {
+    let [kind] = fields.array()?;
+    let key = usize::try_from(fields.u32()?).ok()?;
+    let value = usize::try_from(fields.u32()?).ok()?;
+    let key = fields.take(key)?;
+    let value = fields.take(value)?;
+    match kind {
+        PUT => Some(Operation::Put { key, value }),
+        DELETE => Some(Operation::Delete { key }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(salt: u64, batch: u64) -> Vec<u8> {
+        let mut builder = Builder::default();
+        builder.put(b"key", b"value");
+        builder.delete(b"gone");
+        builder.seal(salt, batch).to_vec()
+    }
+
+    #[test]
+    fn a_frame_comes_back_as_it_went_in() {
+        let bytes = frame(7, 42);
+        let found = frame_at(&bytes, 7, 42..43).unwrap();
+        assert_eq!((found.batch, found.size), (42, bytes.len()));
+        let found: Vec<_> = operations(found.operations).map(Result::unwrap).collect();
+        assert_eq!(found, [Operation::Put { key: b"key", value: b"value" }, Operation::Delete { key: b"gone" }]);
+    }
+
+    #[test]
+    fn every_flipped_bit_but_those_of_the_padding_is_noticed() {
+        let bytes = frame(7, 42);
+        let padded_from = FRAME_HEADER + Builder::size_of(b"key", b"value") + Builder::size_of(b"gone", b"");
+        for bit in 0..padded_from * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(frame_at(&bytes, 7, 0..u64::MAX).is_none(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_frame_of_another_segment_or_another_batch_is_not_believed() {
+        let bytes = frame(7, 42);
+        assert!(frame_at(&bytes, 8, 42..43).is_none());
+        assert!(frame_at(&bytes, 7, 43..44).is_none());
+    }
+
+    #[test]
+    fn a_frame_behind_a_hole_is_found_and_an_old_one_is_not() {
+        let mut bytes = vec![0xAB; 64];
+        bytes.extend(frame(7, 42));
+        assert_eq!(frame_behind(&bytes, 7, 41), Some(64));
+        assert_eq!(frame_behind(&bytes, 7, 43), None);
+    }
+
+    #[test]
+    fn a_segment_header_comes_back_and_a_changed_one_does_not() {
+        let header = SegmentHeader { first_batch: 9, salt: 5 };
+        let bytes = header.encode();
+        assert_eq!(SegmentHeader::decode(&bytes), Ok(header));
+        for at in 0..SEGMENT_HEADER {
+            let mut bytes = bytes;
+            bytes[at] ^= 1;
+            assert!(SegmentHeader::decode(&bytes).is_err(), "byte {at}");
+        }
+    }
+}

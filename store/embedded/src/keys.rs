@@ -1,0 +1,264 @@
+//! The shapes of the keys, which are the same in the log, in memory and in redb: one byte that names the table, then
+//! fields that sort as they should. Owns no values.
+//!
+//! | table | key after the table's byte |
+//! |---|---|
+//! | head | domain, workflow id |
+//! | kept head | domain, workflow id, run |
+//! | part | domain, workflow id, run, kind, number |
+//! | due | instant, domain, workflow id |
+//! | open row, closed row | domain, start (descending), workflow id, run |
+//! | expiry | instant, domain, workflow id, run |
+//! | doomed run | domain, workflow id, run |
+
+use std::sync::Arc;
+
+use store::listing::Position;
+use store::{Error, HeadKey, PartKey, RunId, UnixMs};
+
+pub(crate) const HEAD: u8 = b'h';
+pub(crate) const KEPT: u8 = b'k';
+pub(crate) const PART: u8 = b'p';
+pub(crate) const DUE: u8 = b'd';
+pub(crate) const OPEN_ROW: u8 = b'o';
+pub(crate) const CLOSED_ROW: u8 = b'c';
+pub(crate) const EXPIRY: u8 = b'x';
+pub(crate) const DOOMED: u8 = b'z';
+
+const CHUNK: u8 = 0;
+const PACK: u8 = 1;
+const BEAT: u8 = 2;
+
+/// Text that sorts as text when more follows it: a zero byte becomes 00 FF, and 00 00 ends it.
+fn push_text(to: &mut Vec<u8>, text: &str) {
+    for byte in text.bytes() {
+        to.push(byte);
+        if byte == 0 {
+            to.push(0xFF);
+        }
+    }
+    to.extend_from_slice(&[0, 0]);
+}
+
+fn push_key(to: &mut Vec<u8>, key: &HeadKey) {
+    push_text(to, &key.domain);
+    push_text(to, &key.workflow_id);
+}
+
+fn start(table: u8, key: &HeadKey, more: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(5 + key.domain.len() + key.workflow_id.len() + more);
+    bytes.push(table);
+    bytes
+}
+
+pub(crate) fn head(key: &HeadKey) -> Vec<u8> {
+    let mut bytes = start(HEAD, key, 0);
+    push_key(&mut bytes, key);
+    bytes
+}
+
+/// Every kept head of a workflow id begins with this.
+pub(crate) fn kept_of(key: &HeadKey) -> Vec<u8> {
+    let mut bytes = start(KEPT, key, 16);
+    push_key(&mut bytes, key);
+    bytes
+}
+
+pub(crate) fn kept(key: &HeadKey, run: RunId) -> Vec<u8> {
+    let mut bytes = kept_of(key);
+    bytes.extend_from_slice(&run);
+    bytes
+}
+
+/// Every part of a run begins with this.
+pub(crate) fn parts_of(key: &HeadKey, run: RunId) -> Vec<u8> {
+    let mut bytes = start(PART, key, 25);
+    push_key(&mut bytes, key);
+    bytes.extend_from_slice(&run);
+    bytes
+}
+
+pub(crate) fn part(key: &HeadKey, run: RunId, part: PartKey) -> Vec<u8> {
+    let (kind, number) = match part {
+        PartKey::Chunk { last } => (CHUNK, last),
+        PartKey::Pack { op } => (PACK, op),
+        PartKey::Beat { scheduled } => (BEAT, scheduled),
+    };
+    let mut bytes = parts_of(key, run);
+    bytes.push(kind);
+    bytes.extend_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+pub(crate) fn due(at: UnixMs, key: &HeadKey) -> Vec<u8> {
+    let mut bytes = start(DUE, key, 8);
+    bytes.extend_from_slice(&at.to_be_bytes());
+    push_key(&mut bytes, key);
+    bytes
+}
+
+/// Every open or closed row of a domain begins with this.
+pub(crate) fn rows_of(table: u8, domain: &str) -> Vec<u8> {
+    let mut bytes = vec![table];
+    push_text(&mut bytes, domain);
+    bytes
+}
+
+pub(crate) fn row(is_open: bool, key: &HeadKey, started_at: UnixMs, run: RunId) -> Vec<u8> {
+    let table = if is_open { OPEN_ROW } else { CLOSED_ROW };
+    row_at(table, &key.domain, started_at, &key.workflow_id, run)
+}
+
+pub(crate) fn row_at(table: u8, domain: &str, started_at: UnixMs, workflow_id: &str, run: RunId) -> Vec<u8> {
+    let mut bytes = rows_of(table, domain);
+    bytes.extend_from_slice(&(!started_at).to_be_bytes());
+    push_text(&mut bytes, workflow_id);
+    bytes.extend_from_slice(&run);
+    bytes
+}
+
+pub(crate) fn expiry(at: UnixMs, key: &HeadKey, run: RunId) -> Vec<u8> {
+    let mut bytes = start(EXPIRY, key, 24);
+    bytes.extend_from_slice(&at.to_be_bytes());
+    push_key(&mut bytes, key);
+    bytes.extend_from_slice(&run);
+    bytes
+}
+
+pub(crate) fn doomed(key: &HeadKey, run: RunId) -> Vec<u8> {
+    let mut bytes = start(DOOMED, key, 16);
+    push_key(&mut bytes, key);
+    bytes.extend_from_slice(&run);
+    bytes
+}
+
+/// The first key after every key that begins with `prefix`.
+pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
+    let mut bytes = prefix.to_vec();
+    while let Some(last) = bytes.pop() {
+        if last < u8::MAX {
+            bytes.push(last + 1);
+            break;
+        }
+    }
+    bytes
+}
+
+/// The first key after `key`.
+pub(crate) fn after(key: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(key.len() + 1);
+    bytes.extend_from_slice(key);
+    bytes.push(0);
+    bytes
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    fn text(&mut self) -> Option<Arc<str>> {
+        let mut text = Vec::new();
+        loop {
+            let [byte] = self.array()?;
+            if byte == 0 {
+                let [mark] = self.array()?;
+                match mark {
+                    0 => break,
+                    0xFF => text.push(0),
+                    _ => return None,
+                }
+            } else {
+                text.push(byte);
+            }
+        }
+        String::from_utf8(text).ok().map(Arc::from)
+    }
+
+    fn key(&mut self) -> Option<HeadKey> {
+        Some(HeadKey { domain: self.text()?, workflow_id: self.text()? })
+    }
+}
+
+fn read<T>(bytes: &[u8], fields: impl FnOnce(&mut Reader<'_>) -> Option<T>) -> Result<T, Error> {
+    let corrupt = || Error::Corrupt { what: format!("a key of {} bytes cannot be read: {bytes:02x?}", bytes.len()) };
+    let mut reader = Reader(bytes);
+    let [_table] = reader.array().ok_or_else(corrupt)?;
+    let value = fields(&mut reader).ok_or_else(corrupt)?;
+    if reader.0.is_empty() { Ok(value) } else { Err(corrupt()) }
+}
+
+pub(crate) fn read_due(bytes: &[u8]) -> Result<(UnixMs, HeadKey), Error> {
+    read(bytes, |reader| Some((u64::from_be_bytes(reader.array()?), reader.key()?)))
+}
+
+pub(crate) fn read_row(bytes: &[u8]) -> Result<Position, Error> {
+    read(bytes, |reader| {
+        let _domain = reader.text()?;
+        let started_at = !u64::from_be_bytes(reader.array()?);
+        Some(Position::new(started_at, reader.text()?, reader.array()?))
+    })
+}
+
+pub(crate) fn read_expiry(bytes: &[u8]) -> Result<(UnixMs, HeadKey, RunId), Error> {
+    read(bytes, |reader| Some((u64::from_be_bytes(reader.array()?), reader.key()?, reader.array()?)))
+}
+
+pub(crate) fn read_doomed(bytes: &[u8]) -> Result<(HeadKey, RunId), Error> {
+    read(bytes, |reader| Some((reader.key()?, reader.array()?)))
+}
+
+/// The number at the end of a part's key.
+pub(crate) fn read_part_number(bytes: &[u8]) -> Result<u64, Error> {
+    let (_, number) =
+        bytes.split_last_chunk::<8>().ok_or_else(|| Error::Corrupt { what: format!("a part's key: {bytes:02x?}") })?;
+    Ok(u64::from_be_bytes(*number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(domain: &str, workflow_id: &str) -> HeadKey {
+        HeadKey { domain: Arc::from(domain), workflow_id: Arc::from(workflow_id) }
+    }
+
+    #[test]
+    fn keys_come_back_as_they_went_in_even_with_zero_bytes() {
+        for id in ["", "a", "a\0b", "\0", "ü\0\0"] {
+            let key = key("d\0", id);
+            assert_eq!(read_due(&due(5, &key)).unwrap(), (5, key.clone()));
+            assert_eq!(read_expiry(&expiry(6, &key, [3; 16])).unwrap(), (6, key.clone(), [3; 16]));
+            assert_eq!(read_doomed(&doomed(&key, [3; 16])).unwrap(), (key.clone(), [3; 16]));
+            assert_eq!(
+                read_row(&row(true, &key, 7, [3; 16])).unwrap(),
+                Position::new(7, key.workflow_id.clone(), [3; 16])
+            );
+        }
+    }
+
+    #[test]
+    fn row_keys_sort_as_lists_do() {
+        let mut places: Vec<_> = [(9, "b"), (9, "a"), (9, "a\0"), (10, "z"), (9, "ab"), (1, "")]
+            .into_iter()
+            .flat_map(|(at, id)| [[0; 16], [255; 16]].map(|run| (Position::new(at, Arc::from(id), run), at, id, run)))
+            .collect();
+        places.sort();
+        let by_place: Vec<_> = places.iter().map(|(_, at, id, run)| row(true, &key("d", id), *at, *run)).collect();
+        let mut by_bytes = by_place.clone();
+        by_bytes.sort();
+        assert_eq!(by_place, by_bytes);
+    }
+
+    #[test]
+    fn no_workflow_id_is_inside_the_range_of_another() {
+        let inner = kept(&key("d", "ab"), [1; 16]);
+        let prefix = kept_of(&key("d", "a"));
+        assert!(!inner.starts_with(&prefix));
+        assert_eq!(after_prefix(&[1, 255, 255]), vec![2]);
+    }
+}

@@ -1,0 +1,122 @@
+//! What has been committed and is not yet in redb: a sorted map that shadows redb. Owns the arithmetic of what may be
+//! merged away; owns no locks and no files.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use bytes::Bytes;
+
+use crate::keys;
+
+/// What a slot costs beside its key and value: the map's node, the allocations' headers.
+const SLOT_OVERHEAD: usize = 128;
+
+/// The newest value of a key.
+#[derive(Debug, Clone)]
+pub(crate) struct Slot {
+    /// `None`: deleted.
+    pub(crate) value: Option<Bytes>,
+    /// The batch that carries it; until that is durable, nobody may be shown it.
+    pub(crate) batch: u64,
+    /// Whether the layers below certainly do not have the key, so that deleting it needs no trace there.
+    is_new_below: bool,
+}
+
+impl Slot {
+    /// Whether redb must be told.
+    pub(crate) fn must_be_written(&self) -> bool {
+        self.value.is_some() || !self.is_new_below
+    }
+}
+
+/// A sorted map of slots that knows its size.
+#[derive(Debug, Default)]
+pub(crate) struct Layer {
+    pub(crate) slots: BTreeMap<Box<[u8]>, Slot>,
+    pub(crate) bytes: usize,
+}
+
+impl Layer {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&Slot> {
+        self.slots.get(key)
+    }
+
+    /// Sets a value. `is_new`: the caller knows that no layer has the key now.
+    pub(crate) fn put(&mut self, key: &[u8], value: Bytes, batch: u64, is_new: bool) {
+        self.bytes += value.len();
+        match self.slots.get_mut(key) {
+            Some(slot) => {
+                self.bytes = self.bytes.saturating_sub(slot.value.as_ref().map_or(0, Bytes::len));
+                slot.value = Some(value);
+                slot.batch = batch;
+            }
+            None => {
+                self.bytes += key.len() + SLOT_OVERHEAD;
+                self.slots.insert(Box::from(key), Slot { value: Some(value), batch, is_new_below: is_new });
+            }
+        }
+    }
+
+    /// Deletes a key. An index entry that redb never saw leaves no trace; anything else leaves a mark, so that nobody
+    /// is shown the deletion before it is durable.
+    pub(crate) fn delete(&mut self, key: &[u8], batch: u64) {
+        let is_index = matches!(key.first(), Some(&(keys::DUE | keys::OPEN_ROW | keys::CLOSED_ROW | keys::EXPIRY)));
+        match self.slots.entry(Box::from(key)) {
+            Entry::Occupied(mut entry) => {
+                self.bytes = self.bytes.saturating_sub(entry.get().value.as_ref().map_or(0, Bytes::len));
+                if is_index && entry.get().is_new_below {
+                    self.bytes = self.bytes.saturating_sub(key.len() + SLOT_OVERHEAD);
+                    entry.remove();
+                } else {
+                    let slot = entry.get_mut();
+                    slot.value = None;
+                    slot.batch = batch;
+                }
+            }
+            Entry::Vacant(entry) => {
+                self.bytes += key.len() + SLOT_OVERHEAD;
+                entry.insert(Slot { value: None, batch, is_new_below: false });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_entry_that_redb_never_saw_leaves_no_trace() {
+        let mut layer = Layer::default();
+        layer.put(b"d1", Bytes::from_static(b"v"), 1, true);
+        layer.delete(b"d1", 2);
+        assert!(layer.slots.is_empty());
+        assert_eq!(layer.bytes, 0);
+    }
+
+    #[test]
+    fn an_index_entry_that_redb_may_have_leaves_a_mark_even_when_it_was_set_again() {
+        let mut layer = Layer::default();
+        layer.delete(b"d1", 1);
+        layer.put(b"d1", Bytes::new(), 2, true);
+        layer.delete(b"d1", 3);
+        assert!(layer.get(b"d1").unwrap().must_be_written());
+    }
+
+    #[test]
+    fn a_deleted_head_leaves_a_mark_to_wait_for_but_nothing_to_write() {
+        let mut layer = Layer::default();
+        layer.put(b"h1", Bytes::from_static(b"v"), 1, true);
+        layer.delete(b"h1", 2);
+        let slot = layer.get(b"h1").unwrap();
+        assert_eq!((slot.batch, slot.value.is_none(), slot.must_be_written()), (2, true, false));
+    }
+
+    #[test]
+    fn the_size_counts_what_is_held_now() {
+        let mut layer = Layer::default();
+        layer.put(b"h1", Bytes::from(vec![0; 1000]), 1, true);
+        layer.put(b"h1", Bytes::from(vec![0; 10]), 2, true);
+        assert_eq!(layer.bytes, 2 + SLOT_OVERHEAD + 10);
+    }
+}

@@ -1,0 +1,115 @@
+//! The stored forms of heads and rows: a format byte, then CBOR. Owns no keys.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use minicbor::{Decode, Encode};
+use store::{Error, Head, Row, RunId, UnixMs};
+
+/// The only format so far. A new one gets the next number; this one stays readable for ever.
+const FORMAT: u8 = 1;
+
+#[derive(Debug, Encode, Decode)]
+struct RowRecord<'a> {
+    #[b(0)]
+    workflow_type: &'a str,
+    #[b(1)]
+    status: &'a str,
+    #[n(2)]
+    started_at: UnixMs,
+    #[n(3)]
+    closed_at: Option<UnixMs>,
+    #[b(4)]
+    tags: Vec<&'a str>,
+}
+
+#[derive(Debug, Encode, Decode)]
+struct HeadRecord<'a> {
+    #[cbor(n(0), with = "minicbor::bytes")]
+    run: RunId,
+    #[n(1)]
+    version: u64,
+    #[n(2)]
+    due: Option<UnixMs>,
+    #[n(3)]
+    expires_at: Option<UnixMs>,
+    #[b(4)]
+    row: Option<RowRecord<'a>>,
+    #[cbor(b(5), with = "minicbor::bytes")]
+    body: &'a [u8],
+}
+
+impl<'a> RowRecord<'a> {
+    fn of(row: &'a Row) -> Self {
+        Self {
+            workflow_type: &row.workflow_type,
+            status: &row.status,
+            started_at: row.started_at,
+            closed_at: row.closed_at,
+            tags: row.tags.iter().map(String::as_str).collect(),
+        }
+    }
+
+    fn to_row(&self) -> Row {
+        Row {
+            workflow_type: Arc::from(self.workflow_type),
+            status: Arc::from(self.status),
+            started_at: self.started_at,
+            closed_at: self.closed_at,
+            tags: self.tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        }
+    }
+}
+
+fn encode(record: &impl Encode<()>, size: usize) -> Bytes {
+    let mut bytes = Vec::with_capacity(size);
+    bytes.push(FORMAT);
+    let Ok(()) = minicbor::encode(record, &mut bytes).map_err(|error| -> std::convert::Infallible {
+        unreachable!("writing to a Vec cannot fail, and the records have no encoder of their own: {error}")
+    });
+    bytes.into()
+}
+
+fn decode<'a, T: Decode<'a, ()>>(bytes: &'a [u8], what: &str) -> Result<T, Error> {
+    let corrupt = |why: String| Error::Corrupt { what: format!("a stored {what}: {why}") };
+    match bytes.split_first() {
+        Some((&FORMAT, record)) => minicbor::decode(record).map_err(|error| corrupt(error.to_string())),
+        Some((format, _)) => {
+            Err(corrupt(format!("format {format}, where this version of Baton reads formats up to {FORMAT}")))
+        }
+        None => Err(corrupt("empty".to_owned())),
+    }
+}
+
+pub(crate) fn encode_head(head: &Head) -> Bytes {
+    let record = HeadRecord {
+        run: head.run,
+        version: head.version,
+        due: head.due,
+        expires_at: head.expires_at,
+        row: head.row.as_ref().map(RowRecord::of),
+        body: &head.body,
+    };
+    encode(&record, head.body.len() + 192)
+}
+
+/// The body shares the memory of `bytes`.
+pub(crate) fn decode_head(bytes: &Bytes) -> Result<Head, Error> {
+    let record: HeadRecord<'_> = decode(bytes, "head")?;
+    Ok(Head {
+        run: record.run,
+        version: record.version,
+        body: bytes.slice_ref(record.body),
+        due: record.due,
+        row: record.row.as_ref().map(RowRecord::to_row),
+        expires_at: record.expires_at,
+    })
+}
+
+pub(crate) fn encode_row(row: &Row) -> Bytes {
+    encode(&RowRecord::of(row), 128)
+}
+
+pub(crate) fn decode_row(bytes: &[u8]) -> Result<Row, Error> {
+    Ok(decode::<RowRecord<'_>>(bytes, "row")?.to_row())
+}

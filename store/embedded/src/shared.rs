@@ -1,0 +1,372 @@
+//! What the callers and the two threads share: the layers, the open batch, who waits for which batch. Owns the lock and
+//! the rules of visibility and back-pressure; the files belong to the threads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use store::Error;
+use tokio::sync::{Notify, oneshot, watch};
+
+use crate::frame::{Builder, FRAME_MAX};
+use crate::layer::{Layer, Slot};
+use crate::log::Segments;
+use crate::tree::{Snapshot, Tree};
+
+/// When the open batch holds this many bytes, commits wait for the next.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// What callers and threads share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// There is a batch to write, or the end has come.
+    pub(crate) batch_ready: Condvar,
+    /// There is a frozen layer to write, a spare to prepare, or the end has come.
+    pub(crate) checkpoint_ready: Condvar,
+    /// Cuts the pauses of the checkpoint short.
+    pub(crate) pace: Condvar,
+    /// There may be room for a commit again.
+    room: Notify,
+    failure: watch::Sender<Option<Arc<str>>>,
+    pub(crate) tree: Tree,
+    pub(crate) segments: Arc<Segments>,
+    pub(crate) half_bytes: usize,
+    pub(crate) log_bytes: u64,
+    pub(crate) commits: AtomicU64,
+}
+
+/// How far towards the end the store is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Takes commits.
+    Open,
+    /// Takes none; the threads finish what there is.
+    Closing,
+    /// The threads stop where they are.
+    Stopping,
+}
+
+/// A layer that takes no more writes, on its way to redb.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    pub(crate) layer: Layer,
+    /// Every batch up to here is in this layer or in redb.
+    pub(crate) position: u64,
+    /// The log must be durable up to here before any of this may reach redb.
+    pub(crate) durable_needed: u64,
+}
+
+/// Under the lock.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) active: Layer,
+    pub(crate) frozen: Option<Arc<Frozen>>,
+    /// Counts the layers that have gone to redb: what was read from redb is current while this stands.
+    pub(crate) epoch: u64,
+    pub(crate) builder: Builder,
+    /// The number of the batch in `builder`.
+    pub(crate) open_batch: u64,
+    pub(crate) durable_batch: u64,
+    /// Bytes logged since the newest freeze.
+    pub(crate) logged: u64,
+    pub(crate) needs_spare: bool,
+    pub(crate) phase: Phase,
+    pub(crate) failure: Option<Arc<str>>,
+    waiters: Vec<(u64, oneshot::Sender<()>)>,
+    /// Runs whose parts are still being removed.
+    pub(crate) doomed: std::collections::BTreeSet<Vec<u8>>,
+    pub(crate) most_bytes: usize,
+    /// Set by the committer before it waits: waking it is a system call.
+    pub(crate) is_committer_idle: bool,
+}
+
+impl State {
+    pub(crate) fn new(last_batch: u64) -> Self {
+        Self {
+            active: Layer::default(),
+            frozen: None,
+            epoch: 0,
+            builder: Builder::default(),
+            open_batch: last_batch + 1,
+            durable_batch: last_batch,
+            logged: 0,
+            needs_spare: true,
+            phase: Phase::Open,
+            failure: None,
+            waiters: Vec::new(),
+            doomed: std::collections::BTreeSet::new(),
+            most_bytes: 0,
+            is_committer_idle: false,
+        }
+    }
+
+    /// The newest slot of a key in memory; `None` when only redb can tell.
+    pub(crate) fn slot(&self, key: &[u8]) -> Option<&Slot> {
+        self.active.get(key).or_else(|| self.frozen.as_ref().and_then(|frozen| frozen.layer.get(key)))
+    }
+
+    pub(crate) fn put(&mut self, key: &[u8], value: Bytes, is_new: bool) {
+        self.builder.put(key, &value);
+        self.logged += Builder::size_of(key, &value) as u64;
+        self.active.put(key, value, self.open_batch, is_new);
+    }
+
+    pub(crate) fn delete(&mut self, key: &[u8]) {
+        self.builder.delete(key);
+        self.logged += Builder::size_of(key, &[]) as u64;
+        self.active.delete(key, self.open_batch);
+    }
+
+    /// Bytes held in memory for what is not yet in redb.
+    pub(crate) fn bytes(&self) -> usize {
+        self.active.bytes + self.frozen.as_ref().map_or(0, |frozen| frozen.layer.bytes)
+    }
+
+    /// Hands the active layer to the checkpoint. Only when there is no frozen one.
+    pub(crate) fn freeze(&mut self) {
+        let layer = std::mem::take(&mut self.active);
+        let is_batch_open = !self.builder.is_empty();
+        self.frozen = Some(Arc::new(Frozen {
+            layer,
+            position: self.open_batch - 1,
+            durable_needed: if is_batch_open { self.open_batch } else { self.open_batch - 1 },
+        }));
+        self.logged = 0;
+    }
+
+    fn failed(&self) -> Option<Error> {
+        self.failure.as_ref().map(|why| Error::Failed { why: why.to_string() })
+    }
+}
+
+/// Values from redb, for keys that memory did not have, as of an epoch.
+#[derive(Debug, Default)]
+pub(crate) struct Fetched {
+    epoch: Option<u64>,
+    values: Vec<Option<Bytes>>,
+}
+
+/// A key's newest value, and the batch that must be durable before it is shown.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) value: Option<Bytes>,
+    pub(crate) batch: u64,
+}
+
+impl Shared {
+    pub(crate) fn new(state: State, tree: Tree, segments: Arc<Segments>, memory_bytes: usize, log_bytes: u64) -> Self {
+        Self {
+            state: Mutex::new(state),
+            batch_ready: Condvar::new(),
+            checkpoint_ready: Condvar::new(),
+            pace: Condvar::new(),
+            room: Notify::new(),
+            failure: watch::Sender::new(None),
+            tree,
+            segments,
+            half_bytes: memory_bytes / 2,
+            log_bytes,
+            commits: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, if the store can still answer.
+    pub(crate) fn open(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.lock();
+        if let Some(error) = state.failed() {
+            return Err(error);
+        }
+        if state.phase == Phase::Open { Ok(state) } else { Err(Error::Failed { why: "it was closed".to_owned() }) }
+    }
+
+    /// The state, if all `keys` can be told from it: from memory, or from redb as `fetched`. Else what to fetch from.
+    fn told(&self, keys: &[Vec<u8>], fetched: &Fetched) -> Result<Told<'_>, Error> {
+        let state = self.open()?;
+        let is_current = fetched.epoch == Some(state.epoch);
+        let found: Option<Vec<Found>> = keys
+            .iter()
+            .enumerate()
+            .map(|(index, key)| match state.slot(key) {
+                Some(slot) => Some(Found { value: slot.value.clone(), batch: slot.batch }),
+                None if is_current => fetched.values.get(index).map(|value| Found { value: value.clone(), batch: 0 }),
+                None => None,
+            })
+            .collect();
+        match found {
+            Some(found) => Ok(Told::All(state, found)),
+            None => Ok(Told::Fetch(state.epoch, self.tree.snapshot()?)),
+        }
+    }
+
+    /// The newest values of `keys`, and `then` called on them under the lock, so that they are still the newest.
+    pub(crate) async fn with<T>(
+        &self,
+        keys: &[Vec<u8>],
+        mut then: impl FnMut(&mut State, Vec<Found>) -> T,
+    ) -> Result<T, Error> {
+        let mut fetched = Fetched::default();
+        loop {
+            let (epoch, snapshot) = match self.told(keys, &fetched)? {
+                Told::All(mut state, found) => return Ok(then(&mut state, found)),
+                Told::Fetch(epoch, snapshot) => (epoch, snapshot),
+            };
+            let values = keys.iter().map(|key| snapshot.get(key)).collect::<Result<_, _>>()?;
+            fetched = Fetched { epoch: Some(epoch), values };
+        }
+    }
+
+    /// Waits until there is room for a commit. A few commits may pass at once; the bound is kept to within their sizes.
+    pub(crate) async fn wait_for_room(&self) -> Result<(), Error> {
+        loop {
+            let notified = self.room.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            {
+                let mut state = self.open()?;
+                if self.is_full(&state) && state.frozen.is_none() {
+                    state.freeze();
+                    self.checkpoint_ready.notify_all();
+                }
+                let is_batch_full = state.builder.len() >= BATCH_BYTES;
+                if !is_batch_full && !self.is_full(&state) {
+                    return Ok(());
+                }
+            }
+            notified.await;
+        }
+    }
+
+    /// Whether the active layer must go to redb, by its size or by the log that stands behind it.
+    fn is_full(&self, state: &State) -> bool {
+        state.active.bytes >= self.half_bytes || state.logged >= self.log_bytes / 2
+    }
+
+    /// Called under the lock after a commit was put into the open batch: what to await until it is durable.
+    pub(crate) fn committed(&self, state: &mut State) -> Durable {
+        state.most_bytes = state.most_bytes.max(state.bytes());
+        let batch = state.open_batch;
+        if std::mem::take(&mut state.is_committer_idle) {
+            self.batch_ready.notify_one();
+        }
+        Self::durable(state, batch)
+    }
+
+    /// What to await until a batch is durable.
+    pub(crate) fn durable(state: &mut State, batch: u64) -> Durable {
+        if batch <= state.durable_batch {
+            return Durable(None);
+        }
+        let (sender, receiver) = oneshot::channel();
+        state.waiters.push((batch, sender));
+        Durable(Some(receiver))
+    }
+
+    /// Resolves when what `durable` stands for is durable.
+    pub(crate) async fn wait(&self, durable: Durable) -> Result<(), Error> {
+        match durable.0 {
+            None => Ok(()),
+            Some(receiver) => receiver.await.map_err(|_| {
+                let why = "it was closed before the commit was durable".to_owned();
+                self.lock().failed().unwrap_or(Error::Failed { why })
+            }),
+        }
+    }
+
+    /// Waits until a batch is durable.
+    pub(crate) async fn wait_for_batch(&self, batch: u64) -> Result<(), Error> {
+        let durable = Self::durable(&mut *self.open()?, batch);
+        self.wait(durable).await
+    }
+
+    /// Called by the committer: everything up to `batch` is durable.
+    pub(crate) fn set_durable(&self, batch: u64) {
+        let (ready, has_frozen) = {
+            let mut state = self.lock();
+            state.durable_batch = batch;
+            let (ready, waiting) = std::mem::take(&mut state.waiters).into_iter().partition::<Vec<_>, _>(|(of, _)| *of <= batch);
+            state.waiters = waiting;
+            (ready, state.frozen.is_some())
+        };
+        for (_, sender) in ready {
+            // A caller that no longer waits does not need to know.
+            let _ = sender.send(());
+        }
+        if has_frozen {
+            self.checkpoint_ready.notify_all();
+        }
+    }
+
+    /// There may be room again.
+    pub(crate) fn made_room(&self) {
+        self.room.notify_waiters();
+    }
+
+    /// Stops everything for good: what is not durable will not be acknowledged.
+    pub(crate) fn fail(&self, why: &str) {
+        let mut state = self.lock();
+        if state.failure.is_none() {
+            tracing::error!(why, "the store has failed");
+            let why: Arc<str> = Arc::from(why);
+            state.failure = Some(Arc::clone(&why));
+            self.failure.send_replace(Some(why));
+        }
+        state.phase = Phase::Stopping;
+        state.waiters.clear();
+        drop(state);
+        self.batch_ready.notify_all();
+        self.checkpoint_ready.notify_all();
+        self.pace.notify_all();
+        self.room.notify_waiters();
+    }
+
+    /// Moves towards the end; never back.
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        let mut state = self.lock();
+        if state.phase != Phase::Stopping {
+            state.phase = phase;
+        }
+        if phase == Phase::Stopping {
+            state.waiters.clear();
+        }
+        drop(state);
+        self.batch_ready.notify_all();
+        self.checkpoint_ready.notify_all();
+        self.pace.notify_all();
+        self.room.notify_waiters();
+    }
+
+    /// Resolves with the first cause when the store has failed.
+    pub(crate) async fn failure(&self) -> Error {
+        let mut failure = self.failure.subscribe();
+        match failure.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(why)) => Error::Failed { why: why.to_string() },
+            // The sender lives in `self`.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// A commit larger than a frame can be.
+    pub(crate) fn check_frame(size: usize) -> Result<(), Error> {
+        let max = FRAME_MAX / 4;
+        if size > max { Err(Error::TooLarge { max, found: size }) } else { Ok(()) }
+    }
+
+    pub(crate) fn count_commit(&self) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+enum Told<'a> {
+    All(MutexGuard<'a, State>, Vec<Found>),
+    Fetch(u64, Snapshot),
+}
+
+/// A promise of durability. Dropping it is no harm.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Durable(Option<oneshot::Receiver<()>>);

@@ -1,0 +1,117 @@
+//! redb, seen as one sorted map of bytes with the log position that it reflects. Owns transactions and their settings;
+//! knows nothing of what the keys mean.
+
+use std::path::Path;
+use std::sync::{PoisonError, RwLock};
+
+use bytes::Bytes;
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use store::Error;
+
+const MAP: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("map");
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+const POSITION: &str = "position";
+
+/// The map behind the log.
+#[derive(Debug)]
+pub(crate) struct Tree(RwLock<Option<Database>>);
+
+/// The map as it was at one moment.
+pub(crate) struct Snapshot(redb::ReadOnlyTable<&'static [u8], &'static [u8]>);
+
+/// Pairs of a range, in one of both directions.
+pub(crate) type Pairs = Box<dyn Iterator<Item = Result<(Bytes, Bytes), Error>>>;
+
+fn failed(error: impl Into<redb::Error>) -> Error {
+    match error.into() {
+        redb::Error::Corrupted(what) => Error::Corrupt { what: format!("redb: {what}") },
+        error => Error::Failed { why: format!("redb: {error}") },
+    }
+}
+
+impl Tree {
+    /// Opens or creates the file; also answers the log position that it reflects.
+    pub(crate) fn open(path: &Path, cache_bytes: usize) -> Result<(Self, u64), Error> {
+        let database = Database::builder().set_cache_size(cache_bytes).create(path).map_err(failed)?;
+        let mut txn = database.begin_write().map_err(failed)?;
+        txn.set_quick_repair(true);
+        let position = {
+            txn.open_table(MAP).map_err(failed)?;
+            let meta = txn.open_table(META).map_err(failed)?;
+            meta.get(POSITION).map_err(failed)?.map_or(0, |position| position.value())
+        };
+        txn.commit().map_err(failed)?;
+        Ok((Self(RwLock::new(Some(database))), position))
+    }
+
+    fn with<T>(&self, call: impl FnOnce(&Database) -> Result<T, Error>) -> Result<T, Error> {
+        let database = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        call(database.as_ref().ok_or_else(|| Error::Failed { why: "it was closed".to_owned() })?)
+    }
+
+    /// The map as it is now.
+    pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
+        self.with(|database| {
+            let txn = database.begin_read().map_err(failed)?;
+            Ok(Snapshot(txn.open_table(MAP).map_err(failed)?))
+        })
+    }
+
+    /// Writes some pairs (`None`: remove) and, if given, the position that the map then reflects, as one transaction.
+    ///
+    /// Quick repair saves the allocator's state with each transaction, so that opening after a crash takes no walk
+    /// through the whole file.
+    pub(crate) fn write<'a>(
+        &self,
+        pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+        position: Option<u64>,
+    ) -> Result<(), Error> {
+        let mut txn = self.with(|database| database.begin_write().map_err(failed))?;
+        txn.set_quick_repair(true);
+        {
+            let mut map = txn.open_table(MAP).map_err(failed)?;
+            for (key, value) in pairs {
+                match value {
+                    Some(value) => map.insert(key, value).map(|_| ()),
+                    None => map.remove(key).map(|_| ()),
+                }
+                .map_err(failed)?;
+            }
+            if let Some(position) = position {
+                txn.open_table(META).map_err(failed)?.insert(POSITION, position).map_err(failed)?;
+            }
+        }
+        txn.commit().map_err(failed)
+    }
+
+    /// Packs the file and gives the free end back. Nothing else may use the map meanwhile.
+    pub(crate) fn compact(&self) -> Result<bool, Error> {
+        let mut database = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(database) = database.as_mut() else { return Ok(false) };
+        database.compact().map_err(|error| Error::Failed { why: format!("redb: {error}") })
+    }
+
+    /// Closes the file.
+    pub(crate) fn close(&self) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl Snapshot {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
+        Ok(self.0.get(key).map_err(failed)?.map(|value| Bytes::copy_from_slice(value.value())))
+    }
+
+    /// The pairs with `from <= key < to`.
+    pub(crate) fn range(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Pairs, Error> {
+        if from >= to {
+            return Ok(Box::new(std::iter::empty()));
+        }
+        let range = self.0.range(from..to).map_err(failed)?;
+        let copy = |pair: Result<(redb::AccessGuard<'_, &[u8]>, redb::AccessGuard<'_, &[u8]>), _>| {
+            let (key, value) = pair.map_err(failed)?;
+            Ok((Bytes::copy_from_slice(key.value()), Bytes::copy_from_slice(value.value())))
+        };
+        if is_reverse { Ok(Box::new(range.rev().map(copy))) } else { Ok(Box::new(range.map(copy))) }
+    }
+}
