@@ -1,0 +1,120 @@
+//! One run in memory: what it was last, and the requests that wait for it.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use history::{Command, EventId, Payload, PendingActivity, Start, TaskId, TurnId};
+use store::HeadKey;
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::commit::Loaded;
+use super::matching::WaitingTask;
+use super::{Refusal, Started, Told};
+
+/// Where an answer goes.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
+
+/// Something that is asked of a run.
+pub(super) enum Request {
+    /// Start a run of this workflow id.
+    Start { start: Box<Start>, reply: Reply<Started> },
+    /// Admit a command.
+    Tell { run_id: Option<Uuid>, command: Command, reply: Reply<Told> },
+    /// Take a waiting task; `None` when it no longer waits.
+    Take { task: WaitingTask, is_turn: bool, identity: Option<String>, reply: Reply<Option<Grant>> },
+    /// See whether time has done something, and offer what waits.
+    Look { reply: Option<Reply<()>> },
+    /// Record a heartbeat; answers whether the activity should stop.
+    Beat { run_id: Uuid, task: TaskId, details: Option<Payload>, reply: Reply<bool> },
+}
+
+impl Request {
+    /// About how many bytes it adds to a commit.
+    pub(super) fn bytes(&self) -> usize {
+        let payload = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
+        match self {
+            Self::Tell { command, .. } => match command {
+                Command::Signal { input, .. } => payload(input),
+                Command::Terminate { details, .. }
+                | Command::FailTurn { details, .. }
+                | Command::FailActivity { details, .. }
+                | Command::CancelActivity { details, .. } => payload(details),
+                Command::SucceedActivity { result, .. } => payload(result),
+                // A whole turn's decisions: let it fill a commit of its own.
+                Command::CompleteTurn { decisions, .. } if decisions.len() > 64 => usize::MAX / 2,
+                Command::CompleteTurn { .. } => 4_096,
+                Command::RequestCancel { .. }
+                | Command::StartTurn { .. }
+                | Command::ReturnTurn { .. }
+                | Command::StartActivity { .. }
+                | Command::ReturnActivity { .. }
+                | Command::FireDeadlines { .. } => 0,
+            },
+            Self::Start { .. } | Self::Take { .. } | Self::Look { .. } | Self::Beat { .. } => 0,
+        }
+    }
+}
+
+/// A task that was taken: what its taker needs, and nothing that has to be locked.
+#[derive(Debug)]
+pub(super) struct Grant {
+    pub(super) key: HeadKey,
+    pub(super) run_id: Uuid,
+    pub(super) workflow_type: String,
+    pub(super) task_list: String,
+    pub(super) tail: Bytes,
+    pub(super) tail_first: EventId,
+    pub(super) what: Granted,
+}
+
+/// Which kind of task it is.
+#[derive(Debug)]
+pub(super) enum Granted {
+    Turn { turn: TurnId, previous_started_event_id: EventId, attempt: u32 },
+    Activity { task: TaskId, activity: PendingActivity },
+}
+
+impl Grant {
+    /// The command that gives it back (S3.46).
+    pub(super) fn give_back(&self) -> Command {
+        match &self.what {
+            Granted::Turn { turn, .. } => Command::ReturnTurn { turn: *turn },
+            Granted::Activity { task, .. } => Command::ReturnActivity { task: *task },
+        }
+    }
+}
+
+/// What is known of a run.
+#[derive(Debug, Default)]
+pub(super) enum State {
+    /// Nothing: ask the store.
+    #[default]
+    Unloaded,
+    /// This.
+    Loaded(Box<Loaded>),
+}
+
+#[derive(Default)]
+pub(super) struct Inbox {
+    pub(super) requests: Vec<Request>,
+    /// Whether a task works on them.
+    pub(super) is_draining: bool,
+}
+
+/// One workflow id in memory.
+pub(super) struct RunCell {
+    pub(super) key: HeadKey,
+    inbox: Mutex<Inbox>,
+    pub(super) state: Arc<tokio::sync::Mutex<State>>,
+}
+
+impl RunCell {
+    pub(super) fn new(key: HeadKey) -> Self {
+        Self { key, inbox: Mutex::default(), state: Arc::default() }
+    }
+
+    pub(super) fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().expect("no code panics while it holds this lock")
+    }
+}

@@ -1,0 +1,178 @@
+//! Shaping one commit: which bytes go to the head, which to parts. No IO here.
+
+use bytes::Bytes;
+use history::{Event, EventId, PackRef, Payload, Run, Timestamp, codec};
+use store::{Head, HeadKey, Limits, PartKey, Row};
+
+use super::Refusal;
+use super::head::{self, Body};
+
+/// In a commit that would fill its head with payloads, those above this many bytes go to a pack.
+const PAYLOAD_INLINE_CROWDED_MAX: usize = 64;
+
+/// A run as it was last committed.
+#[derive(Debug, Clone)]
+pub(super) struct Loaded {
+    /// What the store has.
+    pub(super) head: Head,
+    /// The decoded state, and what the engine remembers beside it.
+    pub(super) body: Body,
+    /// The encoded events from `body.tail_first` on.
+    pub(super) tail: Bytes,
+    /// The newest heartbeats of its activities.
+    pub(super) beats: Vec<history::Beat>,
+}
+
+impl Loaded {
+    /// Decodes a head. Heartbeats are not part of it.
+    pub(super) fn decode(head: Head) -> Result<Self, Refusal> {
+        let (body, tail) = head::decode(&head.body)?;
+        Ok(Self { head, body, tail, beats: Vec::new() })
+    }
+
+    pub(super) fn run(&self) -> &Run {
+        &self.body.run
+    }
+
+    /// About how much memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let run = &self.body.run;
+        1_024 + self.head.body.len() + 400 * (run.activities.len() + run.timers.len()) + 24 * run.request_keys.len()
+    }
+}
+
+/// A commit, ready to be written.
+pub(super) struct Prepared {
+    pub(super) next: Loaded,
+    pub(super) parts: Vec<(PartKey, Bytes)>,
+}
+
+/// What one commit is made of.
+pub(super) struct Draft<'a> {
+    /// What it builds on; `None` for the first run of a workflow id.
+    pub(super) base: Option<&'a Loaded>,
+    /// The state after it.
+    pub(super) run: Run,
+    /// The events that it adds.
+    pub(super) events: Vec<Event>,
+    /// How often the waiting tasks have been offered again.
+    pub(super) offers: u32,
+    /// Its operation id.
+    pub(super) op: u64,
+    /// When somebody must look at the run again.
+    pub(super) due: Option<Timestamp>,
+}
+
+/// Lays a commit out.
+pub(super) fn prepare(draft: Draft<'_>, limits: &Limits) -> Prepared {
+    let Draft { base, run, mut events, offers, op, due } = draft;
+    // A new run begins with an empty tail, whatever the run before it left in the head.
+    let same_run = base.filter(|base| base.run().started.run_id == run.started.run_id);
+    let mut parts = pack(&mut events, op, limits);
+    let mut fresh = Vec::with_capacity(events.len() * 96);
+    for event in &events {
+        codec::put_event(&mut fresh, event);
+    }
+    let mut ops = same_run.map(|base| base.body.ops.clone()).unwrap_or_default();
+    if limits.op_ids > 0 {
+        ops.push(op);
+        let surplus = ops.len().saturating_sub(limits.op_ids);
+        ops.drain(..surplus);
+    }
+    let kept = same_run.map(|base| (base.tail.clone(), base.body.tail_first));
+    let (tail, tail_first) = match kept {
+        Some((tail, first)) if tail.len() + fresh.len() <= limits.head_soft || tail.is_empty() => (tail, first),
+        Some((tail, _)) => {
+            // Only what is committed goes to a chunk: it stays true whatever becomes of this commit (STORAGE.md §3.7).
+            let last = same_run.map_or(0, |base| base.run().last_event_id);
+            parts.push((PartKey::Chunk { last }, tail));
+            (Bytes::new(), last + 1)
+        }
+        None => (Bytes::new(), 1),
+    };
+    let body = Body { run, ops, tail_first, offers };
+    let (bytes, tail_at) = head::encode(&body, &[&tail, &fresh]);
+    let row = row(&body.run, same_run.and_then(|base| base.head.row.as_ref()));
+    let head = Head {
+        run: *body.run.started.run_id.as_bytes(),
+        version: base.map_or(1, |base| base.head.version + 1),
+        body: bytes.clone(),
+        due: due.map(Timestamp::as_millis),
+        row: Some(row),
+        expires_at: body.run.expires_at().map(Timestamp::as_millis),
+    };
+    let beats = same_run.map(|base| base.beats.clone()).unwrap_or_default();
+    let next = Loaded { head, tail: bytes.slice(tail_at..), body, beats };
+    Prepared { next, parts }
+}
+
+/// Moves large payloads out of their events.
+fn pack(events: &mut [Event], op: u64, limits: &Limits) -> Vec<(PartKey, Bytes)> {
+    let total: usize = events.iter().filter_map(|event| event.kind.payload()).map(Payload::len).sum();
+    let crowded = total > limits.head_hard / 8;
+    let inline_max = if crowded { PAYLOAD_INLINE_CROWDED_MAX } else { limits.payload_inline_max };
+    let mut packs: Vec<(u64, Vec<u8>)> = Vec::new();
+    for payload in events.iter_mut().filter_map(|event| event.kind.payload_mut()) {
+        let Some(text) = payload.text().filter(|text| text.len() > inline_max) else { continue };
+        if packs.last().is_none_or(|(_, pack)| pack.len() + text.len() > limits.part_max) {
+            packs.push((op.wrapping_add(packs.len() as u64), Vec::new()));
+        }
+        let Some((op, pack)) = packs.last_mut() else { continue };
+        // Both fit: a payload has at most 256 KiB, and a pack at most `part_max`.
+        let offset = u32::try_from(pack.len()).unwrap_or(u32::MAX);
+        let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        pack.extend_from_slice(text.as_bytes());
+        *payload = Payload::stored(PackRef { op: *op, offset, len });
+    }
+    packs.into_iter().map(|(op, pack)| (PartKey::Pack { op }, Bytes::from(pack))).collect()
+}
+
+fn row(run: &Run, before: Option<&Row>) -> Row {
+    match before {
+        Some(row) if run.closed_at.is_none() => row.clone(),
+        _ => Row {
+            workflow_type: run.started.workflow_type.as_str().into(),
+            status: run.status.word().into(),
+            started_at: run.started.at.as_millis(),
+            closed_at: run.closed_at.map(Timestamp::as_millis),
+            tags: run.started.tags.clone(),
+        },
+    }
+}
+
+/// How long a task may wait before it is offered again, in case it was forgotten (STORAGE.md §3.6).
+const GRACE: history::Duration = history::Duration::from_secs(30);
+
+/// The longest such wait.
+const GRACE_MAX: history::Duration = history::Duration::from_secs(3_600);
+
+/// When somebody must look at a run again.
+pub(super) fn due(run: &Run, beats: &[history::Beat], offers: u32, now: Timestamp) -> Option<Timestamp> {
+    let mut due = run.next_deadline(beats)?;
+    for task in run.waiting_tasks() {
+        let held_until = match task {
+            history::TaskRef::Turn(task) => task.not_before.filter(|at| *at > now),
+            history::TaskRef::Activity(_) => None,
+        };
+        let grace = GRACE.times(4u64.saturating_pow(offers.min(8))).min(GRACE_MAX);
+        due = due.min(held_until.unwrap_or_else(|| now.plus(grace)));
+    }
+    Some(due)
+}
+
+/// The key of a run's head.
+pub(super) fn head_key(domain: &str, workflow_id: &str) -> HeadKey {
+    HeadKey { domain: domain.into(), workflow_id: workflow_id.into() }
+}
+
+/// Events of `tail` from `first` on, by id.
+pub(super) fn tail_from(tail: &Bytes, first: EventId) -> Result<Vec<Event>, Refusal> {
+    let mut events = Vec::new();
+    for event in codec::events(tail) {
+        let event = event?;
+        if event.id >= first {
+            events.push(event);
+        }
+    }
+    Ok(events)
+}
