@@ -2,6 +2,7 @@
 //! knows nothing of what the keys mean.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use bytes::Bytes;
@@ -14,7 +15,11 @@ const POSITION: &str = "position";
 
 /// The map behind the log.
 #[derive(Debug)]
-pub(crate) struct Tree(RwLock<Option<Database>>);
+pub(crate) struct Tree {
+    database: RwLock<Option<Database>>,
+    writes: AtomicU64,
+    bytes_written: AtomicU64,
+}
 
 /// The map as it was at one moment.
 pub(crate) struct Snapshot(redb::ReadOnlyTable<&'static [u8], &'static [u8]>);
@@ -41,11 +46,11 @@ impl Tree {
             meta.get(POSITION).map_err(failed)?.map_or(0, |position| position.value())
         };
         txn.commit().map_err(failed)?;
-        Ok((Self(RwLock::new(Some(database))), position))
+        Ok((Self { database: RwLock::new(Some(database)), writes: AtomicU64::new(0), bytes_written: AtomicU64::new(0) }, position))
     }
 
     fn with<T>(&self, call: impl FnOnce(&Database) -> Result<T, Error>) -> Result<T, Error> {
-        let database = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
         call(database.as_ref().ok_or_else(|| Error::Failed { why: "it was closed".to_owned() })?)
     }
 
@@ -71,6 +76,8 @@ impl Tree {
         {
             let mut map = txn.open_table(MAP).map_err(failed)?;
             for (key, value) in pairs {
+                let bytes = key.len() + value.map_or(0, <[u8]>::len);
+                self.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
                 match value {
                     Some(value) => map.insert(key, value).map(|_| ()),
                     None => map.remove(key).map(|_| ()),
@@ -81,19 +88,30 @@ impl Tree {
                 txn.open_table(META).map_err(failed)?.insert(POSITION, position).map_err(failed)?;
             }
         }
+        self.writes.fetch_add(1, Ordering::Relaxed);
         txn.commit().map_err(failed)
+    }
+
+    /// Transactions written.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of pairs written; what redb adds for its pages is not counted.
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.bytes_written.load(Ordering::Relaxed)
     }
 
     /// Packs the file and gives the free end back. Nothing else may use the map meanwhile.
     pub(crate) fn compact(&self) -> Result<bool, Error> {
-        let mut database = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         let Some(database) = database.as_mut() else { return Ok(false) };
         database.compact().map_err(|error| Error::Failed { why: format!("redb: {error}") })
     }
 
     /// Closes the file.
     pub(crate) fn close(&self) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.database.write().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 

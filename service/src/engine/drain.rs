@@ -1,0 +1,652 @@
+//! The one way into a run: requests that wait for it are admitted together, committed once, and answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::{
+    Beat, Command, EventId, Fault, Outcome, Start, TaskId, TaskRef, Timestamp, Transition, TurnId, admit::may_start,
+};
+use store::{Cas, Expect};
+use uuid::Uuid;
+
+use super::cell::{Grant, Granted, Reply, Request, RunCell, State};
+use super::commit::{self, Draft, Loaded, Prepared};
+use super::matching::{ListKey, Offered, Poller, Side, WaitingTask};
+use super::watch::Progress;
+use super::{Engine, Refusal, Started, Told};
+
+/// How often a commit that lost a race, or was not applied, is tried in all.
+const ATTEMPTS_MAX: u32 = 8;
+
+/// The wait after the first attempt that was not applied; doubled after each further one.
+const ATTEMPT_WAIT: Duration = Duration::from_millis(20);
+
+/// Most bytes of payload that are folded into one commit. Source: parts hold at least this much in every engine.
+const FOLD_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Most requests that are folded into one commit.
+const FOLD_REQUESTS_MAX: usize = 256;
+
+/// Leaves a run in order when the task that worked on it is ended early.
+struct Draining<'a>(&'a RunCell);
+
+impl Drop for Draining<'_> {
+    fn drop(&mut self) {
+        let mut inbox = self.0.inbox();
+        inbox.is_draining = false;
+        // Nothing is lost silently: their callers hear that the outcome is not known.
+        inbox.requests.clear();
+    }
+}
+
+/// A poller that is about to get a task.
+struct Reserved {
+    list: ListKey,
+    poller: Poller,
+    scheduled_event_id: EventId,
+}
+
+/// A request of a batch that changes events, with the answer that it gets once they are durable.
+enum Pending {
+    Tell { run_id: Option<Uuid>, command: Command, reply: Reply<Told>, answer: Option<Result<Told, Refusal>> },
+    Take { task: WaitingTask, is_turn: bool, identity: Option<String>, reply: Reply<Option<Grant>>, taken: Option<bool> },
+    Look { reply: Option<Reply<()>> },
+}
+
+impl Engine {
+    /// Asks something of a run.
+    pub(super) fn submit(self: &Arc<Self>, cell: &Arc<RunCell>, request: Request) {
+        let mut inbox = cell.inbox();
+        inbox.requests.push(request);
+        if !inbox.is_draining {
+            inbox.is_draining = true;
+            // A task of its own: a caller who goes away must not take a commit that is under way with it.
+            tokio::spawn(Arc::clone(self).drain(Arc::clone(cell)));
+        }
+    }
+
+    async fn drain(self: Arc<Self>, cell: Arc<RunCell>) {
+        let mut state = cell.state.lock().await;
+        let draining = Draining(&cell);
+        loop {
+            let batch = {
+                let mut inbox = cell.inbox();
+                if inbox.requests.is_empty() {
+                    // Under the inbox's lock, so that whoever comes next starts a new task.
+                    inbox.is_draining = false;
+                    std::mem::forget(draining);
+                    break;
+                }
+                let mut bytes = 0_usize;
+                let fits = |request: &Request| {
+                    bytes = bytes.saturating_add(request.bytes());
+                    bytes <= FOLD_BYTES_MAX
+                };
+                let count = inbox.requests.iter().take(FOLD_REQUESTS_MAX).map(fits).take_while(|fits| *fits).count();
+                inbox.requests.drain(..count.max(1)).collect::<Vec<_>>()
+            };
+            self.run_batch(&cell, &mut state, batch).await;
+        }
+        let bytes = match &*state {
+            State::Loaded(loaded) if loaded.run().is_open() => Some(loaded.bytes()),
+            // A closed run is read rarely, and then from the store.
+            State::Loaded(_) | State::Unloaded => None,
+        };
+        if bytes.is_none() {
+            *state = State::Unloaded;
+        }
+        drop(state);
+        self.cache.settle(&cell, bytes);
+    }
+
+    async fn run_batch(self: &Arc<Self>, cell: &Arc<RunCell>, state: &mut State, batch: Vec<Request>) {
+        let mut pending = Vec::with_capacity(batch.len());
+        for request in batch {
+            match request {
+                Request::Tell { run_id, command, reply } => {
+                    pending.push(Pending::Tell { run_id, command, reply, answer: None });
+                }
+                Request::Take { task, is_turn, identity, reply } => {
+                    pending.push(Pending::Take { task, is_turn, identity, reply, taken: None });
+                }
+                Request::Look { reply } => pending.push(Pending::Look { reply }),
+                Request::Start { start, reply } => {
+                    self.run_pending(cell, state, &mut pending).await;
+                    let started = self.run_start(cell, state, &start).await;
+                    drop(reply.send(started));
+                }
+                Request::Beat { run_id, task, details, reply } => {
+                    self.run_pending(cell, state, &mut pending).await;
+                    let beaten = self.run_beat(cell, state, run_id, task, details).await;
+                    drop(reply.send(beaten));
+                }
+            }
+        }
+        self.run_pending(cell, state, &mut pending).await;
+    }
+
+    /// Loads a run unless it is loaded. `Ok(None)`: there is none.
+    pub(super) async fn loaded<'a>(
+        &self,
+        cell: &RunCell,
+        state: &'a mut State,
+    ) -> Result<Option<&'a mut Loaded>, Refusal> {
+        if matches!(state, State::Unloaded) {
+            let Some(head) = self.store.load(&cell.key).await? else { return Ok(None) };
+            let mut loaded = Loaded::decode(head)?;
+            loaded.beats = self.read_beats(&cell.key, loaded.run()).await?;
+            *state = State::Loaded(Box::new(loaded));
+        }
+        match state {
+            State::Loaded(loaded) => Ok(Some(loaded)),
+            State::Unloaded => Ok(None),
+        }
+    }
+
+    async fn run_start(
+        self: &Arc<Self>,
+        cell: &Arc<RunCell>,
+        state: &mut State,
+        start: &Start,
+    ) -> Result<Started, Refusal> {
+        let mut attempt = 0;
+        loop {
+            let was_loaded = matches!(state, State::Loaded(_));
+            let now = self.clock.now();
+            let run_id = self.ids.run_id(now);
+            if let Some(existing) = self.loaded(cell, state).await? {
+                let run = existing.run();
+                let is_mine = start.key.is_some_and(|key| run.event_of_request(key) == Some(1));
+                if is_mine {
+                    return Ok(Started { run_id: run.started.run_id, repeated: true });
+                }
+                if let Err(fault) = may_start(run, start.reuse_policy) {
+                    if was_loaded && self.reload_to_refuse(&fault) {
+                        *state = State::Unloaded;
+                        continue;
+                    }
+                    return Err(fault.into());
+                }
+            }
+            let transition = Transition::start(start, run_id, now)?;
+            match self.write(cell, state, transition, 0, 0, &mut attempt).await? {
+                Some(()) => return Ok(Started { run_id, repeated: false }),
+                None => {}
+            }
+        }
+    }
+
+    async fn run_beat(
+        &self,
+        cell: &RunCell,
+        state: &mut State,
+        run_id: Uuid,
+        task: TaskId,
+        details: Option<history::Payload>,
+    ) -> Result<bool, Refusal> {
+        let now = self.clock.now();
+        let Some(loaded) = self.loaded(cell, state).await? else { return Err(Fault::ActivityClosed.into()) };
+        let run = loaded.run();
+        let held = run.activities.get(&task.scheduled_event_id).filter(|activity| {
+            run.started.run_id == run_id && activity.started_event_id == Some(task.started_event_id)
+        });
+        let cancel_requested = held.ok_or(Fault::ActivityClosed)?.cancel_event_id.is_some();
+        let beat = Beat { scheduled_event_id: task.scheduled_event_id, at: now, details };
+        let part = store::PartKey::Beat { scheduled: task.scheduled_event_id };
+        self.store.put_part(&cell.key, *run_id.as_bytes(), part, super::head::encode_beat(&beat)).await?;
+        loaded.beats.retain(|known| known.scheduled_event_id != task.scheduled_event_id);
+        loaded.beats.push(beat);
+        Ok(cancel_requested)
+    }
+
+    /// Whether a refusal must be checked against the store first: never say no from a cache (STORAGE.md §3.7 S1).
+    fn reload_to_refuse(&self, fault: &Fault) -> bool {
+        fault.depends_on_state()
+    }
+
+    /// Admits what is pending and commits it.
+    async fn run_pending(self: &Arc<Self>, cell: &Arc<RunCell>, state: &mut State, pending: &mut Vec<Pending>) {
+        if pending.is_empty() {
+            return;
+        }
+        let mut attempt = 0;
+        loop {
+            match self.try_pending(cell, state, pending, &mut attempt).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(refusal) => {
+                    for request in pending.drain(..) {
+                        refuse(request, &refusal);
+                    }
+                }
+            }
+            return;
+        }
+    }
+
+    /// One attempt; false when another is needed.
+    async fn try_pending(
+        self: &Arc<Self>,
+        cell: &Arc<RunCell>,
+        state: &mut State,
+        pending: &mut Vec<Pending>,
+        attempt: &mut u32,
+    ) -> Result<bool, Refusal> {
+        let was_loaded = matches!(state, State::Loaded(_));
+        let now = self.clock.now();
+        let Some(loaded) = self.loaded(cell, state).await? else {
+            for request in pending.drain(..) {
+                match request {
+                    Pending::Take { reply, .. } => drop(reply.send(Ok(None))),
+                    Pending::Look { reply } => drop(reply.map(|reply| reply.send(Ok(())))),
+                    Pending::Tell { .. } => refuse(request, &self.unknown_workflow(&cell.key)),
+                }
+            }
+            return Ok(true);
+        };
+        let before = loaded.run();
+        let (last_event_id, waiting_turn) = (before.last_event_id, waiting_turn(before));
+        let beats = loaded.beats.clone();
+        let mut transition = Transition::of(before.clone());
+        let mut looks = false;
+        let mut says_no = false;
+        for request in pending.iter_mut() {
+            match request {
+                Pending::Tell { run_id, command, answer, .. } => {
+                    let told = self.admit_told(cell, &mut transition, *run_id, command, now);
+                    says_no |= matches!(&told, Err(Refusal::Fault(fault)) if self.reload_to_refuse(fault));
+                    says_no |= matches!(&told, Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownRun { .. }));
+                    *answer = Some(told);
+                }
+                Pending::Take { task, is_turn, identity, taken, .. } => {
+                    let is_same = transition.run().started.run_id == task.run_id;
+                    let ok = is_same && take(&mut transition, task.scheduled_event_id, *is_turn, identity, now);
+                    says_no |= !ok;
+                    *taken = Some(ok);
+                }
+                Pending::Look { .. } => {
+                    looks = true;
+                    // Nothing to refuse: what is not due yet stays as it is.
+                    drop(transition.admit(&Command::FireDeadlines { beats: beats.clone() }, now));
+                }
+            }
+        }
+        if says_no && was_loaded {
+            *state = State::Unloaded;
+            return Ok(false);
+        }
+        let written = if transition.events().is_empty() {
+            if looks {
+                self.look_without_events(cell, state, now, attempt).await?
+            } else {
+                Some(())
+            }
+        } else {
+            self.write(cell, state, transition, last_event_id, waiting_turn, attempt).await?
+        };
+        if written.is_none() {
+            return Ok(false);
+        }
+        self.answer(cell, state, pending);
+        if looks {
+            self.offer_waiting(cell, state);
+        }
+        Ok(true)
+    }
+
+    fn admit_told(
+        &self,
+        cell: &RunCell,
+        transition: &mut Transition,
+        run_id: Option<Uuid>,
+        command: &Command,
+        now: Timestamp,
+    ) -> Result<Told, Refusal> {
+        let current = transition.run().started.run_id;
+        if let Some(run_id) = run_id.filter(|run_id| *run_id != current) {
+            let workflow_id = cell.key.workflow_id.to_string();
+            return Err(Refusal::RunNotCurrent { workflow_id, run_id, current });
+        }
+        let (event_id, repeated) = match transition.admit(command, now)? {
+            Outcome::Recorded(event_id) => (event_id, false),
+            Outcome::Repeated(event_id) => (event_id, true),
+        };
+        Ok(Told { run_id: current, event_id, repeated })
+    }
+
+    /// Time has done nothing: only remembers when to look again, where the store has it earlier.
+    async fn look_without_events(
+        self: &Arc<Self>,
+        cell: &Arc<RunCell>,
+        state: &mut State,
+        now: Timestamp,
+        attempt: &mut u32,
+    ) -> Result<Option<()>, Refusal> {
+        let State::Loaded(loaded) = state else { return Ok(Some(())) };
+        let stored = loaded.head.due.map(Timestamp::from_millis);
+        if stored.is_none_or(|stored| stored > now) {
+            self.agenda.set(&cell.key, stored);
+            return Ok(Some(()));
+        }
+        let transition = Transition::of(loaded.run().clone());
+        let (last_event_id, waiting_turn) = (loaded.run().last_event_id, waiting_turn(loaded.run()));
+        self.write(cell, state, transition, last_event_id, waiting_turn, attempt).await
+    }
+
+    /// Commits a transition, with pollers that wait for the tasks it makes (sync match). `None`: try again on what the
+    /// store has.
+    async fn write(
+        self: &Arc<Self>,
+        cell: &Arc<RunCell>,
+        state: &mut State,
+        mut transition: Transition,
+        last_event_id: EventId,
+        waited_before: EventId,
+        attempt: &mut u32,
+    ) -> Result<Option<()>, Refusal> {
+        let now = self.clock.now().max(transition.run().last_timestamp);
+        let (reserved, unmatched) = self.match_new_tasks(cell, &mut transition, last_event_id, waited_before, now);
+        let only_looks = transition.events().is_empty();
+        let (run, events) = transition.into_parts();
+        let base = match state {
+            State::Loaded(loaded) => Some(&**loaded),
+            State::Unloaded => None,
+        };
+        let offers = match base {
+            Some(base) if only_looks => base.body.offers.saturating_add(1),
+            Some(base) if unmatched.is_empty() => base.body.offers,
+            _ => 0,
+        };
+        let beats = base.map(|base| base.beats.as_slice()).unwrap_or_default();
+        let due = commit::due(&run, beats, offers, now);
+        let due = self.lazily(base, due, now);
+        let recorded = events.len();
+        let op = self.ids.op();
+        let Prepared { mut next, parts } =
+            commit::prepare(Draft { base, run, events, offers, op, due }, &self.limits);
+        let expect = match base {
+            None => Expect::Absent,
+            Some(base) if base.head.run == next.head.run => {
+                Expect::Exactly { run: base.head.run, version: base.head.version }
+            }
+            Some(base) => Expect::Replacing(&base.head),
+        };
+        let outcome = self.store.commit(&cell.key, expect, &next.head, &parts).await;
+        let won = match outcome {
+            Ok(Cas::Won) => Ok(true),
+            Ok(Cas::Lost(_)) => Ok(false),
+            Err(store::Error::Unknown { .. }) => match self.find_op(cell, op).await {
+                Ok(Some(found)) => {
+                    next = found;
+                    Ok(true)
+                }
+                Ok(None) => Ok(false),
+                Err(refusal) => Err(refusal),
+            },
+            Err(store::Error::NotApplied { why, retry_after }) => {
+                if *attempt + 1 < ATTEMPTS_MAX {
+                    let wait = ATTEMPT_WAIT * 2_u32.saturating_pow(*attempt);
+                    tokio::time::sleep(retry_after.unwrap_or(wait)).await;
+                    Ok(false)
+                } else {
+                    Err(Refusal::Unavailable { why, retry_after })
+                }
+            }
+            Err(error) => Err(error.into()),
+        };
+        match won {
+            Ok(true) => {
+                self.metrics.committed(recorded);
+                next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
+                self.publish(cell, &next, reserved, unmatched);
+                *state = State::Loaded(Box::new(next));
+                Ok(Some(()))
+            }
+            Ok(false) => {
+                self.unreserve(reserved);
+                self.metrics.conflicts.inc();
+                *state = State::Unloaded;
+                *attempt += 1;
+                if *attempt >= ATTEMPTS_MAX {
+                    let why = "too many others write to this run".to_owned();
+                    return Err(Refusal::Unavailable { why, retry_after: None });
+                }
+                Ok(None)
+            }
+            Err(refusal) => {
+                self.unreserve(reserved);
+                *state = State::Unloaded;
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Keeps the stored instant where moving it costs something and it is still a lower bound (STORAGE.md §3.2 rule D).
+    fn lazily(&self, base: Option<&Loaded>, need: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+        let stored = base.and_then(|base| base.head.due).map(Timestamp::from_millis);
+        match (stored, need) {
+            (Some(stored), Some(need)) if !self.limits.due_moves_are_cheap && now < stored && stored <= need => {
+                Some(stored)
+            }
+            _ => need,
+        }
+    }
+
+    /// After a commit of unknown outcome: the head, if it carries our operation id.
+    async fn find_op(&self, cell: &RunCell, op: u64) -> Result<Option<Loaded>, Refusal> {
+        let Some(head) = self.store.load(&cell.key).await? else { return Ok(None) };
+        let mut loaded = Loaded::decode(head)?;
+        if !loaded.body.ops.contains(&op) {
+            return Ok(None);
+        }
+        loaded.beats = self.read_beats(&cell.key, loaded.run()).await?;
+        Ok(Some(loaded))
+    }
+
+    /// For every task that has begun to wait: starts it in the same commit, if a poller is there.
+    fn match_new_tasks(
+        &self,
+        cell: &RunCell,
+        transition: &mut Transition,
+        last_event_id: EventId,
+        waited_before: EventId,
+        now: Timestamp,
+    ) -> (Vec<Reserved>, Vec<(ListKey, WaitingTask)>) {
+        let (mut reserved, mut unmatched) = (Vec::new(), Vec::new());
+        let run_id = transition.run().started.run_id;
+        let mut new_tasks = Vec::new();
+        for task in transition.run().waiting_tasks() {
+            match task {
+                TaskRef::Turn(task) => {
+                    let is_held_back = task.not_before.is_some_and(|at| at > now);
+                    if task.scheduled_event_id != waited_before && !is_held_back {
+                        let name: Arc<str> = transition.run().started.task_list.as_str().into();
+                        new_tasks.push((Side::Decider, name, task.scheduled_event_id));
+                    }
+                }
+                TaskRef::Activity(task) => {
+                    if task.scheduled_event_id > last_event_id {
+                        let name: Arc<str> = task.activity.task_list.as_str().into();
+                        new_tasks.push((Side::Activity, name, task.scheduled_event_id));
+                    }
+                }
+            }
+        }
+        for (side, name, scheduled_event_id) in new_tasks {
+            let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name };
+            let Some(poller) = self.matching.reserve(&list) else {
+                unmatched.push((list, WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id }));
+                continue;
+            };
+            let is_turn = side == Side::Decider;
+            if take(transition, scheduled_event_id, is_turn, &poller.identity, now) {
+                reserved.push(Reserved { list, poller, scheduled_event_id });
+            } else {
+                self.matching.put_back(&list, poller);
+            }
+        }
+        (reserved, unmatched)
+    }
+
+    fn unreserve(&self, reserved: Vec<Reserved>) {
+        for Reserved { list, poller, .. } in reserved.into_iter().rev() {
+            self.matching.put_back(&list, poller);
+        }
+    }
+
+    /// After a commit: hands out what was matched, offers what was not, tells who watches.
+    fn publish(
+        self: &Arc<Self>,
+        cell: &Arc<RunCell>,
+        next: &Loaded,
+        reserved: Vec<Reserved>,
+        unmatched: Vec<(ListKey, WaitingTask)>,
+    ) {
+        let run = next.run();
+        self.agenda.set(&cell.key, next.head.due.map(Timestamp::from_millis));
+        for Reserved { poller, scheduled_event_id, .. } in reserved {
+            self.metrics.matched_at_once.inc();
+            match grant(cell, next, scheduled_event_id) {
+                Some(grant) => {
+                    if let Err(grant) = poller.grant(grant) {
+                        self.give_back(&grant);
+                    }
+                }
+                // Only after a commit of unknown outcome that others have built on; the timeout takes care of it.
+                None => tracing::warn!(workflow_id = %cell.key.workflow_id, "a matched task has moved on"),
+            }
+        }
+        for (list, task) in unmatched {
+            self.offer(&list, task);
+        }
+        let progress = Progress {
+            run_id: run.started.run_id,
+            last_event_id: run.last_event_id,
+            closed: !run.is_open(),
+        };
+        self.watchers.tell(&cell.key, progress);
+    }
+
+    /// Puts a task on its list.
+    fn offer(self: &Arc<Self>, list: &ListKey, task: WaitingTask) {
+        if let Offered::Poller(poller, task) = self.matching.offer(list, task) {
+            let (engine, list) = (Arc::clone(self), list.clone());
+            tokio::spawn(async move { engine.hand_over(list, poller, task).await });
+        }
+    }
+
+    /// Gives a waiting task to a waiting poller.
+    async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: WaitingTask) {
+        match self.take(&list, task, poller.identity.clone()).await {
+            Ok(Some(grant)) => {
+                if let Err(grant) = poller.grant(grant) {
+                    self.give_back(&grant);
+                }
+            }
+            Ok(None) => self.return_poller(&list, poller),
+            Err(refusal) => {
+                tracing::warn!(%refusal, "a waiting task could not be taken");
+                self.return_poller(&list, poller);
+            }
+        }
+    }
+
+    /// Offers every task of the run that waits; those already on their lists stay there.
+    fn offer_waiting(self: &Arc<Self>, cell: &Arc<RunCell>, state: &State) {
+        let State::Loaded(loaded) = state else { return };
+        let run = loaded.run();
+        let now = self.clock.now();
+        for task in run.waiting_tasks() {
+            let (side, name, scheduled_event_id): (_, &str, _) = match task {
+                TaskRef::Turn(task) if task.not_before.is_some_and(|at| at > now) => continue,
+                TaskRef::Turn(task) => (Side::Decider, &run.started.task_list, task.scheduled_event_id),
+                TaskRef::Activity(task) => (Side::Activity, &task.activity.task_list, task.scheduled_event_id),
+            };
+            let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name: name.into() };
+            let run_id = run.started.run_id;
+            self.offer(&list, WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id });
+        }
+    }
+
+    fn answer(&self, cell: &RunCell, state: &State, pending: &mut Vec<Pending>) {
+        for request in pending.drain(..) {
+            match request {
+                Pending::Tell { reply, answer, .. } => {
+                    let answer = answer.unwrap_or(Err(Refusal::Stopping));
+                    if let Err(refusal) = &answer {
+                        self.metrics.refused(refusal.code());
+                    }
+                    drop(reply.send(answer));
+                }
+                Pending::Take { task, reply, taken, .. } => {
+                    let granted = match state {
+                        State::Loaded(loaded) if taken == Some(true) => grant(cell, loaded, task.scheduled_event_id),
+                        _ => None,
+                    };
+                    if let Err(Ok(Some(grant))) = reply.send(Ok(granted)) {
+                        self.give_back_later(grant);
+                    }
+                }
+                Pending::Look { reply } => drop(reply.map(|reply| reply.send(Ok(())))),
+            }
+        }
+    }
+}
+
+fn refuse(request: Pending, refusal: &Refusal) {
+    match request {
+        Pending::Tell { reply, .. } => drop(reply.send(Err(refusal.clone()))),
+        Pending::Take { reply, .. } => drop(reply.send(Err(refusal.clone()))),
+        Pending::Look { reply } => drop(reply.map(|reply| reply.send(Err(refusal.clone())))),
+    }
+}
+
+/// The DeciderScheduled of the turn that can be taken; 0 when there is none.
+fn waiting_turn(run: &history::Run) -> EventId {
+    match run.waiting_tasks().next() {
+        Some(TaskRef::Turn(task)) => task.scheduled_event_id,
+        _ => 0,
+    }
+}
+
+/// Starts a waiting task; false when it does not wait.
+fn take(
+    transition: &mut Transition,
+    scheduled_event_id: EventId,
+    is_turn: bool,
+    identity: &Option<String>,
+    now: Timestamp,
+) -> bool {
+    let identity = identity.clone();
+    let command = if is_turn {
+        Command::StartTurn { scheduled_event_id, identity }
+    } else {
+        Command::StartActivity { scheduled_event_id, identity }
+    };
+    transition.admit(&command, now).is_ok()
+}
+
+/// What the taker of a started task gets.
+fn grant(cell: &RunCell, loaded: &Loaded, scheduled_event_id: EventId) -> Option<Grant> {
+    let run = loaded.run();
+    let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
+    let (task_list, what) = if let Some(turn) = turn {
+        let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
+        let previous_started_event_id = run.previous_started_event_id;
+        let what = Granted::Turn { turn: id, previous_started_event_id, attempt: turn.attempt };
+        (run.started.task_list.clone(), what)
+    } else {
+        let activity = run.activities.get(&scheduled_event_id)?;
+        let task = TaskId { scheduled_event_id, started_event_id: activity.started_event_id? };
+        (activity.task_list.clone(), Granted::Activity { task, activity: activity.clone() })
+    };
+    Some(Grant {
+        key: cell.key.clone(),
+        run_id: run.started.run_id,
+        workflow_type: run.started.workflow_type.clone(),
+        task_list,
+        tail: loaded.tail.clone(),
+        tail_first: loaded.body.tail_first,
+        what,
+    })
+}

@@ -1,0 +1,128 @@
+//! Forgetting runs: heads and kept heads with their rows, at once; their parts with them when they are few, else piece by
+//! piece behind a mark that survives a crash.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use store::{Error, Head, HeadKey, RunId, UnixMs};
+
+use crate::read::Want;
+use crate::record::decode_head;
+use crate::shared::{Shared, State};
+use crate::write::unindex;
+use crate::{Embedded, keys};
+
+/// The most parts that go in one commit.
+const PARTS: usize = 1024;
+
+impl Embedded {
+    /// Forgets a run whatever its state.
+    pub(crate) async fn forget_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
+        let _one_at_a_time = self.forgetting.lock().await;
+        forget(&self.shared, key, run, |_| true).await?;
+        sweep(&self.shared, key, run).await
+    }
+
+    /// Forgets runs that have expired, the longest expired first.
+    pub(crate) async fn forget_expired(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
+        let _one_at_a_time = self.forgetting.lock().await;
+        let left: Vec<_> = self.shared.open()?.doomed.iter().take(limit).cloned().collect();
+        for doomed in left {
+            let (key, run) = keys::read_doomed(&doomed)?;
+            sweep(&self.shared, &key, run).await?;
+        }
+        let mut to = vec![keys::EXPIRY];
+        to.extend_from_slice(&now.to_be_bytes());
+        let to = keys::after_prefix(&to);
+        let mut count = 0;
+        while count < limit {
+            let want = Want { pairs: (limit - count).min(PARTS), bytes: usize::MAX, is_reverse: false };
+            let expired = self.shared.scan(vec![keys::EXPIRY], to.clone(), want).await?;
+            let mut progress = 0;
+            for (found, _) in &expired.pairs {
+                let (_, key, run) = keys::read_expiry(found)?;
+                if forget(&self.shared, &key, run, |head| head.expires_at.is_some_and(|at| at <= now)).await? {
+                    sweep(&self.shared, &key, run).await?;
+                    progress += 1;
+                }
+            }
+            count += progress;
+            if expired.is_end || progress == 0 {
+                break;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Before a run begins that may have been forgotten only half: the rest.
+    pub(crate) async fn finish_forgetting(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
+        {
+            let state = self.shared.open()?;
+            if state.doomed.is_empty() || !state.doomed.contains(&keys::doomed(key, run)) {
+                return Ok(());
+            }
+        }
+        let _one_at_a_time = self.forgetting.lock().await;
+        sweep(&self.shared, key, run).await
+    }
+}
+
+/// Takes a run's head or kept head away if it still meets `condition`, and dooms its parts.
+async fn forget(
+    shared: &Arc<Shared>,
+    key: &HeadKey,
+    run: RunId,
+    condition: impl Fn(&Head) -> bool,
+) -> Result<bool, Error> {
+    shared.wait_for_room().await?;
+    let places = [keys::head(key), keys::kept(key, run)];
+    let doomed = keys::doomed(key, run);
+    let durable = shared
+        .with(&places, |state: &mut State, found| {
+            for (place, found) in places.iter().zip(found) {
+                let Some(head) = found.value.as_ref().map(decode_head).transpose()? else { continue };
+                if head.run == run && condition(&head) {
+                    unindex(state, key, place, &head);
+                    state.put(&doomed, Bytes::new(), true);
+                    state.doomed.insert(doomed.clone());
+                    return Ok::<_, Error>(Some(shared.committed(state)));
+                }
+            }
+            Ok(None)
+        })
+        .await??;
+    let is_forgotten = durable.is_some();
+    if let Some(durable) = durable {
+        shared.wait(durable).await?;
+    }
+    Ok(is_forgotten)
+}
+
+/// Takes a doomed run's parts away, and then the mark.
+async fn sweep(shared: &Arc<Shared>, key: &HeadKey, run: RunId) -> Result<(), Error> {
+    let doomed = keys::doomed(key, run);
+    if !shared.open()?.doomed.contains(&doomed) {
+        return Ok(());
+    }
+    let prefix = keys::parts_of(key, run);
+    loop {
+        let want = Want { pairs: PARTS, bytes: 4 << 20, is_reverse: false };
+        let parts = shared.scan(prefix.clone(), keys::after_prefix(&prefix), want).await?;
+        shared.wait_for_room().await?;
+        let durable = {
+            let mut state = shared.open()?;
+            for (part, _) in &parts.pairs {
+                state.delete(part);
+            }
+            if parts.is_end {
+                state.delete(&doomed);
+                state.doomed.remove(&doomed);
+            }
+            shared.committed(&mut state)
+        };
+        shared.wait(durable).await?;
+        if parts.is_end {
+            return Ok(());
+        }
+    }
+}

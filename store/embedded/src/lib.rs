@@ -1,0 +1,286 @@
+//! The embedded store: one process, one directory, durable before it answers.
+//!
+//! A commit is a compare-and-swap against memory (or redb), an append to the open batch of a segment log, and the wait
+//! for the one sync that makes the whole batch durable. What the log holds and redb does not yet is kept in memory; from
+//! there it goes to redb in the background, after what was overwritten or finished meanwhile has been merged away.
+//! `docs/adr/0002-embedded-engine.md` says why.
+//!
+//! Owns one directory: `FORMAT`, `LOCK`, `tree.redb` and `log/`. Knows nothing of what a body means.
+
+mod checkpoint;
+mod committer;
+mod directory;
+pub mod faults;
+mod forget;
+mod frame;
+mod keys;
+mod layer;
+mod listing;
+mod log;
+mod open;
+mod read;
+mod record;
+mod recovery;
+mod shared;
+mod tree;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use store::{
+    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Stats, Store, UnixMs,
+};
+
+use crate::directory::Directory;
+use crate::faults::Faults;
+use crate::shared::{Phase, Shared};
+
+const LIMITS: Limits = Limits {
+    head_soft: 4 << 10,
+    head_hard: 1 << 20,
+    part_max: 16 << 20,
+    payload_inline_max: 2 << 10,
+    due_shards: 1,
+    op_ids: 0,
+    due_moves_are_cheap: true,
+};
+
+/// How to open a store.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where it lives; created when it is not there. One process at a time.
+    pub directory: PathBuf,
+    /// Bytes of memory for what is not yet in redb. Commits wait rather than pass it. 32 MiB unless set.
+    pub memory_bytes: usize,
+    /// Bytes of log that may wait for a checkpoint, and so the most that is read at the next start. 64 MiB unless set.
+    pub log_bytes: u64,
+    /// Bytes of a segment of the log. 16 MiB unless set.
+    pub segment_bytes: u64,
+    /// Bytes of memory for redb's cache. 32 MiB unless set.
+    pub cache_bytes: usize,
+    /// Failures on demand, for tests.
+    #[doc(hidden)]
+    pub faults: Arc<Faults>,
+}
+
+impl Options {
+    /// The defaults, for a directory.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            memory_bytes: 32 << 20,
+            log_bytes: 64 << 20,
+            segment_bytes: 16 << 20,
+            cache_bytes: 32 << 20,
+            faults: Arc::default(),
+        }
+    }
+}
+
+/// What opening took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovery {
+    /// Batches of the log that were not yet in redb and were read again.
+    pub batches_replayed: u64,
+    /// Bytes of the log that were read.
+    pub bytes_read: u64,
+    /// Bytes of a torn, never acknowledged end that were cut off.
+    pub bytes_cut: u64,
+}
+
+/// A store in a directory of this machine.
+///
+/// [`close`](Store::close) it to leave nothing to recover; dropping it is like a crash, and as safe.
+#[derive(Debug)]
+pub struct Embedded {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    directory: Mutex<Option<Directory>>,
+    tree_path: PathBuf,
+    recovery: Recovery,
+    forgetting: tokio::sync::Mutex<()>,
+}
+
+impl Embedded {
+    /// Opens or creates a store.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] when the directory cannot be used, for example because another process has it;
+    /// [`Error::Corrupt`] when acknowledged commits are missing or damaged. Nothing is repaired then.
+    pub async fn open(options: Options) -> Result<Arc<Self>, Error> {
+        blocking(move || open::open(&options)).await.map(Arc::new)
+    }
+
+    /// Packs a store that no process has open, and gives what is free back to the disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn compact(directory: impl AsRef<Path>) -> Result<(), Error> {
+        let directory = directory.as_ref().to_owned();
+        blocking(move || {
+            let embedded = open::open(&Options::new(&directory))?;
+            embedded.finish();
+            open::compact(&directory)
+        })
+        .await
+    }
+
+    /// What opening took.
+    pub fn recovery(&self) -> Recovery {
+        self.recovery
+    }
+
+    /// Bytes of memory held now for what is not yet in redb, and the most that was held at once.
+    pub fn memory_bytes(&self) -> (usize, usize) {
+        let state = self.shared.lock();
+        (state.bytes(), state.most_bytes)
+    }
+
+    /// Stops the threads, having let them finish if `phase` is `Closing`, and releases the files.
+    fn stop(&self, phase: Phase) {
+        self.shared.set_phase(phase);
+        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            if thread.join().is_err() {
+                self.shared.fail("a thread of the store panicked");
+            }
+        }
+        self.shared.set_phase(Phase::Stopping);
+        self.shared.tree.close();
+        self.directory.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn finish(&self) {
+        self.stop(Phase::Closing);
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.stop(Phase::Stopping);
+    }
+}
+
+/// Runs what waits for a disk where it does not hold up other tasks.
+async fn blocking<T: Send + 'static>(call: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(call).await {
+        Ok(result) => result,
+        Err(error) => Err(Error::Failed { why: error.to_string() }),
+    }
+}
+
+/// An IO error of a file, with what was being done.
+fn storage_error(error: &std::io::Error, doing: &str, path: &Path) -> Error {
+    Error::Failed { why: format!("cannot {doing} `{}`: {error}", path.display()) }
+}
+
+#[async_trait]
+impl Store for Embedded {
+    fn limits(&self) -> Limits {
+        LIMITS
+    }
+
+    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
+        self.shared.load(key).await
+    }
+
+    async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
+        self.shared.load_run(key, run).await
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        if !matches!(expect, Expect::Exactly { run, .. } if run == head.run) {
+            self.finish_forgetting(key, head.run).await?;
+        }
+        self.shared.commit(key, expect, head, parts).await
+    }
+
+    async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
+        self.shared.put_part(key, run, part, bytes).await
+    }
+
+    async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
+        let keys: Vec<_> = want.iter().map(|part| keys::part(key, run, *part)).collect();
+        self.shared.values(&keys).await
+    }
+
+    async fn chunks(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        from_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        let from = keys::part(key, run, PartKey::Chunk { last: from_event });
+        let to = keys::after(&keys::part(key, run, PartKey::Chunk { last: u64::MAX }));
+        read::chunks(&self.shared, from, to, false, max_bytes).await
+    }
+
+    async fn chunks_back(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        before_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        let from = keys::part(key, run, PartKey::Chunk { last: 0 });
+        let to = keys::part(key, run, PartKey::Chunk { last: before_event });
+        read::chunks(&self.shared, from, to, true, max_bytes).await
+    }
+
+    async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
+        self.forget_run(key, run).await
+    }
+
+    async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
+        self.forget_expired(now, limit).await
+    }
+
+    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+        if shard >= LIMITS.due_shards {
+            return Ok(Vec::new());
+        }
+        read::due(&self.shared, until, limit).await
+    }
+
+    async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
+        listing::list(&self.shared, query, page).await
+    }
+
+    fn stats(&self) -> Stats {
+        let segments = &self.shared.segments;
+        let tree_bytes = std::fs::metadata(&self.tree_path).map_or(0, |file| file.len());
+        Stats {
+            commits: self.shared.commits.load(Ordering::Relaxed),
+            syncs: segments.syncs.load(Ordering::Relaxed) + self.shared.tree.writes() * 2,
+            bytes_written: segments.bytes_written.load(Ordering::Relaxed) + self.shared.tree.bytes_written(),
+            bytes_on_disk: segments.bytes() + tree_bytes,
+        }
+    }
+
+    async fn failed(&self) -> Error {
+        self.shared.failure().await
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.shared.set_phase(Phase::Closing);
+        // The threads are joined on this one: closing is rare, and `self` cannot be lent to another.
+        self.finish();
+        match self.shared.lock().failure.as_ref() {
+            Some(why) => Err(Error::Failed { why: why.to_string() }),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Opening: takes the directory, opens redb, replays the log over it, starts the threads.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use store::Error;
+
+use crate::directory::{Directory, log_path, tree_path};
+use crate::frame::{Operation, operations};
+use crate::log::{Segments, Tail};
+use crate::recovery::recover;
+use crate::shared::{Shared, State};
+use crate::tree::Tree;
+use crate::{Embedded, Options, Recovery, checkpoint, committer, keys, storage_error};
+
+pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
+    let directory = Directory::take(&options.directory)?;
+    let log = log_path(&options.directory);
+    let (tree, position) = Tree::open(&tree_path(&options.directory), options.cache_bytes)?;
+    let mut state = State::new(position);
+    let mut replayed_to = position;
+    let recovered = recover(&log, position, |frame| {
+        if state.active.bytes >= options.memory_bytes / 2 {
+            checkpoint::write_layer(&tree, &state.active, replayed_to, || Ok(()), || Ok(()))?;
+            state.active = crate::layer::Layer::default();
+        }
+        for operation in operations(frame.operations) {
+            match operation? {
+                // Whether redb has a key cannot be told here: a checkpoint may have been cut short.
+                Operation::Put { key, value } => {
+                    state.active.put(key, Bytes::copy_from_slice(value), frame.batch, false);
+                }
+                Operation::Delete { key } => state.active.delete(key, frame.batch),
+            }
+        }
+        state.logged += frame.size as u64;
+        replayed_to = frame.batch;
+        Ok(())
+    })?;
+    state.open_batch = recovered.last_batch + 1;
+    state.durable_batch = recovered.last_batch;
+    let failed = |error: std::io::Error| storage_error(&error, "begin a segment in", &log);
+    let segments =
+        Arc::new(Segments::new(&log, options.segment_bytes, Arc::clone(&options.faults), recovered.segments.clone()));
+    let tail = Tail::start(Arc::clone(&segments), state.open_batch).map_err(failed)?;
+    let recovery = Recovery {
+        batches_replayed: recovered.batches_replayed,
+        bytes_read: recovered.bytes_read,
+        bytes_cut: recovered.bytes_cut,
+    };
+    tracing::info!(directory = %options.directory.display(), position, ?recovery, "the store is open");
+    find_doomed(&tree, &mut state)?;
+    let shared = Arc::new(Shared::new(state, tree, segments, options.memory_bytes, options.log_bytes));
+    let threads = vec![
+        spawn("store-commit", &shared, move |shared| committer::run(shared, tail))?,
+        spawn("store-checkpoint", &shared, checkpoint::run)?,
+    ];
+    Ok(Embedded {
+        shared,
+        threads: threads.into(),
+        directory: Some(directory).into(),
+        tree_path: tree_path(&options.directory),
+        recovery,
+        forgetting: tokio::sync::Mutex::default(),
+    })
+}
+
+/// Runs whose forgetting was cut short.
+fn find_doomed(tree: &Tree, state: &mut State) -> Result<(), Error> {
+    let snapshot = tree.snapshot()?;
+    for pair in snapshot.range(&[keys::DOOMED], &[keys::DOOMED + 1], false)? {
+        state.doomed.insert(pair?.0.to_vec());
+    }
+    for (key, slot) in state.active.slots.range::<[u8], _>([keys::DOOMED].as_slice()..[keys::DOOMED + 1].as_slice()) {
+        if slot.value.is_some() {
+            state.doomed.insert(key.to_vec());
+        } else {
+            state.doomed.remove(key.as_ref());
+        }
+    }
+    Ok(())
+}
+
+fn spawn(
+    name: &str,
+    shared: &Arc<Shared>,
+    run: impl FnOnce(&Arc<Shared>) + Send + 'static,
+) -> Result<std::thread::JoinHandle<()>, Error> {
+    /// A thread that ends by a panic takes the store with it: nobody would answer the commits any more.
+    struct Watch(Arc<Shared>);
+    impl Drop for Watch {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                self.0.fail("a thread of the store panicked");
+            }
+        }
+    }
+    let watch = Watch(Arc::clone(shared));
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || run(&watch.0))
+        .map_err(|error| Error::Failed { why: format!("cannot start thread `{name}`: {error}") })
+}
+
+/// Packs redb's file. The store was closed just before, so that redb has everything.
+pub(crate) fn compact(directory: &Path) -> Result<(), Error> {
+    let _directory = Directory::take(directory)?;
+    let (tree, _) = Tree::open(&tree_path(directory), Options::new(directory).cache_bytes)?;
+    tree.compact()?;
+    tree.close();
+    Ok(())
+}

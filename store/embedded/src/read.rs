@@ -1,0 +1,215 @@
+//! Reads: points, and ranges merged from the layers and redb. Never shows what is not durable.
+//!
+//! Points are read where the caller runs: with the upper levels in redb's cache that is microseconds, less than handing
+//! the call to another thread and back. Ranges may touch many pages and go to a blocking thread, unless memory has it all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use store::{Due, Error, Head, HeadKey, RunId, UnixMs};
+
+use crate::record::decode_head;
+use crate::shared::{Frozen, Shared};
+use crate::tree::Snapshot;
+use crate::{blocking, keys};
+
+/// How many slots of the active layer are copied under the lock at a time.
+const COPY: usize = 512;
+
+/// A part of a range, and whether it is the end of it.
+#[derive(Debug, Default)]
+pub(crate) struct Scanned {
+    pub(crate) pairs: Vec<(Bytes, Bytes)>,
+    pub(crate) is_end: bool,
+}
+
+/// How much of a range is wanted at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Want {
+    pub(crate) pairs: usize,
+    /// Enough when the values together reach this.
+    pub(crate) bytes: usize,
+    pub(crate) is_reverse: bool,
+}
+
+impl Shared {
+    pub(crate) async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
+        let values = self.values(&[keys::head(key)]).await?;
+        values.into_iter().flatten().next().as_ref().map(decode_head).transpose()
+    }
+
+    pub(crate) async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
+        for value in self.values(&[keys::head(key), keys::kept(key, run)]).await?.iter().flatten() {
+            let head = decode_head(value)?;
+            if head.run == run {
+                return Ok(Some(head));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The durable values of some keys, all as of one moment.
+    pub(crate) async fn values(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>, Error> {
+        let found = self.with(keys, |_, found| found).await?;
+        if let Some(batch) = found.iter().map(|found| found.batch).max() {
+            self.wait_for_batch(batch).await?;
+        }
+        Ok(found.into_iter().map(|found| found.value).collect())
+    }
+
+    /// The pairs with `from <= key < to`, or the first of them.
+    pub(crate) async fn scan(self: &Arc<Self>, from: Vec<u8>, to: Vec<u8>, want: Want) -> Result<Scanned, Error> {
+        let (mut from, mut to) = (from, to);
+        let mut scanned = Scanned::default();
+        let mut bytes = 0;
+        let mut newest = 0;
+        while from < to {
+            let layers = self.layers(&from, &to, want.is_reverse)?;
+            let remaining = Want { pairs: want.pairs - scanned.pairs.len(), bytes: want.bytes - bytes, ..want };
+            let part = blocking(move || layers.merge(remaining)).await?;
+            newest = newest.max(part.newest_batch);
+            bytes += part.pairs.iter().map(|(_, value)| value.len()).sum::<usize>();
+            scanned.pairs.extend(part.pairs);
+            match part.next {
+                None => {
+                    scanned.is_end = true;
+                    break;
+                }
+                Some(next) if want.is_reverse => to = next,
+                Some(next) => from = next,
+            }
+            if scanned.pairs.len() >= want.pairs || bytes >= want.bytes {
+                break;
+            }
+        }
+        scanned.is_end |= from >= to;
+        self.wait_for_batch(newest).await?;
+        Ok(scanned)
+    }
+
+    /// All layers of a range as of one moment; of the active one only so much as may be copied under the lock, with the
+    /// range narrowed to what that covers.
+    fn layers(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Layers, Error> {
+        let state = self.open()?;
+        let range = state.active.slots.range::<[u8], _>(from..to);
+        let copy = |(key, slot): (&Box<[u8]>, &crate::layer::Slot)| {
+            (Bytes::copy_from_slice(key), (slot.value.clone(), slot.batch))
+        };
+        let active: BTreeMap<_, _> =
+            if is_reverse { range.rev().take(COPY).map(copy).collect() } else { range.take(COPY).map(copy).collect() };
+        let (mut from, mut to, mut next) = (from.to_vec(), to.to_vec(), None);
+        if active.len() == COPY {
+            if is_reverse {
+                from = active.first_key_value().map_or(from, |(key, _)| key.to_vec());
+                next = Some(from.clone());
+            } else {
+                to = active.last_key_value().map_or(to, |(key, _)| keys::after(key));
+                next = Some(to.clone());
+            }
+        }
+        let frozen = state.frozen.clone();
+        Ok(Layers { snapshot: self.tree.snapshot()?, frozen, active, from, to, next, is_reverse })
+    }
+}
+
+struct Layers {
+    active: BTreeMap<Bytes, (Option<Bytes>, u64)>,
+    frozen: Option<Arc<Frozen>>,
+    snapshot: Snapshot,
+    from: Vec<u8>,
+    to: Vec<u8>,
+    /// Where the range goes on behind what is covered here; `None` when it is covered to its end.
+    next: Option<Vec<u8>>,
+    is_reverse: bool,
+}
+
+struct Merged {
+    pairs: Vec<(Bytes, Bytes)>,
+    newest_batch: u64,
+    next: Option<Vec<u8>>,
+}
+
+type Slots<'a> = Box<dyn Iterator<Item = Result<(Bytes, (Option<Bytes>, u64)), Error>> + 'a>;
+
+impl Layers {
+    fn merge(self, want: Want) -> Result<Merged, Error> {
+        let Self { active, frozen, snapshot, from, to, next, is_reverse } = self;
+        let frozen_slots = frozen.iter().flat_map(|frozen| {
+            let range = frozen.layer.slots.range::<[u8], _>(from.as_slice()..to.as_slice());
+            let slots: Slots<'_> = if is_reverse { Box::new(range.rev().map(slot)) } else { Box::new(range.map(slot)) };
+            slots
+        });
+        let active: Slots<'_> = if is_reverse {
+            Box::new(active.into_iter().rev().map(Ok))
+        } else {
+            Box::new(active.into_iter().map(Ok))
+        };
+        let tree = snapshot.range(&from, &to, is_reverse)?.map(|pair| pair.map(|(key, value)| (key, (Some(value), 0))));
+        let mut sources = [active.peekable(), (Box::new(frozen_slots) as Slots<'_>).peekable(), {
+            let tree: Slots<'_> = Box::new(tree);
+            tree.peekable()
+        }];
+        let mut merged = Merged { pairs: Vec::new(), newest_batch: 0, next };
+        let mut bytes = 0;
+        loop {
+            let mut first: Option<Bytes> = None;
+            for source in &mut sources {
+                let key = match source.peek() {
+                    None => continue,
+                    Some(Ok((key, _))) => key,
+                    Some(Err(_)) => return Err(source.next().and_then(Result::err).unwrap_or(Error::InvalidPage)),
+                };
+                if first.as_ref().is_none_or(|first| if is_reverse { key > first } else { key < first }) {
+                    first = Some(key.clone());
+                }
+            }
+            let Some(first) = first else { return Ok(merged) };
+            // The uppermost layer that has the key wins; the others' answers are passed over.
+            let mut winner = None;
+            for source in &mut sources {
+                if let Some(Ok((_, slot))) = source.next_if(|item| item.as_ref().is_ok_and(|(key, _)| *key == first)) {
+                    winner.get_or_insert(slot);
+                }
+            }
+            let Some((value, batch)) = winner else { continue };
+            merged.newest_batch = merged.newest_batch.max(batch);
+            let Some(value) = value else { continue };
+            bytes += value.len();
+            merged.pairs.push((first.clone(), value));
+            if merged.pairs.len() >= want.pairs || bytes >= want.bytes {
+                merged.next = Some(if is_reverse { first.to_vec() } else { keys::after(&first) });
+                return Ok(merged);
+            }
+        }
+    }
+}
+
+fn slot((key, slot): (&Box<[u8]>, &crate::layer::Slot)) -> Result<(Bytes, (Option<Bytes>, u64)), Error> {
+    Ok((Bytes::copy_from_slice(key), (slot.value.clone(), slot.batch)))
+}
+
+/// Chunks of a range of part keys, until their sum reaches `max_bytes`; always the first.
+pub(crate) async fn chunks(
+    shared: &Arc<Shared>,
+    from: Vec<u8>,
+    to: Vec<u8>,
+    is_reverse: bool,
+    max_bytes: usize,
+) -> Result<Vec<(u64, Bytes)>, Error> {
+    let want = Want { pairs: usize::MAX, bytes: max_bytes.max(1), is_reverse };
+    let pairs = shared.scan(from, to, want).await?.pairs;
+    pairs.into_iter().map(|(key, value)| Ok((keys::read_part_number(&key)?, value))).collect()
+}
+
+/// The earliest due heads.
+pub(crate) async fn due(shared: &Arc<Shared>, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let mut to = vec![keys::DUE];
+    to.extend_from_slice(&until.to_be_bytes());
+    let want = Want { pairs: limit, bytes: usize::MAX, is_reverse: false };
+    let pairs = shared.scan(vec![keys::DUE], keys::after_prefix(&to), want).await?.pairs;
+    pairs.iter().map(|(key, _)| keys::read_due(key).map(|(at, key)| Due { at, key })).collect()
+}

@@ -1,0 +1,163 @@
+//! Writes to one workflow id: the compare-and-swap, and what it means for the indexes.
+
+use bytes::Bytes;
+use store::{Cas, Error, Expect, Head, HeadKey, PartKey, RunId};
+
+use crate::LIMITS;
+use crate::frame::Builder;
+use crate::keys;
+use crate::record::{decode_head, encode_head, encode_row};
+use crate::shared::{Durable, Found, Shared, State};
+
+enum Outcome {
+    Won(Durable),
+    Lost(Option<Head>, u64),
+}
+
+fn check_size(found: usize, max: usize) -> Result<(), Error> {
+    if found > max { Err(Error::TooLarge { max, found }) } else { Ok(()) }
+}
+
+impl Shared {
+    pub(crate) async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        check_size(head.body.len(), LIMITS.head_hard)?;
+        let mut size = head.body.len();
+        for (_, bytes) in parts {
+            check_size(bytes.len(), LIMITS.part_max)?;
+            size += bytes.len() + 128;
+        }
+        Self::check_frame(size)?;
+        let record = encode_head(head);
+        let parts: Vec<_> = parts.iter().map(|(part, bytes)| (keys::part(key, head.run, *part), bytes)).collect();
+        self.wait_for_room().await?;
+        let outcome = self
+            .with(&[keys::head(key)], |state, found| {
+                let Some(Found { value, batch }) = found.into_iter().next() else {
+                    return Err(Error::Corrupt { what: "a lookup without an answer".to_owned() });
+                };
+                let old = value.as_ref().map(decode_head).transpose()?;
+                if !holds(&expect, old.as_ref()) {
+                    return Ok(Outcome::Lost(old, batch));
+                }
+                for (part, bytes) in &parts {
+                    state.put(part, Bytes::clone(bytes), false);
+                }
+                let is_replacing = matches!(expect, Expect::Replacing(_));
+                index(state, key, old.as_ref().zip(value), head, is_replacing);
+                state.put(&keys::head(key), record.clone(), old.is_none());
+                Ok(Outcome::Won(self.committed(state)))
+            })
+            .await??;
+        match outcome {
+            Outcome::Won(durable) => {
+                self.wait(durable).await?;
+                self.count_commit();
+                Ok(Cas::Won)
+            }
+            Outcome::Lost(old, batch) => {
+                self.wait_for_batch(batch).await?;
+                Ok(Cas::Lost(old))
+            }
+        }
+    }
+
+    pub(crate) async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
+        check_size(bytes.len(), LIMITS.part_max)?;
+        self.wait_for_room().await?;
+        let durable = self
+            .with(&[keys::head(key), keys::kept(key, run)], |state, found| {
+                let mut is_known = false;
+                for value in found.iter().filter_map(|found| found.value.as_ref()) {
+                    is_known |= decode_head(value)?.run == run;
+                }
+                if is_known {
+                    state.put(&keys::part(key, run, part), bytes.clone(), false);
+                    Ok(Some(self.committed(state)))
+                } else {
+                    Ok::<_, Error>(None)
+                }
+            })
+            .await??;
+        match durable {
+            Some(durable) => self.wait(durable).await,
+            None => Ok(()),
+        }
+    }
+}
+
+fn holds(expect: &Expect<'_>, found: Option<&Head>) -> bool {
+    match (expect, found) {
+        (Expect::Absent, None) => true,
+        (Expect::Exactly { run, version }, Some(found)) => found.run == *run && found.version == *version,
+        (Expect::Replacing(old), Some(found)) => found.run == old.run && found.version == old.version,
+        (Expect::Absent, Some(_)) | (Expect::Exactly { .. } | Expect::Replacing(_), None) => false,
+    }
+}
+
+/// Brings due index, rows, expiry and kept heads from the old head to the new one, touching only what changes.
+fn index(state: &mut State, key: &HeadKey, old: Option<(&Head, Bytes)>, head: &Head, is_replacing: bool) {
+    let (old, record) = old.unzip();
+    let old_due = old.and_then(|old| old.due);
+    if old_due != head.due {
+        if let Some(at) = old_due {
+            state.delete(&keys::due(at, key));
+        }
+        if let Some(at) = head.due {
+            state.put(&keys::due(at, key), Bytes::new(), true);
+        }
+    }
+    // The row and the expiry of a head that is kept stay; the new run's are new.
+    let same_run = if is_replacing { None } else { old };
+    if is_replacing && let (Some(old), Some(record)) = (old, record) {
+        state.put(&keys::kept(key, old.run), record, true);
+    }
+    let expiry = |head: &Head| head.expires_at.map(|at| keys::expiry(at, key, head.run));
+    let (old_expiry, new_expiry) = (same_run.and_then(expiry), expiry(head));
+    if old_expiry != new_expiry {
+        if let Some(old) = old_expiry {
+            state.delete(&old);
+        }
+        if let Some(new) = new_expiry {
+            state.put(&new, Bytes::new(), true);
+        }
+    }
+    let row = |head: &Head| Some(row_key(key, head.run, head.row.as_ref()?));
+    let (old_row, new_row) = (same_run.and_then(row), row(head));
+    if let Some(old) = old_row.as_ref().filter(|old| Some(*old) != new_row.as_ref()) {
+        state.delete(old);
+    }
+    if let Some((new, row)) = new_row.as_ref().zip(head.row.as_ref())
+        && same_run.and_then(|old| old.row.as_ref()) != Some(row)
+    {
+        state.put(new, encode_row(row), old_row.as_ref() != Some(new));
+    }
+}
+
+pub(crate) fn row_key(key: &HeadKey, run: RunId, row: &store::Row) -> Vec<u8> {
+    keys::row(row.closed_at.is_none(), key, row.started_at, run)
+}
+
+/// Takes a head or kept head and all that indexes it away.
+pub(crate) fn unindex(state: &mut State, key: &HeadKey, place: &[u8], head: &Head) {
+    state.delete(place);
+    if let Some(at) = head.due.filter(|_| place.first() == Some(&keys::HEAD)) {
+        state.delete(&keys::due(at, key));
+    }
+    if let Some(at) = head.expires_at {
+        state.delete(&keys::expiry(at, key, head.run));
+    }
+    if let Some(row) = &head.row {
+        state.delete(&row_key(key, head.run, row));
+    }
+}
+
+/// What deleting a key adds to the log.
+pub(crate) fn deletion_size(key: &[u8]) -> usize {
+    Builder::size_of(key, &[])
+}
