@@ -5,6 +5,8 @@
 
 mod deadlines;
 mod decisions;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 use uuid::Uuid;
@@ -17,6 +19,7 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
+use crate::payload::Payload;
 use crate::run::{PendingActivity, Run, Status};
 use crate::time::Timestamp;
 
@@ -66,6 +69,24 @@ pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
     } else {
         Err(Fault::ReuseRefused { run_id, status })
     }
+}
+
+/// Whether a name is acceptable, for requests that are no commands, such as polls.
+///
+/// # Errors
+///
+/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `field`.
+pub fn check_name(field: &str, name: &str) -> Result<(), Fault> {
+    validate::name(field, name)
+}
+
+/// Whether a payload is acceptable, for requests that are no commands, such as heartbeats.
+///
+/// # Errors
+///
+/// [`Fault::TooLarge`], naming `field`.
+pub fn check_payload(field: &str, payload: Option<&Payload>) -> Result<(), Fault> {
+    validate::payload(field, payload)
 }
 
 impl Transition {

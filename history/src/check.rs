@@ -275,7 +275,9 @@ struct Reader {
     /// The ActivityTaskCancel directly before, if that is what was directly before.
     canceling: Option<EventId>,
     activities: BTreeMap<EventId, Activity>,
+    newest_activity: BTreeMap<String, EventId>,
     timers: BTreeMap<EventId, Timer>,
+    newest_timer: BTreeMap<String, EventId>,
 }
 
 impl Reader {
@@ -349,7 +351,8 @@ impl Reader {
         }
         match part {
             Part::News | Part::TimedNews | Part::DecidedNews => {
-                let ends_waiting = matches!(&event.kind, EventKind::DeciderTimedOut(it) if it.started_event_id.is_none());
+                let ends_waiting =
+                    matches!(&event.kind, EventKind::DeciderTimedOut(it) if it.started_event_id.is_none());
                 if self.waiting.is_none() || ends_waiting {
                     self.news.get_or_insert(id);
                 }
@@ -417,7 +420,10 @@ impl Reader {
             EventKind::ActivityTaskCancel(it) => {
                 let activity = self.open_activity(id, it.scheduled_event_id)?;
                 if activity.scheduled.activity_id != it.activity_id {
-                    let found = format!("`{}` was scheduled as `{}`", it.activity_id, activity.scheduled.activity_id);
+                    let found = format!(
+                        "`{}` was scheduled as `{}`",
+                        it.activity_id, activity.scheduled.activity_id
+                    );
                     return broken(Rule::Link, id, found);
                 }
                 activity.cancels.push(id);
@@ -479,7 +485,13 @@ impl Reader {
         Ok(())
     }
 
-    fn turn_ends(&mut self, id: EventId, at: Timestamp, scheduled: EventId, started: EventId) -> Result<Timestamp, Violation> {
+    fn turn_ends(
+        &mut self,
+        id: EventId,
+        at: Timestamp,
+        scheduled: EventId,
+        started: EventId,
+    ) -> Result<Timestamp, Violation> {
         match self.started {
             Some((held_scheduled, held_started, since)) if (held_scheduled, held_started) == (scheduled, started) => {
                 self.started = None;
@@ -490,7 +502,11 @@ impl Reader {
             }
             other => {
                 let held = other.map(|(scheduled, started, _)| (scheduled, started));
-                broken(Rule::Link, id, format!("it names turn {:?}, started is {held:?}", (scheduled, started)))
+                broken(
+                    Rule::Link,
+                    id,
+                    format!("it names turn {:?}, started is {held:?}", (scheduled, started)),
+                )
             }
         }
     }
@@ -521,8 +537,9 @@ impl Reader {
     }
 
     fn activity_waits(&mut self, id: EventId, at: Timestamp, scheduled: &ActivityScheduled) -> Result<(), Violation> {
-        let mut open = self.activities.iter().filter(|(_, activity)| activity.closed.is_none());
-        if let Some((other, _)) = open.find(|(_, other)| other.scheduled.activity_id == scheduled.activity_id) {
+        if let Some(other) = self.newest_activity.insert(scheduled.activity_id.clone(), id)
+            && self.activities.get(&other).is_some_and(|other| other.closed.is_none())
+        {
             let found = format!("activity `{}` is open since event {other}", scheduled.activity_id);
             return broken(Rule::IdInUse, id, found);
         }
@@ -539,10 +556,14 @@ impl Reader {
 
     fn open_activity(&mut self, id: EventId, scheduled: EventId) -> Result<&mut Activity, Violation> {
         match self.activities.get_mut(&scheduled) {
-            None => broken(Rule::Link, id, format!("event {scheduled} is not an ActivityScheduled before it")),
-            Some(Activity { closed: Some(closed), .. }) => {
-                broken(Rule::ActivityLife, id, format!("event {closed} closed the activity"))
-            }
+            None => broken(
+                Rule::Link,
+                id,
+                format!("event {scheduled} is not an ActivityScheduled before it"),
+            ),
+            Some(Activity {
+                closed: Some(closed), ..
+            }) => broken(Rule::ActivityLife, id, format!("event {closed} closed the activity")),
             Some(activity) => Ok(activity),
         }
     }
@@ -552,7 +573,11 @@ impl Reader {
         match activity.started {
             None => return broken(Rule::ActivityLife, id, "the activity was not started"),
             Some((found, _)) if found != started => {
-                return broken(Rule::Link, id, format!("it names start {started}, the activity's is {found}"));
+                return broken(
+                    Rule::Link,
+                    id,
+                    format!("it names start {started}, the activity's is {found}"),
+                );
             }
             Some(_) => {}
         }
@@ -586,7 +611,10 @@ impl Reader {
     fn activity_timed_out(&mut self, id: EventId, at: Timestamp, it: &ActivityTimedOut) -> Result<(), Violation> {
         let activity = self.open_activity(id, it.scheduled_event_id)?;
         if activity.started.map(|(started, _)| started) != it.started_event_id {
-            let found = format!("it names start {:?}, the activity's is {:?}", it.started_event_id, activity.started);
+            let found = format!(
+                "it names start {:?}, the activity's is {:?}",
+                it.started_event_id, activity.started
+            );
             return broken(Rule::Link, id, found);
         }
         let timeouts = &activity.scheduled.timeouts;
@@ -597,7 +625,11 @@ impl Reader {
             ActivityTimeout::ScheduleToClose => (Some(activity.scheduled_at), timeouts.schedule_to_close),
         };
         let Some(from) = from else {
-            return broken(Rule::ActivityLife, id, format!("{:?} of an activity that was not started", it.timeout));
+            return broken(
+                Rule::ActivityLife,
+                id,
+                format!("{:?} of an activity that was not started", it.timeout),
+            );
         };
         if it.cause.is_none() {
             expired(id, at, from, limit)?;
@@ -607,9 +639,14 @@ impl Reader {
     }
 
     fn timer_set(&mut self, id: EventId, expires_at: Timestamp, timer_id: &str) -> Result<(), Violation> {
-        let mut open = self.timers.iter().filter(|(_, timer)| timer.closed.is_none());
-        if let Some((other, _)) = open.find(|(_, other)| other.timer_id == timer_id) {
-            return broken(Rule::IdInUse, id, format!("timer `{timer_id}` is open since event {other}"));
+        if let Some(other) = self.newest_timer.insert(timer_id.to_owned(), id)
+            && self.timers.get(&other).is_some_and(|other| other.closed.is_none())
+        {
+            return broken(
+                Rule::IdInUse,
+                id,
+                format!("timer `{timer_id}` is open since event {other}"),
+            );
         }
         let timer = Timer {
             timer_id: timer_id.to_owned(),
@@ -623,7 +660,11 @@ impl Reader {
     /// Closes a timer; when it was to expire.
     fn close_timer(&mut self, id: EventId, scheduled: EventId, timer_id: &str) -> Result<Timestamp, Violation> {
         let Some(timer) = self.timers.get_mut(&scheduled) else {
-            return broken(Rule::Link, id, format!("event {scheduled} is not a TimerScheduled before it"));
+            return broken(
+                Rule::Link,
+                id,
+                format!("event {scheduled} is not a TimerScheduled before it"),
+            );
         };
         if timer.timer_id != timer_id {
             return broken(Rule::Link, id, format!("`{timer_id}` was set as `{}`", timer.timer_id));

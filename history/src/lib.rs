@@ -29,6 +29,8 @@ mod fault;
 pub mod limits;
 mod payload;
 mod run;
+#[cfg(test)]
+mod scene;
 mod tagged;
 mod tally;
 mod time;

@@ -445,7 +445,7 @@ impl Engine {
 
     /// For every task that has begun to wait: starts it in the same commit, if a poller is there.
     fn match_new_tasks(
-        &self,
+        self: &Arc<Self>,
         cell: &RunCell,
         transition: &mut Transition,
         last_event_id: EventId,
@@ -482,15 +482,15 @@ impl Engine {
             if take(transition, scheduled_event_id, is_turn, &poller.identity, now) {
                 reserved.push(Reserved { list, poller, scheduled_event_id });
             } else {
-                self.matching.put_back(&list, poller);
+                self.return_poller(&list, poller);
             }
         }
         (reserved, unmatched)
     }
 
-    fn unreserve(&self, reserved: Vec<Reserved>) {
+    fn unreserve(self: &Arc<Self>, reserved: Vec<Reserved>) {
         for Reserved { list, poller, .. } in reserved.into_iter().rev() {
-            self.matching.put_back(&list, poller);
+            self.return_poller(&list, poller);
         }
     }
 
@@ -528,7 +528,7 @@ impl Engine {
     }
 
     /// Puts a task on its list.
-    fn offer(self: &Arc<Self>, list: &ListKey, task: WaitingTask) {
+    pub(super) fn offer(self: &Arc<Self>, list: &ListKey, task: WaitingTask) {
         if let Offered::Poller(poller, task) = self.matching.offer(list, task) {
             let (engine, list) = (Arc::clone(self), list.clone());
             tokio::spawn(async move { engine.hand_over(list, poller, task).await });
@@ -568,7 +568,7 @@ impl Engine {
         }
     }
 
-    fn answer(&self, cell: &RunCell, state: &State, pending: &mut Vec<Pending>) {
+    fn answer(self: &Arc<Self>, cell: &RunCell, state: &State, pending: &mut Vec<Pending>) {
         for request in pending.drain(..) {
             match request {
                 Pending::Tell { reply, answer, .. } => {
@@ -584,7 +584,7 @@ impl Engine {
                         _ => None,
                     };
                     if let Err(Ok(Some(grant))) = reply.send(Ok(granted)) {
-                        self.give_back_later(grant);
+                        self.give_back(&grant);
                     }
                 }
                 Pending::Look { reply } => drop(reply.map(|reply| reply.send(Ok(())))),

@@ -1,7 +1,7 @@
 //! The stored form of a run's head: its state, what the engine itself must remember, and the tail of its events.
 
 use bytes::Bytes;
-use history::{Beat, Payload, Run, Timestamp, codec};
+use history::{Beat, Payload, Run, Timestamp};
 use minicbor::{Decode, Encode};
 
 use super::Refusal;
@@ -78,7 +78,3 @@ pub(super) fn decode_beat(scheduled_event_id: u64, bytes: &[u8]) -> Result<Beat,
     Ok(Beat { scheduled_event_id, at, details })
 }
 
-/// Reads the events of a tail or a chunk.
-pub(super) fn events(bytes: &[u8]) -> Result<Vec<history::Event>, Refusal> {
-    codec::events(bytes).map(|event| event.map_err(Refusal::from)).collect()
-}

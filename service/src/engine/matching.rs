@@ -133,11 +133,6 @@ impl Matching {
         poller
     }
 
-    /// Puts back a poller that was reserved for nothing, in front, or hands it a task that came meanwhile.
-    pub(super) fn put_back(&self, key: &ListKey, poller: Poller) {
-        self.lock().entry(key.clone()).or_default().pollers.push_front(poller);
-    }
-
     /// Adds a task that waits; false when it is known already or the list is full. Answers a poller if one waits, who
     /// then must be given the task.
     pub(super) fn offer(&self, key: &ListKey, task: WaitingTask) -> Offered {
@@ -182,6 +177,19 @@ impl Matching {
         let (answer, receiver) = oneshot::channel();
         list.pollers.push_back(Poller { identity: identity.map(str::to_owned), id, answer });
         Found::Wait(Waiting { matching: self, list: key.clone(), id, answer: receiver })
+    }
+
+    /// Polls again for a poller that was reserved or handed a task in vain: it waits in front, unless there is a task,
+    /// which then is answered while the poller is put in front of the others all the same.
+    pub(super) fn poll_for(&self, key: &ListKey, poller: Poller) -> Option<WaitingTask> {
+        let mut lists = self.lock();
+        let list = lists.entry(key.clone()).or_default();
+        let task = list.tasks.pop_front();
+        if let Some(task) = &task {
+            list.known.remove(&(task.run_id, task.scheduled_event_id));
+        }
+        list.pollers.push_front(poller);
+        task
     }
 
     /// The domains with a list that has overflowed; the mark is taken off.

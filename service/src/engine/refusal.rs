@@ -61,6 +61,12 @@ pub enum Refusal {
     /// A task token that this service never gave out.
     #[error("not a task token of this service")]
     BadToken,
+    /// A page token that does not come from this query.
+    #[error("not a page of this list: {why}")]
+    BadPage {
+        /// What is wrong with it.
+        why: String,
+    },
     /// The run's state, or what one request adds to it, is larger than the store can take.
     #[error("{found} bytes of state in one run, at most {max} can be kept")]
     RunTooLarge {
@@ -105,6 +111,7 @@ impl Refusal {
             Self::UnknownRun { .. } => "unknown-run",
             Self::RunNotCurrent { .. } => "run-not-current",
             Self::BadToken => "bad-token",
+            Self::BadPage { .. } => "bad-page",
             Self::RunTooLarge { .. } => "run-too-large",
             Self::Unavailable { .. } => "unavailable",
             Self::OutcomeUnknown { .. } => "outcome-unknown",
@@ -124,6 +131,7 @@ impl Refusal {
             | Self::UnknownRun { .. }
             | Self::RunNotCurrent { .. }
             | Self::BadToken
+            | Self::BadPage { .. }
             | Self::RunTooLarge { .. }
             | Self::Corrupt { .. } => false,
         }
@@ -140,6 +148,7 @@ impl Refusal {
             | Self::UnknownRun { .. }
             | Self::RunNotCurrent { .. }
             | Self::BadToken
+            | Self::BadPage { .. }
             | Self::RunTooLarge { .. }
             | Self::Unavailable { .. }
             | Self::Stopping
@@ -154,6 +163,7 @@ impl From<store::Error> for Refusal {
             store::Error::NotApplied { why, retry_after } => Self::Unavailable { why, retry_after },
             store::Error::Unknown { why } => Self::OutcomeUnknown { why },
             store::Error::TooLarge { max, found } => Self::RunTooLarge { found, max },
+            store::Error::InvalidPage => Self::BadPage { why: "it was changed, or made by another query".to_owned() },
             store::Error::Corrupt { what } => Self::Corrupt { what },
             // A store that failed while it wrote may have written.
             store::Error::Failed { why } => Self::OutcomeUnknown { why },

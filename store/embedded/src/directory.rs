@@ -93,5 +93,8 @@ fn write_format(directory: &Path) -> std::io::Result<()> {
     std::fs::rename(&new, directory.join("FORMAT"))?;
     sync_directory(directory)?;
     // The directory's own entry, when it has just been created.
-    directory.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), sync_directory)
+    directory
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .map_or(Ok(()), sync_directory)
 }

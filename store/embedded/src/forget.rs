@@ -8,7 +8,7 @@ use store::{Error, Head, HeadKey, RunId, UnixMs};
 
 use crate::read::Want;
 use crate::record::decode_head;
-use crate::shared::{Shared, State};
+use crate::shared::{Durable, Shared, State};
 use crate::write::unindex;
 use crate::{Embedded, keys};
 
@@ -19,8 +19,18 @@ impl Embedded {
     /// Forgets a run whatever its state.
     pub(crate) async fn forget_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
         let _one_at_a_time = self.forgetting.lock().await;
-        forget(&self.shared, key, run, |_| true).await?;
-        sweep(&self.shared, key, run).await
+        let mut durable = forget(&self.shared, key, run, |_| true).await?;
+        if let Some(swept) = sweep(&self.shared, key, run).await? {
+            durable = Some(swept);
+        }
+        self.wait_for(durable).await
+    }
+
+    async fn wait_for(&self, durable: Option<Durable>) -> Result<(), Error> {
+        match durable {
+            Some(durable) => self.shared.wait(durable).await,
+            None => Ok(()),
+        }
     }
 
     /// Forgets runs that have expired, the longest expired first.
@@ -29,20 +39,28 @@ impl Embedded {
         let left: Vec<_> = self.shared.open()?.doomed.iter().take(limit).cloned().collect();
         for doomed in left {
             let (key, run) = keys::read_doomed(&doomed)?;
-            sweep(&self.shared, &key, run).await?;
+            let swept = sweep(&self.shared, &key, run).await?;
+            self.wait_for(swept).await?;
         }
         let mut to = vec![keys::EXPIRY];
         to.extend_from_slice(&now.to_be_bytes());
         let to = keys::after_prefix(&to);
         let mut count = 0;
+        // Batches become durable in order: the last one stands for all.
+        let mut last = None;
         while count < limit {
-            let want = Want { pairs: (limit - count).min(PARTS), bytes: usize::MAX, is_reverse: false };
+            let want = Want {
+                pairs: (limit - count).min(PARTS),
+                bytes: usize::MAX,
+                is_reverse: false,
+            };
             let expired = self.shared.scan(vec![keys::EXPIRY], to.clone(), want).await?;
             let mut progress = 0;
             for (found, _) in &expired.pairs {
                 let (_, key, run) = keys::read_expiry(found)?;
-                if forget(&self.shared, &key, run, |head| head.expires_at.is_some_and(|at| at <= now)).await? {
-                    sweep(&self.shared, &key, run).await?;
+                let is_expired = |head: &Head| head.expires_at.is_some_and(|at| at <= now);
+                if let Some(forgotten) = forget(&self.shared, &key, run, is_expired).await? {
+                    last = Some(sweep(&self.shared, &key, run).await?.unwrap_or(forgotten));
                     progress += 1;
                 }
             }
@@ -51,6 +69,7 @@ impl Embedded {
                 break;
             }
         }
+        self.wait_for(last).await?;
         Ok(count)
     }
 
@@ -63,7 +82,8 @@ impl Embedded {
             }
         }
         let _one_at_a_time = self.forgetting.lock().await;
-        sweep(&self.shared, key, run).await
+        let swept = sweep(&self.shared, key, run).await?;
+        self.wait_for(swept).await
     }
 }
 
@@ -73,40 +93,39 @@ async fn forget(
     key: &HeadKey,
     run: RunId,
     condition: impl Fn(&Head) -> bool,
-) -> Result<bool, Error> {
+) -> Result<Option<Durable>, Error> {
     shared.wait_for_room().await?;
     let places = [keys::head(key), keys::kept(key, run)];
     let doomed = keys::doomed(key, run);
-    let durable = shared
-        .with(&places, |state: &mut State, found| {
-            for (place, found) in places.iter().zip(found) {
-                let Some(head) = found.value.as_ref().map(decode_head).transpose()? else { continue };
-                if head.run == run && condition(&head) {
-                    unindex(state, key, place, &head);
-                    state.put(&doomed, Bytes::new(), true);
-                    state.doomed.insert(doomed.clone());
-                    return Ok::<_, Error>(Some(shared.committed(state)));
-                }
+    shared.with(&places, |state: &mut State, found| {
+        for (place, found) in places.iter().zip(found) {
+            let Some(head) = found.value.as_ref().map(decode_head).transpose()? else {
+                continue;
+            };
+            if head.run == run && condition(&head) {
+                unindex(state, key, place, &head);
+                state.put(&doomed, Bytes::new(), true);
+                state.doomed.insert(doomed.clone());
+                return Ok::<_, Error>(Some(shared.committed(state)));
             }
-            Ok(None)
-        })
-        .await??;
-    let is_forgotten = durable.is_some();
-    if let Some(durable) = durable {
-        shared.wait(durable).await?;
-    }
-    Ok(is_forgotten)
+        }
+        Ok(None)
+    })?
 }
 
 /// Takes a doomed run's parts away, and then the mark.
-async fn sweep(shared: &Arc<Shared>, key: &HeadKey, run: RunId) -> Result<(), Error> {
+async fn sweep(shared: &Arc<Shared>, key: &HeadKey, run: RunId) -> Result<Option<Durable>, Error> {
     let doomed = keys::doomed(key, run);
     if !shared.open()?.doomed.contains(&doomed) {
-        return Ok(());
+        return Ok(None);
     }
     let prefix = keys::parts_of(key, run);
     loop {
-        let want = Want { pairs: PARTS, bytes: 4 << 20, is_reverse: false };
+        let want = Want {
+            pairs: PARTS,
+            bytes: 4 << 20,
+            is_reverse: false,
+        };
         let parts = shared.scan(prefix.clone(), keys::after_prefix(&prefix), want).await?;
         shared.wait_for_room().await?;
         let durable = {
@@ -120,9 +139,9 @@ async fn sweep(shared: &Arc<Shared>, key: &HeadKey, run: RunId) -> Result<(), Er
             }
             shared.committed(&mut state)
         };
-        shared.wait(durable).await?;
         if parts.is_end {
-            return Ok(());
+            return Ok(Some(durable));
         }
+        shared.wait(durable).await?;
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Bound;
 
 use bytes::Bytes;
 
@@ -41,29 +42,51 @@ impl Layer {
         self.slots.get(key)
     }
 
+    /// The slots with `from <= key < to`.
+    pub(crate) fn range<'a>(
+        &'a self,
+        from: &[u8],
+        to: &[u8],
+    ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a Slot)> + use<'a> {
+        // The map does not take a range that ends before it begins.
+        let to = to.max(from);
+        self.slots
+            .range::<[u8], _>((Bound::Included(from), Bound::Excluded(to)))
+            .map(|(key, slot)| (key.as_ref(), slot))
+    }
+
     /// Sets a value. `is_new`: the caller knows that no layer has the key now.
     pub(crate) fn put(&mut self, key: &[u8], value: Bytes, batch: u64, is_new: bool) {
         self.bytes += value.len();
-        match self.slots.get_mut(key) {
-            Some(slot) => {
-                self.bytes = self.bytes.saturating_sub(slot.value.as_ref().map_or(0, Bytes::len));
-                slot.value = Some(value);
-                slot.batch = batch;
-            }
-            None => {
-                self.bytes += key.len() + SLOT_OVERHEAD;
-                self.slots.insert(Box::from(key), Slot { value: Some(value), batch, is_new_below: is_new });
-            }
+        if let Some(slot) = self.slots.get_mut(key) {
+            self.bytes = self.bytes.saturating_sub(slot.value.as_ref().map_or(0, Bytes::len));
+            slot.value = Some(value);
+            slot.batch = batch;
+        } else {
+            self.bytes += key.len() + SLOT_OVERHEAD;
+            self.slots.insert(
+                Box::from(key),
+                Slot {
+                    value: Some(value),
+                    batch,
+                    is_new_below: is_new,
+                },
+            );
         }
     }
 
     /// Deletes a key. An index entry that redb never saw leaves no trace; anything else leaves a mark, so that nobody
     /// is shown the deletion before it is durable.
     pub(crate) fn delete(&mut self, key: &[u8], batch: u64) {
-        let is_index = matches!(key.first(), Some(&(keys::DUE | keys::OPEN_ROW | keys::CLOSED_ROW | keys::EXPIRY)));
+        let is_index = matches!(
+            key.first(),
+            Some(&(keys::DUE | keys::OPEN_ROW | keys::CLOSED_ROW | keys::EXPIRY))
+        );
         match self.slots.entry(Box::from(key)) {
             Entry::Occupied(mut entry) => {
-                self.bytes = self.bytes.saturating_sub(entry.get().value.as_ref().map_or(0, Bytes::len));
+                self.bytes = self
+                    .bytes
+                    .saturating_sub(entry.get().value.as_ref().map_or(0, Bytes::len));
                 if is_index && entry.get().is_new_below {
                     self.bytes = self.bytes.saturating_sub(key.len() + SLOT_OVERHEAD);
                     entry.remove();
@@ -75,7 +98,11 @@ impl Layer {
             }
             Entry::Vacant(entry) => {
                 self.bytes += key.len() + SLOT_OVERHEAD;
-                entry.insert(Slot { value: None, batch, is_new_below: false });
+                entry.insert(Slot {
+                    value: None,
+                    batch,
+                    is_new_below: false,
+                });
             }
         }
     }
@@ -109,7 +136,10 @@ mod tests {
         layer.put(b"h1", Bytes::from_static(b"v"), 1, true);
         layer.delete(b"h1", 2);
         let slot = layer.get(b"h1").unwrap();
-        assert_eq!((slot.batch, slot.value.is_none(), slot.must_be_written()), (2, true, false));
+        assert_eq!(
+            (slot.batch, slot.value.is_none(), slot.must_be_written()),
+            (2, true, false)
+        );
     }
 
     #[test]

@@ -33,7 +33,8 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Stats, Store, UnixMs,
+    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Stats, Store,
+    UnixMs,
 };
 
 use crate::directory::Directory;
@@ -177,7 +178,9 @@ async fn blocking<T: Send + 'static>(call: impl FnOnce() -> Result<T, Error> + S
 
 /// An IO error of a file, with what was being done.
 fn storage_error(error: &std::io::Error, doing: &str, path: &Path) -> Error {
-    Error::Failed { why: format!("cannot {doing} `{}`: {error}", path.display()) }
+    Error::Failed {
+        why: format!("cannot {doing} `{}`: {error}", path.display()),
+    }
 }
 
 #[async_trait]
@@ -213,7 +216,7 @@ impl Store for Embedded {
 
     async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
         let keys: Vec<_> = want.iter().map(|part| keys::part(key, run, *part)).collect();
-        self.shared.values(&keys).await
+        self.shared.large_values(keys).await
     }
 
     async fn chunks(

@@ -61,7 +61,10 @@ pub(crate) fn find_segments(directory: &Path) -> io::Result<Vec<u64>> {
             std::fs::remove_file(&path)?;
         }
         if path.extension().is_some_and(|suffix| suffix == SUFFIX)
-            && let Some(first) = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok())
+            && let Some(first) = path
+                .file_stem()
+                .and_then(|stem| stem.to_str())
+                .and_then(|stem| stem.parse().ok())
         {
             found.push(first);
         }
@@ -73,7 +76,10 @@ pub(crate) fn find_segments(directory: &Path) -> io::Result<Vec<u64>> {
 impl Segments {
     /// `found`: the segments that recovery read, with their sizes.
     pub(crate) fn new(directory: &Path, segment_bytes: u64, faults: Arc<Faults>, found: Vec<(u64, u64)>) -> Self {
-        let live = found.into_iter().map(|(first_batch, bytes)| Live { first_batch, bytes }).collect();
+        let live = found
+            .into_iter()
+            .map(|(first_batch, bytes)| Live { first_batch, bytes })
+            .collect();
         Self {
             directory: directory.to_owned(),
             segment_bytes,
@@ -140,7 +146,11 @@ impl Segments {
     fn create(&self, first_batch: u64) -> io::Result<Segment> {
         let had_spare = std::mem::take(&mut self.files().has_spare);
         let spare = self.spare_path();
-        let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&spare)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&spare)?;
         if !had_spare {
             file.set_len(0)?;
             file.set_len(self.segment_bytes)?;
@@ -154,9 +164,16 @@ impl Segments {
         self.faults.point("segment: directory synced")?;
         sync_directory(&self.directory)?;
         self.syncs.fetch_add(2, Ordering::Relaxed);
-        self.files().live.push_back(Live { first_batch, bytes: self.segment_bytes });
+        self.files().live.push_back(Live {
+            first_batch,
+            bytes: self.segment_bytes,
+        });
         file.seek(SeekFrom::Start(SEGMENT_HEADER as u64))?;
-        Ok(Segment { file, salt, end: SEGMENT_HEADER as u64 })
+        Ok(Segment {
+            file,
+            salt,
+            end: SEGMENT_HEADER as u64,
+        })
     }
 
     /// Removes the segments that hold nothing after batch `position`; one of them becomes the spare. The newest stays.

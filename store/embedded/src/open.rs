@@ -41,8 +41,12 @@ pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
     state.open_batch = recovered.last_batch + 1;
     state.durable_batch = recovered.last_batch;
     let failed = |error: std::io::Error| storage_error(&error, "begin a segment in", &log);
-    let segments =
-        Arc::new(Segments::new(&log, options.segment_bytes, Arc::clone(&options.faults), recovered.segments.clone()));
+    let segments = Arc::new(Segments::new(
+        &log,
+        options.segment_bytes,
+        Arc::clone(&options.faults),
+        recovered.segments.clone(),
+    ));
     let tail = Tail::start(Arc::clone(&segments), state.open_batch).map_err(failed)?;
     let recovery = Recovery {
         batches_replayed: recovered.batches_replayed,
@@ -51,7 +55,13 @@ pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
     };
     tracing::info!(directory = %options.directory.display(), position, ?recovery, "the store is open");
     find_doomed(&tree, &mut state)?;
-    let shared = Arc::new(Shared::new(state, tree, segments, options.memory_bytes, options.log_bytes));
+    let shared = Arc::new(Shared::new(
+        state,
+        tree,
+        segments,
+        options.memory_bytes,
+        options.log_bytes,
+    ));
     let threads = vec![
         spawn("store-commit", &shared, move |shared| committer::run(shared, tail))?,
         spawn("store-checkpoint", &shared, checkpoint::run)?,
@@ -72,11 +82,11 @@ fn find_doomed(tree: &Tree, state: &mut State) -> Result<(), Error> {
     for pair in snapshot.range(&[keys::DOOMED], &[keys::DOOMED + 1], false)? {
         state.doomed.insert(pair?.0.to_vec());
     }
-    for (key, slot) in state.active.slots.range::<[u8], _>([keys::DOOMED].as_slice()..[keys::DOOMED + 1].as_slice()) {
+    for (key, slot) in state.active.range(&[keys::DOOMED], &[keys::DOOMED + 1]) {
         if slot.value.is_some() {
             state.doomed.insert(key.to_vec());
         } else {
-            state.doomed.remove(key.as_ref());
+            state.doomed.remove(key);
         }
     }
     Ok(())
@@ -100,7 +110,9 @@ fn spawn(
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || run(&watch.0))
-        .map_err(|error| Error::Failed { why: format!("cannot start thread `{name}`: {error}") })
+        .map_err(|error| Error::Failed {
+            why: format!("cannot start thread `{name}`: {error}"),
+        })
 }
 
 /// Packs redb's file. The store was closed just before, so that redb has everything.

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use store::{Due, Error, Head, HeadKey, RunId, UnixMs};
 
+use crate::layer::Slot;
 use crate::record::decode_head;
-use crate::shared::{Frozen, Shared};
+use crate::shared::{Found, Frozen, Shared};
 use crate::tree::Snapshot;
 use crate::{blocking, keys};
 
@@ -36,11 +37,22 @@ pub(crate) struct Want {
 impl Shared {
     pub(crate) async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
         let values = self.values(&[keys::head(key)]).await?;
-        values.into_iter().flatten().next().as_ref().map(decode_head).transpose()
+        values
+            .into_iter()
+            .flatten()
+            .next()
+            .as_ref()
+            .map(decode_head)
+            .transpose()
     }
 
     pub(crate) async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
-        for value in self.values(&[keys::head(key), keys::kept(key, run)]).await?.iter().flatten() {
+        for value in self
+            .values(&[keys::head(key), keys::kept(key, run)])
+            .await?
+            .iter()
+            .flatten()
+        {
             let head = decode_head(value)?;
             if head.run == run {
                 return Ok(Some(head));
@@ -51,7 +63,21 @@ impl Shared {
 
     /// The durable values of some keys, all as of one moment.
     pub(crate) async fn values(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>, Error> {
-        let found = self.with(keys, |_, found| found).await?;
+        let found = self.with(keys, |_, found| found)?;
+        self.durable_values(found).await
+    }
+
+    /// Like [`values`](Self::values), for keys of large values.
+    pub(crate) async fn large_values(self: &Arc<Self>, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Bytes>>, Error> {
+        if self.has_in_memory(&keys)? {
+            return self.values(&keys).await;
+        }
+        let shared = Arc::clone(self);
+        let found = blocking(move || shared.with(&keys, |_, found| found)).await?;
+        self.durable_values(found).await
+    }
+
+    async fn durable_values(&self, found: Vec<Found>) -> Result<Vec<Option<Bytes>>, Error> {
         if let Some(batch) = found.iter().map(|found| found.batch).max() {
             self.wait_for_batch(batch).await?;
         }
@@ -66,7 +92,11 @@ impl Shared {
         let mut newest = 0;
         while from < to {
             let layers = self.layers(&from, &to, want.is_reverse)?;
-            let remaining = Want { pairs: want.pairs - scanned.pairs.len(), bytes: want.bytes - bytes, ..want };
+            let remaining = Want {
+                pairs: want.pairs - scanned.pairs.len(),
+                bytes: want.bytes - bytes,
+                ..want
+            };
             let part = blocking(move || layers.merge(remaining)).await?;
             newest = newest.max(part.newest_batch);
             bytes += part.pairs.iter().map(|(_, value)| value.len()).sum::<usize>();
@@ -92,12 +122,12 @@ impl Shared {
     /// range narrowed to what that covers.
     fn layers(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Layers, Error> {
         let state = self.open()?;
-        let range = state.active.slots.range::<[u8], _>(from..to);
-        let copy = |(key, slot): (&Box<[u8]>, &crate::layer::Slot)| {
-            (Bytes::copy_from_slice(key), (slot.value.clone(), slot.batch))
+        let range = state.active.range(from, to);
+        let active: BTreeMap<_, _> = if is_reverse {
+            range.rev().take(COPY).map(copy).collect()
+        } else {
+            range.take(COPY).map(copy).collect()
         };
-        let active: BTreeMap<_, _> =
-            if is_reverse { range.rev().take(COPY).map(copy).collect() } else { range.take(COPY).map(copy).collect() };
         let (mut from, mut to, mut next) = (from.to_vec(), to.to_vec(), None);
         if active.len() == COPY {
             if is_reverse {
@@ -109,7 +139,15 @@ impl Shared {
             }
         }
         let frozen = state.frozen.clone();
-        Ok(Layers { snapshot: self.tree.snapshot()?, frozen, active, from, to, next, is_reverse })
+        Ok(Layers {
+            snapshot: self.tree.snapshot()?,
+            frozen,
+            active,
+            from,
+            to,
+            next,
+            is_reverse,
+        })
     }
 }
 
@@ -134,10 +172,22 @@ type Slots<'a> = Box<dyn Iterator<Item = Result<(Bytes, (Option<Bytes>, u64)), E
 
 impl Layers {
     fn merge(self, want: Want) -> Result<Merged, Error> {
-        let Self { active, frozen, snapshot, from, to, next, is_reverse } = self;
+        let Self {
+            active,
+            frozen,
+            snapshot,
+            from,
+            to,
+            next,
+            is_reverse,
+        } = self;
         let frozen_slots = frozen.iter().flat_map(|frozen| {
-            let range = frozen.layer.slots.range::<[u8], _>(from.as_slice()..to.as_slice());
-            let slots: Slots<'_> = if is_reverse { Box::new(range.rev().map(slot)) } else { Box::new(range.map(slot)) };
+            let range = frozen.layer.range(&from, &to);
+            let slots: Slots<'_> = if is_reverse {
+                Box::new(range.rev().map(copy).map(Ok))
+            } else {
+                Box::new(range.map(copy).map(Ok))
+            };
             slots
         });
         let active: Slots<'_> = if is_reverse {
@@ -145,12 +195,18 @@ impl Layers {
         } else {
             Box::new(active.into_iter().map(Ok))
         };
-        let tree = snapshot.range(&from, &to, is_reverse)?.map(|pair| pair.map(|(key, value)| (key, (Some(value), 0))));
+        let tree = snapshot
+            .range(&from, &to, is_reverse)?
+            .map(|pair| pair.map(|(key, value)| (key, (Some(value), 0))));
         let mut sources = [active.peekable(), (Box::new(frozen_slots) as Slots<'_>).peekable(), {
             let tree: Slots<'_> = Box::new(tree);
             tree.peekable()
         }];
-        let mut merged = Merged { pairs: Vec::new(), newest_batch: 0, next };
+        let mut merged = Merged {
+            pairs: Vec::new(),
+            newest_batch: 0,
+            next,
+        };
         let mut bytes = 0;
         loop {
             let mut first: Option<Bytes> = None;
@@ -160,7 +216,10 @@ impl Layers {
                     Some(Ok((key, _))) => key,
                     Some(Err(_)) => return Err(source.next().and_then(Result::err).unwrap_or(Error::InvalidPage)),
                 };
-                if first.as_ref().is_none_or(|first| if is_reverse { key > first } else { key < first }) {
+                if first
+                    .as_ref()
+                    .is_none_or(|first| if is_reverse { key > first } else { key < first })
+                {
                     first = Some(key.clone());
                 }
             }
@@ -178,15 +237,19 @@ impl Layers {
             bytes += value.len();
             merged.pairs.push((first.clone(), value));
             if merged.pairs.len() >= want.pairs || bytes >= want.bytes {
-                merged.next = Some(if is_reverse { first.to_vec() } else { keys::after(&first) });
+                merged.next = Some(if is_reverse {
+                    first.to_vec()
+                } else {
+                    keys::after(&first)
+                });
                 return Ok(merged);
             }
         }
     }
 }
 
-fn slot((key, slot): (&Box<[u8]>, &crate::layer::Slot)) -> Result<(Bytes, (Option<Bytes>, u64)), Error> {
-    Ok((Bytes::copy_from_slice(key), (slot.value.clone(), slot.batch)))
+fn copy((key, slot): (&[u8], &Slot)) -> (Bytes, (Option<Bytes>, u64)) {
+    (Bytes::copy_from_slice(key), (slot.value.clone(), slot.batch))
 }
 
 /// Chunks of a range of part keys, until their sum reaches `max_bytes`; always the first.
@@ -197,9 +260,16 @@ pub(crate) async fn chunks(
     is_reverse: bool,
     max_bytes: usize,
 ) -> Result<Vec<(u64, Bytes)>, Error> {
-    let want = Want { pairs: usize::MAX, bytes: max_bytes.max(1), is_reverse };
+    let want = Want {
+        pairs: usize::MAX,
+        bytes: max_bytes.max(1),
+        is_reverse,
+    };
     let pairs = shared.scan(from, to, want).await?.pairs;
-    pairs.into_iter().map(|(key, value)| Ok((keys::read_part_number(&key)?, value))).collect()
+    pairs
+        .into_iter()
+        .map(|(key, value)| Ok((keys::read_part_number(&key)?, value)))
+        .collect()
 }
 
 /// The earliest due heads.
@@ -209,7 +279,14 @@ pub(crate) async fn due(shared: &Arc<Shared>, until: UnixMs, limit: usize) -> Re
     }
     let mut to = vec![keys::DUE];
     to.extend_from_slice(&until.to_be_bytes());
-    let want = Want { pairs: limit, bytes: usize::MAX, is_reverse: false };
+    let want = Want {
+        pairs: limit,
+        bytes: usize::MAX,
+        is_reverse: false,
+    };
     let pairs = shared.scan(vec![keys::DUE], keys::after_prefix(&to), want).await?.pairs;
-    pairs.iter().map(|(key, _)| keys::read_due(key).map(|(at, key)| Due { at, key })).collect()
+    pairs
+        .iter()
+        .map(|(key, _)| keys::read_due(key).map(|(at, key)| Due { at, key }))
+        .collect()
 }

@@ -32,13 +32,21 @@ pub(crate) fn recover(
     position: u64,
     mut replay: impl FnMut(&Frame<'_>) -> Result<(), Error>,
 ) -> Result<Recovered, Error> {
-    let firsts = find_segments(directory).map_err(|error| storage_error(&error, "list the log's segments", directory))?;
-    let mut recovered = Recovered { last_batch: position, ..Recovered::default() };
+    let firsts =
+        find_segments(directory).map_err(|error| storage_error(&error, "list the log's segments", directory))?;
+    let mut recovered = Recovered {
+        last_batch: position,
+        ..Recovered::default()
+    };
     match firsts.first() {
         None if position == 0 => return Ok(recovered),
         None => return Err(missing(directory, position + 1, "no segment of the log is there")),
         Some(first) if *first > position + 1 => {
-            return Err(missing(directory, position + 1, &format!("the oldest segment begins with batch {first}")));
+            return Err(missing(
+                directory,
+                position + 1,
+                &format!("the oldest segment begins with batch {first}"),
+            ));
         }
         Some(first) => recovered.last_batch = first.saturating_sub(1),
     }
@@ -48,7 +56,14 @@ pub(crate) fn recover(
             return Err(missing(directory, recovered.last_batch + 1, &found));
         }
         let is_last = index + 1 == firsts.len();
-        read_segment(&segment_path(directory, *first), *first, is_last, position, &mut recovered, &mut replay)?;
+        read_segment(
+            &segment_path(directory, *first),
+            *first,
+            is_last,
+            position,
+            &mut recovered,
+            &mut replay,
+        )?;
     }
     if recovered.last_batch < position {
         let found = format!("the log ends with batch {}", recovered.last_batch);
@@ -77,14 +92,22 @@ fn read_segment(
 ) -> Result<(), Error> {
     let failed = |error: &std::io::Error| storage_error(error, "read a segment of the log", path);
     let corrupt = |offset: usize, why: &str| Error::Corrupt {
-        what: format!("segment `{}` at offset {offset}: {why}. Restore the directory from a backup", path.display()),
+        what: format!(
+            "segment `{}` at offset {offset}: {why}. Restore the directory from a backup",
+            path.display()
+        ),
     };
     let mut bytes = Vec::new();
-    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|error| failed(&error))?;
+    File::open(path)
+        .and_then(|mut file| file.read_to_end(&mut bytes))
+        .map_err(|error| failed(&error))?;
     recovered.bytes_read += bytes.len() as u64;
     let header = SegmentHeader::decode(&bytes).map_err(|why| corrupt(0, &why))?;
     if header.first_batch != first {
-        return Err(corrupt(0, &format!("its header says that it begins with batch {}", header.first_batch)));
+        return Err(corrupt(
+            0,
+            &format!("its header says that it begins with batch {}", header.first_batch),
+        ));
     }
     let mut offset = SEGMENT_HEADER;
     while let Some(frame) = bytes.get(offset..).and_then(|rest| {
@@ -109,12 +132,17 @@ fn read_segment(
         return Err(corrupt(offset, &why));
     }
     if is_last {
-        recovered.bytes_cut += rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
+        recovered.bytes_cut += rest
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |last| last as u64 + 1);
         secure(path, bytes.get(..offset).unwrap_or_default()).map_err(|error| failed(&error))?;
     }
     // A segment without a frame is replaced by the next one, which gets the same name.
     if offset > SEGMENT_HEADER {
-        recovered.segments.push((first, if is_last { offset as u64 } else { bytes.len() as u64 }));
+        recovered
+            .segments
+            .push((first, if is_last { offset as u64 } else { bytes.len() as u64 }));
     }
     Ok(())
 }

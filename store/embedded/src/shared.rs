@@ -103,7 +103,9 @@ impl State {
 
     /// The newest slot of a key in memory; `None` when only redb can tell.
     pub(crate) fn slot(&self, key: &[u8]) -> Option<&Slot> {
-        self.active.get(key).or_else(|| self.frozen.as_ref().and_then(|frozen| frozen.layer.get(key)))
+        self.active
+            .get(key)
+            .or_else(|| self.frozen.as_ref().and_then(|frozen| frozen.layer.get(key)))
     }
 
     pub(crate) fn put(&mut self, key: &[u8], value: Bytes, is_new: bool) {
@@ -130,7 +132,11 @@ impl State {
         self.frozen = Some(Arc::new(Frozen {
             layer,
             position: self.open_batch - 1,
-            durable_needed: if is_batch_open { self.open_batch } else { self.open_batch - 1 },
+            durable_needed: if is_batch_open {
+                self.open_batch
+            } else {
+                self.open_batch - 1
+            },
         }));
         self.logged = 0;
     }
@@ -165,8 +171,8 @@ impl Shared {
             failure: watch::Sender::new(None),
             tree,
             segments,
-            half_bytes: memory_bytes / 2,
-            log_bytes,
+            half_bytes: (memory_bytes / 2).max(1),
+            log_bytes: log_bytes.max(2),
             commits: AtomicU64::new(0),
         }
     }
@@ -181,7 +187,13 @@ impl Shared {
         if let Some(error) = state.failed() {
             return Err(error);
         }
-        if state.phase == Phase::Open { Ok(state) } else { Err(Error::Failed { why: "it was closed".to_owned() }) }
+        if state.phase == Phase::Open {
+            Ok(state)
+        } else {
+            Err(Error::Failed {
+                why: "it was closed".to_owned(),
+            })
+        }
     }
 
     /// The state, if all `keys` can be told from it: from memory, or from redb as `fetched`. Else what to fetch from.
@@ -192,8 +204,14 @@ impl Shared {
             .iter()
             .enumerate()
             .map(|(index, key)| match state.slot(key) {
-                Some(slot) => Some(Found { value: slot.value.clone(), batch: slot.batch }),
-                None if is_current => fetched.values.get(index).map(|value| Found { value: value.clone(), batch: 0 }),
+                Some(slot) => Some(Found {
+                    value: slot.value.clone(),
+                    batch: slot.batch,
+                }),
+                None if is_current => fetched.values.get(index).map(|value| Found {
+                    value: value.clone(),
+                    batch: 0,
+                }),
                 None => None,
             })
             .collect();
@@ -203,8 +221,14 @@ impl Shared {
         }
     }
 
+    /// Whether memory alone can tell all `keys`.
+    pub(crate) fn has_in_memory(&self, keys: &[Vec<u8>]) -> Result<bool, Error> {
+        let state = self.open()?;
+        Ok(keys.iter().all(|key| state.slot(key).is_some()))
+    }
+
     /// The newest values of `keys`, and `then` called on them under the lock, so that they are still the newest.
-    pub(crate) async fn with<T>(
+    pub(crate) fn with<T>(
         &self,
         keys: &[Vec<u8>],
         mut then: impl FnMut(&mut State, Vec<Found>) -> T,
@@ -216,7 +240,10 @@ impl Shared {
                 Told::Fetch(epoch, snapshot) => (epoch, snapshot),
             };
             let values = keys.iter().map(|key| snapshot.get(key)).collect::<Result<_, _>>()?;
-            fetched = Fetched { epoch: Some(epoch), values };
+            fetched = Fetched {
+                epoch: Some(epoch),
+                values,
+            };
         }
     }
 
@@ -288,7 +315,9 @@ impl Shared {
         let (ready, has_frozen) = {
             let mut state = self.lock();
             state.durable_batch = batch;
-            let (ready, waiting) = std::mem::take(&mut state.waiters).into_iter().partition::<Vec<_>, _>(|(of, _)| *of <= batch);
+            let (ready, waiting) = std::mem::take(&mut state.waiters)
+                .into_iter()
+                .partition::<Vec<_>, _>(|(of, _)| *of <= batch);
             state.waiters = waiting;
             (ready, state.frozen.is_some())
         };
@@ -343,17 +372,22 @@ impl Shared {
     /// Resolves with the first cause when the store has failed.
     pub(crate) async fn failure(&self) -> Error {
         let mut failure = self.failure.subscribe();
-        match failure.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(why)) => Error::Failed { why: why.to_string() },
-            // The sender lives in `self`.
-            Ok(None) | Err(_) => std::future::pending().await,
+        let why = failure.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+        match why {
+            Some(why) => Error::Failed { why: why.to_string() },
+            // The sender lives in `self`, so it does not go away.
+            None => std::future::pending().await,
         }
     }
 
     /// A commit larger than a frame can be.
     pub(crate) fn check_frame(size: usize) -> Result<(), Error> {
         let max = FRAME_MAX / 4;
-        if size > max { Err(Error::TooLarge { max, found: size }) } else { Ok(()) }
+        if size > max {
+            Err(Error::TooLarge { max, found: size })
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn count_commit(&self) {

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use store::{Cas, Error, Expect, Head, HeadKey, PartKey, RunId};
 
 use crate::LIMITS;
-use crate::frame::Builder;
 use crate::keys;
 use crate::record::{decode_head, encode_head, encode_row};
 use crate::shared::{Durable, Found, Shared, State};
@@ -15,7 +14,11 @@ enum Outcome {
 }
 
 fn check_size(found: usize, max: usize) -> Result<(), Error> {
-    if found > max { Err(Error::TooLarge { max, found }) } else { Ok(()) }
+    if found > max {
+        Err(Error::TooLarge { max, found })
+    } else {
+        Ok(())
+    }
 }
 
 impl Shared {
@@ -34,26 +37,29 @@ impl Shared {
         }
         Self::check_frame(size)?;
         let record = encode_head(head);
-        let parts: Vec<_> = parts.iter().map(|(part, bytes)| (keys::part(key, head.run, *part), bytes)).collect();
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|(part, bytes)| (keys::part(key, head.run, *part), bytes))
+            .collect();
         self.wait_for_room().await?;
-        let outcome = self
-            .with(&[keys::head(key)], |state, found| {
-                let Some(Found { value, batch }) = found.into_iter().next() else {
-                    return Err(Error::Corrupt { what: "a lookup without an answer".to_owned() });
-                };
-                let old = value.as_ref().map(decode_head).transpose()?;
-                if !holds(&expect, old.as_ref()) {
-                    return Ok(Outcome::Lost(old, batch));
-                }
-                for (part, bytes) in &parts {
-                    state.put(part, Bytes::clone(bytes), false);
-                }
-                let is_replacing = matches!(expect, Expect::Replacing(_));
-                index(state, key, old.as_ref().zip(value), head, is_replacing);
-                state.put(&keys::head(key), record.clone(), old.is_none());
-                Ok(Outcome::Won(self.committed(state)))
-            })
-            .await??;
+        let outcome = self.with(&[keys::head(key)], |state, found| {
+            let Some(Found { value, batch }) = found.into_iter().next() else {
+                return Err(Error::Corrupt {
+                    what: "a lookup without an answer".to_owned(),
+                });
+            };
+            let old = value.as_ref().map(decode_head).transpose()?;
+            if !holds(&expect, old.as_ref()) {
+                return Ok(Outcome::Lost(old, batch));
+            }
+            for (part, bytes) in &parts {
+                state.put(part, Bytes::clone(bytes), false);
+            }
+            let is_replacing = matches!(expect, Expect::Replacing(_));
+            index(state, key, old.as_ref().zip(value), head, is_replacing);
+            state.put(&keys::head(key), record.clone(), old.is_none());
+            Ok(Outcome::Won(self.committed(state)))
+        })??;
         match outcome {
             Outcome::Won(durable) => {
                 self.wait(durable).await?;
@@ -70,20 +76,18 @@ impl Shared {
     pub(crate) async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
         check_size(bytes.len(), LIMITS.part_max)?;
         self.wait_for_room().await?;
-        let durable = self
-            .with(&[keys::head(key), keys::kept(key, run)], |state, found| {
-                let mut is_known = false;
-                for value in found.iter().filter_map(|found| found.value.as_ref()) {
-                    is_known |= decode_head(value)?.run == run;
-                }
-                if is_known {
-                    state.put(&keys::part(key, run, part), bytes.clone(), false);
-                    Ok(Some(self.committed(state)))
-                } else {
-                    Ok::<_, Error>(None)
-                }
-            })
-            .await??;
+        let durable = self.with(&[keys::head(key), keys::kept(key, run)], |state, found| {
+            let mut is_known = false;
+            for value in found.iter().filter_map(|found| found.value.as_ref()) {
+                is_known |= decode_head(value)?.run == run;
+            }
+            if is_known {
+                state.put(&keys::part(key, run, part), bytes.clone(), false);
+                Ok(Some(self.committed(state)))
+            } else {
+                Ok::<_, Error>(None)
+            }
+        })??;
         match durable {
             Some(durable) => self.wait(durable).await,
             None => Ok(()),
@@ -155,9 +159,4 @@ pub(crate) fn unindex(state: &mut State, key: &HeadKey, place: &[u8], head: &Hea
     if let Some(row) = &head.row {
         state.delete(&row_key(key, head.run, row));
     }
-}
-
-/// What deleting a key adds to the log.
-pub(crate) fn deletion_size(key: &[u8]) -> usize {
-    Builder::size_of(key, &[])
 }

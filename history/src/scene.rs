@@ -1,0 +1,371 @@
+//! A run to test with: each step is one commit, and everything it comes to is held against the checker.
+
+use uuid::Uuid;
+
+use crate::decision::{
+    CancelActivity, CancelTimer, CancelWorkflow, FailWorkflow, RecordMarker, ScheduleActivity, StartTimer,
+    SucceedWorkflow,
+};
+use crate::event::{ActivityTimeouts, EventKind, RequestKey};
+use crate::{
+    Beat, Command, Decision, Duration, Event, EventId, Fault, Outcome, Payload, Run, Start, TaskId, Timestamp,
+    Transition, TurnId, check,
+};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Scene {
+    pub(crate) run: Run,
+    pub(crate) events: Vec<Event>,
+    pub(crate) now: Timestamp,
+    pub(crate) beats: Vec<Beat>,
+}
+
+/// A run without timeouts for its activities, just started.
+pub(crate) fn scene() -> Scene {
+    Scene::of(&plain())
+}
+
+/// A start whose activities have no timeouts.
+pub(crate) fn plain() -> Start {
+    Start {
+        activity_timeouts: ActivityTimeouts::default(),
+        ..Start::new("order-1", "order", "orders")
+    }
+}
+
+impl Scene {
+    pub(crate) fn of(start: &Start) -> Self {
+        let now = Timestamp::from_millis(1_000_000);
+        let (run, events) = Transition::start(start, Uuid::nil(), now).unwrap().into_parts();
+        Self {
+            run,
+            events,
+            now,
+            beats: Vec::new(),
+        }
+    }
+
+    /// Admits one command as one commit, and holds everything against the laws.
+    pub(crate) fn admit(&mut self, command: &Command) -> Result<(Outcome, Vec<Event>), Fault> {
+        let mut transition = Transition::of(self.run.clone());
+        let outcome = transition.admit(command, self.now);
+        if let Err(fault) = outcome {
+            assert_eq!(
+                transition.run(),
+                &self.run,
+                "a refused command changed the run: {command:?}"
+            );
+            assert!(
+                transition.events().is_empty(),
+                "a refused command left events: {command:?}"
+            );
+            return Err(fault);
+        }
+        let (run, events) = transition.into_parts();
+        self.run = run;
+        self.events.extend(events.iter().cloned());
+        check::history(&self.events).unwrap_or_else(|violation| panic!("{violation}\n{}", told(&self.events)));
+        assert_eq!(Run::replay(&self.events).as_ref(), Some(&self.run));
+        outcome.map(|outcome| (outcome, events))
+    }
+
+    pub(crate) fn then(mut self, command: &Command) -> Self {
+        self.admit(command)
+            .unwrap_or_else(|fault| panic!("{command:?} was refused: {fault}\n{}", told(&self.events)));
+        self
+    }
+
+    pub(crate) fn after(mut self, seconds: u64) -> Self {
+        self.now = self.now.plus(Duration::from_secs(seconds));
+        self
+    }
+
+    /// A decider takes the turn.
+    pub(crate) fn take(self) -> Self {
+        let command = self.start_turn();
+        self.then(&command)
+    }
+
+    /// A decider takes the turn, unless one holds it, and answers.
+    pub(crate) fn decide<const N: usize>(self, decisions: [Decision; N]) -> Self {
+        let scene = if self.run.turn.is_none() { self.take() } else { self };
+        let command = scene.complete(decisions);
+        scene.then(&command)
+    }
+
+    /// A runner takes the activity.
+    pub(crate) fn takes(self, activity_id: &str) -> Self {
+        let command = self.start_activity(activity_id);
+        self.then(&command)
+    }
+
+    pub(crate) fn succeeds(self, activity_id: &str) -> Self {
+        let command = self.succeed(activity_id);
+        self.then(&command)
+    }
+
+    pub(crate) fn beat(mut self, activity_id: &str, details: &str) -> Self {
+        let beat = Beat {
+            scheduled_event_id: self.scheduled(activity_id),
+            at: self.now,
+            details: Some(Payload::from_json(details).unwrap()),
+        };
+        self.beats = vec![beat];
+        self
+    }
+
+    pub(crate) fn scheduled(&self, activity_id: &str) -> EventId {
+        self.run.activity(activity_id).expect("open").0
+    }
+
+    pub(crate) fn task(&self, activity_id: &str) -> TaskId {
+        let (scheduled_event_id, activity) = self.run.activity(activity_id).expect("open");
+        TaskId {
+            scheduled_event_id,
+            started_event_id: activity.started_event_id.expect("started"),
+        }
+    }
+
+    pub(crate) fn turn(&self) -> TurnId {
+        let turn = self.run.turn.as_ref().expect("a started turn");
+        TurnId {
+            scheduled_event_id: turn.scheduled_event_id,
+            started_event_id: turn.started_event_id,
+        }
+    }
+
+    pub(crate) fn start_turn(&self) -> Command {
+        Command::StartTurn {
+            scheduled_event_id: self.run.turn_task.as_ref().expect("a waiting turn").scheduled_event_id,
+            identity: None,
+        }
+    }
+
+    pub(crate) fn complete<const N: usize>(&self, decisions: [Decision; N]) -> Command {
+        complete(self.turn(), decisions.to_vec())
+    }
+
+    pub(crate) fn fail_turn(&self) -> Command {
+        Command::FailTurn {
+            turn: self.turn(),
+            reason: Some("confused".to_owned()),
+            details: None,
+        }
+    }
+
+    pub(crate) fn start_activity(&self, activity_id: &str) -> Command {
+        Command::StartActivity {
+            scheduled_event_id: self.scheduled(activity_id),
+            identity: None,
+        }
+    }
+
+    pub(crate) fn succeed(&self, activity_id: &str) -> Command {
+        succeed(self.task(activity_id))
+    }
+
+    pub(crate) fn fail(&self, activity_id: &str) -> Command {
+        fail(self.task(activity_id))
+    }
+
+    pub(crate) fn canceled(&self, activity_id: &str) -> Command {
+        Command::CancelActivity {
+            task: self.task(activity_id),
+            details: None,
+        }
+    }
+
+    pub(crate) fn fire(&self) -> Command {
+        Command::FireDeadlines {
+            beats: self.beats.clone(),
+        }
+    }
+}
+
+/// One case: what `when` adds to `given`, told in one line, or the code of its refusal.
+#[track_caller]
+pub(crate) fn check(given: &Scene, when: &Command, then: &str) {
+    let found = match given.clone().admit(when) {
+        Ok((Outcome::Recorded(_), events)) => told(&events),
+        Ok((Outcome::Repeated(event_id), events)) => {
+            assert!(events.is_empty());
+            format!("repeats {event_id}")
+        }
+        Err(fault) => {
+            assert_eq!(
+                fault.depends_on_state(),
+                !matches!(fault, Fault::Invalid { .. } | Fault::TooLarge { .. })
+            );
+            format!("fault {}", fault.code())
+        }
+    };
+    assert_eq!(found, then, "{when:?}");
+}
+
+pub(crate) fn complete(turn: TurnId, decisions: Vec<Decision>) -> Command {
+    Command::CompleteTurn {
+        turn,
+        decisions,
+        context: None,
+    }
+}
+
+pub(crate) fn succeed(task: TaskId) -> Command {
+    Command::SucceedActivity { task, result: None }
+}
+
+pub(crate) fn fail(task: TaskId) -> Command {
+    Command::FailActivity {
+        task,
+        reason: "declined".to_owned(),
+        details: None,
+        non_retryable: false,
+    }
+}
+
+pub(crate) fn signal(name: &str) -> Command {
+    Command::Signal {
+        name: name.to_owned(),
+        input: None,
+        identity: None,
+        key: None,
+        if_version: None,
+    }
+}
+
+pub(crate) fn keyed_signal(name: &str, key: u64) -> Command {
+    Command::Signal {
+        name: name.to_owned(),
+        input: None,
+        identity: None,
+        key: Some(RequestKey(key)),
+        if_version: None,
+    }
+}
+
+pub(crate) fn signal_at(version: EventId) -> Command {
+    Command::Signal {
+        name: "go".to_owned(),
+        input: None,
+        identity: None,
+        key: None,
+        if_version: Some(version),
+    }
+}
+
+pub(crate) fn request_cancel() -> Command {
+    Command::RequestCancel {
+        reason: None,
+        identity: None,
+        key: None,
+    }
+}
+
+pub(crate) fn terminate() -> Command {
+    Command::Terminate {
+        reason: None,
+        details: None,
+        identity: None,
+        key: None,
+    }
+}
+
+pub(crate) fn schedule(activity_id: &str) -> Decision {
+    schedule_with(activity_id, ActivityTimeouts::default())
+}
+
+pub(crate) fn schedule_with(activity_id: &str, timeouts: ActivityTimeouts) -> Decision {
+    Decision::from(ScheduleActivity {
+        activity_id: activity_id.to_owned(),
+        activity_type: activity_id.to_uppercase(),
+        timeouts,
+        ..ScheduleActivity::default()
+    })
+}
+
+pub(crate) fn cancel(activity_id: &str) -> Decision {
+    Decision::from(CancelActivity {
+        activity_id: activity_id.to_owned(),
+    })
+}
+
+pub(crate) fn timer(timer_id: &str, seconds: u64) -> Decision {
+    Decision::from(StartTimer {
+        timer_id: timer_id.to_owned(),
+        after: Duration::from_secs(seconds),
+    })
+}
+
+pub(crate) fn cancel_timer(timer_id: &str) -> Decision {
+    Decision::from(CancelTimer {
+        timer_id: timer_id.to_owned(),
+    })
+}
+
+pub(crate) fn marker(name: &str) -> Decision {
+    Decision::from(RecordMarker {
+        name: name.to_owned(),
+        details: None,
+    })
+}
+
+pub(crate) fn success() -> Decision {
+    Decision::from(SucceedWorkflow::default())
+}
+
+pub(crate) fn success_by_force() -> Decision {
+    Decision::from(SucceedWorkflow {
+        result: None,
+        force: true,
+    })
+}
+
+pub(crate) fn failure() -> Decision {
+    Decision::from(FailWorkflow {
+        reason: "no stock".to_owned(),
+        ..FailWorkflow::default()
+    })
+}
+
+pub(crate) fn cancellation() -> Decision {
+    Decision::from(CancelWorkflow::default())
+}
+
+/// Events in one line, each with what tells it apart.
+pub(crate) fn told(events: &[Event]) -> String {
+    let words = events.iter().map(|event| {
+        let name = event.kind.name();
+        match &event.kind {
+            EventKind::WorkflowFailed(it) => format!("{name}({})", it.reason),
+            EventKind::WorkflowCloseFailed(it) => format!("{name}({:?})", it.decision),
+            EventKind::DeciderScheduled(it) => match it.not_before {
+                Some(at) => format!("{name}(+{})", at.since(event.timestamp)),
+                None => name.to_owned(),
+            },
+            EventKind::DeciderTimedOut(it) => format!("{name}({:?})", it.timeout),
+            EventKind::DeciderFailed(it) => format!("{name}({:?})", it.cause),
+            EventKind::ActivityScheduled(it) => format!("{name}({})", it.activity_id),
+            EventKind::ActivityScheduleFailed(it) => format!("{name}({}, {:?})", it.activity_id, it.cause),
+            EventKind::ActivityTimedOut(it) => {
+                let details = it
+                    .details
+                    .as_ref()
+                    .map_or(String::new(), |details| format!(", {details}"));
+                let cause = it.cause.map_or(String::new(), |cause| format!(", {cause:?}"));
+                format!("{name}({:?}{details}{cause})", it.timeout)
+            }
+            EventKind::ActivityTaskCancel(it) => format!("{name}({})", it.activity_id),
+            EventKind::ActivityTaskCancelFailed(it) => format!("{name}({}, {:?})", it.activity_id, it.cause),
+            EventKind::TimerScheduled(it) => format!("{name}({})", it.timer_id),
+            EventKind::TimerScheduleFailed(it) => format!("{name}({}, {:?})", it.timer_id, it.cause),
+            EventKind::TimerExpired(it) => format!("{name}({})", it.timer_id),
+            EventKind::TimerCanceled(it) => format!("{name}({})", it.timer_id),
+            EventKind::TimerCancelFailed(it) => format!("{name}({}, {:?})", it.timer_id, it.cause),
+            EventKind::Signal(it) => format!("{name}({})", it.name),
+            EventKind::Marker(it) => format!("{name}({})", it.name),
+            EventKind::MarkerFailed(it) => format!("{name}({}, {:?})", it.name, it.cause),
+            _ => name.to_owned(),
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,335 @@
+//! The engine: brings commands, tasks and time to runs. Moves bytes and wakes waiters; the rules are `history`'s.
+//!
+//! One call's way: the [cell](cell) of the run → [drain](drain) admits what waits there by `history::Transition` and
+//! writes one commit → the [store](store::Store) → answers, waiting pollers and watchers are told.
+
+mod agenda;
+mod cache;
+mod cell;
+mod clock;
+mod commit;
+mod domains;
+mod drain;
+mod fsck;
+mod head;
+mod matching;
+mod metrics;
+mod read;
+mod refusal;
+mod sweep;
+mod tasks;
+mod token;
+mod watch;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use history::{Beat, Command, Event, EventId, Run, Start};
+use store::{HeadKey, ListPage, ListQuery, PageToken, Store};
+use tokio::sync::{Notify, oneshot};
+use uuid::Uuid;
+
+pub use clock::{Clock, SystemClock};
+pub use domains::{DEFAULT_DOMAIN, Domain};
+pub use fsck::{FsckReport, Finding};
+pub use metrics::Metrics;
+pub use refusal::{Recorded, Refusal};
+pub use tasks::{ActivityTask, DeciderTask, Delivery, Poll};
+pub use token::{ActivityToken, TurnToken};
+
+use cell::{Reply, Request};
+
+/// What an operator may set.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// How much memory recently used runs may take, in bytes, about.
+    pub cache_bytes: usize,
+    /// Fixes every id, for tests; random when `None`.
+    pub seed: Option<u64>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { cache_bytes: 64 * 1024 * 1024, seed: None }
+    }
+}
+
+/// Names a run, or with no run id the newest one of its workflow id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRef {
+    /// The domain.
+    pub domain: Arc<str>,
+    /// The workflow id.
+    pub workflow_id: Arc<str>,
+    /// The run.
+    pub run_id: Option<Uuid>,
+}
+
+/// A start that was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Started {
+    /// The new run.
+    pub run_id: Uuid,
+    /// Whether it is an earlier request with the same key that started it.
+    pub repeated: bool,
+}
+
+/// A command that was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// On this run.
+    pub run_id: Uuid,
+    /// The first of its events.
+    pub event_id: EventId,
+    /// Whether it is an earlier request with the same key that was recorded.
+    pub repeated: bool,
+}
+
+/// The state of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Described {
+    /// The fold of its history.
+    pub run: Run,
+    /// The newest heartbeats of its open activities.
+    pub beats: Vec<Beat>,
+}
+
+/// Which events to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// Only events after this one; 0 for all.
+    pub after: EventId,
+    /// Only events before this one.
+    pub before: Option<EventId>,
+    /// Newest first.
+    pub reverse: bool,
+    /// At most so many; 0 is taken as 1.
+    pub limit: usize,
+    /// About so many bytes; at least one event is always read.
+    pub bytes_max: usize,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self { after: 0, before: None, reverse: false, limit: 1_000, bytes_max: 4 * 1024 * 1024 }
+    }
+}
+
+/// Events of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistoryPage {
+    /// The run.
+    pub run_id: Uuid,
+    /// The events, in the order asked for.
+    pub events: Vec<Event>,
+    /// The run's newest event.
+    pub last_event_id: EventId,
+    /// Whether the run has closed.
+    pub closed: bool,
+    /// Where to go on: the next page's `after`, or with `reverse` its `before`. `None` when nothing is left.
+    pub next: Option<EventId>,
+}
+
+/// See the module. Always behind an [`Arc`].
+pub struct Engine {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    limits: store::Limits,
+    ids: clock::Ids,
+    mint: token::Mint,
+    domains: domains::Domains,
+    cache: cache::Cache,
+    matching: matching::Matching,
+    agenda: agenda::Agenda,
+    watchers: watch::Watchers,
+    metrics: Metrics,
+    is_stopping: AtomicBool,
+    stopping: Notify,
+}
+
+impl Engine {
+    /// Opens the engine over a store, and starts what it does on its own: timers, timeouts, retention.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the store from being read and written.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Result<Arc<Self>, Refusal> {
+        let limits = store.limits();
+        let secret = domains::secret(&*store, settings.seed).await?;
+        let engine = Arc::new(Self {
+            limits,
+            ids: clock::Ids::new(settings.seed),
+            mint: token::Mint::new(&secret),
+            domains: domains::Domains::default(),
+            cache: cache::Cache::new(settings.cache_bytes),
+            matching: matching::Matching::default(),
+            agenda: agenda::Agenda::default(),
+            watchers: watch::Watchers::default(),
+            metrics: Metrics::new(),
+            is_stopping: AtomicBool::new(false),
+            stopping: Notify::new(),
+            store,
+            clock,
+        });
+        engine.ensure_default_domain().await?;
+        engine.start_sweeping();
+        Ok(engine)
+    }
+
+    /// Counters and gauges.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Everything that is measured, as Prometheus text.
+    pub fn render_metrics(&self) -> String {
+        let (cached_runs, cached_bytes) = self.cache.size();
+        let gauges = metrics::Gauges {
+            cached_runs,
+            cached_bytes,
+            agenda: self.agenda.len(),
+            watched_runs: self.watchers.len(),
+            lists: self.matching.depths(),
+            store: self.store.stats(),
+        };
+        self.metrics.render(&gauges)
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// Ends every wait: polls and watchers are answered with what there is. Writes are still taken.
+    pub fn begin_shutdown(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        self.stopping.notify_waiters();
+        self.watchers.close();
+    }
+
+    /// Whether [`begin_shutdown`](Self::begin_shutdown) was called.
+    pub fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::SeqCst)
+    }
+
+    /// Ends every wait, then closes the store.
+    ///
+    /// # Errors
+    ///
+    /// When the store could not finish what it had begun.
+    pub async fn shutdown(&self) -> Result<(), Refusal> {
+        self.begin_shutdown();
+        Ok(self.store.close().await?)
+    }
+
+    /// Resolves when the service stops.
+    async fn stopped(&self) {
+        let stopping = self.stopping.notified();
+        tokio::pin!(stopping);
+        // Registered before the flag is read, so that it cannot be missed.
+        stopping.as_mut().enable();
+        if !self.is_stopping() {
+            stopping.await;
+        }
+    }
+
+    /// Starts a run.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], a fault of the rules, or the store's. Nothing was recorded, but for
+    /// [`Refusal::OutcomeUnknown`].
+    pub async fn start(self: &Arc<Self>, domain: &str, start: Start) -> Result<Started, Refusal> {
+        let domain = self.domain(domain).await?.name;
+        let key = commit::head_key(&domain, &start.workflow_id);
+        self.ask(&key, |reply| Request::Start { start: Box::new(start), reply }).await
+    }
+
+    /// Has a command admitted to a run: a signal, a cancel request, a termination.
+    ///
+    /// # Errors
+    ///
+    /// As for [`start`](Self::start); also when there is no such run, or it is not the current one.
+    pub async fn tell(self: &Arc<Self>, at: &RunRef, command: Command) -> Result<Told, Refusal> {
+        self.must_know(&at.domain).await?;
+        let told = self.tell_key(&head_key(at), at.run_id, command).await;
+        if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&told, at.run_id) {
+            // An earlier run, or none at all?
+            self.load_run(at, run_id).await?;
+        }
+        told
+    }
+
+    async fn tell_key(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        run_id: Option<Uuid>,
+        command: Command,
+    ) -> Result<Told, Refusal> {
+        self.ask(key, |reply| Request::Tell { run_id, command, reply }).await
+    }
+
+    /// Asks something of a run and waits for the answer.
+    async fn ask<T>(self: &Arc<Self>, key: &HeadKey, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Refusal> {
+        let (reply, answer) = oneshot::channel();
+        let cell = self.cache.cell(key);
+        self.submit(&cell, request(reply));
+        drop(cell);
+        let lost = |_| Refusal::OutcomeUnknown { why: "the task that worked on this run has ended early".to_owned() };
+        answer.await.map_err(lost)?
+    }
+
+    /// Runs, newest start first.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or the store's.
+    pub async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Refusal> {
+        self.must_know(&query.domain).await?;
+        Ok(self.store.list(query, page).await?)
+    }
+
+    /// Returns once the run has an event after `after`, or has closed, or is another run, or `wait` is over.
+    ///
+    /// # Errors
+    ///
+    /// As for [`describe`](Self::describe).
+    pub async fn wait_beyond(
+        &self,
+        at: &RunRef,
+        run_id: Uuid,
+        after: EventId,
+        wait: Duration,
+    ) -> Result<(), Refusal> {
+        let key = head_key(at);
+        let mut watching = self.watchers.watch(&key);
+        let found = self.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run;
+        if found.last_event_id > after || !found.is_open() || self.is_stopping() {
+            return Ok(());
+        }
+        tokio::select! {
+            () = watching.beyond(run_id, after) => {}
+            () = self.stopped() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+        Ok(())
+    }
+
+    fn unknown_workflow(&self, key: &HeadKey) -> Refusal {
+        Refusal::UnknownWorkflow { domain: key.domain.to_string(), workflow_id: key.workflow_id.to_string() }
+    }
+}
+
+fn head_key(at: &RunRef) -> HeadKey {
+    HeadKey { domain: Arc::clone(&at.domain), workflow_id: Arc::clone(&at.workflow_id) }
+}

@@ -1,0 +1,110 @@
+//! What operators can see of the engine, as Prometheus metrics.
+
+use std::fmt::Write as _;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use super::matching::{ListKey, Side};
+
+/// Counters of the engine, in a registry that other parts of the service may add to.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: std::sync::Mutex<Registry>,
+    commits: Counter,
+    events: Counter,
+    pub(super) conflicts: Counter,
+    pub(super) matched_at_once: Counter,
+    pub(super) given_back: Counter,
+    pub(super) expired: Counter,
+    refusals: Family<[(&'static str, &'static str); 1], Counter>,
+}
+
+/// What is read off at the moment of asking.
+pub(super) struct Gauges {
+    pub(super) cached_runs: usize,
+    pub(super) cached_bytes: usize,
+    pub(super) agenda: usize,
+    pub(super) watched_runs: usize,
+    pub(super) lists: Vec<(ListKey, usize, usize)>,
+    pub(super) store: store::Stats,
+}
+
+impl Metrics {
+    pub(super) fn new() -> Self {
+        let mut registry = Registry::with_prefix("baton");
+        let mut counter = |name: &str, help: &str| {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            counter
+        };
+        let commits = counter("commits", "Commits that were won");
+        let events = counter("events", "Events that were recorded");
+        let conflicts = counter("commit_conflicts", "Commits that lost a race and were tried again");
+        let matched_at_once = counter("tasks_matched_at_once", "Tasks started in the commit that made them");
+        let given_back = counter("tasks_given_back", "Tasks whose taker was gone before they were delivered");
+        let expired = counter("runs_expired", "Runs forgotten after their retention");
+        let refusals = Family::default();
+        registry.register("refusals", "Refused commands, by code", refusals.clone());
+        let registry = std::sync::Mutex::new(registry);
+        Self { registry, commits, events, conflicts, matched_at_once, given_back, expired, refusals }
+    }
+
+    /// Adds metrics of another part of the service.
+    pub fn register(&self, add: impl FnOnce(&mut Registry)) {
+        add(&mut self.registry.lock().expect("no code panics while it holds this lock"));
+    }
+
+    pub(super) fn committed(&self, events: usize) {
+        self.commits.inc();
+        self.events.inc_by(events as u64);
+    }
+
+    pub(super) fn refused(&self, code: &'static str) {
+        self.refusals.get_or_create(&[("code", code)]).inc();
+    }
+
+    pub(super) fn render(&self, gauges: &Gauges) -> String {
+        let mut text = String::with_capacity(4_096);
+        let registry = self.registry.lock().expect("no code panics while it holds this lock");
+        let encoded = encode(&mut text, &registry);
+        drop(registry);
+        // Gauges that are cheap to read now and pointless to keep up to date come before the end mark.
+        let mut text = text.trim_end_matches("# EOF\n").to_owned();
+        let mut gauge = |name: &str, value: u64| writeln!(text, "# TYPE baton_{name} gauge\nbaton_{name} {value}");
+        let store = gauges.store;
+        let written = encoded
+            .and_then(|()| gauge("cached_runs", gauges.cached_runs as u64))
+            .and_then(|()| gauge("cached_bytes", gauges.cached_bytes as u64))
+            .and_then(|()| gauge("agenda_runs", gauges.agenda as u64))
+            .and_then(|()| gauge("watched_runs", gauges.watched_runs as u64))
+            .and_then(|()| gauge("store_commits", store.commits))
+            .and_then(|()| gauge("store_syncs", store.syncs))
+            .and_then(|()| gauge("store_bytes_written", store.bytes_written))
+            .and_then(|()| gauge("store_bytes_on_disk", store.bytes_on_disk))
+            .and_then(|()| lists(&mut text, gauges));
+        if let Err(error) = written {
+            tracing::error!(%error, "metrics could not be written");
+        }
+        text.push_str("# EOF\n");
+        text
+    }
+}
+
+fn lists(text: &mut String, gauges: &Gauges) -> std::fmt::Result {
+    for (name, of) in [("tasks_waiting", 0), ("pollers_waiting", 1)] {
+        writeln!(text, "# TYPE baton_{name} gauge")?;
+        for (list, tasks, pollers) in &gauges.lists {
+            let side = match list.side {
+                Side::Decider => "decider",
+                Side::Activity => "activity",
+            };
+            let count = if of == 0 { tasks } else { pollers };
+            // Debug output quotes and escapes as the format wants it.
+            writeln!(text, "baton_{name}{{domain={:?},side={side:?},list={:?}}} {count}", list.domain, list.name)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,270 @@
+//! Reading histories: the tail from the head, the rest from chunks, large payloads from packs.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use history::{Beat, Event, EventId, Payload, Run};
+use store::{HeadKey, PartKey};
+use uuid::Uuid;
+
+use super::cell::{Grant, State};
+use super::commit::{Loaded, tail_from};
+use super::{Described, Engine, HistoryPage, Page, Refusal, RunRef, TurnToken, head, head_key};
+
+/// Where the events of a run are.
+pub(super) struct Source<'a> {
+    pub(super) key: &'a HeadKey,
+    pub(super) run_id: Uuid,
+    pub(super) tail: &'a Bytes,
+    pub(super) tail_first: EventId,
+}
+
+impl Grant {
+    pub(super) fn source(&self) -> Source<'_> {
+        Source { key: &self.key, run_id: self.run_id, tail: &self.tail, tail_first: self.tail_first }
+    }
+}
+
+impl Engine {
+    /// The newest heartbeats of the activities that are started and have a heartbeat timeout.
+    pub(super) async fn read_beats(&self, key: &HeadKey, run: &Run) -> Result<Vec<Beat>, Refusal> {
+        let beating = run.activities.iter().filter(|(_, it)| it.started_at.is_some());
+        let ids: Vec<EventId> = beating.map(|(scheduled_event_id, _)| *scheduled_event_id).collect();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let want: Vec<PartKey> = ids.iter().map(|scheduled| PartKey::Beat { scheduled: *scheduled }).collect();
+        let parts = self.store.parts(key, *run.started.run_id.as_bytes(), &want).await?;
+        let found = ids.iter().zip(parts).filter_map(|(id, part)| part.map(|bytes| head::decode_beat(*id, &bytes)));
+        found.collect()
+    }
+
+    /// A run as it is now: the current one from memory or the store, an earlier one from the store.
+    async fn look_up(&self, at: &RunRef) -> Result<Loaded, Refusal> {
+        self.must_know(&at.domain).await?;
+        let key = head_key(at);
+        let cell = self.cache.cell(&key);
+        let mut state = cell.state.lock().await;
+        let current = self.loaded(&cell, &mut state).await?.map(|loaded| loaded.clone());
+        let is_kept = current.as_ref().is_some_and(|loaded| loaded.run().is_open());
+        if !is_kept {
+            *state = State::Unloaded;
+        }
+        drop(state);
+        let bytes = current.as_ref().filter(|_| is_kept).map(Loaded::bytes);
+        self.cache.settle(&cell, bytes);
+        match (current, at.run_id) {
+            (None, _) => Err(self.unknown_workflow(&key)),
+            (Some(loaded), None) => Ok(loaded),
+            (Some(loaded), Some(run_id)) if loaded.run().started.run_id == run_id => Ok(loaded),
+            (Some(_), Some(run_id)) => self.load_run(at, run_id).await,
+        }
+    }
+
+    /// An earlier run.
+    pub(super) async fn load_run(&self, at: &RunRef, run_id: Uuid) -> Result<Loaded, Refusal> {
+        let found = self.store.load_run(&head_key(at), *run_id.as_bytes()).await?;
+        let workflow_id = at.workflow_id.to_string();
+        Loaded::decode(found.ok_or(Refusal::UnknownRun { workflow_id, run_id })?)
+    }
+
+    /// The state of a run.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's.
+    pub async fn describe(&self, at: &RunRef) -> Result<Described, Refusal> {
+        let Loaded { body, beats, .. } = self.look_up(at).await?;
+        Ok(Described { run: body.run, beats })
+    }
+
+    /// Events of a run.
+    ///
+    /// # Errors
+    ///
+    /// As for [`describe`](Self::describe).
+    pub async fn history(&self, at: &RunRef, page: &Page) -> Result<HistoryPage, Refusal> {
+        let loaded = self.look_up(at).await?;
+        self.read_page(&head_key(at), &loaded, page).await
+    }
+
+    /// Events of a turn's run, never one after the turn's own DeciderStarted (S3.40).
+    ///
+    /// # Errors
+    ///
+    /// As for [`describe`](Self::describe).
+    pub async fn turn_history(&self, token: &TurnToken, page: &Page) -> Result<HistoryPage, Refusal> {
+        let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
+        let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
+        let bound = token.turn.started_event_id + 1;
+        let before = Some(page.before.map_or(bound, |before| before.min(bound)));
+        let mut read = self.history(&at, &Page { before, ..*page }).await?;
+        read.last_event_id = token.turn.started_event_id;
+        Ok(read)
+    }
+
+    async fn read_page(&self, key: &HeadKey, loaded: &Loaded, page: &Page) -> Result<HistoryPage, Refusal> {
+        let run = loaded.run();
+        let source =
+            Source { key, run_id: run.started.run_id, tail: &loaded.tail, tail_first: loaded.body.tail_first };
+        let before = page.before.unwrap_or(u64::MAX).min(run.last_event_id + 1);
+        let limit = page.limit.max(1);
+        let mut events = if page.reverse {
+            self.read_back(&source, page.after, before, limit, page.bytes_max).await?
+        } else {
+            self.read_on(&source, page.after, before, limit, page.bytes_max).await?
+        };
+        self.redeem(&source, &mut events).await?;
+        let last = events.last().map(|event| event.id);
+        let next = match last {
+            Some(last) if page.reverse => (last > page.after + 1).then_some(last),
+            Some(last) => (last + 1 < before).then_some(last),
+            None => None,
+        };
+        let (run_id, last_event_id, closed) = (run.started.run_id, run.last_event_id, !run.is_open());
+        Ok(HistoryPage { run_id, events, last_event_id, closed, next })
+    }
+
+    /// The events with `after < id < before`, oldest first.
+    async fn read_on(
+        &self,
+        source: &Source<'_>,
+        after: EventId,
+        before: EventId,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Event>, Refusal> {
+        let mut events: Vec<Event> = Vec::new();
+        let mut bytes = 0;
+        let mut from = after + 1;
+        while from < before && events.len() < limit && bytes < bytes_max {
+            let batch = if from >= source.tail_first {
+                tail_from(source.tail, from)?
+            } else {
+                let run = *source.run_id.as_bytes();
+                let chunks = self.store.chunks(source.key, run, from, bytes_max - bytes).await?;
+                let mut batch = Vec::new();
+                for (_, chunk) in chunks {
+                    bytes += chunk.len();
+                    batch.extend(tail_from(&chunk, from)?);
+                }
+                batch
+            };
+            let Some(last) = batch.last().map(|event| event.id) else { break };
+            if batch.first().is_some_and(|event| event.id != from) {
+                let what = format!("event {from} of run {} is missing", source.run_id);
+                return Err(Refusal::Corrupt { what });
+            }
+            let room = limit - events.len();
+            for event in batch.into_iter().take_while(|event| event.id < before).take(room) {
+                bytes += event.kind.payload().map_or(0, Payload::len);
+                let is_full = bytes >= bytes_max;
+                events.push(event);
+                if is_full {
+                    break;
+                }
+            }
+            from = events.last().map_or(last, |event| event.id) + 1;
+        }
+        Ok(events)
+    }
+
+    /// The events with `after < id < before`, newest first.
+    async fn read_back(
+        &self,
+        source: &Source<'_>,
+        after: EventId,
+        before: EventId,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Event>, Refusal> {
+        let mut events: Vec<Event> = Vec::new();
+        let mut bytes = 0;
+        let mut before = before;
+        while before > after + 1 && events.len() < limit && bytes < bytes_max {
+            let newest = before - 1;
+            let mut batch = if newest >= source.tail_first {
+                tail_from(source.tail, after + 1)?
+            } else {
+                // The chunk that holds the event is the first that ends with it or later.
+                let run = *source.run_id.as_bytes();
+                let chunks = self.store.chunks(source.key, run, newest, 1).await?;
+                let mut batch = Vec::new();
+                for (_, chunk) in chunks.into_iter().take(1) {
+                    bytes += chunk.len();
+                    batch = tail_from(&chunk, after + 1)?;
+                }
+                batch
+            };
+            batch.retain(|event| event.id < before);
+            if batch.last().is_none_or(|event| event.id != newest) {
+                let what = format!("event {newest} of run {} is missing", source.run_id);
+                return Err(Refusal::Corrupt { what });
+            }
+            let room = limit - events.len();
+            for event in batch.into_iter().rev().take(room) {
+                bytes += event.kind.payload().map_or(0, Payload::len);
+                before = event.id;
+                events.push(event);
+                if bytes >= bytes_max {
+                    break;
+                }
+            }
+        }
+        Ok(events)
+    }
+
+    /// Every event from `first` to `last`, payloads and all.
+    pub(super) async fn read_range(
+        &self,
+        source: &Source<'_>,
+        first: EventId,
+        last: EventId,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Event>, Refusal> {
+        // The window is what matters; where it is too large it comes without its oldest part.
+        let in_tail = first >= source.tail_first && source.tail.len() <= bytes_max;
+        let mut events = if in_tail {
+            let mut events = tail_from(source.tail, first)?;
+            events.retain(|event| event.id <= last);
+            let surplus = events.len().saturating_sub(limit);
+            events.drain(..surplus);
+            events
+        } else {
+            let mut events = self.read_back(source, first.saturating_sub(1), last + 1, limit, bytes_max).await?;
+            events.reverse();
+            events
+        };
+        self.redeem(source, &mut events).await?;
+        Ok(events)
+    }
+
+    /// Puts the texts of large payloads in place of their claim checks.
+    async fn redeem(&self, source: &Source<'_>, events: &mut [Event]) -> Result<(), Refusal> {
+        let mut packs: HashMap<u64, Option<Bytes>> = HashMap::new();
+        for event in &*events {
+            if let Some(claim) = event.kind.payload().and_then(Payload::claim) {
+                packs.insert(claim.op, None);
+            }
+        }
+        if packs.is_empty() {
+            return Ok(());
+        }
+        let ops: Vec<u64> = packs.keys().copied().collect();
+        let want: Vec<PartKey> = ops.iter().map(|op| PartKey::Pack { op: *op }).collect();
+        let parts = self.store.parts(source.key, *source.run_id.as_bytes(), &want).await?;
+        packs.extend(ops.into_iter().zip(parts));
+        for event in events {
+            let id = event.id;
+            let Some(payload) = event.kind.payload_mut() else { continue };
+            let Some(claim) = payload.claim() else { continue };
+            let range = claim.offset as usize..claim.offset as usize + claim.len as usize;
+            let pack = packs.get(&claim.op).and_then(Option::as_ref);
+            let text = pack.and_then(|pack| pack.get(range)).and_then(|text| std::str::from_utf8(text).ok());
+            let missing = || Refusal::Corrupt { what: format!("the payload of event {id} of run {}", source.run_id) };
+            *payload = Payload::from_trusted(text.ok_or_else(missing)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! What the engine does on its own: looks at runs whose time has come, fetches tasks that had no room in memory, and
+//! has the store forget what is past its retention.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::Timestamp;
+use store::{Due, HeadKey, ListQuery};
+
+use super::agenda::ENTRIES_MAX;
+use super::cell::Request;
+use super::{Engine, Refusal};
+
+/// At the start whatever waits is offered at once: what is due within the grace of waiting tasks is looked at.
+const START_AHEAD: history::Duration = history::Duration::from_secs(31);
+
+/// Runs looked at at the same time.
+const LOOKS_AT_ONCE: usize = 64;
+
+/// The wait after the store could not be read.
+const TROUBLE_WAIT: Duration = Duration::from_secs(1);
+
+/// How often the store is asked to forget.
+const EXPIRE_EVERY: Duration = Duration::from_secs(30);
+
+/// Runs that are forgotten at once.
+const EXPIRE_AT_ONCE: usize = 500;
+
+/// Rows of a list that are read at once when tasks are fetched.
+const FETCH_ROWS: usize = 1_000;
+
+impl Engine {
+    /// Starts the background tasks. They end with the engine's shutdown.
+    pub(super) fn start_sweeping(self: &Arc<Self>) {
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::select! { () = engine.stopped() => {} () = engine.sweep() => {} }
+        });
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::select! { () = engine.stopped() => {} () = engine.fetch_overflowed() => {} }
+        });
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::select! { () = engine.stopped() => {} () = engine.expire() => {} }
+        });
+    }
+
+    async fn sweep(self: &Arc<Self>) {
+        let mut ahead = START_AHEAD;
+        loop {
+            let now = self.clock.now();
+            let (wake_at, extend) = self.agenda.next(now);
+            if extend && let Err(refusal) = self.extend_agenda(now).await {
+                tracing::warn!(%refusal, "the due index could not be read");
+                tokio::time::sleep(TROUBLE_WAIT).await;
+                continue;
+            }
+            let due = self.agenda.take_due(now.plus(ahead), LOOKS_AT_ONCE);
+            if due.is_empty() {
+                ahead = history::Duration::ZERO;
+                if extend {
+                    continue;
+                }
+                tokio::select! {
+                    () = self.agenda.earlier.notified() => {}
+                    () = self.clock.sleep_until(wake_at) => {}
+                }
+                continue;
+            }
+            self.look_at(due).await;
+        }
+    }
+
+    async fn extend_agenda(&self, now: Timestamp) -> Result<(), Refusal> {
+        let horizon = self.agenda.extend(now);
+        let shards = self.limits.due_shards.max(1);
+        for shard in 0..shards {
+            let limit = (ENTRIES_MAX / 2 / shards as usize).max(1);
+            let due: Vec<Due> = self.store.due(shard, horizon.as_millis(), limit).await?;
+            let complete = due.len() < limit;
+            self.agenda.fill(due, complete);
+        }
+        Ok(())
+    }
+
+    /// Looks at runs, and waits until that is done.
+    async fn look_at(self: &Arc<Self>, keys: Vec<HeadKey>) {
+        let mut looks = tokio::task::JoinSet::new();
+        for key in keys {
+            let engine = Arc::clone(self);
+            looks.spawn(async move {
+                if let Err(refusal) = engine.look(&key).await {
+                    tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
+                    // It must not be forgotten: its row is still in the store, but this agenda has passed it.
+                    let again = engine.clock.now().plus(history::Duration::from_secs(5));
+                    engine.agenda.set(&key, Some(again));
+                }
+            });
+        }
+        while looks.join_next().await.is_some() {}
+    }
+
+    /// Looks at one run now: fires what is due and offers what waits.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub(super) async fn look(self: &Arc<Self>, key: &HeadKey) -> Result<(), Refusal> {
+        self.ask(key, |reply| Request::Look { reply: Some(reply) }).await
+    }
+
+    /// Tasks that had no room in memory are found again through the lists of open runs.
+    async fn fetch_overflowed(self: &Arc<Self>) {
+        loop {
+            self.matching.starving.notified().await;
+            for domain in self.matching.take_overflowed() {
+                let query = ListQuery { domain, open: Some(true), limit: FETCH_ROWS, ..ListQuery::default() };
+                let mut page = None;
+                loop {
+                    let read = match self.store.list(&query, page.as_ref()).await {
+                        Ok(read) => read,
+                        Err(error) => {
+                            tracing::warn!(%error, "open runs could not be listed");
+                            tokio::time::sleep(TROUBLE_WAIT).await;
+                            continue;
+                        }
+                    };
+                    for rows in read.rows.chunks(LOOKS_AT_ONCE) {
+                        let key = |row: &store::Listed| HeadKey {
+                            domain: Arc::clone(&query.domain),
+                            workflow_id: Arc::clone(&row.workflow_id),
+                        };
+                        self.look_at(rows.iter().map(key).collect()).await;
+                    }
+                    page = read.next;
+                    if page.is_none() {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn expire(self: &Arc<Self>) {
+        loop {
+            match self.store.expire(self.clock.now().as_millis(), EXPIRE_AT_ONCE).await {
+                Ok(count) => {
+                    self.metrics.expired.inc_by(count as u64);
+                    if count >= EXPIRE_AT_ONCE {
+                        continue;
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "old runs could not be forgotten"),
+            }
+            tokio::time::sleep(EXPIRE_EVERY).await;
+        }
+    }
+}

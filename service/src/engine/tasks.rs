@@ -1,0 +1,372 @@
+//! Polls, and what comes of them: tasks on their way to deciders and runners, and their answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::{Command, Event, EventId, EventKind, Payload, event::ActivityTimeouts};
+use uuid::Uuid;
+
+use super::cell::{Grant, Granted, Request};
+use super::commit;
+use super::matching::{Found, ListKey, Poller, Side, WaitingTask};
+use super::{ActivityToken, Engine, Refusal, TurnToken};
+
+/// The most events of a window that come with a task; the rest is read with the task's history.
+const WINDOW_EVENTS_MAX: usize = 10_000;
+
+/// The most bytes of a window that come with a task, about.
+const WINDOW_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// How somebody polls.
+#[derive(Debug, Clone, Default)]
+pub struct Poll {
+    /// How long to wait for a task.
+    pub wait: Duration,
+    /// Who polls; shown in the history.
+    pub identity: Option<String>,
+    /// The most events of the window that come with a decider task; 10,000 when absent or more.
+    pub events_max: Option<usize>,
+}
+
+/// A turn to be decided.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeciderTask {
+    /// What to answer with.
+    pub token: String,
+    /// The domain.
+    pub domain: Arc<str>,
+    /// The workflow id.
+    pub workflow_id: Arc<str>,
+    /// The run.
+    pub run_id: Uuid,
+    /// The workflow type.
+    pub workflow_type: String,
+    /// The task list that it was taken from.
+    pub task_list: String,
+    /// 1, and one more for every turn in a row that failed or timed out before it.
+    pub attempt: u32,
+    /// The turn's DeciderStarted, the newest event that its decider may see.
+    pub started_event_id: EventId,
+    /// The DeciderStarted of the last completed turn; 0 when there is none.
+    pub previous_started_event_id: EventId,
+    /// The window, oldest first.
+    pub events: Vec<Event>,
+    /// What the last completed turn left.
+    pub context: Option<Payload>,
+}
+
+/// An activity to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActivityTask {
+    /// What to answer with.
+    pub token: String,
+    /// The domain.
+    pub domain: Arc<str>,
+    /// The workflow id.
+    pub workflow_id: Arc<str>,
+    /// The run.
+    pub run_id: Uuid,
+    /// The workflow type.
+    pub workflow_type: String,
+    /// The task list that it was taken from.
+    pub task_list: String,
+    /// The decider's name for it.
+    pub activity_id: String,
+    /// What to do.
+    pub activity_type: String,
+    /// Its ActivityScheduled.
+    pub scheduled_event_id: EventId,
+    /// Its ActivityStarted.
+    pub started_event_id: EventId,
+    /// The input.
+    pub input: Option<Payload>,
+    /// Its timeouts.
+    pub timeouts: ActivityTimeouts,
+}
+
+/// A task on its way to whoever polled for it. Dropped without [`delivered`](Self::delivered), it gives the task back at
+/// once rather than leaving it to its timeout (S3.46).
+#[must_use = "dropping it gives the task back"]
+pub struct Delivery<T> {
+    task: T,
+    undelivered: Option<Undelivered>,
+}
+
+struct Undelivered {
+    engine: Arc<Engine>,
+    grant: Grant,
+}
+
+impl<T> Delivery<T> {
+    /// The task.
+    pub fn task(&self) -> &T {
+        &self.task
+    }
+
+    /// Says that the task has reached whoever polled.
+    pub fn delivered(mut self) {
+        self.undelivered = None;
+    }
+}
+
+impl<T> Drop for Delivery<T> {
+    fn drop(&mut self) {
+        if let Some(Undelivered { engine, grant }) = self.undelivered.take() {
+            engine.give_back(&grant);
+        }
+    }
+}
+
+impl Engine {
+    /// Waits for a turn on a list.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], a fault for a list's name or an identity that is not acceptable, or the store's.
+    pub async fn poll_decider(
+        self: &Arc<Self>,
+        domain: &str,
+        list: &str,
+        poll: Poll,
+    ) -> Result<Option<Delivery<DeciderTask>>, Refusal> {
+        let events_max = poll.events_max.unwrap_or(WINDOW_EVENTS_MAX).clamp(1, WINDOW_EVENTS_MAX);
+        let Some(grant) = self.poll(Side::Decider, domain, list, poll).await? else { return Ok(None) };
+        match self.decider_task(&grant, events_max).await {
+            Ok(task) => Ok(Some(Delivery { task, undelivered: Some(self.undelivered(grant)) })),
+            Err(refusal) => {
+                self.give_back(&grant);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Waits for an activity on a list.
+    ///
+    /// # Errors
+    ///
+    /// As for [`poll_decider`](Self::poll_decider).
+    pub async fn poll_activity(
+        self: &Arc<Self>,
+        domain: &str,
+        list: &str,
+        poll: Poll,
+    ) -> Result<Option<Delivery<ActivityTask>>, Refusal> {
+        let Some(grant) = self.poll(Side::Activity, domain, list, poll).await? else { return Ok(None) };
+        match self.activity_task(&grant).await {
+            Ok(task) => Ok(Some(Delivery { task, undelivered: Some(self.undelivered(grant)) })),
+            Err(refusal) => {
+                self.give_back(&grant);
+                Err(refusal)
+            }
+        }
+    }
+
+    fn undelivered(self: &Arc<Self>, grant: Grant) -> Undelivered {
+        Undelivered { engine: Arc::clone(self), grant }
+    }
+
+    async fn poll(self: &Arc<Self>, side: Side, domain: &str, list: &str, poll: Poll) -> Result<Option<Grant>, Refusal> {
+        self.must_know(domain).await?;
+        history::admit::check_name("taskList", list)?;
+        if let Some(identity) = &poll.identity {
+            history::admit::check_name("identity", identity)?;
+        }
+        let list = ListKey { domain: domain.into(), side, name: list.into() };
+        let deadline = tokio::time::sleep(poll.wait);
+        tokio::pin!(deadline);
+        loop {
+            if self.is_stopping() {
+                return Ok(None);
+            }
+            match self.matching.poll(&list, poll.identity.as_deref()) {
+                Found::Task(task) => {
+                    if let Some(grant) = self.take(&list, task, poll.identity.clone()).await? {
+                        return Ok(Some(grant));
+                    }
+                }
+                Found::Wait(mut waiting) => {
+                    let answer = tokio::select! {
+                        biased;
+                        answer = &mut waiting.answer => answer.ok(),
+                        () = &mut deadline => None,
+                        () = self.stopped() => None,
+                    };
+                    // A task that was handed over in the very moment that the wait ended.
+                    let answer = answer.or_else(|| {
+                        waiting.answer.close();
+                        waiting.answer.try_recv().ok()
+                    });
+                    return Ok(answer);
+                }
+            }
+        }
+    }
+
+    /// Takes a waiting task; `None` when it no longer waits.
+    pub(super) async fn take(
+        self: &Arc<Self>,
+        list: &ListKey,
+        task: WaitingTask,
+        identity: Option<String>,
+    ) -> Result<Option<Grant>, Refusal> {
+        let (key, is_turn) = (task.key.clone(), list.side == Side::Decider);
+        self.ask(&key, |reply| Request::Take { task, is_turn, identity, reply }).await
+    }
+
+    /// Puts a poller back on its list, for whom a task turned out to be none.
+    pub(super) fn return_poller(self: &Arc<Self>, list: &ListKey, poller: Poller) {
+        // A task may have come while the poller was away: hand it over rather than let both wait.
+        if let Some(task) = self.matching.poll_for(list, poller) {
+            self.offer(list, task);
+        }
+    }
+
+    /// Gives a task back whose taker has gone (S3.46).
+    pub(super) fn give_back(self: &Arc<Self>, grant: &Grant) {
+        self.metrics.given_back.inc();
+        let (engine, key, run_id, command) =
+            (Arc::clone(self), grant.key.clone(), grant.run_id, grant.give_back());
+        tokio::spawn(async move {
+            // Refused when it has timed out or closed meanwhile, which is as good.
+            if let Err(refusal) = engine.tell_key(&key, Some(run_id), command).await {
+                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
+            }
+        });
+    }
+
+    async fn decider_task(&self, grant: &Grant, events_max: usize) -> Result<DeciderTask, Refusal> {
+        let Granted::Turn { turn, previous_started_event_id, attempt } = &grant.what else {
+            return Err(Refusal::Corrupt { what: "an activity on a decider's list".to_owned() });
+        };
+        let first = (*previous_started_event_id).max(1);
+        let (started_event_id, source) = (turn.started_event_id, grant.source());
+        let events = self.read_range(&source, first, started_event_id, events_max, WINDOW_BYTES_MAX).await?;
+        let context = events.iter().rev().find_map(|event| match &event.kind {
+            EventKind::DeciderCompleted(it) if it.started_event_id == *previous_started_event_id => it.context.clone(),
+            _ => None,
+        });
+        let token = TurnToken {
+            domain: Arc::clone(&grant.key.domain),
+            workflow_id: Arc::clone(&grant.key.workflow_id),
+            run_id: grant.run_id,
+            task_list: grant.task_list.clone(),
+            turn: *turn,
+        };
+        Ok(DeciderTask {
+            token: self.mint.turn(&token),
+            domain: token.domain,
+            workflow_id: token.workflow_id,
+            run_id: grant.run_id,
+            workflow_type: grant.workflow_type.clone(),
+            task_list: token.task_list,
+            attempt: *attempt,
+            started_event_id,
+            previous_started_event_id: *previous_started_event_id,
+            events,
+            context,
+        })
+    }
+
+    async fn activity_task(&self, grant: &Grant) -> Result<ActivityTask, Refusal> {
+        let Granted::Activity { task, activity } = &grant.what else {
+            return Err(Refusal::Corrupt { what: "a turn on a runner's list".to_owned() });
+        };
+        let scheduled = task.scheduled_event_id;
+        let events = self.read_range(&grant.source(), scheduled, scheduled, 1, WINDOW_BYTES_MAX).await?;
+        let input = match events.into_iter().next().map(|event| event.kind) {
+            Some(EventKind::ActivityScheduled(it)) => it.input,
+            _ => return Err(Refusal::Corrupt { what: format!("event {scheduled} of run {}", grant.run_id) }),
+        };
+        let token = ActivityToken {
+            domain: Arc::clone(&grant.key.domain),
+            workflow_id: Arc::clone(&grant.key.workflow_id),
+            run_id: grant.run_id,
+            task_list: activity.task_list.clone(),
+            task: *task,
+        };
+        Ok(ActivityTask {
+            token: self.mint.activity(&token),
+            domain: token.domain,
+            workflow_id: token.workflow_id,
+            run_id: grant.run_id,
+            workflow_type: grant.workflow_type.clone(),
+            task_list: token.task_list,
+            activity_id: activity.activity_id.clone(),
+            activity_type: activity.activity_type.clone(),
+            scheduled_event_id: scheduled,
+            started_event_id: task.started_event_id,
+            input,
+            timeouts: activity.timeouts,
+        })
+    }
+
+    /// Reads a decider's token.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::BadToken`].
+    pub fn decider_token(&self, token: &str) -> Result<TurnToken, Refusal> {
+        self.mint.open_turn(token)
+    }
+
+    /// Reads a runner's token.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::BadToken`].
+    pub fn activity_token(&self, token: &str) -> Result<ActivityToken, Refusal> {
+        self.mint.open_activity(token)
+    }
+
+    /// Has a decider's answer admitted: `CompleteTurn` or `FailTurn`.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the rules, e.g. [`history::Fault::TurnLost`], or the store's.
+    pub async fn answer_turn(self: &Arc<Self>, token: &TurnToken, command: Command) -> Result<(), Refusal> {
+        self.answer_task(&token.domain, &token.workflow_id, token.run_id, command, history::Fault::TurnLost).await
+    }
+
+    /// Has a runner's answer admitted.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the rules, e.g. [`history::Fault::ActivityClosed`], or the store's.
+    pub async fn answer_activity(self: &Arc<Self>, token: &ActivityToken, command: Command) -> Result<(), Refusal> {
+        let lost = history::Fault::ActivityClosed;
+        self.answer_task(&token.domain, &token.workflow_id, token.run_id, command, lost).await
+    }
+
+    async fn answer_task(
+        self: &Arc<Self>,
+        domain: &str,
+        workflow_id: &str,
+        run_id: Uuid,
+        command: Command,
+        lost: history::Fault,
+    ) -> Result<(), Refusal> {
+        let key = commit::head_key(domain, workflow_id);
+        match self.tell_key(&key, Some(run_id), command).await {
+            Ok(_) => Ok(()),
+            // The token was true once: its run has been followed by another, or forgotten.
+            Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownWorkflow { .. }) => Err(lost.into()),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Records a heartbeat; answers whether the activity should stop.
+    ///
+    /// # Errors
+    ///
+    /// [`history::Fault::ActivityClosed`], a fault for details that are too large, or the store's.
+    pub async fn heartbeat(
+        self: &Arc<Self>,
+        token: &ActivityToken,
+        details: Option<Payload>,
+    ) -> Result<bool, Refusal> {
+        history::admit::check_payload("details", details.as_ref())?;
+        let key = commit::head_key(&token.domain, &token.workflow_id);
+        let (run_id, task) = (token.run_id, token.task);
+        self.ask(&key, |reply| Request::Beat { run_id, task, details, reply }).await
+    }
+}

@@ -1,0 +1,3 @@
+//! The Baton service: an engine over a store, and the ways in.
+
+pub mod engine;

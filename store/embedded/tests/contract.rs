@@ -1,0 +1,39 @@
+//! The embedded store keeps the contract, whatever it has in memory and whatever it has in redb.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use store::Store;
+use store_embedded::{Embedded, Options};
+use tempfile::TempDir;
+
+async fn keeps_the_contract(options: impl Fn(Options) -> Options) {
+    let directories: Mutex<Vec<TempDir>> = Mutex::default();
+    store::conformance::all(async || {
+        let directory = TempDir::new().unwrap();
+        let store = Embedded::open(options(Options::new(directory.path()))).await.unwrap();
+        directories.lock().unwrap().push(directory);
+        store as Arc<dyn Store>
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contract_holds() {
+    keeps_the_contract(|options| options).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contract_holds_when_everything_goes_to_redb_at_once() {
+    keeps_the_contract(|options| Options {
+        memory_bytes: 2,
+        segment_bytes: 4096,
+        ..options
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_contract_holds_on_one_thread() {
+    keeps_the_contract(|options| options).await;
+}

@@ -1,0 +1,306 @@
+//! Any store on a bad day: errors before and after the write, delays, indexes that lag, commits that run twice. Owns the
+//! dice; seeded, so that a run can be repeated.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::{
+    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Stats, Store,
+    UnixMs,
+};
+
+/// How often each thing goes wrong: parts of 1,000 calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Chances {
+    /// A call answers [`Error::NotApplied`], and nothing happened.
+    pub not_applied: u32,
+    /// A write answers [`Error::Unknown`], and did not happen.
+    pub unknown_before: u32,
+    /// A write answers [`Error::Unknown`], and happened.
+    pub unknown_after: u32,
+    /// A commit is executed twice, as when a client library retries; its second answer is returned.
+    pub twice: u32,
+    /// A call waits before it begins, and again before it answers.
+    pub delay: u32,
+    /// The longest of those waits; zero gives only other tasks a turn.
+    pub delay_max: Duration,
+    /// `due` answers what it answered last time.
+    pub stale_due: u32,
+}
+
+impl Chances {
+    /// Nothing goes wrong.
+    pub const NONE: Self = Self {
+        not_applied: 0,
+        unknown_before: 0,
+        unknown_after: 0,
+        twice: 0,
+        delay: 0,
+        delay_max: Duration::ZERO,
+        stale_due: 0,
+    };
+
+    /// Everything goes wrong often.
+    pub const fn bad_day() -> Self {
+        Self {
+            not_applied: 100,
+            unknown_before: 100,
+            unknown_after: 100,
+            twice: 50,
+            delay: 300,
+            delay_max: Duration::ZERO,
+            stale_due: 200,
+        }
+    }
+}
+
+/// A store that goes wrong as told.
+#[derive(Debug)]
+pub struct FaultStore<S> {
+    inner: S,
+    chances: Mutex<Chances>,
+    is_on: AtomicBool,
+    dice: AtomicU64,
+    injected: AtomicU64,
+    last_due: Mutex<Vec<(u32, Vec<Due>)>>,
+}
+
+impl<S: Store> FaultStore<S> {
+    /// Wraps a store. The same seed and the same order of calls give the same faults.
+    pub fn new(inner: S, seed: u64, chances: Chances) -> Self {
+        Self {
+            inner,
+            chances: Mutex::new(chances),
+            is_on: AtomicBool::new(true),
+            dice: AtomicU64::new(seed),
+            injected: AtomicU64::new(0),
+            last_due: Mutex::default(),
+        }
+    }
+
+    /// The store inside, which does not go wrong.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// Switches all faults on or off.
+    pub fn set_on(&self, is_on: bool) {
+        self.is_on.store(is_on, Ordering::SeqCst);
+    }
+
+    /// Changes how often things go wrong.
+    pub fn set_chances(&self, chances: Chances) {
+        *self.chances.lock().unwrap_or_else(PoisonError::into_inner) = chances;
+    }
+
+    /// How many faults there have been; delays do not count.
+    pub fn injected(&self) -> u64 {
+        self.injected.load(Ordering::Relaxed)
+    }
+
+    fn chances(&self) -> Chances {
+        if self.is_on.load(Ordering::SeqCst) {
+            *self.chances.lock().unwrap_or_else(PoisonError::into_inner)
+        } else {
+            Chances::NONE
+        }
+    }
+
+    /// The next number of the sequence (splitmix64).
+    fn roll(&self) -> u64 {
+        let step = 0x9E37_79B9_7F4A_7C15;
+        let mut number = self.dice.fetch_add(step, Ordering::Relaxed).wrapping_add(step);
+        number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        number ^ (number >> 31)
+    }
+
+    fn happens(&self, chance: u32) -> bool {
+        chance > 0 && self.roll() % 1000 < u64::from(chance)
+    }
+
+    fn strikes(&self, chance: u32) -> bool {
+        let strikes = self.happens(chance);
+        if strikes {
+            self.injected.fetch_add(1, Ordering::Relaxed);
+        }
+        strikes
+    }
+
+    async fn delay(&self) {
+        let chances = self.chances();
+        if !self.happens(chances.delay) {
+            return;
+        }
+        let longest = u64::try_from(chances.delay_max.as_micros()).unwrap_or(u64::MAX);
+        if longest == 0 {
+            tokio::task::yield_now().await;
+        } else {
+            tokio::time::sleep(Duration::from_micros(self.roll() % longest)).await;
+        }
+    }
+
+    fn refuse(&self) -> Result<(), Error> {
+        if self.strikes(self.chances().not_applied) {
+            return Err(Error::NotApplied {
+                why: "injected".to_owned(),
+                retry_after: None,
+            });
+        }
+        Ok(())
+    }
+
+    async fn before_read(&self) -> Result<(), Error> {
+        self.delay().await;
+        self.refuse()
+    }
+
+    async fn before_write(&self) -> Result<(), Error> {
+        self.before_read().await?;
+        if self.strikes(self.chances().unknown_before) {
+            return Err(Error::Unknown {
+                why: "injected before the write".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    async fn after_write(&self) -> Result<(), Error> {
+        self.delay().await;
+        if self.strikes(self.chances().unknown_after) {
+            return Err(Error::Unknown {
+                why: "injected after the write".to_owned(),
+            });
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl<S: Store> Store for FaultStore<S> {
+    /// Those of the store inside, but for `op_ids`: a store that answers `Unknown` needs some.
+    fn limits(&self) -> Limits {
+        let limits = self.inner.limits();
+        Limits {
+            op_ids: limits.op_ids.max(16),
+            ..limits
+        }
+    }
+
+    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
+        self.before_read().await?;
+        self.inner.load(key).await
+    }
+
+    async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
+        self.before_read().await?;
+        self.inner.load_run(key, run).await
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        self.before_write().await?;
+        let mut answer = self.inner.commit(key, expect.clone(), head, parts).await?;
+        if self.strikes(self.chances().twice) {
+            answer = self.inner.commit(key, expect, head, parts).await?;
+        }
+        self.after_write().await?;
+        Ok(answer)
+    }
+
+    async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
+        self.before_write().await?;
+        self.inner.put_part(key, run, part, bytes).await?;
+        self.after_write().await
+    }
+
+    async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
+        self.before_read().await?;
+        self.inner.parts(key, run, want).await
+    }
+
+    async fn chunks(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        from_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        self.before_read().await?;
+        self.inner.chunks(key, run, from_event, max_bytes).await
+    }
+
+    async fn chunks_back(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        before_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        self.before_read().await?;
+        self.inner.chunks_back(key, run, before_event, max_bytes).await
+    }
+
+    async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
+        self.before_write().await?;
+        self.inner.drop_run(key, run).await?;
+        self.after_write().await
+    }
+
+    async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
+        self.before_write().await?;
+        let count = self.inner.expire(now, limit).await?;
+        self.after_write().await?;
+        Ok(count)
+    }
+
+    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+        self.before_read().await?;
+        let is_stale = self.strikes(self.chances().stale_due);
+        if !is_stale {
+            let fresh = self.inner.due(shard, until, limit).await?;
+            let mut last = self.last_due.lock().unwrap_or_else(PoisonError::into_inner);
+            last.retain(|(of, _)| *of != shard);
+            last.push((shard, fresh.clone()));
+            return Ok(fresh);
+        }
+        let last = self.last_due.lock().unwrap_or_else(PoisonError::into_inner);
+        let stale = last
+            .iter()
+            .find(|(of, _)| *of == shard)
+            .map(|(_, due)| due.as_slice())
+            .unwrap_or_default();
+        Ok(stale
+            .iter()
+            .filter(|due| due.at <= until)
+            .take(limit)
+            .cloned()
+            .collect())
+    }
+
+    async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
+        self.before_read().await?;
+        self.inner.list(query, page).await
+    }
+
+    fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+
+    async fn failed(&self) -> Error {
+        self.inner.failed().await
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.inner.close().await
+    }
+}

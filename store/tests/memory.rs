@@ -1,0 +1,22 @@
+//! The memory store, alone and on a bad day that is switched off, keeps the contract.
+
+use std::sync::Arc;
+
+use store::Store;
+use store::fault::{Chances, FaultStore};
+use store::memory::Memory;
+
+#[tokio::test]
+async fn memory_keeps_the_contract() {
+    store::conformance::all(async || Arc::new(Memory::new()) as Arc<dyn Store>).await;
+}
+
+#[tokio::test]
+async fn a_fault_store_keeps_the_contract_while_it_is_switched_off() {
+    store::conformance::all(async || {
+        let faulty = FaultStore::new(Memory::new(), 1, Chances::bad_day());
+        faulty.set_on(false);
+        Arc::new(faulty) as Arc<dyn Store>
+    })
+    .await;
+}
