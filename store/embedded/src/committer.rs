@@ -13,8 +13,8 @@ pub(crate) fn run(shared: &Arc<Shared>, mut tail: Tail) {
     while let Some(batch) = take(shared, &mut builder) {
         shared.made_room();
         match tail.append(&mut builder, batch) {
-            Ok(has_rolled) => {
-                if has_rolled {
+            Ok(is_half_full) => {
+                if is_half_full {
                     shared.lock().needs_spare = true;
                     shared.checkpoint_ready.notify_all();
                 }

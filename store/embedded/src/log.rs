@@ -225,7 +225,8 @@ impl Tail {
         Ok(Self { segments, segment })
     }
 
-    /// Appends a batch; durable on return. Answers whether a new segment was begun.
+    /// Appends a batch; durable on return. Answers whether the segment has just become half full, so that the next one
+    /// should be made ready.
     pub(crate) fn append(&mut self, builder: &mut Builder, batch: u64) -> io::Result<bool> {
         let size = builder.len() as u64 + 8;
         let is_full = self.segment.end > SEGMENT_HEADER as u64 && self.segment.end + size > self.segments.segment_bytes;
@@ -233,6 +234,8 @@ impl Tail {
             self.segment = self.segments.create(batch)?;
         }
         let bytes = builder.seal(self.segment.salt, batch);
+        let half = self.segments.segment_bytes / 2;
+        let was_below_half = self.segment.end < half;
         self.segments.write(&mut self.segment.file, bytes)?;
         self.segment.end += bytes.len() as u64;
         self.segments.sync(&self.segment.file)?;
@@ -241,6 +244,6 @@ impl Tail {
         {
             live.bytes = live.bytes.max(self.segment.end);
         }
-        Ok(is_full)
+        Ok(was_below_half && self.segment.end >= half)
     }
 }

@@ -91,7 +91,7 @@ impl State {
             open_batch: last_batch + 1,
             durable_batch: last_batch,
             logged: 0,
-            needs_spare: true,
+            needs_spare: false,
             phase: Phase::Open,
             failure: None,
             waiters: Vec::new(),
