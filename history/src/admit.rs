@@ -215,6 +215,7 @@ impl Transition {
                 scheduled_event_id,
                 identity,
             } => {
+                validate::identity(identity.as_deref())?;
                 let scheduled_event_id = *scheduled_event_id;
                 self.must_be_open()?;
                 let task = self.run.turn_task.as_ref().filter(|_| self.run.turn.is_none());
@@ -276,6 +277,7 @@ impl Transition {
                 scheduled_event_id,
                 identity,
             } => {
+                validate::identity(identity.as_deref())?;
                 let scheduled_event_id = *scheduled_event_id;
                 self.must_be_open()?;
                 let waits = self.run.activities.get(&scheduled_event_id);

@@ -7,6 +7,8 @@
 //! What a history cannot show is not checked: that a closing decision was forced (D8), heartbeats (D6), answers that
 //! were refused.
 
+mod part;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -15,6 +17,7 @@ use crate::event::{
     WorkflowStarted,
 };
 use crate::time::{Duration, Timestamp};
+use part::{Part, decision_event_id, part};
 
 /// A rule that a history breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -149,97 +152,6 @@ pub fn window(
     Ok(())
 }
 
-/// What the checker makes of an event: its part in scheduling and deciding, told here once more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// Schedules a decider; comes by itself.
-    News,
-    /// Schedules a decider; several may be recorded together, because their time came together.
-    TimedNews,
-    /// A decision's event that schedules no decider.
-    Decided,
-    /// A decision's event that schedules one.
-    DecidedNews,
-    /// A decision's event that closes.
-    DecidedClose,
-    /// Closes, from outside.
-    Close,
-    /// Neither.
-    Quiet,
-}
-
-fn part(event: &EventKind) -> Part {
-    match event {
-        EventKind::WorkflowSuccess(_) | EventKind::WorkflowFailed(_) | EventKind::WorkflowCanceled(_) => {
-            Part::DecidedClose
-        }
-        EventKind::WorkflowTimedOut(_) | EventKind::WorkflowTerminated(_) => Part::Close,
-        EventKind::WorkflowCloseFailed(_)
-        | EventKind::ActivityScheduleFailed(_)
-        | EventKind::ActivityTaskCancelFailed(_)
-        | EventKind::TimerScheduleFailed(_)
-        | EventKind::TimerCancelFailed(_)
-        | EventKind::MarkerFailed(_) => Part::DecidedNews,
-        EventKind::ActivityScheduled(_)
-        | EventKind::ActivityTaskCancel(_)
-        | EventKind::TimerScheduled(_)
-        | EventKind::TimerCanceled(_)
-        | EventKind::Marker(_) => Part::Decided,
-        EventKind::DeciderTimedOut(_)
-        | EventKind::ActivityTimedOut(_)
-        | EventKind::ActivityScheduledTimeout(_)
-        | EventKind::TimerExpired(_) => Part::TimedNews,
-        EventKind::WorkflowStarted(_)
-        | EventKind::WorkflowCancelRequested(_)
-        | EventKind::DeciderFailed(_)
-        | EventKind::ActivitySuccess(_)
-        | EventKind::ActivityFailed(_)
-        | EventKind::ActivityCanceled(_)
-        | EventKind::Signal(_) => Part::News,
-        EventKind::DeciderScheduled(_)
-        | EventKind::DeciderStarted(_)
-        | EventKind::DeciderCompleted(_)
-        | EventKind::ActivityStarted(_) => Part::Quiet,
-    }
-}
-
-/// The turn that a decision's event names.
-fn decision_event_id(kind: &EventKind) -> Option<EventId> {
-    Some(match kind {
-        EventKind::WorkflowSuccess(it) => it.decision_event_id,
-        EventKind::WorkflowFailed(it) => it.decision_event_id,
-        EventKind::WorkflowCanceled(it) => it.decision_event_id,
-        EventKind::WorkflowCloseFailed(it) => it.decision_event_id,
-        EventKind::ActivityScheduled(it) => it.decision_event_id,
-        EventKind::ActivityScheduleFailed(it) => it.decision_event_id,
-        EventKind::ActivityTaskCancel(it) => it.decision_event_id,
-        EventKind::ActivityTaskCancelFailed(it) => it.decision_event_id,
-        EventKind::TimerScheduled(it) => it.decision_event_id,
-        EventKind::TimerScheduleFailed(it) => it.decision_event_id,
-        EventKind::TimerCanceled(it) => it.decision_event_id,
-        EventKind::TimerCancelFailed(it) => it.decision_event_id,
-        EventKind::Marker(it) => it.decision_event_id,
-        EventKind::MarkerFailed(it) => it.decision_event_id,
-        EventKind::WorkflowStarted(_)
-        | EventKind::WorkflowTimedOut(_)
-        | EventKind::WorkflowTerminated(_)
-        | EventKind::WorkflowCancelRequested(_)
-        | EventKind::DeciderScheduled(_)
-        | EventKind::DeciderStarted(_)
-        | EventKind::DeciderCompleted(_)
-        | EventKind::DeciderTimedOut(_)
-        | EventKind::DeciderFailed(_)
-        | EventKind::ActivityStarted(_)
-        | EventKind::ActivitySuccess(_)
-        | EventKind::ActivityFailed(_)
-        | EventKind::ActivityCanceled(_)
-        | EventKind::ActivityTimedOut(_)
-        | EventKind::ActivityScheduledTimeout(_)
-        | EventKind::TimerExpired(_)
-        | EventKind::Signal(_) => return None,
-    })
-}
-
 /// An activity, for the whole history.
 struct Activity {
     scheduled: ActivityScheduled,
@@ -251,7 +163,7 @@ struct Activity {
 
 /// A timer, for the whole history.
 struct Timer {
-    timer_id: String,
+    name: String,
     expires_at: Timestamp,
     closed: Option<EventId>,
 }
@@ -267,7 +179,7 @@ struct Reader {
     /// The turn that waits, and since when it could have been taken.
     waiting: Option<(EventId, Timestamp)>,
     /// The turn that is started: its DeciderScheduled, its DeciderStarted, and when.
-    started: Option<(EventId, EventId, Timestamp)>,
+    active: Option<(EventId, EventId, Timestamp)>,
     /// News that no DeciderScheduled answers yet.
     news: Option<EventId>,
     /// The DeciderCompleted whose decisions are being read.
@@ -468,7 +380,7 @@ impl Reader {
     }
 
     fn turn_starts(&mut self, id: EventId, at: Timestamp, scheduled: EventId) -> Result<(), Violation> {
-        if let Some((_, started, _)) = self.started {
+        if let Some((_, started, _)) = self.active {
             return broken(Rule::OneTurnStarted, id, format!("turn {started} has not ended"));
         }
         match self.waiting.take() {
@@ -481,7 +393,7 @@ impl Reader {
         if let Some(held_until) = self.turns.get(&scheduled).and_then(|turn| turn.not_before) {
             not_before(id, at, held_until)?;
         }
-        self.started = Some((scheduled, id, at));
+        self.active = Some((scheduled, id, at));
         Ok(())
     }
 
@@ -492,9 +404,9 @@ impl Reader {
         scheduled: EventId,
         started: EventId,
     ) -> Result<Timestamp, Violation> {
-        match self.started {
+        match self.active {
             Some((held_scheduled, held_started, since)) if (held_scheduled, held_started) == (scheduled, started) => {
-                self.started = None;
+                self.active = None;
                 if let Some((_, waits_since)) = &mut self.waiting {
                     *waits_since = at;
                 }
@@ -526,7 +438,7 @@ impl Reader {
                 expired(id, at, since, turn.map(|turn| turn.start_to_close))
             }
             (DeciderTimeout::ScheduleToStart, None) => match self.waiting.take() {
-                Some((waiting, since)) if waiting == scheduled && self.started.is_none() => {
+                Some((waiting, since)) if waiting == scheduled && self.active.is_none() => {
                     let since = turn.as_ref().and_then(|turn| turn.not_before).unwrap_or(since);
                     expired(id, at, since, turn.and_then(|turn| turn.schedule_to_start))
                 }
@@ -649,7 +561,7 @@ impl Reader {
             );
         }
         let timer = Timer {
-            timer_id: timer_id.to_owned(),
+            name: timer_id.to_owned(),
             expires_at,
             closed: None,
         };
@@ -666,8 +578,8 @@ impl Reader {
                 format!("event {scheduled} is not a TimerScheduled before it"),
             );
         };
-        if timer.timer_id != timer_id {
-            return broken(Rule::Link, id, format!("`{timer_id}` was set as `{}`", timer.timer_id));
+        if timer.name != timer_id {
+            return broken(Rule::Link, id, format!("`{timer_id}` was set as `{}`", timer.name));
         }
         if let Some(closed) = timer.closed {
             return broken(Rule::TimerLife, id, format!("event {closed} closed the timer"));

@@ -44,7 +44,7 @@ pub use decision::{
 };
 pub use event::{Event, EventId, EventKind, Level, RequestKey};
 pub use fault::Fault;
-pub use payload::{PackRef, Payload};
+pub use payload::{PackRef, Payload, present as payload_present};
 pub use run::{
     ActivityTask, Deadline, DeadlineKind, PendingActivity, PendingTimer, Run, RunStart, Status, TaskRef, Turn, TurnTask,
 };

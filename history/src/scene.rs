@@ -142,7 +142,7 @@ impl Scene {
     }
 
     pub(crate) fn complete<const N: usize>(&self, decisions: [Decision; N]) -> Command {
-        complete(self.turn(), decisions.to_vec())
+        complete(self.turn(), decisions.into())
     }
 
     pub(crate) fn fail_turn(&self) -> Command {

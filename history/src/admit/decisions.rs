@@ -187,23 +187,20 @@ impl Transition {
 
     fn cancel_timer(&self, timer_id: &str, decision_event_id: EventId) -> EventKind {
         let timer_id = timer_id.to_owned();
-        match self.run.timers.get(&timer_id) {
-            Some(timer) => {
-                let scheduled_event_id = timer.scheduled_event_id;
-                EventKind::TimerCanceled(TimerCanceled {
-                    timer_id,
-                    scheduled_event_id,
-                    decision_event_id,
-                })
-            }
-            None => {
-                let cause = TimerCancelFailedCause::TimerIdUnknown;
-                EventKind::TimerCancelFailed(TimerCancelFailed {
-                    timer_id,
-                    cause,
-                    decision_event_id,
-                })
-            }
+        if let Some(timer) = self.run.timers.get(&timer_id) {
+            let scheduled_event_id = timer.scheduled_event_id;
+            EventKind::TimerCanceled(TimerCanceled {
+                timer_id,
+                scheduled_event_id,
+                decision_event_id,
+            })
+        } else {
+            let cause = TimerCancelFailedCause::TimerIdUnknown;
+            EventKind::TimerCancelFailed(TimerCancelFailed {
+                timer_id,
+                cause,
+                decision_event_id,
+            })
         }
     }
 }

@@ -1,2 +1,6 @@
-#[test]
-fn placeholder() {}
+//! The rules, one line a case: what a command adds to a run, or the code of its refusal.
+
+mod commands;
+mod decisions;
+mod fields;
+mod timeouts;

@@ -1,0 +1,457 @@
+//! Every field, at its edge and one beyond it.
+
+use uuid::Uuid;
+
+use crate::event::ActivityTimeouts;
+use crate::scene::{check, complete, marker, plain, scene, schedule, schedule_with, signal, success, timer};
+use crate::{
+    CancelWorkflow, Command, Decision, Duration, FailWorkflow, Fault, Payload, RecordMarker, ScheduleActivity, Start,
+    StartTimer, SucceedWorkflow, Timestamp, Transition, limits,
+};
+
+const TOO_LARGE: &str = "fault too-large";
+const INVALID: &str = "fault invalid-field";
+
+fn text(bytes: usize) -> String {
+    "x".repeat(bytes)
+}
+
+/// A JSON string of so many bytes.
+#[expect(clippy::unnecessary_wraps, reason = "every field that takes one is optional")]
+fn payload(bytes: usize) -> Option<Payload> {
+    Some(Payload::from_json(&format!("\"{}\"", text(bytes - 2))).unwrap())
+}
+
+#[track_caller]
+fn start(start: &Start, then: &str) {
+    let found = match Transition::start(start, Uuid::nil(), Timestamp::default()) {
+        Ok(_) => "ok".to_owned(),
+        Err(fault) => {
+            assert!(!fault.depends_on_state());
+            format!("{} {fault}", fault.code())
+        }
+    };
+    assert!(found.starts_with(then) && !then.is_empty(), "{found} instead of {then}");
+}
+
+#[test]
+fn names_of_a_start_have_their_limits() {
+    type Set = fn(&mut Start, String);
+    let fields: [(&str, Set); 5] = [
+        ("workflowId", |it, name| it.workflow_id = name),
+        ("workflowType", |it, name| it.workflow_type = name),
+        ("taskList", |it, name| it.task_list = name),
+        ("identity", |it, name| it.identity = Some(name)),
+        ("tags[1]", |it, name| it.tags = vec!["tag".to_owned(), name]),
+    ];
+    for (field, set) in fields {
+        for (name, then) in [
+            (text(1), "ok".to_owned()),
+            (text(limits::NAME_BYTES_MAX), "ok".to_owned()),
+            (
+                text(limits::NAME_BYTES_MAX + 1),
+                format!("too-large `{field}` has 257 bytes, at most 256 are allowed"),
+            ),
+            // Bytes, not characters.
+            ("é".repeat(128), "ok".to_owned()),
+            ("é".repeat(129), format!("too-large `{field}` has 258 bytes")),
+            (String::new(), format!("invalid-field `{field}` is empty")),
+            (
+                "a\nb".to_owned(),
+                format!("invalid-field `{field}` contains a control character"),
+            ),
+            (
+                "a\u{7f}".to_owned(),
+                format!("invalid-field `{field}` contains a control character"),
+            ),
+        ] {
+            let mut it = plain();
+            set(&mut it, name);
+            start(&it, &then);
+        }
+    }
+}
+
+#[test]
+fn a_start_has_at_most_five_tags() {
+    let tags = |count| Start {
+        tags: vec!["tag".to_owned(); count],
+        ..plain()
+    };
+    start(&tags(limits::TAGS_MAX), "ok");
+    start(
+        &tags(limits::TAGS_MAX + 1),
+        "invalid-field `tags` has 6 entries, at most 5 are allowed",
+    );
+}
+
+#[test]
+fn the_input_of_a_start_has_its_limit() {
+    start(
+        &Start {
+            input: payload(limits::PAYLOAD_BYTES_MAX),
+            ..plain()
+        },
+        "ok",
+    );
+    start(
+        &Start {
+            input: payload(limits::PAYLOAD_BYTES_MAX + 1),
+            ..plain()
+        },
+        "too-large `input` has 262145 bytes",
+    );
+}
+
+#[test]
+fn the_timeouts_of_a_start_are_neither_zero_nor_endless() {
+    type Set = fn(&mut Start, Duration);
+    let fields: [(&str, Set); 7] = [
+        ("executionTimeout", |it, span| it.execution_timeout = span),
+        ("deciderStartToClose", |it, span| it.decider_start_to_close = span),
+        ("deciderScheduleToStart", |it, span| {
+            it.decider_schedule_to_start = Some(span);
+        }),
+        ("activityTimeouts.scheduleToStart", |it, span| {
+            it.activity_timeouts.schedule_to_start = Some(span);
+        }),
+        ("activityTimeouts.startToClose", |it, span| {
+            it.activity_timeouts.start_to_close = Some(span);
+        }),
+        ("activityTimeouts.scheduleToClose", |it, span| {
+            it.activity_timeouts.schedule_to_close = Some(span);
+        }),
+        ("activityTimeouts.heartbeat", |it, span| {
+            it.activity_timeouts.heartbeat = Some(span);
+        }),
+    ];
+    let millisecond = Duration::from_millis(1);
+    let beyond = Duration::from_millis(limits::SPAN_MAX.as_millis() + 1);
+    for (field, set) in fields {
+        for (span, then) in [
+            (millisecond, "ok".to_owned()),
+            (limits::SPAN_MAX, "ok".to_owned()),
+            (beyond, format!("invalid-field `{field}` is ")),
+            (Duration::ZERO, format!("invalid-field `{field}` is zero")),
+        ] {
+            let mut it = plain();
+            set(&mut it, span);
+            start(&it, &then);
+        }
+    }
+    // Retention may be zero: forgotten as soon as closed.
+    start(
+        &Start {
+            retention: Duration::ZERO,
+            ..plain()
+        },
+        "ok",
+    );
+    start(
+        &Start {
+            retention: limits::SPAN_MAX,
+            ..plain()
+        },
+        "ok",
+    );
+    start(
+        &Start {
+            retention: beyond,
+            ..plain()
+        },
+        "invalid-field `retention` is ",
+    );
+}
+
+#[test]
+fn the_fields_of_requests_have_their_limits() {
+    let open = scene();
+    let (name, too_long) = (text(limits::NAME_BYTES_MAX), text(limits::NAME_BYTES_MAX + 1));
+    let (reason, long_reason) = (text(limits::REASON_BYTES_MAX), text(limits::REASON_BYTES_MAX + 1));
+    let (most, too_much) = (
+        payload(limits::PAYLOAD_BYTES_MAX),
+        payload(limits::PAYLOAD_BYTES_MAX + 1),
+    );
+
+    let sent = |name: &str, input: &Option<Payload>, identity: Option<&str>| Command::Signal {
+        name: name.to_owned(),
+        input: input.clone(),
+        identity: identity.map(str::to_owned),
+        key: None,
+        if_version: None,
+    };
+    check(&open, &sent(&name, &most, Some(&name)), &format!("Signal({name})"));
+    check(&open, &sent(&too_long, &None, None), TOO_LARGE);
+    check(&open, &sent("", &None, None), INVALID);
+    check(&open, &sent("a\u{0}", &None, None), INVALID);
+    check(&open, &sent("s", &too_much, None), TOO_LARGE);
+    check(&open, &sent("s", &None, Some(&too_long)), TOO_LARGE);
+    check(&open, &sent("s", &None, Some("")), INVALID);
+
+    let to_cancel = |reason: &str, identity: &str| Command::RequestCancel {
+        reason: Some(reason.to_owned()),
+        identity: Some(identity.to_owned()),
+        key: None,
+    };
+    check(&open, &to_cancel(&reason, &name), "WorkflowCancelRequested");
+    check(&open, &to_cancel(&long_reason, "i"), TOO_LARGE);
+    check(&open, &to_cancel("r", &too_long), TOO_LARGE);
+
+    let end = |reason: &str, details: &Option<Payload>, identity: &str| Command::Terminate {
+        reason: Some(reason.to_owned()),
+        details: details.clone(),
+        identity: Some(identity.to_owned()),
+        key: None,
+    };
+    check(&open, &end(&reason, &most, &name), "WorkflowTerminated");
+    check(&open, &end(&long_reason, &None, "i"), TOO_LARGE);
+    check(&open, &end("r", &too_much, "i"), TOO_LARGE);
+    check(&open, &end("r", &None, &too_long), TOO_LARGE);
+
+    // Who polls is a field like any other.
+    let poll = |identity: &str| Command::StartTurn {
+        scheduled_event_id: 2,
+        identity: Some(identity.to_owned()),
+    };
+    check(&open, &poll(&name), "DeciderStarted");
+    check(&open, &poll(&too_long), TOO_LARGE);
+    check(&open, &poll(""), INVALID);
+}
+
+#[test]
+fn the_fields_of_answers_have_their_limits() {
+    let given = scene()
+        .decide([schedule("a"), schedule("b")])
+        .takes("a")
+        .then(&signal("go"))
+        .take();
+    let (turn, task) = (given.turn(), given.task("a"));
+    let (reason, long_reason) = (text(limits::REASON_BYTES_MAX), text(limits::REASON_BYTES_MAX + 1));
+    let (most, too_much) = (
+        payload(limits::PAYLOAD_BYTES_MAX),
+        payload(limits::PAYLOAD_BYTES_MAX + 1),
+    );
+
+    let poll = |identity: String| Command::StartActivity {
+        scheduled_event_id: given.scheduled("b"),
+        identity: Some(identity),
+    };
+    check(&given, &poll(text(limits::NAME_BYTES_MAX)), "ActivityStarted");
+    check(&given, &poll(text(limits::NAME_BYTES_MAX + 1)), TOO_LARGE);
+    check(&given, &poll(String::new()), INVALID);
+
+    let context = |context| Command::CompleteTurn {
+        turn,
+        decisions: vec![],
+        context,
+    };
+    check(&given, &context(payload(limits::CONTEXT_BYTES_MAX)), "DeciderCompleted");
+    check(&given, &context(payload(limits::CONTEXT_BYTES_MAX + 1)), TOO_LARGE);
+
+    let give_back = |reason: &str, details: &Option<Payload>| Command::FailTurn {
+        turn,
+        reason: Some(reason.to_owned()),
+        details: details.clone(),
+    };
+    check(
+        &given,
+        &give_back(&reason, &most),
+        "DeciderFailed(Reported) DeciderScheduled(+PT1S)",
+    );
+    check(&given, &give_back(&long_reason, &None), TOO_LARGE);
+    check(&given, &give_back("r", &too_much), TOO_LARGE);
+
+    let succeed = |result: &Option<Payload>| Command::SucceedActivity {
+        task,
+        result: result.clone(),
+    };
+    check(&given, &succeed(&most), "ActivitySuccess DeciderScheduled");
+    check(&given, &succeed(&too_much), TOO_LARGE);
+
+    let fail = |reason: &str, details: &Option<Payload>| Command::FailActivity {
+        task,
+        reason: reason.to_owned(),
+        details: details.clone(),
+        non_retryable: true,
+    };
+    check(&given, &fail(&reason, &most), "ActivityFailed DeciderScheduled");
+    check(&given, &fail(&long_reason, &None), TOO_LARGE);
+    check(&given, &fail("", &None), INVALID);
+    check(&given, &fail("r", &too_much), TOO_LARGE);
+
+    let canceled = |details: &Option<Payload>| Command::CancelActivity {
+        task,
+        details: details.clone(),
+    };
+    check(&given, &canceled(&too_much), TOO_LARGE);
+    check(&given, &canceled(&most), "fault cancel-not-requested");
+}
+
+#[test]
+fn the_fields_of_decisions_have_their_limits() {
+    let busy = scene().take();
+    let (name, too_long) = (text(limits::NAME_BYTES_MAX), text(limits::NAME_BYTES_MAX + 1));
+    let (most, too_much) = (
+        payload(limits::PAYLOAD_BYTES_MAX),
+        payload(limits::PAYLOAD_BYTES_MAX + 1),
+    );
+    let beyond = Duration::from_millis(limits::SPAN_MAX.as_millis() + 1);
+    let activity = |id: &str, kind: &str, list: Option<&str>, input: &Option<Payload>| {
+        Decision::from(ScheduleActivity {
+            activity_id: id.to_owned(),
+            activity_type: kind.to_owned(),
+            task_list: list.map(str::to_owned),
+            input: input.clone(),
+            timeouts: ActivityTimeouts::default(),
+        })
+    };
+    let wait = |after| {
+        Decision::from(StartTimer {
+            timer_id: "t".to_owned(),
+            after,
+        })
+    };
+    let note = |details: &Option<Payload>| {
+        Decision::from(RecordMarker {
+            name: "m".to_owned(),
+            details: details.clone(),
+        })
+    };
+    let succeed = |result: &Option<Payload>| {
+        Decision::from(SucceedWorkflow {
+            result: result.clone(),
+            force: false,
+        })
+    };
+    let fail = |reason: String, details: &Option<Payload>| {
+        Decision::from(FailWorkflow {
+            reason,
+            details: details.clone(),
+            force: false,
+        })
+    };
+    let stop = |details: &Option<Payload>| {
+        Decision::from(CancelWorkflow {
+            details: details.clone(),
+            force: false,
+        })
+    };
+    let longest = text(limits::REASON_BYTES_MAX);
+    for (decision, field) in [
+        (activity(&name, &name, Some(&name), &most), Ok("ActivityScheduled")),
+        (activity(&too_long, "A", None, &None), Err("activityId")),
+        (activity("", "A", None, &None), Err("activityId")),
+        (activity("a", &too_long, None, &None), Err("activityType")),
+        (activity("a", "", None, &None), Err("activityType")),
+        (activity("a", "A", Some(&too_long), &None), Err("taskList")),
+        (activity("a", "A", Some(""), &None), Err("taskList")),
+        (activity("a", "A", None, &too_much), Err("input")),
+        (
+            schedule_with(
+                "a",
+                ActivityTimeouts {
+                    heartbeat: Some(Duration::ZERO),
+                    ..ActivityTimeouts::default()
+                },
+            ),
+            Err("timeouts.heartbeat"),
+        ),
+        (
+            schedule_with(
+                "a",
+                ActivityTimeouts {
+                    start_to_close: Some(beyond),
+                    ..ActivityTimeouts::default()
+                },
+            ),
+            Err("timeouts.startToClose"),
+        ),
+        (crate::scene::cancel(&too_long), Err("activityId")),
+        (timer(&name, 1), Ok("TimerScheduled")),
+        (timer(&too_long, 1), Err("timerId")),
+        (timer("", 1), Err("timerId")),
+        (wait(Duration::ZERO), Ok("TimerScheduled")),
+        (wait(limits::SPAN_MAX), Ok("TimerScheduled")),
+        (wait(beyond), Err("after")),
+        (crate::scene::cancel_timer(&too_long), Err("timerId")),
+        (marker(&name), Ok("Marker")),
+        (marker(&too_long), Err("name")),
+        (note(&most), Ok("Marker")),
+        (note(&too_much), Err("details")),
+        (succeed(&most), Ok("WorkflowSuccess")),
+        (succeed(&too_much), Err("result")),
+        (fail(longest.clone(), &most), Ok("WorkflowFailed")),
+        (fail(longest + "x", &None), Err("reason")),
+        (fail(String::new(), &None), Err("reason")),
+        (fail("r".to_owned(), &too_much), Err("details")),
+        (stop(&most), Ok("WorkflowCanceled")),
+        (stop(&too_much), Err("details")),
+    ] {
+        // A good decision before it does not help: nothing of the answer is recorded.
+        let command = complete(busy.turn(), vec![marker("fine"), decision]);
+        match (busy.clone().admit(&command), field) {
+            (Ok((_, events)), Ok(expected)) => assert_eq!(events[2].kind.name(), expected),
+            (Err(Fault::Invalid { field, .. } | Fault::TooLarge { field, .. }), Err(expected)) => {
+                assert_eq!(field, format!("decisions[1].{expected}"));
+            }
+            (found, _) => panic!("{field:?}: {found:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_answer_has_at_most_so_many_decisions() {
+    let busy = scene().take();
+    let notes = |count| complete(busy.turn(), vec![marker("m"); count]);
+    let (_, events) = busy.clone().admit(&notes(limits::DECISIONS_MAX)).unwrap();
+    assert_eq!(events.len(), 1 + limits::DECISIONS_MAX);
+    check(&busy, &notes(limits::DECISIONS_MAX + 1), INVALID);
+}
+
+#[test]
+fn an_answer_that_comes_too_late_hears_that_first() {
+    let busy = scene().take();
+    let turn = busy.turn();
+    let answered = busy.decide([]);
+    check(
+        &answered,
+        &complete(turn, vec![success(), success()]),
+        "fault turn-completed",
+    );
+}
+
+#[test]
+fn every_fault_has_its_own_code() {
+    let faults = [
+        Fault::RunClosed {
+            status: crate::Status::Failed,
+        },
+        Fault::AlreadyOpen { run_id: Uuid::nil() },
+        Fault::ReuseRefused {
+            run_id: Uuid::nil(),
+            status: crate::Status::Success,
+        },
+        Fault::TurnCompleted,
+        Fault::TurnLost,
+        Fault::TurnNotWaiting { scheduled_event_id: 1 },
+        Fault::ActivityClosed,
+        Fault::ActivityNotWaiting { scheduled_event_id: 1 },
+        Fault::CancelNotRequested,
+        Fault::VersionMoved { expected: 1, found: 2 },
+        Fault::Invalid {
+            field: "f".to_owned(),
+            problem: "is empty".to_owned(),
+        },
+        Fault::TooLarge {
+            field: "f".to_owned(),
+            found: 2,
+            max: 1,
+        },
+    ];
+    let codes: std::collections::BTreeSet<_> = faults.iter().map(Fault::code).collect();
+    assert_eq!(codes.len(), faults.len());
+    for fault in &faults {
+        let text = fault.to_string();
+        assert!(!text.ends_with('.') && !text.starts_with(char::is_uppercase), "{text}");
+    }
+}

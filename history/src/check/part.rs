@@ -1,0 +1,94 @@
+//! The catalogue of events once more, as the checker sees it: who must answer whom, and what belongs to a turn.
+
+use crate::event::{EventId, EventKind};
+
+/// What the checker makes of an event: its part in scheduling and deciding, told here once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Schedules a decider; comes by itself.
+    News,
+    /// Schedules a decider; several may be recorded together, because their time came together.
+    TimedNews,
+    /// A decision's event that schedules no decider.
+    Decided,
+    /// A decision's event that schedules one.
+    DecidedNews,
+    /// A decision's event that closes.
+    DecidedClose,
+    /// Closes, from outside.
+    Close,
+    /// Neither.
+    Quiet,
+}
+
+pub(super) fn part(event: &EventKind) -> Part {
+    match event {
+        EventKind::WorkflowSuccess(_) | EventKind::WorkflowFailed(_) | EventKind::WorkflowCanceled(_) => {
+            Part::DecidedClose
+        }
+        EventKind::WorkflowTimedOut(_) | EventKind::WorkflowTerminated(_) => Part::Close,
+        EventKind::WorkflowCloseFailed(_)
+        | EventKind::ActivityScheduleFailed(_)
+        | EventKind::ActivityTaskCancelFailed(_)
+        | EventKind::TimerScheduleFailed(_)
+        | EventKind::TimerCancelFailed(_)
+        | EventKind::MarkerFailed(_) => Part::DecidedNews,
+        EventKind::ActivityScheduled(_)
+        | EventKind::ActivityTaskCancel(_)
+        | EventKind::TimerScheduled(_)
+        | EventKind::TimerCanceled(_)
+        | EventKind::Marker(_) => Part::Decided,
+        EventKind::DeciderTimedOut(_)
+        | EventKind::ActivityTimedOut(_)
+        | EventKind::ActivityScheduledTimeout(_)
+        | EventKind::TimerExpired(_) => Part::TimedNews,
+        EventKind::WorkflowStarted(_)
+        | EventKind::WorkflowCancelRequested(_)
+        | EventKind::DeciderFailed(_)
+        | EventKind::ActivitySuccess(_)
+        | EventKind::ActivityFailed(_)
+        | EventKind::ActivityCanceled(_)
+        | EventKind::Signal(_) => Part::News,
+        EventKind::DeciderScheduled(_)
+        | EventKind::DeciderStarted(_)
+        | EventKind::DeciderCompleted(_)
+        | EventKind::ActivityStarted(_) => Part::Quiet,
+    }
+}
+
+/// The turn that a decision's event names.
+pub(super) fn decision_event_id(kind: &EventKind) -> Option<EventId> {
+    Some(match kind {
+        EventKind::WorkflowSuccess(it) => it.decision_event_id,
+        EventKind::WorkflowFailed(it) => it.decision_event_id,
+        EventKind::WorkflowCanceled(it) => it.decision_event_id,
+        EventKind::WorkflowCloseFailed(it) => it.decision_event_id,
+        EventKind::ActivityScheduled(it) => it.decision_event_id,
+        EventKind::ActivityScheduleFailed(it) => it.decision_event_id,
+        EventKind::ActivityTaskCancel(it) => it.decision_event_id,
+        EventKind::ActivityTaskCancelFailed(it) => it.decision_event_id,
+        EventKind::TimerScheduled(it) => it.decision_event_id,
+        EventKind::TimerScheduleFailed(it) => it.decision_event_id,
+        EventKind::TimerCanceled(it) => it.decision_event_id,
+        EventKind::TimerCancelFailed(it) => it.decision_event_id,
+        EventKind::Marker(it) => it.decision_event_id,
+        EventKind::MarkerFailed(it) => it.decision_event_id,
+        EventKind::WorkflowStarted(_)
+        | EventKind::WorkflowTimedOut(_)
+        | EventKind::WorkflowTerminated(_)
+        | EventKind::WorkflowCancelRequested(_)
+        | EventKind::DeciderScheduled(_)
+        | EventKind::DeciderStarted(_)
+        | EventKind::DeciderCompleted(_)
+        | EventKind::DeciderTimedOut(_)
+        | EventKind::DeciderFailed(_)
+        | EventKind::ActivityStarted(_)
+        | EventKind::ActivitySuccess(_)
+        | EventKind::ActivityFailed(_)
+        | EventKind::ActivityCanceled(_)
+        | EventKind::ActivityTimedOut(_)
+        | EventKind::ActivityScheduledTimeout(_)
+        | EventKind::TimerExpired(_)
+        | EventKind::Signal(_) => return None,
+    })
+}
