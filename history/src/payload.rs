@@ -139,7 +139,11 @@ impl<'de> Deserialize<'de> for Payload {
 
 /// Reads a field that is present, so that `null` is a payload like any other and only absence is `None`. For
 /// `#[serde(default, deserialize_with = "…")]`.
-pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Payload>, D::Error> {
+///
+/// # Errors
+///
+/// The deserializer's.
+pub fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Payload>, D::Error> {
     Payload::deserialize(deserializer).map(Some)
 }
 

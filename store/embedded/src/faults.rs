@@ -12,6 +12,7 @@ pub struct Faults {
     syncs_fail: AtomicBool,
     space_left: AtomicU64,
     at_point: Mutex<Option<(String, Then)>>,
+    synced_bytes: AtomicU64,
 }
 
 /// What happens at a point.
@@ -30,6 +31,7 @@ impl Default for Faults {
             syncs_fail: AtomicBool::new(false),
             space_left: AtomicU64::new(u64::MAX),
             at_point: Mutex::new(None),
+            synced_bytes: AtomicU64::new(0),
         }
     }
 }
@@ -53,6 +55,15 @@ impl Faults {
     /// The next time that the named step is about to be taken, this happens instead. See [`crate::checkpoint`] for names.
     pub fn at(&self, point: &str, then: Then) {
         *self.at_point.lock().unwrap_or_else(PoisonError::into_inner) = Some((point.to_owned(), then));
+    }
+
+    /// How far the newest segment has been synced, which is what a power cut would leave of it.
+    pub fn synced_bytes(&self) -> u64 {
+        self.synced_bytes.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_synced_bytes(&self, bytes: u64) {
+        self.synced_bytes.store(bytes, Ordering::SeqCst);
     }
 
     pub(crate) fn point(&self, name: &str) -> io::Result<()> {

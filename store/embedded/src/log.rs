@@ -239,6 +239,7 @@ impl Tail {
         self.segments.write(&mut self.segment.file, bytes)?;
         self.segment.end += bytes.len() as u64;
         self.segments.sync(&self.segment.file)?;
+        self.segments.faults.set_synced_bytes(self.segment.end);
         if self.segment.end > self.segments.segment_bytes
             && let Some(live) = self.segments.files().live.back_mut()
         {

@@ -1,0 +1,526 @@
+//! What goes over the wire: the bodies of every call of the REST API, once, for the service and its callers.
+//!
+//! Requests refuse fields that they do not know; answers pass over them, so that an older client can talk to a newer
+//! service.
+
+use history::event::ActivityTimeouts;
+use history::{Decision, Duration, Event, EventId, Payload, ReusePolicy, Status, Timestamp};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+macro_rules! bodies {
+    (@request $( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {
+        $( #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+           #[serde(rename_all = "camelCase", deny_unknown_fields)]
+           $(#[doc = $doc])+
+           pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($serde)])* pub $field: $type, )* } )+
+    };
+}
+
+/// A problem (RFC 9457): what the service answers when it does not do what was asked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Problem {
+    /// A name for the kind of problem.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The kind of problem, for people.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What was wrong this time.
+    pub detail: String,
+    /// The kind of problem, for programs; stable.
+    pub code: String,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// `false`, or `"unknown"` when the request may have been recorded.
+    pub recorded: serde_json::Value,
+    /// What to do.
+    pub advice: String,
+    /// What belongs to this kind of problem, e.g. `runId` or `max`.
+    #[serde(flatten)]
+    pub members: serde_json::Map<String, serde_json::Value>,
+}
+
+bodies! {@request
+    /// Creates a domain.
+    CreateDomain {
+        /// Its name. 1 to 256 bytes.
+        name: String,
+        /// What it is for. At most 1,024 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        description: Option<String>,
+        /// How long its runs stay readable after they closed; 30 days when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retention: Option<Duration>,
+    }
+    /// Starts a run.
+    StartWorkflow {
+        /// The workflow id. 1 to 256 bytes.
+        workflow_id: String,
+        /// The workflow type. 1 to 256 bytes.
+        workflow_type: String,
+        /// The task list of its deciders; `default` when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        task_list: Option<String>,
+        /// The input.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input: Option<Payload>,
+        /// From start to close, at most; a year when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        execution_timeout: Option<Duration>,
+        /// From DeciderStarted to the answer, at most; 30 seconds when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        decider_start_to_close: Option<Duration>,
+        /// From DeciderScheduled to DeciderStarted, at most; unlimited when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        decider_schedule_to_start: Option<Duration>,
+        /// What applies to activities whose decisions do not say; start to close 5 minutes when absent.
+        #[serde(default)]
+        activity_timeouts: ActivityTimeouts,
+        /// At most five tags.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tags: Vec<String>,
+        /// How long it stays readable after it closed; as its domain says when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retention: Option<Duration>,
+        /// Whether the id of a closed run may be used again; only after a failure when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reuse_policy: Option<ReusePolicy>,
+        /// Who asks.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+    }
+    /// Signals a run.
+    SignalWorkflow {
+        /// What the signal says.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input: Option<Payload>,
+        /// Who asks.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+    }
+    /// Asks for a run to be canceled.
+    CancelWorkflow {
+        /// Why. At most 256 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Who asks.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+    }
+    /// Ends a run.
+    TerminateWorkflow {
+        /// Why. At most 256 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// More of it.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        details: Option<Payload>,
+        /// Who asks.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+    }
+    /// Polls for a decider task.
+    PollDecider {
+        /// Who polls; shown in the history.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+        /// The most events of the window; 10,000 when absent or more.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max_events: Option<usize>,
+    }
+    /// Polls for an activity task.
+    PollActivity {
+        /// Who polls; shown in the history.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+    }
+    /// Take the next task with the answer to this one.
+    Next {
+        /// How many seconds to wait for it, 0 to 60; 60 when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        wait: Option<f64>,
+        /// Who polls; shown in the history.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+        /// The most events of the window, for deciders; 10,000 when absent or more.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max_events: Option<usize>,
+    }
+    /// A decider's answer.
+    CompleteTurn {
+        /// What to do, in order; nothing when empty.
+        #[serde(default)]
+        decisions: Vec<Decision>,
+        /// What the decider wants to be told on the next turn. At most 32 KiB.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        context: Option<Payload>,
+        /// Take the next task.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next: Option<Next>,
+    }
+    /// Gives a turn back.
+    FailTurn {
+        /// Why. At most 256 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// More of it.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        details: Option<Payload>,
+        /// Take the next task.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next: Option<Next>,
+    }
+    /// The activity is done.
+    SucceedActivity {
+        /// The result.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        result: Option<Payload>,
+        /// Take the next task.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next: Option<Next>,
+    }
+    /// The activity could not be done.
+    FailActivity {
+        /// Why, for programs. 1 to 256 bytes.
+        reason: String,
+        /// Why, for people and programs.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        details: Option<Payload>,
+        /// Another try cannot help.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        non_retryable: bool,
+        /// Take the next task.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next: Option<Next>,
+    }
+    /// The activity stopped, as it was asked to.
+    CancelActivity {
+        /// What was done.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        details: Option<Payload>,
+        /// Take the next task.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next: Option<Next>,
+    }
+    /// The activity is alive.
+    Heartbeat {
+        /// How far it is; recorded if it times out.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        details: Option<Payload>,
+    }
+}
+
+macro_rules! answers {
+    ($( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {
+        $( #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+           #[serde(rename_all = "camelCase")]
+           $(#[doc = $doc])+
+           pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($serde)])* pub $field: $type, )* } )+
+    };
+}
+
+answers! {
+    /// A domain.
+    Domain {
+        /// Its name.
+        name: String,
+        /// What it is for.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        description: Option<String>,
+        /// How long its runs stay readable after they closed.
+        retention: Duration,
+        /// Since when.
+        created_at: Timestamp,
+    }
+    /// Every domain.
+    Domains {
+        /// By name.
+        domains: Vec<Domain>,
+    }
+    /// A run that was started.
+    Started {
+        /// The workflow id.
+        workflow_id: String,
+        /// The run.
+        run_id: Uuid,
+    }
+    /// A request that was recorded.
+    Recorded {
+        /// The first event that it caused.
+        event_id: EventId,
+        /// On this run.
+        run_id: Uuid,
+    }
+    /// A run in a list.
+    Listed {
+        /// The workflow id.
+        workflow_id: String,
+        /// The run.
+        run_id: Uuid,
+        /// The workflow type.
+        workflow_type: String,
+        /// Whether it is open, and how it closed.
+        status: Status,
+        /// When it started.
+        started_at: Timestamp,
+        /// When it closed.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        closed_at: Option<Timestamp>,
+        /// Its tags.
+        tags: Vec<String>,
+    }
+    /// A page of runs, newest start first. It may be short, or empty, and still have a next one.
+    Workflows {
+        /// The runs.
+        workflows: Vec<Listed>,
+        /// What to give as `page` for the next page; absent on the last.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next_page: Option<String>,
+    }
+    /// How many runs there are.
+    Count {
+        /// So many.
+        count: u64,
+        /// There are more: counting stopped.
+        truncated: bool,
+    }
+    /// Something that time will do to a run.
+    Deadline {
+        /// When.
+        at: Timestamp,
+        /// What: `timer`, `execution`, `turn-start-to-close`, ….
+        what: String,
+        /// The event that set it.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        scheduled_event_id: Option<EventId>,
+    }
+    /// An open activity.
+    OpenActivity {
+        /// The decider's name for it.
+        activity_id: String,
+        /// Its type.
+        activity_type: String,
+        /// Its task list.
+        task_list: String,
+        /// Its ActivityScheduled.
+        scheduled_event_id: EventId,
+        /// When it was scheduled.
+        scheduled_at: Timestamp,
+        /// When a runner took it.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        started_at: Option<Timestamp>,
+        /// Whether it was asked to stop.
+        cancel_requested: bool,
+        /// When its runner last gave a sign of life.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        last_heartbeat_at: Option<Timestamp>,
+    }
+    /// An open timer.
+    OpenTimer {
+        /// Its name.
+        timer_id: String,
+        /// Its TimerScheduled.
+        scheduled_event_id: EventId,
+        /// When it expires.
+        expires_at: Timestamp,
+    }
+    /// The state of a run.
+    Described {
+        /// The workflow id.
+        workflow_id: String,
+        /// The run.
+        run_id: Uuid,
+        /// The workflow type.
+        workflow_type: String,
+        /// The task list of its deciders.
+        task_list: String,
+        /// Whether it is open, and how it closed.
+        status: Status,
+        /// When it started.
+        started_at: Timestamp,
+        /// When it closed.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        closed_at: Option<Timestamp>,
+        /// From start to close, at most.
+        execution_timeout: Duration,
+        /// Its tags.
+        tags: Vec<String>,
+        /// Whether somebody asked for it to be canceled.
+        cancel_requested: bool,
+        /// The newest event that is news; also in the ETag.
+        version: EventId,
+        /// The newest event.
+        history_length: EventId,
+        /// `none`, `waiting` for a decider, or `started` by one.
+        turn: String,
+        /// Activities that have not closed.
+        open_activities: Vec<OpenActivity>,
+        /// Timers that have not expired.
+        open_timers: Vec<OpenTimer>,
+        /// What time will do, in order.
+        deadlines: Vec<Deadline>,
+    }
+    /// Events of a run.
+    History {
+        /// The events, in the order asked for.
+        events: Vec<Event>,
+        /// The run.
+        run_id: Uuid,
+        /// The run's newest event.
+        last_event_id: EventId,
+        /// Whether the run has closed.
+        closed: bool,
+        /// Where to go on: `after` of the next page, `before` when reversed; absent on the last.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next: Option<EventId>,
+    }
+    /// A turn to be decided.
+    DeciderTask {
+        /// What to answer with.
+        token: String,
+        /// The domain.
+        domain: String,
+        /// The workflow id.
+        workflow_id: String,
+        /// The run.
+        run_id: Uuid,
+        /// The workflow type.
+        workflow_type: String,
+        /// The task list that it was taken from.
+        task_list: String,
+        /// 1, and one more for every turn in a row that failed or timed out before it.
+        attempt: u32,
+        /// The turn's DeciderStarted, the newest event that its decider may see.
+        started_event_id: EventId,
+        /// The DeciderStarted of the last completed turn; 0 when there is none.
+        previous_started_event_id: EventId,
+        /// The window, oldest first.
+        events: Vec<Event>,
+        /// What the last completed turn left.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        context: Option<Payload>,
+    }
+    /// An activity to be done.
+    ActivityTask {
+        /// What to answer with.
+        token: String,
+        /// The domain.
+        domain: String,
+        /// The workflow id.
+        workflow_id: String,
+        /// The run.
+        run_id: Uuid,
+        /// The workflow type.
+        workflow_type: String,
+        /// The task list that it was taken from.
+        task_list: String,
+        /// The decider's name for it.
+        activity_id: String,
+        /// What to do.
+        activity_type: String,
+        /// Its ActivityScheduled.
+        scheduled_event_id: EventId,
+        /// Its ActivityStarted.
+        started_event_id: EventId,
+        /// The input.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input: Option<Payload>,
+        /// Its timeouts.
+        timeouts: ActivityTimeouts,
+    }
+    /// The answer to a heartbeat.
+    Beaten {
+        /// The activity should stop.
+        cancel_requested: bool,
+    }
+}
+
+/// The answer to an answer: the next task, if it was asked for and came in time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answered<T> {
+    /// The next task.
+    #[serde(default = "Option::default")]
+    pub next: Option<T>,
+}
+
+/// How a run ended, or that it has not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunResult {
+    /// Whether it is open, and how it closed.
+    pub status: Status,
+    /// The run.
+    pub run_id: Uuid,
+    /// When it closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_at: Option<Timestamp>,
+    /// What the decider said on success.
+    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    pub result: Option<Payload>,
+    /// Why it failed or was terminated, for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// More of it.
+    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    pub details: Option<Payload>,
+}

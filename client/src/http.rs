@@ -1,0 +1,489 @@
+//! The client: one typed method per call of the REST API.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use history::{Event, EventId, Payload};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{Method, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::body::{
+    CancelWorkflow, Count, CreateDomain, Described, Domain, Domains, History, Problem, Recorded, RunResult,
+    SignalWorkflow, StartWorkflow, Started, TerminateWorkflow, Workflows,
+};
+use crate::retry::{Patience, Waits};
+use crate::Error;
+
+/// How long to wait for a connection.
+const CONNECT_WAIT: Duration = Duration::from_secs(5);
+
+/// How long to wait for an answer beyond what the request itself waits.
+const ANSWER_WAIT: Duration = Duration::from_secs(30);
+
+/// A client of one service and one of its domains. Cheap to clone; clones share connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: String,
+    domain: String,
+    patience: Patience,
+}
+
+/// Which runs to list. `None` and empty mean any.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// `open`, `closed`, or one way of closing, e.g. `failed`.
+    pub status: Option<String>,
+    /// The workflow type.
+    pub workflow_type: Option<String>,
+    /// The workflow id.
+    pub workflow_id: Option<String>,
+    /// A tag.
+    pub tag: Option<String>,
+    /// Runs a page; the service's default when `None`.
+    pub limit: Option<usize>,
+}
+
+/// Which events to read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Page {
+    /// Only events after this one.
+    pub after: Option<EventId>,
+    /// Only events before this one.
+    pub before: Option<EventId>,
+    /// Newest first.
+    pub reverse: bool,
+    /// Events a page; the service's default when `None`.
+    pub limit: Option<usize>,
+    /// How long to wait for an event when there is none.
+    pub wait: Option<Duration>,
+}
+
+impl Client {
+    /// A client of the service at `url`, e.g. `http://127.0.0.1:7420`, for its domain `default`, that asks again for up
+    /// to 30 seconds while the service is away.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setup`] for a URL that cannot be used.
+    pub fn new(url: &str) -> Result<Self, Error> {
+        Self::build(url, None)
+    }
+
+    /// Like [`new`](Self::new), with a credential's secret.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setup`] for a URL or a secret that cannot be used.
+    pub fn with_secret(url: &str, secret: &str) -> Result<Self, Error> {
+        Self::build(url, Some(secret))
+    }
+
+    fn build(url: &str, secret: Option<&str>) -> Result<Self, Error> {
+        let setup = |what: String| Error::Setup { what };
+        let parsed = reqwest::Url::parse(url).map_err(|error| setup(format!("`{url}` is not a URL: {error}")))?;
+        match parsed.scheme() {
+            "http" => {}
+            "https" if cfg!(feature = "tls") => {}
+            "https" => {
+                return Err(setup(format!("`{url}`: this program was built without the client's `tls` feature")));
+            }
+            other => return Err(setup(format!("`{url}`: `{other}` is neither http nor https"))),
+        }
+        let mut headers = HeaderMap::new();
+        if let Some(secret) = secret {
+            let mut value = HeaderValue::try_from(format!("Bearer {secret}"))
+                .map_err(|_| setup("the secret has characters that no secret can have".to_owned()))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let http = reqwest::Client::builder()
+            .default_headers(headers)
+            .connect_timeout(CONNECT_WAIT)
+            .pool_max_idle_per_host(1_024)
+            .tcp_nodelay(true)
+            .no_proxy()
+            .build()
+            .map_err(|error| setup(error.to_string()))?;
+        let base = url.trim_end_matches('/').to_owned();
+        let patience = Patience::For(Duration::from_secs(30));
+        Ok(Self { http, base, domain: "default".to_owned(), patience })
+    }
+
+    /// The same client for another domain.
+    #[must_use]
+    pub fn domain(mut self, domain: &str) -> Self {
+        domain.clone_into(&mut self.domain);
+        self
+    }
+
+    /// The same client with another patience.
+    #[must_use]
+    pub fn patience(mut self, patience: Patience) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Where the service is.
+    pub fn url(&self) -> &str {
+        &self.base
+    }
+
+    /// The domain's name.
+    pub fn domain_name(&self) -> &str {
+        &self.domain
+    }
+
+    pub(crate) fn domain_url(&self, path: &str) -> String {
+        format!("{}/v1/domains/{}/{path}", self.base, encode(&self.domain))
+    }
+
+    pub(crate) fn service_url(&self, path: &str) -> String {
+        format!("{}/v1/{path}", self.base)
+    }
+
+    fn workflow_url(&self, workflow_id: &str, rest: &str) -> String {
+        self.domain_url(&format!("workflows/{}{rest}", encode(workflow_id)))
+    }
+
+    /// One request, once. Answers the status and the body.
+    pub(crate) async fn send_once(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<Bytes>,
+        wait: Option<Duration>,
+        key: Option<&str>,
+    ) -> Result<(StatusCode, Bytes), Error> {
+        let mut request = self.http.request(method, url).timeout(wait.unwrap_or_default() + ANSWER_WAIT);
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body);
+        }
+        if let Some(wait) = wait {
+            request = request.header("prefer", format!("wait={}", wait.as_secs_f64()));
+        }
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        let lost = |source: reqwest::Error| {
+            let url = self.base.clone();
+            if source.is_connect() { Error::Unreachable { url, source } } else { Error::Lost { url, source } }
+        };
+        let response = request.send().await.map_err(lost)?;
+        let status = response.status();
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let bytes = response.bytes().await.map_err(lost)?;
+        if status.is_success() || status == StatusCode::NOT_MODIFIED {
+            return Ok((status, bytes));
+        }
+        match serde_json::from_slice::<Problem>(&bytes) {
+            Ok(problem) => {
+                Err(Error::Refused { problem: Box::new(problem), retry_after: retry_after.map(Duration::from_secs) })
+            }
+            Err(_) => {
+                let text: String = String::from_utf8_lossy(&bytes).chars().take(200).collect();
+                Err(Error::Unexpected { url: url.to_owned(), what: format!("{status}: {text}") })
+            }
+        }
+    }
+
+    /// A request that is safe to repeat, repeated while the service is away.
+    async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<Bytes>,
+        wait: Option<Duration>,
+        key: Option<&str>,
+    ) -> Result<(StatusCode, Bytes), Error> {
+        let mut waits = Waits::new(self.patience);
+        loop {
+            match self.send_once(method.clone(), url, body.clone(), wait, key).await {
+                Err(error) => match waits.after(&error) {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => return Err(error),
+                },
+                answer => return answer,
+            }
+        }
+    }
+
+    pub(crate) fn read<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, Error> {
+        serde_json::from_slice(bytes)
+            .map_err(|error| Error::Unexpected { url: self.base.clone(), what: error.to_string() })
+    }
+
+    async fn get<T: DeserializeOwned>(&self, url: &str, wait: Option<Duration>) -> Result<T, Error> {
+        let (_, bytes) = self.send(Method::GET, url, None, wait, None).await?;
+        self.read(&bytes)
+    }
+
+    /// Without a key a write is repeated only when it certainly left no trace.
+    async fn write<T: DeserializeOwned>(
+        &self,
+        url: &str,
+        body: &impl Serialize,
+        key: Option<&str>,
+    ) -> Result<T, Error> {
+        let body = to_bytes(body)?;
+        let (_, bytes) = match key {
+            Some(_) => self.send(Method::POST, url, Some(body), None, key).await?,
+            None => {
+                let mut waits = Waits::new(self.patience);
+                loop {
+                    match self.send_once(Method::POST, url, Some(body.clone()), None, None).await {
+                        Err(error) if error.had_no_side_effect() => match waits.after(&error) {
+                            Some(wait) => tokio::time::sleep(wait).await,
+                            None => return Err(error),
+                        },
+                        answer => break answer?,
+                    }
+                }
+            }
+        };
+        self.read(&bytes)
+    }
+
+    /// Creates a domain.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `domain-exists` when it does.
+    pub async fn create_domain(&self, domain: &CreateDomain) -> Result<Domain, Error> {
+        self.write(&self.service_url("domains"), domain, None).await
+    }
+
+    /// Every domain.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn domains(&self) -> Result<Vec<Domain>, Error> {
+        Ok(self.get::<Domains>(&self.service_url("domains"), None).await?.domains)
+    }
+
+    /// This client's domain.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn show_domain(&self) -> Result<Domain, Error> {
+        self.get(&self.service_url(&format!("domains/{}", encode(&self.domain))), None).await
+    }
+
+    /// Starts a run. With a key the call is safe to repeat, and is repeated while the service is away.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `workflow-already-open` when a run with this id is open.
+    pub async fn start(&self, start: &StartWorkflow, key: Option<&str>) -> Result<Started, Error> {
+        self.write(&self.domain_url("workflows"), start, key).await
+    }
+
+    /// A page of runs, newest start first; `page` is what the page before named.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn list(&self, filter: &Filter, page: Option<&str>) -> Result<Workflows, Error> {
+        let mut query = filter_query(filter);
+        push_query(&mut query, "page", page);
+        self.get(&format!("{}{query}", self.domain_url("workflows")), None).await
+    }
+
+    /// How many runs there are.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn count(&self, filter: &Filter) -> Result<Count, Error> {
+        self.get(&format!("{}{}", self.domain_url("workflows/count"), filter_query(filter)), None).await
+    }
+
+    /// The state of a run; of the newest without a run id.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn describe(&self, workflow_id: &str, run_id: Option<Uuid>) -> Result<Described, Error> {
+        self.get(&self.workflow_url(workflow_id, &run_query(run_id)), None).await
+    }
+
+    /// A page of a run's history.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn history(&self, workflow_id: &str, run_id: Option<Uuid>, page: &Page) -> Result<History, Error> {
+        let mut query = run_query(run_id);
+        push_page(&mut query, page);
+        self.get(&self.workflow_url(workflow_id, &format!("/history{query}")), page.wait).await
+    }
+
+    /// The whole history of a run.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn events(&self, workflow_id: &str, run_id: Option<Uuid>) -> Result<Vec<Event>, Error> {
+        let mut events = Vec::new();
+        let mut page = Page::default();
+        loop {
+            let read = self.history(workflow_id, run_id, &page).await?;
+            events.extend(read.events);
+            match read.next {
+                Some(next) => page.after = Some(next),
+                None => return Ok(events),
+            }
+        }
+    }
+
+    /// How a run ended; waits for it for up to `wait`, in as many requests as it takes.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn result(
+        &self,
+        workflow_id: &str,
+        run_id: Option<Uuid>,
+        wait: Duration,
+    ) -> Result<RunResult, Error> {
+        /// The longest that one request waits.
+        const WAIT_AT_ONCE: Duration = Duration::from_secs(60);
+        let url = self.workflow_url(workflow_id, &format!("/result{}", run_query(run_id)));
+        let deadline = tokio::time::Instant::now() + wait;
+        loop {
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            let result: RunResult = self.get(&url, Some(left.min(WAIT_AT_ONCE))).await?;
+            if result.status != history::Status::Open || left <= WAIT_AT_ONCE {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// Signals a run. With a key the call is safe to repeat, and is repeated while the service is away.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `run-closed` when it has.
+    pub async fn signal(
+        &self,
+        workflow_id: &str,
+        name: &str,
+        input: Option<Payload>,
+        key: Option<&str>,
+    ) -> Result<Recorded, Error> {
+        let url = self.workflow_url(workflow_id, &format!("/signals/{}", encode(name)));
+        self.write(&url, &SignalWorkflow { input, identity: None }, key).await
+    }
+
+    /// Asks for a run to be canceled.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `run-closed` when it has.
+    pub async fn cancel(
+        &self,
+        workflow_id: &str,
+        cancel: &CancelWorkflow,
+        key: Option<&str>,
+    ) -> Result<Recorded, Error> {
+        self.write(&self.workflow_url(workflow_id, "/cancel"), cancel, key).await
+    }
+
+    /// Ends a run.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `run-closed` when it has.
+    pub async fn terminate(
+        &self,
+        workflow_id: &str,
+        terminate: &TerminateWorkflow,
+        key: Option<&str>,
+    ) -> Result<Recorded, Error> {
+        self.write(&self.workflow_url(workflow_id, "/terminate"), terminate, key).await
+    }
+
+    /// Whether the service takes work; waits for it as long as this client has patience.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn ready(&self) -> Result<(), Error> {
+        self.send(Method::GET, &format!("{}/readyz", self.base), None, None, None).await.map(drop)
+    }
+
+    /// The text of `GET /metrics`.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn metrics(&self) -> Result<String, Error> {
+        let (_, bytes) = self.send(Method::GET, &format!("{}/metrics", self.base), None, None, None).await?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+pub(crate) fn to_bytes(body: &impl Serialize) -> Result<Bytes, Error> {
+    serde_json::to_vec(body)
+        .map(Bytes::from)
+        .map_err(|error| Error::Setup { what: format!("the request has no JSON form: {error}") })
+}
+
+/// Percent-encodes one segment of a path or one value of a query.
+pub(crate) fn encode(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
+            _ => {
+                // Writing to a string does not fail.
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+    }
+    // These two segments mean something else to every HTTP library.
+    match encoded.as_str() {
+        "." => "%2E".to_owned(),
+        ".." => "%2E%2E".to_owned(),
+        _ => encoded,
+    }
+}
+
+fn push_query(query: &mut String, name: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        query.push(if query.is_empty() { '?' } else { '&' });
+        query.push_str(name);
+        query.push('=');
+        query.push_str(&encode(value));
+    }
+}
+
+fn run_query(run_id: Option<Uuid>) -> String {
+    let mut query = String::new();
+    push_query(&mut query, "runId", run_id.map(|run_id| run_id.to_string()).as_deref());
+    query
+}
+
+pub(crate) fn push_page(query: &mut String, page: &Page) {
+    push_query(query, "after", page.after.map(|id| id.to_string()).as_deref());
+    push_query(query, "before", page.before.map(|id| id.to_string()).as_deref());
+    push_query(query, "limit", page.limit.map(|limit| limit.to_string()).as_deref());
+    push_query(query, "reverse", page.reverse.then_some("true"));
+}
+
+fn filter_query(filter: &Filter) -> String {
+    let mut query = String::new();
+    push_query(&mut query, "status", filter.status.as_deref());
+    push_query(&mut query, "type", filter.workflow_type.as_deref());
+    push_query(&mut query, "workflowId", filter.workflow_id.as_deref());
+    push_query(&mut query, "tag", filter.tag.as_deref());
+    push_query(&mut query, "limit", filter.limit.map(|limit| limit.to_string()).as_deref());
+    query
+}

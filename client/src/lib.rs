@@ -1,0 +1,15 @@
+//! Baton's REST API from the caller's side: the [bodies](body) that go over the wire, and a [`Client`] for them.
+//!
+//! The service uses the same bodies. The client repeats what is safe to repeat while the service is away, and says of
+//! everything else whether it may have been recorded.
+
+pub mod body;
+mod error;
+mod http;
+mod retry;
+pub mod table;
+pub mod tasks;
+
+pub use error::Error;
+pub use http::{Client, Filter, Page};
+pub use retry::{Patience, Waits};

@@ -1,0 +1,94 @@
+//! Asking again: exponential waits with jitter. The one place that knows the `backoff` crate.
+
+use std::time::Duration;
+
+use backoff::ExponentialBackoffBuilder;
+use backoff::backoff::Backoff as _;
+
+use crate::Error;
+
+/// The first wait; the next ones are half as long again each, and jittered by half.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+
+/// The longest wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// How long to go on asking a service that is away or busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Ask once.
+    None,
+    /// Ask again until this much time has passed.
+    For(Duration),
+    /// Ask again for ever.
+    Endless,
+}
+
+/// The waits of one call.
+#[derive(Debug)]
+pub struct Waits {
+    backoff: backoff::ExponentialBackoff,
+}
+
+impl Waits {
+    /// The waits of a caller with this much patience.
+    pub fn new(patience: Patience) -> Self {
+        let limit = match patience {
+            Patience::None => Some(Duration::ZERO),
+            Patience::For(limit) => Some(limit),
+            Patience::Endless => None,
+        };
+        let backoff = ExponentialBackoffBuilder::new()
+            .with_initial_interval(FIRST_WAIT)
+            .with_max_interval(LONGEST_WAIT)
+            .with_max_elapsed_time(limit)
+            .build();
+        Self { backoff }
+    }
+
+    /// Starts over, after a success.
+    pub fn reset(&mut self) {
+        self.backoff.reset();
+    }
+
+    /// How long to wait after this error; `None` when asking again is no use, or patience has run out.
+    pub fn after(&mut self, error: &Error) -> Option<Duration> {
+        if !error.is_retryable() {
+            return None;
+        }
+        let wait = self.backoff.next_backoff()?;
+        Some(error.retry_after().map_or(wait, |asked| asked.max(wait)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::Problem;
+
+    fn refused(retryable: bool, retry_after: Option<Duration>) -> Error {
+        let problem = Problem { retryable, ..Problem::default() };
+        Error::Refused { problem: Box::new(problem), retry_after }
+    }
+
+    #[test]
+    fn waits_grow_and_stay_under_the_longest() {
+        let mut waits = Waits::new(Patience::Endless);
+        let all: Vec<Duration> = (0..50).filter_map(|_| waits.after(&refused(true, None))).collect();
+        assert_eq!(all.len(), 50, "endless");
+        assert!(all[0] <= FIRST_WAIT * 3 / 2, "{:?}", all[0]);
+        assert!(all[49] >= LONGEST_WAIT / 2 && all[49] <= LONGEST_WAIT * 3 / 2, "{:?}", all[49]);
+    }
+
+    #[test]
+    fn what_cannot_succeed_is_not_asked_again() {
+        assert_eq!(Waits::new(Patience::Endless).after(&refused(false, None)), None);
+        assert_eq!(Waits::new(Patience::None).after(&refused(true, None)), None);
+    }
+
+    #[test]
+    fn the_service_may_ask_for_a_longer_wait() {
+        let asked = Duration::from_secs(30);
+        assert_eq!(Waits::new(Patience::Endless).after(&refused(true, Some(asked))), Some(asked));
+    }
+}

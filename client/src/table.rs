@@ -1,0 +1,151 @@
+//! Histories as tables that people can read.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use history::{Event, EventKind, Payload};
+
+/// The longest payload text that is shown in a table, in characters.
+const PAYLOAD_CHARS_MAX: usize = 60;
+
+/// A history as a table: id, time since the start, event, what it says, what caused it. Turns are set apart.
+pub fn history(events: &[Event]) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["#", "time", "after", "event", "what", "because of"]);
+    for column in [0, 2] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let first = events.first().map(|event| event.timestamp).unwrap_or_default();
+    for event in events {
+        if matches!(event.kind, EventKind::DeciderStarted(_)) && event.id != 1 {
+            table.add_row(["", "", "", "", "", ""]);
+        }
+        let after = event.timestamp.since(first).as_millis();
+        table.add_row([
+            event.id.to_string(),
+            event.timestamp.to_string(),
+            elapsed(after),
+            event.kind.name().to_owned(),
+            summary(event),
+            because(event),
+        ]);
+    }
+    let lines = table.lines().map(|line| line.trim_end().to_owned());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn elapsed(millis: u64) -> String {
+    const DAY: u64 = 86_400_000;
+    match millis {
+        0..1_000 => format!("+{millis} ms"),
+        1_000..60_000 => format!("+{}.{:03} s", millis / 1_000, millis % 1_000),
+        60_000..DAY => {
+            let (hours, minutes, seconds) = (millis / 3_600_000, millis / 60_000 % 60, millis / 1_000 % 60);
+            format!("+{hours}:{minutes:02}:{seconds:02}")
+        }
+        DAY.. => {
+            let (days, hours, minutes) = (millis / DAY, millis / 3_600_000 % 24, millis / 60_000 % 60);
+            format!("+{days} d {hours}:{minutes:02}")
+        }
+    }
+}
+
+fn short(payload: Option<&Payload>) -> String {
+    let Some(payload) = payload else { return String::new() };
+    let text = payload.to_string();
+    if text.chars().count() <= PAYLOAD_CHARS_MAX {
+        return format!(" {text}");
+    }
+    let start: String = text.chars().take(PAYLOAD_CHARS_MAX - 1).collect();
+    format!(" {start}…")
+}
+
+/// What an event says, in a few words.
+pub fn summary(event: &Event) -> String {
+    match &event.kind {
+        EventKind::WorkflowStarted(it) => {
+            format!("{} `{}` on {}{}", it.workflow_type, it.workflow_id, it.task_list, short(it.input.as_ref()))
+        }
+        EventKind::WorkflowSuccess(it) => short(it.result.as_ref()).trim_start().to_owned(),
+        EventKind::WorkflowFailed(it) => format!("{}{}", it.reason, short(it.details.as_ref())),
+        EventKind::WorkflowCanceled(it) => short(it.details.as_ref()).trim_start().to_owned(),
+        EventKind::WorkflowTimedOut(it) => format!("{:?}", it.timeout),
+        EventKind::WorkflowTerminated(it) => {
+            format!("{}{}", it.reason.as_deref().unwrap_or_default(), short(it.details.as_ref()))
+        }
+        EventKind::WorkflowCloseFailed(it) => format!("{:?}: {:?}", it.decision, it.cause),
+        EventKind::WorkflowCancelRequested(it) => it.reason.clone().unwrap_or_default(),
+        EventKind::DeciderScheduled(it) if it.attempt > 1 => format!("on {}, attempt {}", it.task_list, it.attempt),
+        EventKind::DeciderScheduled(it) => format!("on {}", it.task_list),
+        EventKind::DeciderStarted(it) => it.identity.as_ref().map(|who| format!("by {who}")).unwrap_or_default(),
+        EventKind::DeciderCompleted(it) => short(it.context.as_ref()).trim_start().to_owned(),
+        EventKind::DeciderTimedOut(it) => format!("{:?}", it.timeout),
+        EventKind::DeciderFailed(it) => {
+            let reason = it.reason.as_ref().map_or_else(|| format!("{:?}", it.cause), Clone::clone);
+            format!("{reason}{}", short(it.details.as_ref()))
+        }
+        EventKind::ActivityScheduled(it) => {
+            let id = if it.activity_id == it.activity_type { String::new() } else { format!("`{}` ", it.activity_id) };
+            format!("{id}{} on {}{}", it.activity_type, it.task_list, short(it.input.as_ref()))
+        }
+        EventKind::ActivityScheduleFailed(it) => format!("`{}`: {:?}", it.activity_id, it.cause),
+        EventKind::ActivityStarted(it) => it.identity.as_ref().map(|who| format!("by {who}")).unwrap_or_default(),
+        EventKind::ActivitySuccess(it) => short(it.result.as_ref()).trim_start().to_owned(),
+        EventKind::ActivityFailed(it) => format!("{}{}", it.reason, short(it.details.as_ref())),
+        EventKind::ActivityCanceled(it) => short(it.details.as_ref()).trim_start().to_owned(),
+        EventKind::ActivityTimedOut(it) => {
+            let cause = it.cause.map(|cause| format!(" ({cause:?})")).unwrap_or_default();
+            format!("{:?}{cause}{}", it.timeout, short(it.details.as_ref()))
+        }
+        EventKind::ActivityScheduledTimeout(_) => "no runner took it".to_owned(),
+        EventKind::ActivityTaskCancel(it) => format!("`{}`", it.activity_id),
+        EventKind::ActivityTaskCancelFailed(it) => format!("`{}`: {:?}", it.activity_id, it.cause),
+        EventKind::TimerScheduled(it) => format!("`{}` after {}", it.timer_id, it.after),
+        EventKind::TimerScheduleFailed(it) => format!("`{}`: {:?}", it.timer_id, it.cause),
+        EventKind::TimerExpired(it) => format!("`{}`", it.timer_id),
+        EventKind::TimerCanceled(it) => format!("`{}`", it.timer_id),
+        EventKind::TimerCancelFailed(it) => format!("`{}`: {:?}", it.timer_id, it.cause),
+        EventKind::Signal(it) => format!("`{}`{}", it.name, short(it.input.as_ref())),
+        EventKind::Marker(it) => format!("`{}`{}", it.name, short(it.details.as_ref())),
+        EventKind::MarkerFailed(it) => format!("`{}`: {:?}", it.name, it.cause),
+    }
+}
+
+/// The events that caused an event.
+fn because(event: &Event) -> String {
+    let ids: Vec<u64> = match &event.kind {
+        EventKind::WorkflowSuccess(it) => vec![it.decision_event_id],
+        EventKind::WorkflowFailed(it) => vec![it.decision_event_id],
+        EventKind::WorkflowCanceled(it) => vec![it.decision_event_id],
+        EventKind::WorkflowCloseFailed(it) => vec![it.decision_event_id],
+        EventKind::DeciderStarted(it) => vec![it.scheduled_event_id],
+        EventKind::DeciderCompleted(it) => vec![it.started_event_id],
+        EventKind::DeciderTimedOut(it) => vec![it.started_event_id.unwrap_or(it.scheduled_event_id)],
+        EventKind::DeciderFailed(it) => vec![it.started_event_id],
+        EventKind::ActivityScheduled(it) => vec![it.decision_event_id],
+        EventKind::ActivityScheduleFailed(it) => vec![it.decision_event_id],
+        EventKind::ActivityStarted(it) => vec![it.scheduled_event_id],
+        EventKind::ActivitySuccess(it) => vec![it.scheduled_event_id, it.started_event_id],
+        EventKind::ActivityFailed(it) => vec![it.scheduled_event_id, it.started_event_id],
+        EventKind::ActivityCanceled(it) => vec![it.scheduled_event_id, it.cancel_event_id],
+        EventKind::ActivityTimedOut(it) => vec![it.scheduled_event_id],
+        EventKind::ActivityScheduledTimeout(it) => vec![it.scheduled_event_id],
+        EventKind::ActivityTaskCancel(it) => vec![it.scheduled_event_id, it.decision_event_id],
+        EventKind::ActivityTaskCancelFailed(it) => vec![it.decision_event_id],
+        EventKind::TimerScheduled(it) => vec![it.decision_event_id],
+        EventKind::TimerScheduleFailed(it) => vec![it.decision_event_id],
+        EventKind::TimerExpired(it) => vec![it.scheduled_event_id],
+        EventKind::TimerCanceled(it) => vec![it.scheduled_event_id, it.decision_event_id],
+        EventKind::TimerCancelFailed(it) => vec![it.decision_event_id],
+        EventKind::Marker(it) => vec![it.decision_event_id],
+        EventKind::MarkerFailed(it) => vec![it.decision_event_id],
+        EventKind::WorkflowStarted(_)
+        | EventKind::WorkflowTimedOut(_)
+        | EventKind::WorkflowTerminated(_)
+        | EventKind::WorkflowCancelRequested(_)
+        | EventKind::DeciderScheduled(_)
+        | EventKind::Signal(_) => vec![],
+    };
+    ids.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}

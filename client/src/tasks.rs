@@ -1,0 +1,229 @@
+//! Task lists from the side of those who poll them: taking tasks and answering them.
+
+use std::time::Duration;
+
+use history::{EventId, Payload};
+use reqwest::{Method, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::body::{
+    ActivityTask, Answered, Beaten, CancelActivity, CompleteTurn, DeciderTask, FailActivity, FailTurn, Heartbeat,
+    History, Next, PollActivity, PollDecider, SucceedActivity,
+};
+use crate::http::{encode, push_page, to_bytes};
+use crate::retry::Waits;
+use crate::{Client, Error, Page, Patience};
+
+/// How an answer to a task went.
+#[derive(Debug)]
+pub enum Outcome<T> {
+    /// It was recorded, and here is the next task if one was asked for and came in time.
+    Recorded(Option<T>),
+    /// It was not recorded: the task is no longer ours. Nothing to be done about it.
+    Lost(Error),
+}
+
+impl Client {
+    /// Waits up to `wait` for a turn on a list. Asks once; see [`Waits`] for asking again.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn poll_decider(
+        &self,
+        list: &str,
+        poll: &PollDecider,
+        wait: Duration,
+    ) -> Result<Option<DeciderTask>, Error> {
+        let url = self.domain_url(&format!("task-lists/{}/decider/poll", encode(list)));
+        self.poll(&url, poll, wait).await
+    }
+
+    /// Waits up to `wait` for an activity on a list. Asks once; see [`Waits`] for asking again.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn poll_activity(
+        &self,
+        list: &str,
+        poll: &PollActivity,
+        wait: Duration,
+    ) -> Result<Option<ActivityTask>, Error> {
+        let url = self.domain_url(&format!("task-lists/{}/activity/poll", encode(list)));
+        self.poll(&url, poll, wait).await
+    }
+
+    async fn poll<T: DeserializeOwned>(
+        &self,
+        url: &str,
+        body: &impl Serialize,
+        wait: Duration,
+    ) -> Result<Option<T>, Error> {
+        let body = to_bytes(body)?;
+        let (status, bytes) = self.send_once(Method::POST, url, Some(body), Some(wait), None).await?;
+        if status == StatusCode::NO_CONTENT { Ok(None) } else { self.read(&bytes).map(Some) }
+    }
+
+    /// Answers a turn; repeats the answer while the service is away, for as long as `patience` lasts.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]: the answer itself was refused, e.g. for a decision that is not acceptable, or patience ran out.
+    pub async fn complete_turn(
+        &self,
+        token: &str,
+        complete: &CompleteTurn,
+        patience: Patience,
+    ) -> Result<Outcome<DeciderTask>, Error> {
+        let url = self.service_url(&format!("decider-tasks/{token}/complete"));
+        self.answer(&url, complete, complete.next.as_ref(), patience).await
+    }
+
+    /// Gives a turn back.
+    ///
+    /// # Errors
+    ///
+    /// As for [`complete_turn`](Self::complete_turn).
+    pub async fn fail_turn(
+        &self,
+        token: &str,
+        fail: &FailTurn,
+        patience: Patience,
+    ) -> Result<Outcome<DeciderTask>, Error> {
+        let url = self.service_url(&format!("decider-tasks/{token}/fail"));
+        self.answer(&url, fail, fail.next.as_ref(), patience).await
+    }
+
+    /// A page of the history that a turn may see.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn turn_history(&self, token: &str, page: &Page) -> Result<History, Error> {
+        let mut query = String::new();
+        push_page(&mut query, page);
+        let url = self.service_url(&format!("decider-tasks/{token}/history{query}"));
+        let mut waits = Waits::new(Patience::For(Duration::from_secs(10)));
+        loop {
+            match self.send_once(Method::GET, &url, None, None, None).await {
+                Ok((_, bytes)) => return self.read(&bytes),
+                Err(error) => match waits.after(&error) {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// The whole history that a turn may see before event `before`.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn look_back(&self, token: &str, before: EventId) -> Result<Vec<history::Event>, Error> {
+        let mut events = Vec::new();
+        let mut page = Page { before: Some(before), ..Page::default() };
+        while before > 1 {
+            let read = self.turn_history(token, &page).await?;
+            events.extend(read.events);
+            match read.next {
+                Some(next) => page.after = Some(next),
+                None => break,
+            }
+        }
+        Ok(events)
+    }
+
+    /// The activity is done.
+    ///
+    /// # Errors
+    ///
+    /// As for [`complete_turn`](Self::complete_turn).
+    pub async fn succeed_activity(
+        &self,
+        token: &str,
+        succeed: &SucceedActivity,
+        patience: Patience,
+    ) -> Result<Outcome<ActivityTask>, Error> {
+        let url = self.service_url(&format!("activity-tasks/{token}/success"));
+        self.answer(&url, succeed, succeed.next.as_ref(), patience).await
+    }
+
+    /// The activity could not be done.
+    ///
+    /// # Errors
+    ///
+    /// As for [`complete_turn`](Self::complete_turn).
+    pub async fn fail_activity(
+        &self,
+        token: &str,
+        fail: &FailActivity,
+        patience: Patience,
+    ) -> Result<Outcome<ActivityTask>, Error> {
+        let url = self.service_url(&format!("activity-tasks/{token}/failure"));
+        self.answer(&url, fail, fail.next.as_ref(), patience).await
+    }
+
+    /// The activity stopped, as it was asked to.
+    ///
+    /// # Errors
+    ///
+    /// As for [`complete_turn`](Self::complete_turn).
+    pub async fn cancel_activity(
+        &self,
+        token: &str,
+        cancel: &CancelActivity,
+        patience: Patience,
+    ) -> Result<Outcome<ActivityTask>, Error> {
+        let url = self.service_url(&format!("activity-tasks/{token}/canceled"));
+        self.answer(&url, cancel, cancel.next.as_ref(), patience).await
+    }
+
+    /// The activity is alive; answers whether it should stop.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `activity-closed` when nobody waits for it any more.
+    pub async fn heartbeat(&self, token: &str, details: Option<Payload>) -> Result<bool, Error> {
+        let url = self.service_url(&format!("activity-tasks/{token}/heartbeat"));
+        let body = to_bytes(&Heartbeat { details })?;
+        let (_, bytes) = self.send_once(Method::POST, &url, Some(body), None, None).await?;
+        self.read::<Beaten>(&bytes).map(|beaten| beaten.cancel_requested)
+    }
+
+    async fn answer<T: DeserializeOwned>(
+        &self,
+        url: &str,
+        body: &impl Serialize,
+        next: Option<&Next>,
+        patience: Patience,
+    ) -> Result<Outcome<T>, Error> {
+        let body = to_bytes(body)?;
+        let wait = next.map(|next| Duration::try_from_secs_f64(next.wait.unwrap_or(60.0)).unwrap_or_default());
+        let mut waits = Waits::new(patience);
+        let mut may_be_recorded = false;
+        loop {
+            let error = match self.send_once(Method::POST, url, Some(body.clone()), wait, None).await {
+                Ok((_, bytes)) => return self.read::<Answered<T>>(&bytes).map(|it| Outcome::Recorded(it.next)),
+                Err(error) => error,
+            };
+            match error.code() {
+                // The first try was recorded and its answer was lost.
+                Some("turn-completed" | "activity-closed" | "run-closed") if may_be_recorded => {
+                    return Ok(Outcome::Recorded(None));
+                }
+                Some("turn-completed" | "turn-lost" | "activity-closed" | "run-closed") => {
+                    return Ok(Outcome::Lost(error));
+                }
+                _ => {}
+            }
+            may_be_recorded |= !error.had_no_side_effect();
+            match waits.after(&error) {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => return Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Files that are not as they were left: a torn end is cut off, damage is refused, devices that fail stop the store.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use store::{Cas, Error, Expect, Head, PartKey, Store};
+use store_embedded::{Embedded, Options};
+use support::{change, check, chunk, copy_directory, data_end, head, key, next, segments};
+use tempfile::TempDir;
+
+const SECTOR: usize = 512;
+
+/// A store with `count` versions of one key, a batch each, left as by a crash; answers where the last frame begins.
+async fn left_behind(directory: &Path, options: Options, count: u64) -> usize {
+    let store = Embedded::open(options).await.unwrap();
+    let mut last = 0;
+    for _ in 0..count {
+        last = data_end(segments(directory).last().unwrap());
+        next(&*store, &key("a")).await.unwrap();
+    }
+    drop(store);
+    last
+}
+
+#[tokio::test]
+async fn a_torn_sector_of_the_last_batch_costs_only_that_batch() {
+    let original = TempDir::new().unwrap();
+    let mut begin = left_behind(original.path(), Options::new(original.path()), 30).await;
+    // One more batch, large enough to have many sectors; the crash came before it was acknowledged.
+    {
+        let store = Embedded::open(Options::new(original.path())).await.unwrap();
+        begin = begin.max(data_end(segments(original.path()).last().unwrap()));
+        let _ = begin;
+        let parts = [
+            chunk(&key("a"), 31),
+            (PartKey::Pack { op: 1 }, Bytes::from(vec![0xEE; 20 * SECTOR])),
+        ];
+        let expect = Expect::Exactly {
+            run: support::RUN,
+            version: 30,
+        };
+        assert_eq!(
+            store
+                .commit(&key("a"), expect, &head(&key("a"), 31), &parts)
+                .await
+                .unwrap(),
+            Cas::Won
+        );
+    }
+    let name = segments(original.path())
+        .last()
+        .unwrap()
+        .file_name()
+        .unwrap()
+        .to_owned();
+    let end = data_end(&original.path().join("log").join(&name));
+    let sectors: Vec<usize> = (0..end.div_ceil(SECTOR)).collect();
+    assert!(sectors.len() >= 20, "{} sectors", sectors.len());
+    let mut lost = 0;
+    for sector in sectors {
+        for with in [0x00, 0xA5] {
+            let copy = TempDir::new().unwrap();
+            copy_directory(original.path(), copy.path());
+            change(&copy.path().join("log").join(&name), |bytes| {
+                // The segment's header was durable before the batch was written.
+                let from = (sector * SECTOR).max(32);
+                let to = ((sector + 1) * SECTOR).min(end);
+                bytes[from..to].fill(with);
+            });
+            println!("sector {sector} filled with {with:#x}");
+            let store = Embedded::open(Options::new(copy.path())).await.unwrap();
+            let version = check(&*store, &key("a"), 30).await;
+            lost += u64::from(version == 30);
+            // What comes next is not confused by what was cut off.
+            for _ in 0..3 {
+                next(&*store, &key("a")).await.unwrap();
+            }
+            drop(store);
+            let store = Embedded::open(Options::new(copy.path())).await.unwrap();
+            check(&*store, &key("a"), version + 3).await;
+        }
+    }
+    assert!(lost >= 40, "only {lost} torn batches were noticed");
+}
+
+#[tokio::test]
+async fn a_hole_before_a_later_batch_is_refused_and_named() {
+    let original = TempDir::new().unwrap();
+    let last = left_behind(original.path(), Options::new(original.path()), 30).await;
+    let name = segments(original.path())
+        .last()
+        .unwrap()
+        .file_name()
+        .unwrap()
+        .to_owned();
+    for position in (40..last).step_by(last / 25) {
+        for with in [0x00, 0xA5] {
+            let copy = TempDir::new().unwrap();
+            copy_directory(original.path(), copy.path());
+            let path = copy.path().join("log").join(&name);
+            change(&path, |bytes| bytes[position..(position + 64).min(last)].fill(with));
+            if fs::read(&path).unwrap() == fs::read(original.path().join("log").join(&name)).unwrap() {
+                continue;
+            }
+            match Embedded::open(Options::new(copy.path())).await {
+                Err(Error::Corrupt { what }) => {
+                    assert!(
+                        what.contains(name.to_str().unwrap()) && what.contains("offset"),
+                        "{what}"
+                    );
+                }
+                other => panic!("a hole at {position} was not refused: {other:?}"),
+            }
+            assert_ne!(fs::read(&path).unwrap().len(), 0, "nothing is repaired");
+        }
+    }
+}
+
+/// A store that has several segments and no checkpoint.
+async fn several_segments(directory: &Path) {
+    let options = Options {
+        segment_bytes: 4096,
+        ..Options::new(directory)
+    };
+    left_behind(directory, options, 60).await;
+    assert!(segments(directory).len() > 4, "{:?}", segments(directory));
+}
+
+#[tokio::test]
+async fn a_missing_segment_is_refused() {
+    for missing in [0, 1, 3] {
+        let directory = TempDir::new().unwrap();
+        several_segments(directory.path()).await;
+        fs::remove_file(&segments(directory.path())[missing]).unwrap();
+        let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
+        assert!(
+            matches!(&error, Error::Corrupt { what } if what.contains("missing")),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_lost_end_of_an_earlier_segment_is_refused() {
+    let directory = TempDir::new().unwrap();
+    several_segments(directory.path()).await;
+    let path = &segments(directory.path())[1];
+    let end = data_end(path);
+    change(path, |bytes| bytes[end - 200..].fill(0));
+    let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Corrupt { what } if what.contains("should go on with batch")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_log_that_ends_before_the_checkpoint_is_refused() {
+    let directory = TempDir::new().unwrap();
+    let store = Embedded::open(Options::new(directory.path())).await.unwrap();
+    next(&*store, &key("a")).await.unwrap();
+    store.close().await.unwrap();
+    drop(store);
+    for path in segments(directory.path()) {
+        change(&path, |bytes| bytes[32..].fill(0));
+    }
+    let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Corrupt { what } if what.contains("log ends")),
+        "{error}"
+    );
+    for path in segments(directory.path()) {
+        fs::remove_file(path).unwrap();
+    }
+    let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Corrupt { what } if what.contains("no segment")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_changed_segment_header_or_format_is_refused() {
+    let directory = TempDir::new().unwrap();
+    left_behind(directory.path(), Options::new(directory.path()), 3).await;
+    let path = segments(directory.path()).pop().unwrap();
+    change(&path, |bytes| bytes[8] = 2);
+    let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Corrupt { what } if what.contains("format 2")),
+        "{error}"
+    );
+    change(&path, |bytes| bytes[8] = 1);
+    fs::write(directory.path().join("FORMAT"), "baton embedded store, format 2\n").unwrap();
+    let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Corrupt { what } if what.contains("format 2")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_directory_in_use_is_refused_with_the_owner_and_what_to_do() {
+    let directory = TempDir::new().unwrap();
+    let store = Embedded::open(Options::new(directory.path())).await.unwrap();
+    let error = Embedded::open(Options::new(directory.path()))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains(&std::process::id().to_string()) && error.contains("stop that process"),
+        "{error}"
+    );
+    store.close().await.unwrap();
+    Embedded::open(Options::new(directory.path())).await.unwrap();
+}
+
+/// Commits from many tasks while the device begins to fail; answers the newest acknowledged version of each key.
+async fn commit_until_it_fails(store: &Arc<Embedded>, fail: impl FnOnce()) -> Vec<u64> {
+    let mut tasks = tokio::task::JoinSet::new();
+    let warm = Arc::new(tokio::sync::Semaphore::new(0));
+    for writer in 0..8 {
+        let (store, warm) = (Arc::clone(store), Arc::clone(&warm));
+        tasks.spawn(async move {
+            let mut acknowledged = 0;
+            loop {
+                match next(&*store, &key(&writer.to_string())).await {
+                    Ok(version) => acknowledged = version,
+                    Err(Error::Failed { .. }) => return (writer, acknowledged),
+                    Err(error) => panic!("{error}"),
+                }
+                warm.add_permits(1);
+            }
+        });
+    }
+    warm.acquire_many(100).await.unwrap().forget();
+    fail();
+    let mut acknowledged = tasks.join_all().await;
+    acknowledged.sort_unstable();
+    assert!(matches!(store.failed().await, Error::Failed { .. }));
+    let later = store.load(&key("0")).await.unwrap_err();
+    assert!(matches!(later, Error::Failed { .. }), "{later}");
+    assert!(matches!(store.close().await, Err(Error::Failed { .. })));
+    acknowledged.into_iter().map(|(_, version)| version).collect()
+}
+
+async fn check_all(directory: &Path, acknowledged: &[u64]) {
+    let store = Embedded::open(Options::new(directory)).await.unwrap();
+    for (writer, version) in acknowledged.iter().enumerate() {
+        assert!(*version > 0);
+        check(&*store, &key(&writer.to_string()), *version).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_sync_stops_the_store_and_what_was_not_synced_was_not_acknowledged() {
+    let directory = TempDir::new().unwrap();
+    let options = Options::new(directory.path());
+    let faults = Arc::clone(&options.faults);
+    let store = Embedded::open(options).await.unwrap();
+    let segment = segments(directory.path()).pop().unwrap();
+    let acknowledged = commit_until_it_fails(&store, || faults.fail_syncs()).await;
+    drop(store);
+    // The disk never got the last frame: take it away, as a power cut would.
+    let synced = usize::try_from(faults.synced_bytes()).unwrap();
+    assert!(data_end(&segment) > synced, "a frame was written and not synced");
+    change(&segment, |bytes| bytes[synced..].fill(0));
+    check_all(directory.path(), &acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_write_stops_the_store() {
+    let directory = TempDir::new().unwrap();
+    let options = Options::new(directory.path());
+    let faults = Arc::clone(&options.faults);
+    let store = Embedded::open(options).await.unwrap();
+    let acknowledged = commit_until_it_fails(&store, || faults.fail_writes()).await;
+    drop(store);
+    check_all(directory.path(), &acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_stops_the_store() {
+    let directory = TempDir::new().unwrap();
+    let options = Options::new(directory.path());
+    let faults = Arc::clone(&options.faults);
+    let store = Embedded::open(options).await.unwrap();
+    let acknowledged = commit_until_it_fails(&store, || faults.limit_space(10_000)).await;
+    drop(store);
+    check_all(directory.path(), &acknowledged).await;
+}
+
+#[tokio::test]
+async fn a_load_waits_for_the_sync_of_what_it_shows() {
+    let directory = TempDir::new().unwrap();
+    let options = Options::new(directory.path());
+    let faults = Arc::clone(&options.faults);
+    let store = Embedded::open(options).await.unwrap();
+    next(&*store, &key("a")).await.unwrap();
+    faults.fail_syncs();
+    let second = head(&key("a"), 2);
+    let expect = Expect::Exactly {
+        run: support::RUN,
+        version: 1,
+    };
+    let key = key("a");
+    let (commit, load, lost) = tokio::join!(
+        biased;
+        store.commit(&key, expect, &second, &[]),
+        store.load(&key),
+        store.commit(&key, Expect::Absent, &second, &[]),
+    );
+    assert!(matches!(commit, Err(Error::Failed { .. })), "{commit:?}");
+    // Nobody was shown the version that was never durable: neither by `load` nor by `Lost`.
+    let is_new = |head: &Option<Head>| head.as_ref().is_some_and(|head| head.version == 2);
+    assert!(!load.as_ref().is_ok_and(is_new), "{load:?}");
+    assert!(!matches!(&lost, Ok(Cas::Lost(head)) if is_new(head)), "{lost:?}");
+}

@@ -1,0 +1,253 @@
+//! What the tests share: a load whose every acknowledged commit can be checked, in this process or in one to be killed.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use store::{Cas, Expect, Head, HeadKey, PartKey, Row, Store};
+use store_embedded::faults::Then;
+use store_embedded::{Embedded, Options};
+
+pub const RUN: [u8; 16] = [7; 16];
+const WRITERS: u64 = 16;
+
+/// Small enough that checkpoints and new segments happen all the time.
+pub fn small(directory: &Path) -> Options {
+    Options {
+        memory_bytes: 256 << 10,
+        log_bytes: 512 << 10,
+        segment_bytes: 64 << 10,
+        cache_bytes: 1 << 20,
+        ..Options::new(directory)
+    }
+}
+
+pub fn key(workflow_id: &str) -> HeadKey {
+    HeadKey {
+        domain: Arc::from("crash"),
+        workflow_id: Arc::from(workflow_id),
+    }
+}
+
+/// Everything about a head follows from its key and version.
+pub fn head(key: &HeadKey, version: u64) -> Head {
+    let line = format!("{} at {version};", key.workflow_id);
+    Head {
+        run: RUN,
+        version,
+        body: Bytes::from(line.repeat(1 + usize::try_from(version % 60).unwrap())),
+        due: Some(1000 + version),
+        row: Some(Row {
+            workflow_type: Arc::from("crash"),
+            status: Arc::from("open"),
+            started_at: 1,
+            closed_at: None,
+            tags: vec![format!("v{version}")],
+        }),
+        expires_at: None,
+    }
+}
+
+pub fn chunk(key: &HeadKey, version: u64) -> (PartKey, Bytes) {
+    (
+        PartKey::Chunk { last: version },
+        Bytes::from(format!("events of {} up to {version}", key.workflow_id)),
+    )
+}
+
+/// Commits the next version of a key, with its chunk.
+pub async fn next(store: &dyn Store, key: &HeadKey) -> Result<u64, store::Error> {
+    let found = store.load(key).await?;
+    let version = found.as_ref().map_or(0, |head| head.version) + 1;
+    let expect = found.map_or(Expect::Absent, |head| Expect::Exactly {
+        run: head.run,
+        version: head.version,
+    });
+    let answer = store
+        .commit(key, expect, &head(key, version), &[chunk(key, version)])
+        .await?;
+    assert_eq!(answer, Cas::Won, "{key:?} has one writer");
+    Ok(version)
+}
+
+/// Checks that a key has at least the acknowledged version, whole, with all its chunks and its place in the indexes.
+pub async fn check(store: &dyn Store, key: &HeadKey, acknowledged: u64) -> u64 {
+    let found = store.load(key).await.unwrap();
+    let version = found.as_ref().map_or(0, |head| head.version);
+    assert!(
+        version >= acknowledged,
+        "{key:?}: version {acknowledged} was acknowledged, {version} is there"
+    );
+    if let Some(found) = found {
+        assert_eq!(found, head(key, version));
+        let chunks = store.chunks(key, RUN, 0, usize::MAX).await.unwrap();
+        let expected: Vec<_> = (1..=version).map(|version| (version, chunk(key, version).1)).collect();
+        assert!(chunks == expected, "{key:?}: {} chunks of {version}", chunks.len());
+    }
+    version
+}
+
+/// What a killed process had been told.
+#[derive(Default)]
+pub struct Acknowledged(pub BTreeMap<u64, u64>);
+
+impl Acknowledged {
+    /// Opens the store, checks everything in it against what was acknowledged, and leaves without closing.
+    pub async fn check(&mut self, directory: &Path) -> Arc<Embedded> {
+        let store = Embedded::open(small(directory)).await.expect("opens after a crash");
+        let due = store.due(0, u64::MAX, 1000).await.unwrap();
+        let mut expected_due = Vec::new();
+        for writer in 0..WRITERS {
+            let key = key(&writer.to_string());
+            let acknowledged = self.0.get(&writer).copied().unwrap_or(0);
+            let version = check(&*store, &key, acknowledged).await;
+            if version > 0 {
+                self.0.insert(writer, version);
+                expected_due.push(store::Due {
+                    at: 1000 + version,
+                    key,
+                });
+            }
+        }
+        expected_due.sort_by_key(|due| (due.at, due.key.clone()));
+        let mut found_due = due;
+        found_due.sort_by_key(|due| (due.at, due.key.clone()));
+        assert_eq!(found_due, expected_due);
+        store
+    }
+}
+
+/// The body of the process to be killed: commits from 16 tasks until the end, and says what was acknowledged.
+pub async fn hammer() {
+    let Ok(directory) = std::env::var("BATON_HAMMER") else {
+        return;
+    };
+    let options = small(Path::new(&directory));
+    let faults = Arc::clone(&options.faults);
+    let store = Embedded::open(options).await.unwrap();
+    if let Ok(point) = std::env::var("BATON_ABORT_AT") {
+        faults.at(&point, Then::Abort);
+    }
+    let out = Arc::new(Mutex::new(std::io::stdout()));
+    writeln!(out.lock().unwrap(), "\nready").unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for writer in 0..WRITERS {
+        let (store, out) = (Arc::clone(&store), Arc::clone(&out));
+        tasks.spawn(async move {
+            let key = key(&writer.to_string());
+            loop {
+                let version = next(&*store, &key).await.unwrap();
+                writeln!(out.lock().unwrap(), "ack {writer} {version}").unwrap();
+            }
+        });
+    }
+    tasks.join_all().await;
+}
+
+/// A process that runs this binary's test `hammer`.
+pub struct Hammer {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+}
+
+impl Hammer {
+    pub fn start(directory: &Path, abort_at: Option<&str>) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", "hammer", "--nocapture", "--test-threads=1"])
+            .env("BATON_HAMMER", directory);
+        if let Some(point) = abort_at {
+            command.env("BATON_ABORT_AT", point);
+        }
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while line.trim() != "ready" {
+            line.clear();
+            assert!(
+                out.read_line(&mut line).unwrap() > 0,
+                "the process ended before it was ready"
+            );
+        }
+        Self { child, out }
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+    }
+
+    /// Reads what was acknowledged until the process has ended. A line cut short is not one.
+    pub fn acknowledged(mut self, into: &mut Acknowledged) -> usize {
+        let mut count = 0;
+        let mut line = String::new();
+        while self.out.read_line(&mut line).unwrap() > 0 {
+            if let Some(rest) = line.strip_suffix('\n').and_then(|line| line.strip_prefix("ack ")) {
+                let (writer, version) = rest.split_once(' ').unwrap();
+                let newest = into.0.entry(writer.parse().unwrap()).or_default();
+                *newest = (*newest).max(version.parse().unwrap());
+                count += 1;
+            }
+            line.clear();
+        }
+        self.child.wait().unwrap();
+        count
+    }
+}
+
+/// Numbers that look random and are the same each time (splitmix64).
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut number = self.0;
+        number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (number ^ (number >> 31)) % below
+    }
+}
+
+/// The log's segments, oldest first.
+pub fn segments(directory: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<_> = std::fs::read_dir(directory.join("log"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|suffix| suffix == "log"))
+        .collect();
+    found.sort();
+    found
+}
+
+/// Where a segment's frames end, its zeros begin.
+pub fn data_end(path: &Path) -> usize {
+    let bytes = std::fs::read(path).unwrap();
+    bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| (last + 1).next_multiple_of(8))
+}
+
+pub fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy_directory(&path, &target);
+        } else {
+            std::fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+/// Changes some bytes of a file.
+pub fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = std::fs::read(path).unwrap();
+    change(&mut bytes);
+    std::fs::write(path, bytes).unwrap();
+}
