@@ -29,7 +29,7 @@ fn head(version: u64) -> Head {
 }
 
 /// One workflow id after another, eight commits each.
-async fn write(store: Arc<Embedded>, writer: usize, commits: u64) {
+async fn write(store: Arc<Embedded>, writer: u64, commits: u64) {
     for number in 0..commits {
         let key = HeadKey {
             domain: Arc::from("bench"),
@@ -58,21 +58,21 @@ fn commits(criterion: &mut Criterion) {
         .expect("an open store");
     let mut group = criterion.benchmark_group("commit");
     group.sample_size(10);
-    for writers in [1, 64] {
+    for writers in [1_u64, 64] {
         group.throughput(Throughput::Elements(1));
         group.bench_function(format!("{writers} writers"), |bencher| {
             bencher.iter_custom(|iterations| {
-                let each = iterations.div_ceil(writers);
+                let first = store.stats().commits * writers;
                 let started = std::time::Instant::now();
                 runtime.block_on(async {
                     let mut tasks = tokio::task::JoinSet::new();
                     for writer in 0..writers {
-                        let unique = usize::try_from(writer).unwrap_or(0) + store.stats().commits as usize * 64;
-                        tasks.spawn(write(Arc::clone(&store), unique, each));
+                        let commits = iterations / writers + u64::from(writer < iterations % writers);
+                        tasks.spawn(write(Arc::clone(&store), first + writer, commits));
                     }
                     tasks.join_all().await;
                 });
-                started.elapsed().mul_f64(iterations as f64 / (each * writers) as f64)
+                started.elapsed()
             });
         });
     }

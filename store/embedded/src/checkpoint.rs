@@ -18,7 +18,7 @@ use crate::layer::{Layer, Slot};
 use crate::shared::{Frozen, Phase, Shared};
 use crate::tree::Tree;
 
-/// How much one transaction writes. Its sync shares the device with the log's, so this bounds how long a commit can be
+/// How much one transaction writes, unless memory is so small that a quarter of a layer is less. Its sync shares the device with the log's, so this bounds how long a commit can be
 /// held up by a checkpoint.
 const PIECE_BYTES: usize = 512 << 10;
 /// The pause between two pieces while there is time.
@@ -90,6 +90,7 @@ fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
         &shared.tree,
         &frozen.layer,
         frozen.position,
+        PIECE_BYTES.min(shared.half_bytes / 4),
         || {
             pause(shared);
             point("checkpoint: piece")
@@ -133,13 +134,14 @@ pub(crate) fn write_layer(
     tree: &Tree,
     layer: &Layer,
     position: u64,
+    piece_bytes: usize,
     mut between: impl FnMut() -> Result<(), Error>,
     before_last: impl FnOnce() -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut piece: Vec<(&[u8], Option<&[u8]>)> = Vec::new();
     let mut bytes = 0;
     for (key, slot) in layer.slots.iter().filter(|(_, slot)| Slot::must_be_written(slot)) {
-        if bytes >= PIECE_BYTES {
+        if bytes >= piece_bytes {
             tree.write(piece.drain(..), None)?;
             bytes = 0;
             between()?;

@@ -16,7 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::faults::Faults;
 use crate::frame::{Builder, SEGMENT_HEADER, SegmentHeader};
 
+/// A segment made ready by the checkpoint's thread. Whoever takes it renames it first, so that a file under one of these
+/// names belongs to one thread.
 const SPARE: &str = "spare";
+const SPARE_NEW: &str = "spare.new";
+/// A segment that the committer is about to give its name.
+const NEXT: &str = "next";
 const SUFFIX: &str = "log";
 
 /// The segments that exist, oldest first.
@@ -52,12 +57,16 @@ pub(crate) fn segment_path(directory: &Path, first_batch: u64) -> PathBuf {
     directory.join(format!("{first_batch:020}.{SUFFIX}"))
 }
 
-/// The first batches that the names in a directory promise, in order. Removes a spare, which was never in use.
+/// The first batches that the names in a directory promise, in order. Removes files that
+/// were not yet in use.
 pub(crate) fn find_segments(directory: &Path) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
-        if path.file_name().is_some_and(|name| name == SPARE) {
+        if [SPARE, SPARE_NEW, NEXT]
+            .iter()
+            .any(|unused| path.file_name().is_some_and(|name| name == *unused))
+        {
             std::fs::remove_file(&path)?;
         }
         if path.extension().is_some_and(|suffix| suffix == SUFFIX)
@@ -94,8 +103,8 @@ impl Segments {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spare_path(&self) -> PathBuf {
-        self.directory.join(SPARE)
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
     }
 
     /// How many bytes of disk the log occupies.
@@ -128,7 +137,7 @@ impl Segments {
         if self.files().has_spare {
             return Ok(());
         }
-        let path = self.spare_path();
+        let path = self.path(SPARE_NEW);
         let mut file = File::create(&path)?;
         let zeros = vec![0; 1 << 20];
         let mut missing = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
@@ -138,21 +147,28 @@ impl Segments {
             missing -= some;
         }
         file.sync_all()?;
-        self.files().has_spare = true;
+        let mut files = self.files();
+        std::fs::rename(path, self.path(SPARE))?;
+        files.has_spare = true;
         Ok(())
     }
 
     /// A new segment under its name, its header durable.
     fn create(&self, first_batch: u64) -> io::Result<Segment> {
-        let had_spare = std::mem::take(&mut self.files().has_spare);
-        let spare = self.spare_path();
+        let next = self.path(NEXT);
+        let has_spare = {
+            let mut files = self.files();
+            if files.has_spare {
+                std::fs::rename(self.path(SPARE), &next)?;
+            }
+            std::mem::take(&mut files.has_spare)
+        };
         let mut file = OpenOptions::new()
             .write(true)
             .create(true)
-            .truncate(false)
-            .open(&spare)?;
-        if !had_spare {
-            file.set_len(0)?;
+            .truncate(!has_spare)
+            .open(&next)?;
+        if !has_spare {
             file.set_len(self.segment_bytes)?;
         }
         let salt = RandomState::new().hash_one(first_batch);
@@ -160,7 +176,7 @@ impl Segments {
         self.faults.before_sync()?;
         file.sync_all()?;
         self.faults.point("segment: named")?;
-        std::fs::rename(&spare, segment_path(&self.directory, first_batch))?;
+        std::fs::rename(&next, segment_path(&self.directory, first_batch))?;
         self.faults.point("segment: directory synced")?;
         sync_directory(&self.directory)?;
         self.syncs.fetch_add(2, Ordering::Relaxed);
@@ -190,8 +206,8 @@ impl Segments {
             let Some(oldest) = oldest else { return Ok(()) };
             let path = segment_path(&self.directory, oldest.first_batch);
             self.faults.point("checkpoint: segment dropped")?;
-            if needs_spare && oldest.bytes == self.segment_bytes && !self.spare_path().try_exists()? {
-                std::fs::rename(&path, self.spare_path())?;
+            if needs_spare && oldest.bytes == self.segment_bytes {
+                std::fs::rename(&path, self.path(SPARE))?;
                 // Before the file may be written to again, it must not be found under its old name after a crash.
                 sync_directory(&self.directory)?;
                 self.files().has_spare = true;

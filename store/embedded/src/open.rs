@@ -22,7 +22,7 @@ pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
     let mut replayed_to = position;
     let recovered = recover(&log, position, |frame| {
         if state.active.bytes >= options.memory_bytes / 2 {
-            checkpoint::write_layer(&tree, &state.active, replayed_to, || Ok(()), || Ok(()))?;
+            checkpoint::write_layer(&tree, &state.active, replayed_to, usize::MAX, || Ok(()), || Ok(()))?;
             state.active = crate::layer::Layer::default();
         }
         for operation in operations(frame.operations) {

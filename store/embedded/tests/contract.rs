@@ -1,5 +1,10 @@
 //! The embedded store keeps the contract, whatever it has in memory and whatever it has in redb.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which the lint does not take for tests"
+)]
+
 use std::sync::Arc;
 use std::sync::Mutex;
 

@@ -1,5 +1,10 @@
 //! Sizes: memory, start-up and disk are bounded by what the options say, not by what the store holds.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which the lint does not take for tests"
+)]
+
 mod support;
 
 use std::path::Path;

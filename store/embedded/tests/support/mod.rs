@@ -1,6 +1,10 @@
 //! What the tests share: a load whose every acknowledged commit can be checked, in this process or in one to be killed.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which the lint does not take for tests"
+)]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
