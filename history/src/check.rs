@@ -216,7 +216,7 @@ impl Reader {
     fn frame(&mut self, event: &Event) -> Result<(), Violation> {
         let id = event.id;
         let (last_id, last_at) = self.last.unwrap_or_default();
-        if id != last_id + 1 {
+        if id.checked_sub(1) != Some(last_id) {
             return broken(Rule::Ids, id, format!("{last_id} comes before it"));
         }
         if event.timestamp < last_at {

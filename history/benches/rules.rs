@@ -1,0 +1,223 @@
+//! What the rules cost: admitting, evolving, storing, and showing a window.
+
+#![expect(clippy::unwrap_used, reason = "a bench that cannot go on has failed")]
+
+use std::hint::black_box;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use history::{
+    Command, Decision, Event, Payload, Run, ScheduleActivity, Start, StartTimer, TaskId, Timestamp, Transition, TurnId,
+    codec,
+};
+use uuid::Uuid;
+
+const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+#[expect(clippy::unnecessary_wraps, reason = "every field that takes one is optional")]
+fn payload() -> Option<Payload> {
+    let text = format!(r#"{{"card":"{}","amount":1250}}"#, "4".repeat(200));
+    Some(Payload::from_json(&text).unwrap())
+}
+
+fn schedule(activity_id: &str) -> Decision {
+    Decision::from(ScheduleActivity {
+        activity_id: activity_id.to_owned(),
+        activity_type: "ChargeCard".to_owned(),
+        task_list: Some("PCI".to_owned()),
+        input: payload(),
+        ..ScheduleActivity::default()
+    })
+}
+
+fn started() -> (Run, Vec<Event>) {
+    Transition::start(&Start::new("order-42", "order", "orders"), Uuid::nil(), NOW)
+        .unwrap()
+        .into_parts()
+}
+
+fn admit(run: Run, command: &Command) -> (Run, Vec<Event>) {
+    let mut transition = Transition::of(run);
+    transition.admit(command, NOW).unwrap();
+    transition.into_parts()
+}
+
+fn take(run: &Run) -> Command {
+    Command::StartTurn {
+        scheduled_event_id: run.turn_task.as_ref().unwrap().scheduled_event_id,
+        identity: None,
+    }
+}
+
+fn complete(run: &Run, decisions: Vec<Decision>) -> Command {
+    let turn = run.turn.as_ref().unwrap();
+    let (scheduled_event_id, started_event_id) = (turn.scheduled_event_id, turn.started_event_id);
+    Command::CompleteTurn {
+        turn: TurnId {
+            scheduled_event_id,
+            started_event_id,
+        },
+        decisions,
+        context: None,
+    }
+}
+
+/// A run of so many activities, one after the other, and its events.
+fn sequence(activities: usize) -> (Run, Vec<Event>) {
+    let (mut run, mut events) = started();
+    for index in 0..activities {
+        let mut step = |command: &Command, run: Run| {
+            let (run, added) = admit(run, command);
+            events.extend(added);
+            run
+        };
+        run = step(&take(&run), run);
+        run = step(&complete(&run, vec![schedule(&format!("a{index}"))]), run);
+        let scheduled_event_id = run.last_event_id;
+        run = step(
+            &Command::StartActivity {
+                scheduled_event_id,
+                identity: None,
+            },
+            run,
+        );
+        let task = TaskId {
+            scheduled_event_id,
+            started_event_id: run.last_event_id,
+        };
+        run = step(
+            &Command::SucceedActivity {
+                task,
+                result: payload(),
+            },
+            run,
+        );
+    }
+    (run, events)
+}
+
+fn admitting(c: &mut Criterion) {
+    let mut group = c.benchmark_group("admit");
+    let idle = sequence(3).0;
+    group.bench_function("start_turn", |b| {
+        let command = take(&idle);
+        b.iter_batched(
+            || idle.clone(),
+            |run| admit(run, black_box(&command)),
+            BatchSize::SmallInput,
+        );
+    });
+    let busy = admit(idle.clone(), &take(&idle)).0;
+    group.bench_function("complete_turn_with_one_activity", |b| {
+        let command = complete(&busy, vec![schedule("next")]);
+        b.iter_batched(
+            || busy.clone(),
+            |run| admit(run, black_box(&command)),
+            BatchSize::SmallInput,
+        );
+    });
+    // As many open activities as may be: what an answer costs in the widest run.
+    let ids = (0..history::limits::OPEN_ACTIVITIES_MAX).map(|index| schedule(&format!("wide{index}")));
+    let wide = admit(busy.clone(), &complete(&busy, ids.collect())).0;
+    let scheduled_event_id = wide.last_event_id;
+    let wide = admit(
+        wide,
+        &Command::StartActivity {
+            scheduled_event_id,
+            identity: None,
+        },
+    )
+    .0;
+    let task = TaskId {
+        scheduled_event_id,
+        started_event_id: wide.last_event_id,
+    };
+    group.bench_function("succeed_one_of_1000_open_activities", |b| {
+        let command = Command::SucceedActivity {
+            task,
+            result: payload(),
+        };
+        b.iter_batched(
+            || wide.clone(),
+            |run| admit(run, black_box(&command)),
+            BatchSize::SmallInput,
+        );
+    });
+    group.bench_function("schedule_1000_activities", |b| {
+        let ids = (0..history::limits::OPEN_ACTIVITIES_MAX).map(|index| schedule(&format!("wide{index}")));
+        let command = complete(&busy, ids.collect());
+        b.iter_batched(
+            || busy.clone(),
+            |run| admit(run, black_box(&command)),
+            BatchSize::SmallInput,
+        );
+    });
+    let timers = (0..history::limits::OPEN_TIMERS_MAX).map(|index| {
+        StartTimer {
+            timer_id: format!("t{index}"),
+            ..StartTimer::default()
+        }
+        .into()
+    });
+    let timers = admit(busy.clone(), &complete(&busy, timers.collect())).0;
+    group.bench_function("fire_1000_timers", |b| {
+        let command = Command::FireDeadlines { beats: vec![] };
+        b.iter_batched(
+            || timers.clone(),
+            |run| admit(run, black_box(&command)),
+            BatchSize::SmallInput,
+        );
+    });
+    group.bench_function("next_deadline_of_1000_activities", |b| {
+        b.iter(|| black_box(&wide).next_deadline(&[]));
+    });
+    group.finish();
+}
+
+fn folding(c: &mut Criterion) {
+    let (run, events) = sequence(300);
+    let count = u64::try_from(events.len()).unwrap();
+    let mut group = c.benchmark_group("events");
+    group.throughput(Throughput::Elements(count));
+    group.bench_function("evolve", |b| b.iter(|| Run::replay(black_box(&events))));
+    group.bench_function("check", |b| b.iter(|| history::check::history(black_box(&events))));
+    let mut stored = Vec::new();
+    group.bench_function("encode", |b| {
+        b.iter(|| {
+            stored.clear();
+            for event in &events {
+                codec::put_event(&mut stored, black_box(event));
+            }
+        });
+    });
+    group.bench_function("decode", |b| {
+        b.iter(|| codec::events(black_box(&stored)).map(Result::unwrap).count());
+    });
+    group.finish();
+
+    let mut group = c.benchmark_group("run");
+    let mut bytes = Vec::new();
+    group.bench_function("encode", |b| {
+        b.iter(|| {
+            bytes.clear();
+            codec::put_run(&mut bytes, black_box(&run));
+        });
+    });
+    group.bench_function("decode", |b| b.iter(|| codec::run(black_box(&bytes)).unwrap()));
+    group.finish();
+}
+
+fn showing(c: &mut Criterion) {
+    let (_, events) = sequence(3);
+    let window = events.get(8..14).unwrap();
+    let text = serde_json::to_vec(window).unwrap();
+    let mut group = c.benchmark_group("window_of_six_events");
+    group.throughput(Throughput::Bytes(u64::try_from(text.len()).unwrap()));
+    group.bench_function("to_json", |b| b.iter(|| serde_json::to_vec(black_box(window)).unwrap()));
+    group.bench_function("from_json", |b| {
+        b.iter(|| serde_json::from_slice::<Vec<Event>>(black_box(&text)).unwrap());
+    });
+    group.finish();
+}
+
+criterion_group!(benches, admitting, folding, showing);
+criterion_main!(benches);

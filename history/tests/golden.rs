@@ -1,0 +1,624 @@
+//! Yesterday's bytes can still be read: one golden file per stored form.
+//!
+//! A new kind of event gets a sample here and new files (`BATON_GOLDEN=write cargo test -p baton-history`). A file that
+//! exists is never written again: when its test fails, the code is wrong.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unnecessary_wraps, reason = "every field that takes a payload or a text is optional")]
+
+use std::collections::BTreeSet;
+
+use history::event::{
+    ActivityCanceled, ActivityFailed, ActivityScheduleFailed, ActivityScheduleFailedCause, ActivityScheduled,
+    ActivityScheduledTimeout, ActivityStarted, ActivitySuccess, ActivityTaskCancel, ActivityTaskCancelFailed,
+    ActivityTaskCancelFailedCause, ActivityTimedOut, ActivityTimedOutCause, ActivityTimeout, ActivityTimeouts,
+    CloseDecision, CloseFailedCause, DeciderCompleted, DeciderFailed, DeciderFailedCause, DeciderScheduled,
+    DeciderStarted, DeciderTimedOut, DeciderTimeout, Marker, MarkerFailed, MarkerFailedCause, Signal,
+    TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed,
+    TimerScheduleFailedCause, TimerScheduled, WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed,
+    WorkflowFailed, WorkflowStarted, WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
+};
+use history::{
+    Duration, Event, EventKind, PackRef, Payload, PendingActivity, PendingTimer, RequestKey, Run, Status, Timestamp,
+    Turn, TurnTask, codec,
+};
+use uuid::Uuid;
+
+mod support;
+use support::golden;
+
+fn payload() -> Option<Payload> {
+    Some(Payload::from_json(r#"{"b": 1.50, "a": [1e2, "é"]}"#).unwrap())
+}
+
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+fn timeouts() -> ActivityTimeouts {
+    ActivityTimeouts {
+        schedule_to_start: Some(Duration::from_secs(60)),
+        start_to_close: Some(Duration::from_secs(300)),
+        schedule_to_close: Some(Duration::from_millis(86_400_001)),
+        heartbeat: Some(Duration::from_millis(500)),
+    }
+}
+
+fn started() -> WorkflowStarted {
+    WorkflowStarted {
+        workflow_id: "order-42".to_owned(),
+        run_id: Uuid::from_u128(0x0192_3456_789a_7bcd_8ef0_1234_5678_9abc),
+        workflow_type: "order".to_owned(),
+        task_list: "orders".to_owned(),
+        input: payload(),
+        execution_timeout: Duration::from_days(30),
+        decider_start_to_close: Duration::from_secs(30),
+        decider_schedule_to_start: Some(Duration::from_secs(3_600)),
+        activity_timeouts: timeouts(),
+        tags: vec!["eu".to_owned(), "blue".to_owned()],
+        retention: Duration::from_days(7),
+        identity: text("shop-1"),
+    }
+}
+
+/// One of each kind, with every attribute.
+fn full() -> Vec<EventKind> {
+    vec![
+        EventKind::WorkflowStarted(started()),
+        EventKind::WorkflowSuccess(WorkflowSuccess {
+            result: payload(),
+            decision_event_id: 4,
+        }),
+        EventKind::WorkflowFailed(WorkflowFailed {
+            reason: "no stock".to_owned(),
+            details: payload(),
+            decision_event_id: 4,
+        }),
+        EventKind::WorkflowCanceled(WorkflowCanceled {
+            details: payload(),
+            decision_event_id: 4,
+        }),
+        EventKind::WorkflowTimedOut(WorkflowTimedOut {
+            timeout: WorkflowTimeout::Execution,
+        }),
+        EventKind::WorkflowTerminated(WorkflowTerminated {
+            reason: text("cleanup"),
+            details: payload(),
+            identity: text("ann"),
+        }),
+        EventKind::WorkflowCloseFailed(WorkflowCloseFailed {
+            decision: CloseDecision::FailWorkflow,
+            cause: CloseFailedCause::UnhandledEvents,
+            decision_event_id: 300,
+        }),
+        EventKind::WorkflowCancelRequested(WorkflowCancelRequested {
+            reason: text("changed my mind"),
+            identity: text("ann"),
+        }),
+        EventKind::DeciderScheduled(DeciderScheduled {
+            task_list: "orders".to_owned(),
+            start_to_close: Duration::from_secs(30),
+            schedule_to_start: Some(Duration::from_secs(3_600)),
+            attempt: 3,
+            not_before: Some(Timestamp::from_millis(1_700_000_004_000)),
+        }),
+        EventKind::DeciderStarted(DeciderStarted {
+            scheduled_event_id: 2,
+            identity: text("decider-1"),
+        }),
+        EventKind::DeciderCompleted(DeciderCompleted {
+            scheduled_event_id: 2,
+            started_event_id: 3,
+            context: payload(),
+        }),
+        EventKind::DeciderTimedOut(DeciderTimedOut {
+            scheduled_event_id: 2,
+            started_event_id: Some(3),
+            timeout: DeciderTimeout::StartToClose,
+        }),
+        EventKind::DeciderFailed(DeciderFailed {
+            scheduled_event_id: 2,
+            started_event_id: 3,
+            cause: DeciderFailedCause::DeliveryFailed,
+            reason: text("panicked"),
+            details: payload(),
+        }),
+        EventKind::ActivityScheduled(ActivityScheduled {
+            activity_id: "charge".to_owned(),
+            activity_type: "ChargeCard".to_owned(),
+            task_list: "PCI".to_owned(),
+            input: payload(),
+            timeouts: timeouts(),
+            decision_event_id: 4,
+        }),
+        EventKind::ActivityScheduleFailed(ActivityScheduleFailed {
+            activity_id: "charge".to_owned(),
+            activity_type: "ChargeCard".to_owned(),
+            cause: ActivityScheduleFailedCause::OpenActivitiesLimit,
+            decision_event_id: 4,
+        }),
+        EventKind::ActivityStarted(ActivityStarted {
+            scheduled_event_id: 5,
+            identity: text("runner-1"),
+        }),
+        EventKind::ActivitySuccess(ActivitySuccess {
+            scheduled_event_id: 5,
+            started_event_id: 6,
+            result: payload(),
+        }),
+        EventKind::ActivityFailed(ActivityFailed {
+            scheduled_event_id: 5,
+            started_event_id: 6,
+            reason: "declined".to_owned(),
+            details: payload(),
+            non_retryable: true,
+        }),
+        EventKind::ActivityCanceled(ActivityCanceled {
+            scheduled_event_id: 5,
+            started_event_id: Some(6),
+            cancel_event_id: 11,
+            details: payload(),
+        }),
+        EventKind::ActivityTimedOut(ActivityTimedOut {
+            scheduled_event_id: 5,
+            started_event_id: Some(6),
+            timeout: ActivityTimeout::Heartbeat,
+            details: payload(),
+            cause: Some(ActivityTimedOutCause::DeliveryFailed),
+        }),
+        EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout { scheduled_event_id: 5 }),
+        EventKind::ActivityTaskCancel(ActivityTaskCancel {
+            activity_id: "charge".to_owned(),
+            scheduled_event_id: 5,
+            decision_event_id: 10,
+        }),
+        EventKind::ActivityTaskCancelFailed(ActivityTaskCancelFailed {
+            activity_id: "charge".to_owned(),
+            cause: ActivityTaskCancelFailedCause::ActivityIdUnknown,
+            decision_event_id: 10,
+        }),
+        EventKind::TimerScheduled(TimerScheduled {
+            timer_id: "patience".to_owned(),
+            after: Duration::from_days(30),
+            decision_event_id: 4,
+        }),
+        EventKind::TimerScheduleFailed(TimerScheduleFailed {
+            timer_id: "patience".to_owned(),
+            cause: TimerScheduleFailedCause::OpenTimersLimit,
+            decision_event_id: 4,
+        }),
+        EventKind::TimerExpired(TimerExpired {
+            timer_id: "patience".to_owned(),
+            scheduled_event_id: 7,
+        }),
+        EventKind::TimerCanceled(TimerCanceled {
+            timer_id: "patience".to_owned(),
+            scheduled_event_id: 7,
+            decision_event_id: 10,
+        }),
+        EventKind::TimerCancelFailed(TimerCancelFailed {
+            timer_id: "patience".to_owned(),
+            cause: TimerCancelFailedCause::TimerIdUnknown,
+            decision_event_id: 10,
+        }),
+        EventKind::Signal(Signal {
+            name: "approve".to_owned(),
+            input: payload(),
+            identity: text("ann"),
+        }),
+        EventKind::Marker(Marker {
+            name: "note".to_owned(),
+            details: payload(),
+            decision_event_id: 4,
+        }),
+        EventKind::MarkerFailed(MarkerFailed {
+            name: "baton.note".to_owned(),
+            cause: MarkerFailedCause::NameReserved,
+            decision_event_id: 4,
+        }),
+    ]
+}
+
+/// Those of which something may be absent, with nothing that may be; and the values of enums that `full` has not.
+fn bare() -> Vec<(&'static str, EventKind)> {
+    vec![
+        (
+            "WorkflowStarted-bare",
+            EventKind::WorkflowStarted(WorkflowStarted {
+                input: None,
+                decider_schedule_to_start: None,
+                activity_timeouts: ActivityTimeouts::default(),
+                tags: vec![],
+                identity: None,
+                ..started()
+            }),
+        ),
+        (
+            "WorkflowSuccess-bare",
+            EventKind::WorkflowSuccess(WorkflowSuccess {
+                result: None,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "WorkflowFailed-bare",
+            EventKind::WorkflowFailed(WorkflowFailed {
+                reason: "r".to_owned(),
+                details: None,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "WorkflowCanceled-bare",
+            EventKind::WorkflowCanceled(WorkflowCanceled {
+                details: None,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "WorkflowTerminated-bare",
+            EventKind::WorkflowTerminated(WorkflowTerminated {
+                reason: None,
+                details: None,
+                identity: None,
+            }),
+        ),
+        (
+            "WorkflowCloseFailed-succeed",
+            EventKind::WorkflowCloseFailed(WorkflowCloseFailed {
+                decision: CloseDecision::SucceedWorkflow,
+                cause: CloseFailedCause::UnhandledEvents,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "WorkflowCloseFailed-cancel",
+            EventKind::WorkflowCloseFailed(WorkflowCloseFailed {
+                decision: CloseDecision::CancelWorkflow,
+                cause: CloseFailedCause::UnhandledEvents,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "WorkflowCancelRequested-bare",
+            EventKind::WorkflowCancelRequested(WorkflowCancelRequested {
+                reason: None,
+                identity: None,
+            }),
+        ),
+        (
+            "DeciderScheduled-bare",
+            EventKind::DeciderScheduled(DeciderScheduled {
+                task_list: "orders".to_owned(),
+                start_to_close: Duration::from_secs(30),
+                schedule_to_start: None,
+                attempt: 1,
+                not_before: None,
+            }),
+        ),
+        (
+            "DeciderStarted-bare",
+            EventKind::DeciderStarted(DeciderStarted {
+                scheduled_event_id: 2,
+                identity: None,
+            }),
+        ),
+        (
+            "DeciderCompleted-bare",
+            EventKind::DeciderCompleted(DeciderCompleted {
+                scheduled_event_id: 2,
+                started_event_id: 3,
+                context: None,
+            }),
+        ),
+        (
+            "DeciderTimedOut-bare",
+            EventKind::DeciderTimedOut(DeciderTimedOut {
+                scheduled_event_id: 2,
+                started_event_id: None,
+                timeout: DeciderTimeout::ScheduleToStart,
+            }),
+        ),
+        (
+            "DeciderFailed-bare",
+            EventKind::DeciderFailed(DeciderFailed {
+                scheduled_event_id: 2,
+                started_event_id: 3,
+                cause: DeciderFailedCause::Reported,
+                reason: None,
+                details: None,
+            }),
+        ),
+        (
+            "ActivityScheduled-bare",
+            EventKind::ActivityScheduled(ActivityScheduled {
+                activity_id: "a".to_owned(),
+                activity_type: "A".to_owned(),
+                task_list: "l".to_owned(),
+                input: None,
+                timeouts: ActivityTimeouts::default(),
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "ActivityScheduleFailed-in-use",
+            EventKind::ActivityScheduleFailed(ActivityScheduleFailed {
+                activity_id: "a".to_owned(),
+                activity_type: "A".to_owned(),
+                cause: ActivityScheduleFailedCause::ActivityIdAlreadyInUse,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "ActivityStarted-bare",
+            EventKind::ActivityStarted(ActivityStarted {
+                scheduled_event_id: 5,
+                identity: None,
+            }),
+        ),
+        (
+            "ActivitySuccess-bare",
+            EventKind::ActivitySuccess(ActivitySuccess {
+                scheduled_event_id: 5,
+                started_event_id: 6,
+                result: None,
+            }),
+        ),
+        (
+            "ActivityFailed-bare",
+            EventKind::ActivityFailed(ActivityFailed {
+                scheduled_event_id: 5,
+                started_event_id: 6,
+                reason: "r".to_owned(),
+                details: None,
+                non_retryable: false,
+            }),
+        ),
+        (
+            "ActivityCanceled-bare",
+            EventKind::ActivityCanceled(ActivityCanceled {
+                scheduled_event_id: 5,
+                started_event_id: None,
+                cancel_event_id: 6,
+                details: None,
+            }),
+        ),
+        (
+            "ActivityTimedOut-bare",
+            EventKind::ActivityTimedOut(ActivityTimedOut {
+                scheduled_event_id: 5,
+                started_event_id: None,
+                timeout: ActivityTimeout::ScheduleToClose,
+                details: None,
+                cause: None,
+            }),
+        ),
+        (
+            "ActivityTimedOut-start-to-close",
+            EventKind::ActivityTimedOut(ActivityTimedOut {
+                scheduled_event_id: 5,
+                started_event_id: Some(6),
+                timeout: ActivityTimeout::StartToClose,
+                details: None,
+                cause: None,
+            }),
+        ),
+        (
+            "TimerScheduleFailed-in-use",
+            EventKind::TimerScheduleFailed(TimerScheduleFailed {
+                timer_id: "t".to_owned(),
+                cause: TimerScheduleFailedCause::TimerIdAlreadyInUse,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "Signal-bare",
+            EventKind::Signal(Signal {
+                name: "s".to_owned(),
+                input: None,
+                identity: None,
+            }),
+        ),
+        (
+            "Signal-null",
+            EventKind::Signal(Signal {
+                name: "s".to_owned(),
+                input: Some(Payload::from_json("null").unwrap()),
+                identity: None,
+            }),
+        ),
+        (
+            "Marker-bare",
+            EventKind::Marker(Marker {
+                name: "m".to_owned(),
+                details: None,
+                decision_event_id: 4,
+            }),
+        ),
+    ]
+}
+
+fn event(kind: EventKind) -> Event {
+    Event {
+        id: 300,
+        timestamp: Timestamp::from_millis(1_700_000_000_042),
+        kind,
+        key: None,
+    }
+}
+
+fn samples() -> Vec<(String, Event)> {
+    let full = full().into_iter().map(|kind| {
+        let name = kind.name().to_owned();
+        let key = Some(RequestKey(u64::MAX));
+        (name, Event { key, ..event(kind) })
+    });
+    let bare = bare().into_iter().map(|(name, kind)| (name.to_owned(), event(kind)));
+    full.chain(bare).collect()
+}
+
+fn cbor(event: &Event) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    codec::put_event(&mut bytes, event);
+    bytes
+}
+
+fn read(bytes: &[u8]) -> Event {
+    let events: Vec<_> = codec::events(bytes).collect::<Result<_, _>>().unwrap();
+    assert_eq!(events.len(), 1);
+    events.into_iter().next().unwrap()
+}
+
+#[test]
+fn every_kind_of_event_has_its_sample() {
+    let found: BTreeSet<_> = full().iter().map(EventKind::name).collect();
+    let expected: BTreeSet<_> = EventKind::NAMES.iter().copied().collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn stored_events_of_every_kind_can_still_be_read() {
+    for (name, sample) in samples() {
+        let current = cbor(&sample);
+        assert_eq!(read(&current), sample, "{name}");
+        assert_eq!(read(&golden(&format!("cbor/{name}.cbor"), &current)), sample, "{name}");
+    }
+}
+
+#[test]
+fn json_events_of_every_kind_can_still_be_read() {
+    for (name, sample) in samples() {
+        let current = serde_json::to_string(&sample).unwrap() + "\n";
+        let text = String::from_utf8(golden(&format!("json/{name}.json"), current.as_bytes())).unwrap();
+        assert_eq!(Event::from_json(&text).unwrap(), sample, "{name}");
+        // The API adds fields, and renames and reorders none.
+        assert_eq!(current, text, "{name}");
+    }
+}
+
+#[test]
+fn a_stored_claim_check_can_still_be_read() {
+    let sample = event(EventKind::Signal(Signal {
+        name: "s".to_owned(),
+        input: Some(Payload::stored(PackRef {
+            op: 70_000,
+            offset: 3,
+            len: 262_144,
+        })),
+        identity: None,
+    }));
+    assert_eq!(read(&golden("cbor/Signal-claim.cbor", &cbor(&sample))), sample);
+}
+
+#[test]
+fn attributes_that_a_later_version_adds_are_passed_over() {
+    let text = r#"{"id":1,"timestamp":"2023-11-14T22:13:20.042Z","type":"Signal","name":"s","mood":{"a":1}}"#;
+    assert_eq!(Event::from_json(text).unwrap().kind.name(), "Signal");
+}
+
+/// A run with everything in it.
+fn run() -> Run {
+    let mut run = Run::begin(
+        Timestamp::from_millis(1_700_000_000_000),
+        &started(),
+        Some(RequestKey(1)),
+    );
+    run.last_event_id = 70_000;
+    run.last_timestamp = Timestamp::from_millis(1_700_000_900_000);
+    run.version = 69_999;
+    run.turn_task = Some(TurnTask {
+        scheduled_event_id: 69_998,
+        waits_since: Timestamp::from_millis(1_700_000_800_000),
+        attempt: 4,
+        not_before: Some(Timestamp::from_millis(1_700_000_950_000)),
+    });
+    run.turn = Some(Turn {
+        scheduled_event_id: 69_000,
+        started_event_id: 69_001,
+        started_at: Timestamp::from_millis(1_700_000_700_000),
+        attempt: 2,
+    });
+    run.previous_started_event_id = 68_000;
+    run.turns_lost = 3;
+    let activity = PendingActivity {
+        activity_id: "charge".to_owned(),
+        activity_type: "ChargeCard".to_owned(),
+        task_list: "PCI".to_owned(),
+        scheduled_at: Timestamp::from_millis(1_700_000_100_000),
+        timeouts: timeouts(),
+        started_event_id: Some(60_001),
+        started_at: Some(Timestamp::from_millis(1_700_000_200_000)),
+        cancel_event_id: Some(60_500),
+    };
+    let waiting = PendingActivity {
+        activity_id: "ship".to_owned(),
+        timeouts: ActivityTimeouts::default(),
+        started_event_id: None,
+        started_at: None,
+        cancel_event_id: None,
+        ..activity.clone()
+    };
+    run.activities.insert(60_000, activity);
+    run.activities.insert(60_002, waiting);
+    let expires_at = Timestamp::from_millis(1_702_592_000_000);
+    run.timers.insert(
+        "patience".to_owned(),
+        PendingTimer {
+            scheduled_event_id: 60_003,
+            expires_at,
+        },
+    );
+    run.cancel_requested = true;
+    run.request_keys.push_back((RequestKey(u64::MAX), 69_997));
+    run
+}
+
+#[test]
+fn a_stored_run_with_everything_in_it_can_still_be_read() {
+    let mut closed = Run::begin(Timestamp::from_millis(1_700_000_000_000), &started(), None);
+    closed.status = Status::TimedOut;
+    closed.closed_at = Some(Timestamp::from_millis(1_700_000_900_000));
+    let mut samples = vec![("open".to_owned(), run()), ("closed".to_owned(), closed.clone())];
+    for status in Status::ALL {
+        samples.push((
+            format!("status-{status}"),
+            Run {
+                status,
+                ..closed.clone()
+            },
+        ));
+    }
+    for (name, sample) in samples {
+        let mut current = Vec::new();
+        codec::put_run(&mut current, &sample);
+        assert_eq!(codec::run(&current).unwrap(), sample, "{name}");
+        assert_eq!(
+            codec::run(&golden(&format!("run/{name}.cbor"), &current)).unwrap(),
+            sample,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn bytes_that_are_no_run_or_event_are_refused() {
+    let mut bytes = Vec::new();
+    codec::put_run(&mut bytes, &run());
+    for cut in 0..bytes.len() {
+        assert!(
+            matches!(codec::run(&bytes[..cut]), Err(codec::Error::Garbled { .. })),
+            "{cut}"
+        );
+    }
+    bytes[0] = codec::FORMAT + 1;
+    assert!(matches!(codec::run(&bytes), Err(codec::Error::Format { found: 2 })));
+
+    let mut events = cbor(&event(full().swap_remove(0)));
+    let whole = events.len();
+    codec::put_event(&mut events, &event(full().swap_remove(1)));
+    for cut in whole + 1..events.len() {
+        let read: Vec<_> = codec::events(&events[..cut]).collect();
+        assert!(read.len() == 2 && read[0].is_ok() && read[1].is_err(), "{cut}");
+    }
+    assert_eq!(codec::events(&[]).count(), 0);
+}

@@ -1,0 +1,600 @@
+//! Laws that hold for every history that commands can make, and for every nonsense that none can.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use history::event::ActivityTimeouts;
+use history::{
+    Beat, CancelActivity, CancelTimer, CancelWorkflow, Command, Decision, Duration, Event, EventKind, FailWorkflow,
+    Fault, Outcome, Payload, RecordMarker, RequestKey, Run, ScheduleActivity, Start, StartTimer, SucceedWorkflow,
+    TaskId, Timestamp, Transition, TurnId, check, codec,
+};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use uuid::Uuid;
+
+/// The same cases every time, unless `BATON_SEED` names others. A failure prints it, and the smallest failing steps.
+fn config(cases: u32) -> ProptestConfig {
+    let seed = std::env::var("BATON_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or(0xBA70);
+    eprintln!("BATON_SEED={seed}");
+    ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(seed),
+        failure_persistence: None,
+        max_shrink_iters: 4_000,
+        ..ProptestConfig::default()
+    }
+}
+
+/// One thing that happens to a run. Numbers pick from what the run has, or name what it has not.
+#[derive(Debug, Clone)]
+enum Step {
+    Signal {
+        key: Option<u8>,
+        version: Option<i8>,
+    },
+    RequestCancel {
+        key: Option<u8>,
+    },
+    Terminate,
+    TakeTurn,
+    Complete(Vec<Choice>),
+    FailTurn,
+    ReturnTurn,
+    TakeActivity(u8),
+    Answer(u8, Answer),
+    Beat(u8),
+    Fire,
+    /// The newest command once more, whatever has happened since.
+    Repeat,
+    /// A command about events that may be anything.
+    Junk(u8, u64, u64),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Answer {
+    Success,
+    Failure,
+    Canceled,
+    Return,
+}
+
+#[derive(Debug, Clone)]
+enum Choice {
+    Schedule(u8, [Option<u8>; 4]),
+    Cancel(u8),
+    Timer(u8, u8),
+    CancelTimer(u8),
+    Marker(bool),
+    Close(u8, bool),
+}
+
+fn choice() -> impl Strategy<Value = Choice> {
+    let seconds = || option::weighted(0.4, 1..90_u8);
+    prop_oneof![
+        6 => (0..4_u8, [seconds(), seconds(), seconds(), seconds()]).prop_map(|(id, limits)| Choice::Schedule(id, limits)),
+        2 => (0..4_u8).prop_map(Choice::Cancel),
+        3 => (0..3_u8, 0..90_u8).prop_map(|(id, seconds)| Choice::Timer(id, seconds)),
+        1 => (0..3_u8).prop_map(Choice::CancelTimer),
+        1 => prop::bool::weighted(0.2).prop_map(Choice::Marker),
+    ]
+}
+
+/// A turn's choices: mostly one to three, now and then a close behind them, seldom one before.
+fn choices() -> impl Strategy<Value = Vec<Choice>> {
+    let close = (0..3_u8, prop::bool::weighted(0.3)).prop_map(|(kind, is_forced)| Choice::Close(kind, is_forced));
+    (
+        vec(choice(), 0..4),
+        option::weighted(0.12, close),
+        prop::bool::weighted(0.1),
+    )
+        .prop_map(|(mut choices, close, is_first)| {
+            if let Some(close) = close {
+                let at = if is_first { 0 } else { choices.len() };
+                choices.insert(at, close);
+            }
+            choices
+        })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = || option::weighted(0.3, 0..90_u8);
+    let answer = prop_oneof![
+        4 => Just(Answer::Success),
+        2 => Just(Answer::Failure),
+        2 => Just(Answer::Canceled),
+        1 => Just(Answer::Return),
+    ];
+    prop_oneof![
+        4 => (key(), option::weighted(0.3, -2..3_i8)).prop_map(|(key, version)| Step::Signal { key, version }),
+        1 => key().prop_map(|key| Step::RequestCancel { key }),
+        9 => Just(Step::TakeTurn),
+        9 => choices().prop_map(Step::Complete),
+        1 => Just(Step::FailTurn),
+        1 => Just(Step::ReturnTurn),
+        6 => any::<u8>().prop_map(Step::TakeActivity),
+        6 => (any::<u8>(), answer).prop_map(|(pick, answer)| Step::Answer(pick, answer)),
+        2 => any::<u8>().prop_map(Step::Beat),
+        5 => Just(Step::Fire),
+        1 => Just(Step::Repeat),
+        1 => (0..9_u8, 0..60_u64, 0..60_u64).prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
+        1 => (0..9_u8, any::<u64>(), any::<u64>()).prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
+    ]
+}
+
+/// How far the clock moves before a step, in milliseconds; now and then back. Then the step, and whether it is a commit
+/// of its own or folds into the next one.
+fn steps() -> impl Strategy<Value = Vec<(i64, Step, bool)>> {
+    let pause = prop_oneof![
+        4 => Just(0_i64),
+        4 => 0..3_000_i64,
+        3 => 3_000..40_000_i64,
+        1 => 40_000..4_000_000_i64,
+        1 => -5_000..0_i64,
+    ];
+    let steps = vec((pause, step(), prop::bool::weighted(0.7)), 1..70);
+    // Seldom does somebody terminate a run, and then things still happen to it.
+    (steps, option::weighted(0.1, any::<prop::sample::Index>())).prop_map(|(mut steps, end): (Vec<_>, _)| {
+        if let Some(end) = end {
+            let at = end.index(steps.len());
+            steps.insert(at, (0, Step::Terminate, true));
+        }
+        steps
+    })
+}
+
+fn start() -> Start {
+    Start {
+        execution_timeout: Duration::from_secs(6_000),
+        decider_start_to_close: Duration::from_secs(30),
+        decider_schedule_to_start: Some(Duration::from_secs(60)),
+        activity_timeouts: ActivityTimeouts::default(),
+        key: Some(RequestKey(0)),
+        ..Start::new("w", "t", "l")
+    }
+}
+
+fn decision(choice: &Choice) -> Decision {
+    let payload = || Some(Payload::from_json(r#"{"n": 1.0}"#).unwrap());
+    match *choice {
+        Choice::Schedule(id, [a, b, c, d]) => {
+            let seconds = |seconds: Option<u8>| seconds.map(|seconds| Duration::from_secs(seconds.into()));
+            ScheduleActivity {
+                activity_id: format!("a{id}"),
+                activity_type: "A".to_owned(),
+                task_list: None,
+                input: payload(),
+                timeouts: ActivityTimeouts {
+                    schedule_to_start: seconds(a),
+                    start_to_close: seconds(b),
+                    schedule_to_close: seconds(c),
+                    heartbeat: seconds(d),
+                },
+            }
+            .into()
+        }
+        Choice::Cancel(id) => CancelActivity {
+            activity_id: format!("a{id}"),
+        }
+        .into(),
+        Choice::Timer(id, seconds) => StartTimer {
+            timer_id: format!("t{id}"),
+            after: Duration::from_secs(seconds.into()),
+        }
+        .into(),
+        Choice::CancelTimer(id) => CancelTimer {
+            timer_id: format!("t{id}"),
+        }
+        .into(),
+        Choice::Marker(is_reserved) => {
+            let name = if is_reserved { "baton.m" } else { "m" };
+            RecordMarker {
+                name: name.to_owned(),
+                details: payload(),
+            }
+            .into()
+        }
+        Choice::Close(kind, force) => match kind {
+            0 => SucceedWorkflow {
+                result: payload(),
+                force,
+            }
+            .into(),
+            1 => FailWorkflow {
+                reason: "r".to_owned(),
+                details: payload(),
+                force,
+            }
+            .into(),
+            _ => CancelWorkflow {
+                details: payload(),
+                force,
+            }
+            .into(),
+        },
+    }
+}
+
+/// The command of a step, given the run; `None` when there is nothing to do it to.
+fn command(step: &Step, run: &Run, beats: &mut Vec<Beat>, now: Timestamp, newest: Option<&Command>) -> Option<Command> {
+    let held = run.turn.as_ref().map(|turn| TurnId {
+        scheduled_event_id: turn.scheduled_event_id,
+        started_event_id: turn.started_event_id,
+    });
+    let pick = |pick: u8, is_started: bool| {
+        let mut open = run
+            .activities
+            .iter()
+            .filter(|(_, it)| it.started_event_id.is_some() == is_started);
+        let count = open.clone().count();
+        (count > 0)
+            .then(|| open.nth(usize::from(pick) % count))
+            .flatten()
+            .map(|(id, it)| TaskId {
+                scheduled_event_id: *id,
+                started_event_id: it.started_event_id.unwrap_or(0),
+            })
+    };
+    let key = |key: &Option<u8>| key.map(|key| RequestKey(key.into()));
+    Some(match step {
+        Step::Signal { key: with, version } => Command::Signal {
+            name: "s".to_owned(),
+            input: Some(Payload::from_json("[1]").unwrap()),
+            identity: None,
+            key: key(with),
+            if_version: version.map(|off| run.version.saturating_add_signed(if off < 0 { 0 } else { off.into() })),
+        },
+        Step::RequestCancel { key: with } => Command::RequestCancel {
+            reason: None,
+            identity: None,
+            key: key(with),
+        },
+        Step::Terminate => Command::Terminate {
+            reason: None,
+            details: None,
+            identity: None,
+            key: None,
+        },
+        Step::TakeTurn => {
+            let scheduled_event_id = run.turn_task.as_ref()?.scheduled_event_id;
+            Command::StartTurn {
+                scheduled_event_id,
+                identity: None,
+            }
+        }
+        Step::Complete(choices) => Command::CompleteTurn {
+            turn: held?,
+            decisions: choices.iter().map(decision).collect(),
+            context: None,
+        },
+        Step::FailTurn => Command::FailTurn {
+            turn: held?,
+            reason: None,
+            details: None,
+        },
+        Step::ReturnTurn => Command::ReturnTurn { turn: held? },
+        Step::TakeActivity(any) => {
+            let scheduled_event_id = pick(*any, false)?.scheduled_event_id;
+            Command::StartActivity {
+                scheduled_event_id,
+                identity: Some("runner".to_owned()),
+            }
+        }
+        Step::Answer(any, answer) => {
+            let task = pick(*any, true)?;
+            match answer {
+                Answer::Success => Command::SucceedActivity { task, result: None },
+                Answer::Failure => Command::FailActivity {
+                    task,
+                    reason: "r".to_owned(),
+                    details: None,
+                    non_retryable: true,
+                },
+                Answer::Canceled => Command::CancelActivity { task, details: None },
+                Answer::Return => Command::ReturnActivity { task },
+            }
+        }
+        Step::Beat(any) => {
+            let scheduled_event_id = pick(*any, true)?.scheduled_event_id;
+            beats.retain(|beat| beat.scheduled_event_id != scheduled_event_id);
+            beats.push(Beat {
+                scheduled_event_id,
+                at: now,
+                details: Some(Payload::from_json("7").unwrap()),
+            });
+            return None;
+        }
+        Step::Fire => Command::FireDeadlines { beats: beats.clone() },
+        Step::Repeat => newest?.clone(),
+        Step::Junk(kind, scheduled_event_id, started_event_id) => {
+            junk(*kind, *scheduled_event_id, *started_event_id, beats.clone())
+        }
+    })
+}
+
+fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Beat>) -> Command {
+    let turn = TurnId {
+        scheduled_event_id,
+        started_event_id,
+    };
+    let task = TaskId {
+        scheduled_event_id,
+        started_event_id,
+    };
+    match kind {
+        0 => Command::StartTurn {
+            scheduled_event_id,
+            identity: None,
+        },
+        1 => Command::CompleteTurn {
+            turn,
+            decisions: vec![SucceedWorkflow::default().into()],
+            context: None,
+        },
+        2 => Command::FailTurn {
+            turn,
+            reason: Some(String::new()),
+            details: None,
+        },
+        3 => Command::ReturnTurn { turn },
+        4 => Command::StartActivity {
+            scheduled_event_id,
+            identity: Some("\n".to_owned()),
+        },
+        5 => Command::SucceedActivity { task, result: None },
+        6 => Command::FailActivity {
+            task,
+            reason: "x".repeat(300),
+            details: None,
+            non_retryable: false,
+        },
+        7 => Command::CancelActivity { task, details: None },
+        _ => {
+            let beat = Beat {
+                scheduled_event_id,
+                at: Timestamp::from_millis(started_event_id),
+                details: None,
+            };
+            Command::FireDeadlines {
+                beats: beats.into_iter().chain([beat]).collect(),
+            }
+        }
+    }
+}
+
+/// What a history came to, and where its commits ended.
+struct Story {
+    run: Run,
+    events: Vec<Event>,
+    commits: Vec<usize>,
+}
+
+/// Lets the steps happen to a new run, and holds every one of them against the laws.
+fn tell(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
+    let mut now = Timestamp::from_millis(1_700_000_000_000);
+    let mut transition = Transition::start(&start(), Uuid::nil(), now).unwrap();
+    let mut events: Vec<Event> = Vec::new();
+    let mut beats: Vec<Beat> = Vec::new();
+    let mut commits = Vec::new();
+    let mut newest = None;
+    for (pause, step, is_commit) in steps {
+        now = Timestamp::from_millis(now.as_millis().saturating_add_signed(*pause));
+        if let Some(command) = command(step, transition.run(), &mut beats, now, newest.as_ref()) {
+            one(&mut transition, &command, now)?;
+            newest = Some(command);
+        }
+        if *is_commit {
+            commit(&mut transition, &mut events, &mut commits)?;
+        }
+    }
+    commit(&mut transition, &mut events, &mut commits)?;
+    Ok(Story {
+        run: transition.run().clone(),
+        events,
+        commits,
+    })
+}
+
+/// Admits one command.
+fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result<(), TestCaseError> {
+    let before = transition.clone();
+    let outcome = transition.admit(command, now);
+    let added: Vec<_> = transition.events().iter().skip(before.events().len()).collect();
+    match outcome {
+        Err(fault) => {
+            prop_assert_eq!(
+                transition.run(),
+                before.run(),
+                "{:?} was refused with {} and changed the run",
+                command,
+                fault
+            );
+            prop_assert!(
+                added.is_empty(),
+                "{:?} was refused with {} and left {:?}",
+                command,
+                fault,
+                added
+            );
+            if !before.run().is_open() {
+                let heard = [
+                    Fault::TurnCompleted,
+                    Fault::RunClosed {
+                        status: before.run().status,
+                    },
+                ];
+                let is_field = matches!(fault, Fault::Invalid { .. } | Fault::TooLarge { .. });
+                prop_assert!(is_field || heard.contains(&fault), "{:?}: {}", command, fault);
+            }
+            return Ok(());
+        }
+        Ok(Outcome::Repeated(event_id)) => {
+            prop_assert!(event_id <= before.run().last_event_id);
+            prop_assert_eq!(transition.run(), before.run());
+            prop_assert!(added.is_empty());
+            return Ok(());
+        }
+        Ok(Outcome::Recorded(event_id)) => prop_assert_eq!(event_id, before.run().last_event_id + 1),
+    }
+    // Closed is final.
+    prop_assert!(
+        before.run().is_open() || added.is_empty(),
+        "{:?} after the close: {:?}",
+        command,
+        added
+    );
+    let turns = added
+        .iter()
+        .filter(|event| matches!(event.kind, EventKind::DeciderScheduled(_)))
+        .count();
+    prop_assert!(turns <= 1, "{:?} scheduled {} turns", command, turns);
+    let version = added
+        .iter()
+        .filter(|event| event.kind.is_news())
+        .map(|event| event.id)
+        .next_back();
+    prop_assert_eq!(transition.run().version, version.unwrap_or(before.run().version));
+    if let Command::FireDeadlines { beats } = command {
+        let now = now.max(before.run().last_timestamp);
+        let next = transition.run().next_deadline(beats);
+        prop_assert!(
+            next.is_none_or(|next| next > now),
+            "at {} a deadline of {:?} is left",
+            now,
+            next
+        );
+        let is_due = before.run().next_deadline(beats).is_some_and(|next| next <= now);
+        prop_assert_eq!(is_due, !added.is_empty());
+    }
+    Ok(())
+}
+
+/// Ends the commit: what was admitted becomes history.
+fn commit(transition: &mut Transition, events: &mut Vec<Event>, commits: &mut Vec<usize>) -> Result<(), TestCaseError> {
+    let (run, added) = transition.clone().into_parts();
+    events.extend(added);
+    if let Err(violation) = check::history(events) {
+        let names: Vec<_> = events.iter().map(|event| event.kind.name()).collect();
+        return Err(TestCaseError::fail(format!("{violation} in {names:?}")));
+    }
+    commits.push(events.len());
+    *transition = Transition::of(run);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(config(150))]
+
+    #[test]
+    fn a_history_is_what_the_laws_say(steps in steps()) {
+        let story = tell(&steps)?;
+        // Ids have no gaps, though the checker says so, too.
+        for (id, event) in (1..).zip(&story.events) {
+            prop_assert_eq!(event.id, id);
+        }
+        // The state is a fold: of everything, or of a prefix and then the rest.
+        prop_assert_eq!(&Run::replay(&story.events).unwrap(), &story.run);
+        for commit in story.commits {
+            let (prefix, rest) = story.events.split_at(commit);
+            let mut run = Run::replay(prefix).unwrap();
+            for event in rest {
+                run.evolve(event);
+            }
+            prop_assert_eq!(&run, &story.run);
+        }
+    }
+
+    #[test]
+    fn what_is_stored_or_shown_is_read_back(steps in steps()) {
+        let story = tell(&steps)?;
+        let mut bytes = Vec::new();
+        for event in &story.events {
+            codec::put_event(&mut bytes, event);
+        }
+        let stored: Vec<_> = codec::events(&bytes).collect::<Result<_, _>>().unwrap();
+        prop_assert_eq!(&stored, &story.events);
+        let shown: Vec<Event> = serde_json::from_str(&serde_json::to_string(&story.events).unwrap()).unwrap();
+        prop_assert_eq!(&shown, &story.events);
+        let mut bytes = Vec::new();
+        codec::put_run(&mut bytes, &story.run);
+        prop_assert_eq!(codec::run(&bytes).unwrap(), story.run);
+    }
+
+    #[test]
+    fn nobody_panics_on_events_that_make_no_sense(
+        steps in steps(),
+        order in vec((any::<prop::sample::Index>(), option::weighted(0.2, 0..1_u64 << 60)), 0..90),
+        more in vec(step(), 0..20),
+    ) {
+        let story = tell(&steps)?;
+        // Events of a real history, in any order, any number of times, some under other ids.
+        let events: Vec<_> = order
+            .into_iter()
+            .map(|(at, id)| {
+                let mut event = at.get(&story.events).clone();
+                event.id = id.unwrap_or(event.id);
+                event
+            })
+            .collect();
+        let mut run = story.run;
+        for event in &events {
+            run.evolve(event);
+        }
+        let _ = Run::replay(&events);
+        let _ = check::history(&events);
+        let now = Timestamp::from_millis(1_700_000_100_000);
+        let _ = (run.deadlines(&[]), run.expires_at(), run.waiting_tasks().count());
+        let mut transition = Transition::of(run);
+        for step in more {
+            if let Some(command) = command(&step, transition.run(), &mut Vec::new(), now, None) {
+                let before = transition.clone();
+                if transition.admit(&command, now).is_err() {
+                    prop_assert_eq!(transition.events(), before.events());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_make_no_sense_are_refused_and_not_more(bytes in vec(any::<u8>(), 0..300), steps in steps(), at in any::<prop::sample::Index>(), flip in any::<u8>()) {
+        let _ = codec::run(&bytes);
+        let _ = codec::events(&bytes).count();
+        let story = tell(&steps)?;
+        let mut stored = Vec::new();
+        codec::put_run(&mut stored, &story.run);
+        let at_run = at.index(stored.len());
+        stored.iter_mut().skip(at_run).take(1).for_each(|byte| *byte ^= flip);
+        let _ = codec::run(&stored);
+        let mut stored = Vec::new();
+        story.events.iter().for_each(|event| codec::put_event(&mut stored, event));
+        let at_event = at.index(stored.len());
+        stored.iter_mut().skip(at_event).take(1).for_each(|byte| *byte ^= flip);
+        let _ = codec::events(&stored).count();
+    }
+}
+
+/// The generator is worth something only if it gets around.
+#[test]
+fn the_generator_reaches_every_kind_of_event_and_fault() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::new(config(1));
+    let mut kinds = std::collections::BTreeMap::<_, usize>::new();
+    let mut longest = 0;
+    for _ in 0..400 {
+        let steps = steps().new_tree(&mut runner).unwrap().current();
+        let story = tell(&steps).unwrap();
+        longest = longest.max(story.events.len());
+        for event in &story.events {
+            *kinds.entry(event.kind.name()).or_default() += 1;
+        }
+    }
+    let missing: Vec<_> = EventKind::NAMES
+        .iter()
+        .filter(|name| !kinds.contains_key(*name))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?} of {kinds:?}");
+    assert!(longest > 60, "{longest}");
+}

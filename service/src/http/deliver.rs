@@ -1,0 +1,50 @@
+//! Bodies that know whether they were taken: a task whose poller has gone goes back at once (S3.46).
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::Response;
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+
+use super::bytes_of_json;
+use crate::engine::Delivery;
+
+/// A task as a body, delivered once the connection takes it.
+struct Delivered<T> {
+    bytes: Option<(Bytes, Option<Delivery<T>>)>,
+}
+
+impl<T: Unpin> hyper::body::Body for Delivered<T> {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let frame = self.bytes.take().map(|(bytes, delivery)| {
+            if let Some(delivery) = delivery {
+                delivery.delivered();
+            }
+            Ok(Frame::data(bytes))
+        });
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |(bytes, _)| bytes.len() as u64))
+    }
+}
+
+/// Answers with a task.
+pub(super) fn task<T: Unpin + Send + 'static>(bytes: Vec<u8>, delivery: Delivery<T>) -> Response {
+    let body = Delivered { bytes: Some((bytes.into(), Some(delivery))) };
+    bytes_of_json(StatusCode::OK, Body::new(body))
+}

@@ -1,0 +1,32 @@
+//! Domains.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use client::body;
+use history::limits::RETENTION_DEFAULT;
+
+use super::extract::{Json, Path};
+use super::{Answer, AppState, json};
+use crate::engine::Domain;
+
+fn render(domain: Domain) -> body::Domain {
+    let Domain { name, description, retention, created_at } = domain;
+    body::Domain { name, description, retention, created_at }
+}
+
+pub(super) async fn create(State(engine): AppState, Json(create): Json<body::CreateDomain>) -> Answer {
+    let body::CreateDomain { name, description, retention } = create;
+    let retention = retention.unwrap_or(RETENTION_DEFAULT);
+    let created_at = engine.clock().now();
+    let domain = engine.create_domain(Domain { name, description, retention, created_at }).await?;
+    Ok(json(StatusCode::CREATED, &render(domain)))
+}
+
+pub(super) async fn list(State(engine): AppState) -> Answer {
+    let domains = engine.domains().await?.into_iter().map(render).collect();
+    Ok(json(StatusCode::OK, &body::Domains { domains }))
+}
+
+pub(super) async fn show(State(engine): AppState, Path([name]): Path<1>) -> Answer {
+    Ok(json(StatusCode::OK, &render(engine.domain(&name).await?)))
+}

@@ -1,0 +1,158 @@
+//! Reading requests: bodies, headers, queries, paths. Everything that is wrong is said.
+
+use std::time::Duration;
+
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::http::header::{CONTENT_TYPE, HeaderMap};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, Uri};
+use bytes::Bytes;
+use history::RequestKey;
+use http_body_util::{BodyExt, Limited};
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::problem::Refused;
+
+/// The largest body. Ours: a turn may schedule activities with many payloads of up to 256 KiB, and one commit must fit
+/// the smallest store's parts.
+pub(super) const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// How long a body may take to come. Ours: 8 MiB at 2 Mbit/s.
+const BODY_WAIT: Duration = Duration::from_secs(30);
+
+/// The longest wait that a request may ask for. Source: SWF's 60 seconds.
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// The longest `Idempotency-Key`, in characters. Ours.
+const KEY_CHARS_MAX: usize = 255;
+
+/// A JSON body. No body at all is `{}`.
+pub(super) struct Json<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
+        let content_type = request.headers().get(CONTENT_TYPE).cloned();
+        let bytes = read(request).await?;
+        if bytes.is_empty() {
+            return parse(b"{}").map(Json);
+        }
+        let is_json = content_type.as_ref().and_then(|value| value.to_str().ok()).is_some_and(|value| {
+            let essence = value.split(';').next().unwrap_or_default().trim();
+            essence.eq_ignore_ascii_case("application/json")
+        });
+        if !is_json {
+            let found = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+            return Err(Refused::ContentType(found.unwrap_or_else(|| "nothing".to_owned())));
+        }
+        parse(&bytes).map(Json)
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
+    serde_json::from_slice(bytes).map_err(|error| Refused::BadJson(error.to_string()))
+}
+
+async fn read(request: Request) -> Result<Bytes, Refused> {
+    let body = Limited::new(request.into_body(), BODY_BYTES_MAX);
+    match tokio::time::timeout(BODY_WAIT, body.collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(Refused::BodyTooLarge { max: BODY_BYTES_MAX })
+        }
+        Ok(Err(error)) => Err(Refused::BadJson(format!("the body could not be read: {error}"))),
+        Err(_) => Err(Refused::BodyTooSlow),
+    }
+}
+
+/// The segments of the path that vary, decoded, by position.
+pub(super) struct Path<const N: usize>(pub(super) [String; N]);
+
+impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Path<N> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let params = RawPathParams::from_request_parts(parts, state)
+            .await
+            .map_err(|error| Refused::BadPath(error.to_string()))?;
+        let segments: Vec<String> = params.iter().map(|(_, value)| value.to_owned()).collect();
+        segments.try_into().map(Path).map_err(|_| Refused::NoSuchPath)
+    }
+}
+
+/// A query string. Unknown parameters are refused by the type.
+pub(super) struct Query<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        query(&parts.uri).map(Query)
+    }
+}
+
+fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
+    let query = axum::extract::Query::<T>::try_from_uri(uri);
+    query.map(|query| query.0).map_err(|error| Refused::BadQuery(error.to_string()))
+}
+
+/// `Prefer: wait=N`, in seconds; at most a minute.
+pub(super) fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refused> {
+    let bad = |problem: &str| Refused::BadHeader { header: HeaderName::from_static("prefer"), problem: problem.to_owned() };
+    for value in headers.get_all("prefer") {
+        let text = value.to_str().map_err(|_| bad("has characters that are not ASCII"))?;
+        for preference in text.split([',', ';']) {
+            let Some((name, seconds)) = preference.split_once('=') else { continue };
+            if name.trim().eq_ignore_ascii_case("wait") {
+                return seconds_to_wait(seconds.trim().trim_matches('"').parse().ok())
+                    .map(Some)
+                    .ok_or_else(|| bad("has a `wait` that is not a number of seconds from 0 on"));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// A number of seconds as a wait of at most a minute.
+pub(super) fn seconds_to_wait(seconds: Option<f64>) -> Option<Duration> {
+    let seconds = seconds.filter(|seconds| *seconds >= 0.0)?;
+    Some(Duration::try_from_secs_f64(seconds).unwrap_or(WAIT_MAX).min(WAIT_MAX))
+}
+
+/// `Idempotency-Key`, hashed.
+pub(super) fn request_key(headers: &HeaderMap) -> Result<Option<RequestKey>, Refused> {
+    let header = HeaderName::from_static("idempotency-key");
+    let Some(value) = headers.get(&header) else { return Ok(None) };
+    let key = value.as_bytes();
+    if key.is_empty() || key.len() > KEY_CHARS_MAX || !key.iter().all(u8::is_ascii_graphic) {
+        let problem = format!("must have 1 to {KEY_CHARS_MAX} visible ASCII characters");
+        return Err(Refused::BadHeader { header, problem });
+    }
+    let digest = Sha256::digest(key);
+    let first = digest.first_chunk::<8>().copied().unwrap_or_default();
+    Ok(Some(RequestKey(u64::from_be_bytes(first))))
+}
+
+/// A run's version as an entity tag.
+pub(super) fn etag(run_id: Uuid, version: u64) -> String {
+    format!("\"{run_id}-{version}\"")
+}
+
+/// `If-Match`: the run and the version that it names.
+pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<(Uuid, u64)>, Refused> {
+    let header = axum::http::header::IF_MATCH;
+    let Some(value) = headers.get(&header) else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default().trim();
+    if text == "*" {
+        return Ok(None);
+    }
+    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    let split = inner.and_then(|inner| inner.rsplit_once('-'));
+    split
+        .and_then(|(run_id, version)| Some((run_id.parse().ok()?, version.parse().ok()?)))
+        .map(Some)
+        .ok_or_else(|| Refused::BadHeader { header, problem: "is not an entity tag of this service".to_owned() })
+}

@@ -1,0 +1,306 @@
+//! Refusals as problem documents (RFC 9457): which status, whether a retry can help, what to do.
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use axum::http::{HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
+use client::body::Problem;
+use history::Fault;
+use serde_json::{Map, Value, json};
+
+use crate::engine::{Recorded, Refusal};
+
+/// Why a request was refused before it reached the engine, or by it.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// By the engine.
+    Engine(Refusal),
+    /// The body or the query is not what it should be.
+    BadJson(String),
+    /// The body is larger than it may be.
+    BodyTooLarge { max: usize },
+    /// The body did not come in time.
+    BodyTooSlow,
+    /// The body is not JSON by its own account.
+    ContentType(String),
+    /// A header is not what it should be.
+    BadHeader { header: HeaderName, problem: String },
+    /// A query parameter is not what it should be.
+    BadQuery(String),
+    /// A path segment is not what it should be.
+    BadPath(String),
+    /// There is nothing at this path.
+    NoSuchPath,
+    /// The path takes other methods.
+    Method { allow: Option<HeaderValue> },
+    /// `If-Match` names something else than what is.
+    Precondition { expected: String },
+    /// No credential, or one that is not known.
+    Unauthorized,
+    /// A credential that may not do this.
+    Forbidden { what: String },
+    /// A handler gave up; a defect.
+    Panicked,
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self::Engine(refusal)
+    }
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self::Engine(fault.into())
+    }
+}
+
+fn fault_status(fault: &Fault) -> StatusCode {
+    match fault {
+        Fault::RunClosed { .. }
+        | Fault::AlreadyOpen { .. }
+        | Fault::ReuseRefused { .. }
+        | Fault::TurnCompleted
+        | Fault::TurnLost
+        | Fault::TurnNotWaiting { .. }
+        | Fault::ActivityClosed
+        | Fault::ActivityNotWaiting { .. }
+        | Fault::CancelNotRequested => StatusCode::CONFLICT,
+        Fault::VersionMoved { .. } => StatusCode::PRECONDITION_FAILED,
+        Fault::Invalid { .. } => StatusCode::BAD_REQUEST,
+        Fault::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+    }
+}
+
+fn refusal_status(refusal: &Refusal) -> StatusCode {
+    match refusal {
+        Refusal::Fault(fault) => fault_status(fault),
+        Refusal::UnknownDomain { .. } | Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } => {
+            StatusCode::NOT_FOUND
+        }
+        Refusal::DomainExists { .. } | Refusal::RunNotCurrent { .. } => StatusCode::CONFLICT,
+        Refusal::BadToken | Refusal::BadPage { .. } => StatusCode::BAD_REQUEST,
+        Refusal::RunTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+        Refusal::Unavailable { .. } | Refusal::OutcomeUnknown { .. } | Refusal::Stopping => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        Refusal::Corrupt { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+fn fault_advice(fault: &Fault) -> &'static str {
+    match fault {
+        Fault::RunClosed { .. } => "nothing more can happen to this run; start another one",
+        Fault::AlreadyOpen { .. } => "use the open run, or choose another workflow id",
+        Fault::ReuseRefused { .. } => "choose another workflow id, or start with another reusePolicy",
+        Fault::TurnCompleted => "if you repeated your answer, the first one was recorded; otherwise drop it",
+        Fault::TurnLost => "drop your answer and poll again; the turn is given to a decider again",
+        Fault::TurnNotWaiting { .. } | Fault::ActivityNotWaiting { .. } => "poll again",
+        Fault::ActivityClosed => "if you repeated your answer, the first one was recorded; otherwise drop it",
+        Fault::CancelNotRequested => "answer with success or failure; canceled is for activities that were asked to stop",
+        Fault::VersionMoved { .. } => "read the run again and decide anew",
+        Fault::Invalid { .. } => "correct the field",
+        Fault::TooLarge { .. } => "make it smaller, or keep the content elsewhere and pass where it is",
+    }
+}
+
+fn refusal_advice(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::Fault(fault) => fault_advice(fault),
+        Refusal::UnknownDomain { .. } => "create it with POST /v1/domains, or correct the name",
+        Refusal::DomainExists { .. } => "use it",
+        Refusal::UnknownWorkflow { .. } => "correct the workflow id; runs are forgotten after their retention",
+        Refusal::UnknownRun { .. } => "correct the run id, or leave it out for the newest run",
+        Refusal::RunNotCurrent { .. } => "leave the run id out to reach the current run",
+        Refusal::BadToken => "pass on the token exactly as the poll gave it",
+        Refusal::BadPage { .. } => "pass on nextPage exactly as it came, with the same filters",
+        Refusal::RunTooLarge { .. } => "have fewer activities and timers open at once, or shorter names",
+        Refusal::Unavailable { .. } | Refusal::Stopping => "ask again after a moment",
+        Refusal::OutcomeUnknown { .. } => "ask again; with an Idempotency-Key that is always safe",
+        Refusal::Corrupt { .. } => "tell the operator; `baton fsck` says more",
+    }
+}
+
+fn fault_members(fault: &Fault) -> Value {
+    match fault {
+        Fault::RunClosed { status } => json!({ "runStatus": status }),
+        Fault::AlreadyOpen { run_id } => json!({ "runId": run_id }),
+        Fault::ReuseRefused { run_id, status } => json!({ "runId": run_id, "runStatus": status }),
+        Fault::VersionMoved { expected, found } => json!({ "expected": expected, "found": found }),
+        Fault::Invalid { field, .. } => json!({ "field": field }),
+        Fault::TooLarge { field, found, max } => json!({ "field": field, "found": found, "max": max }),
+        Fault::TurnNotWaiting { scheduled_event_id } | Fault::ActivityNotWaiting { scheduled_event_id } => {
+            json!({ "scheduledEventId": scheduled_event_id })
+        }
+        Fault::TurnCompleted | Fault::TurnLost | Fault::ActivityClosed | Fault::CancelNotRequested => json!({}),
+    }
+}
+
+struct Parts {
+    status: StatusCode,
+    code: &'static str,
+    detail: String,
+    advice: &'static str,
+    retryable: bool,
+    recorded: Value,
+    members: Value,
+}
+
+impl Parts {
+    fn of(refused: &Refused) -> Self {
+        let plain = |status, code, detail: String, advice| Self {
+            status,
+            code,
+            detail,
+            advice,
+            retryable: false,
+            recorded: Value::Bool(false),
+            members: json!({}),
+        };
+        match refused {
+            Refused::Engine(refusal) => Self {
+                status: refusal_status(refusal),
+                code: refusal.code(),
+                detail: refusal.to_string(),
+                advice: refusal_advice(refusal),
+                retryable: refusal.is_retryable(),
+                recorded: match refusal.recorded() {
+                    Recorded::No => Value::Bool(false),
+                    Recorded::Unknown => json!("unknown"),
+                },
+                members: match refusal {
+                    Refusal::Fault(fault) => fault_members(fault),
+                    Refusal::RunNotCurrent { current, .. } => json!({ "current": current }),
+                    Refusal::RunTooLarge { found, max } => json!({ "found": found, "max": max }),
+                    Refusal::UnknownDomain { .. }
+                    | Refusal::DomainExists { .. }
+                    | Refusal::UnknownWorkflow { .. }
+                    | Refusal::UnknownRun { .. }
+                    | Refusal::BadToken
+                    | Refusal::BadPage { .. }
+                    | Refusal::Unavailable { .. }
+                    | Refusal::OutcomeUnknown { .. }
+                    | Refusal::Stopping
+                    | Refusal::Corrupt { .. } => json!({}),
+                },
+            },
+            Refused::BadJson(what) => {
+                plain(StatusCode::BAD_REQUEST, "bad-json", what.clone(), "correct the body; /openapi.json describes it")
+            }
+            Refused::BodyTooLarge { max } => Self {
+                members: json!({ "max": max }),
+                ..plain(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    "too-large",
+                    format!("the body has more than {max} bytes"),
+                    "send less at once",
+                )
+            },
+            Refused::BodyTooSlow => Self {
+                retryable: true,
+                ..plain(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "body-too-slow",
+                    "the body did not come in time".to_owned(),
+                    "send the whole body without long pauses",
+                )
+            },
+            Refused::ContentType(found) => plain(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported-media-type",
+                format!("expected application/json, found `{found}`"),
+                "send JSON, and say so in Content-Type",
+            ),
+            Refused::BadHeader { header, problem } => {
+                plain(StatusCode::BAD_REQUEST, "bad-header", format!("`{header}` {problem}"), "correct the header")
+            }
+            Refused::BadQuery(what) => {
+                plain(StatusCode::BAD_REQUEST, "bad-query", what.clone(), "correct the query; /openapi.json describes it")
+            }
+            Refused::BadPath(what) => plain(
+                StatusCode::BAD_REQUEST,
+                "bad-path",
+                what.clone(),
+                "percent-encode ids and names as UTF-8 in the path",
+            ),
+            Refused::NoSuchPath => {
+                plain(StatusCode::NOT_FOUND, "no-such-path", "nothing is here".to_owned(), "see /openapi.json")
+            }
+            Refused::Method { .. } => plain(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method-not-allowed",
+                "this path takes other methods".to_owned(),
+                "see the Allow header, or /openapi.json",
+            ),
+            Refused::Precondition { expected } => plain(
+                StatusCode::PRECONDITION_FAILED,
+                "version-moved",
+                format!("`If-Match` names {expected}, which is of another run"),
+                "read the run again and decide anew",
+            ),
+            Refused::Unauthorized => plain(
+                StatusCode::UNAUTHORIZED,
+                "unauthorized",
+                "no credential, or one that is not known here".to_owned(),
+                "send `Authorization: Bearer <secret>`",
+            ),
+            Refused::Forbidden { what } => plain(
+                StatusCode::FORBIDDEN,
+                "forbidden",
+                format!("this credential may not {what}"),
+                "use a credential that may; the operator's configuration says which",
+            ),
+            Refused::Panicked => Self {
+                recorded: json!("unknown"),
+                ..plain(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "internal",
+                    "the service made a mistake".to_owned(),
+                    "report it, with the service's log",
+                )
+            },
+        }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let parts = Parts::of(&self);
+        let problem = Problem {
+            kind: format!("https://baton.invalid/problems/{}", parts.code),
+            title: parts.code.replace('-', " "),
+            status: parts.status.as_u16(),
+            detail: parts.detail,
+            code: parts.code.to_owned(),
+            retryable: parts.retryable,
+            recorded: parts.recorded,
+            advice: parts.advice.to_owned(),
+            members: match parts.members {
+                Value::Object(members) => members,
+                _ => Map::new(),
+            },
+        };
+        let body = serde_json::to_vec(&problem).unwrap_or_default();
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = parts.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        match self {
+            Self::Engine(Refusal::Unavailable { retry_after, .. }) => {
+                let seconds = retry_after.map_or(1, |wait| wait.as_secs().max(1));
+                headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+            }
+            Self::Engine(Refusal::Stopping) => {
+                headers.insert(RETRY_AFTER, HeaderValue::from(1));
+            }
+            Self::Method { allow: Some(allow) } => {
+                headers.insert(axum::http::header::ALLOW, allow);
+            }
+            Self::Unauthorized => {
+                headers.insert(axum::http::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            _ => {}
+        }
+        response
+    }
+}

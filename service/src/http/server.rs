@@ -1,0 +1,103 @@
+//! Connections: how many, how slow, how large their headers may be; and how they end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+/// Limits of connections.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerLimits {
+    /// Connections at once; further ones wait to be accepted.
+    pub connections_max: usize,
+    /// How long the headers of a request may take to come.
+    pub header_wait: Duration,
+    /// How long to wait for requests under way when the service stops.
+    pub shutdown_wait: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            connections_max: 20_000,
+            header_wait: Duration::from_secs(15),
+            shutdown_wait: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Most headers of a request. Ours; browsers send about 20.
+const HEADERS_MAX: usize = 64;
+
+/// Bytes of buffer a connection may take: bounds the request line with all headers, and what a slow reader holds back.
+const BUFFER_BYTES_MAX: usize = 64 * 1024;
+
+/// Serves a router on a listener.
+pub struct Server {
+    /// The listener.
+    pub listener: TcpListener,
+    /// What to serve.
+    pub router: Router,
+    /// The limits.
+    pub limits: ServerLimits,
+}
+
+impl Server {
+    /// Serves until `stop` resolves; then accepts no more, and waits for what is under way.
+    pub async fn run_until(self, stop: impl Future<Output = ()>) {
+        let Self { listener, router, limits } = self;
+        let connections = Arc::new(Semaphore::new(limits.connections_max));
+        let graceful = GracefulShutdown::new();
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(limits.header_wait)
+            .max_headers(HEADERS_MAX)
+            .max_buf_size(BUFFER_BYTES_MAX)
+            .pipeline_flush(true);
+        tokio::pin!(stop);
+        loop {
+            let permit = tokio::select! {
+                permit = Arc::clone(&connections).acquire_owned() => permit,
+                () = &mut stop => break,
+            };
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = &mut stop => break,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Most likely too many open files: let some go before the next try.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "a connection without TCP_NODELAY");
+            }
+            let service = TowerToHyperService::new(router.clone());
+            let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(%error, "a connection ended early");
+                }
+                drop(permit);
+            });
+        }
+        drop(listener);
+        tokio::select! {
+            () = graceful.shutdown() => {}
+            () = tokio::time::sleep(limits.shutdown_wait) => {
+                tracing::warn!("some requests were still under way when the wait for them was over");
+            }
+        }
+    }
+}
+

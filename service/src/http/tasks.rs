@@ -1,0 +1,252 @@
+//! Task lists: polls, and answers to tasks, with the next task in the same round trip where that is asked for.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll as TaskPoll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::HeaderMap;
+use axum::response::Response;
+use bytes::Bytes;
+use client::body;
+use futures_util::future::BoxFuture;
+use history::Command;
+use hyper::body::Frame;
+
+use super::extract::{Json, Path, WAIT_MAX, seconds_to_wait, wait};
+use super::problem::Refused;
+use super::{Answer, AppState, bytes_of_json, deliver, json};
+use crate::engine::{ActivityTask, DeciderTask, Delivery, Engine, Poll, Refusal};
+
+fn render_turn(task: &DeciderTask) -> Vec<u8> {
+    let DeciderTask { token, workflow_type, task_list, events, context, .. } = task.clone();
+    let body = body::DeciderTask {
+        token,
+        domain: task.domain.to_string(),
+        workflow_id: task.workflow_id.to_string(),
+        run_id: task.run_id,
+        workflow_type,
+        task_list,
+        attempt: task.attempt,
+        started_event_id: task.started_event_id,
+        previous_started_event_id: task.previous_started_event_id,
+        events,
+        context,
+    };
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+fn render_activity(task: &ActivityTask) -> Vec<u8> {
+    let ActivityTask { token, workflow_type, task_list, activity_id, activity_type, input, .. } = task.clone();
+    let body = body::ActivityTask {
+        token,
+        domain: task.domain.to_string(),
+        workflow_id: task.workflow_id.to_string(),
+        run_id: task.run_id,
+        workflow_type,
+        task_list,
+        activity_id,
+        activity_type,
+        scheduled_event_id: task.scheduled_event_id,
+        started_event_id: task.started_event_id,
+        input,
+        timeouts: task.timeouts,
+    };
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+fn no_task() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+pub(super) async fn poll_decider(
+    State(engine): AppState,
+    Path([domain, list]): Path<2>,
+    headers: HeaderMap,
+    Json(poll): Json<body::PollDecider>,
+) -> Answer {
+    let wait = wait(&headers)?.unwrap_or(WAIT_MAX);
+    let poll = Poll { wait, identity: poll.identity, events_max: poll.max_events };
+    let delivery = engine.poll_decider(&domain, &list, poll).await?;
+    Ok(delivery.map_or_else(no_task, |delivery| deliver::task(render_turn(delivery.task()), delivery)))
+}
+
+pub(super) async fn poll_activity(
+    State(engine): AppState,
+    Path([domain, list]): Path<2>,
+    headers: HeaderMap,
+    Json(poll): Json<body::PollActivity>,
+) -> Answer {
+    let wait = wait(&headers)?.unwrap_or(WAIT_MAX);
+    let poll = Poll { wait, identity: poll.identity, events_max: None };
+    let delivery = engine.poll_activity(&domain, &list, poll).await?;
+    Ok(delivery.map_or_else(no_task, |delivery| deliver::task(render_activity(delivery.task()), delivery)))
+}
+
+fn next_poll(next: body::Next) -> Result<Poll, Refused> {
+    let wait: Duration = match next.wait {
+        None => WAIT_MAX,
+        Some(seconds) => seconds_to_wait(Some(seconds)).ok_or_else(|| {
+            Refused::BadJson("`next.wait` is not a number of seconds from 0 on".to_owned())
+        })?,
+    };
+    Ok(Poll { wait, identity: next.identity, events_max: next.max_events })
+}
+
+/// The answer to an answer. With `next` the headers go out at once, so that the caller knows that its answer is durable;
+/// the body follows when there is a task, or when the wait ends.
+fn answered<T: Unpin + Send + 'static>(next: Option<(PolledTask<T>, fn(&T) -> Vec<u8>)>) -> Response {
+    match next {
+        None => bytes_of_json(StatusCode::OK, "{}"),
+        Some((poll, render)) => bytes_of_json(StatusCode::OK, Body::new(Next { poll: Some(poll), render })),
+    }
+}
+
+type PolledTask<T> = BoxFuture<'static, Result<Option<Delivery<T>>, Refusal>>;
+
+/// A body that comes when the next task does.
+struct Next<T> {
+    poll: Option<PolledTask<T>>,
+    render: fn(&T) -> Vec<u8>,
+}
+
+impl<T: Unpin> hyper::body::Body for Next<T> {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> TaskPoll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let Some(poll) = &mut self.poll else { return TaskPoll::Ready(None) };
+        let TaskPoll::Ready(polled) = poll.as_mut().poll(context) else { return TaskPoll::Pending };
+        self.poll = None;
+        let bytes = match polled {
+            Ok(Some(delivery)) => {
+                let mut bytes = b"{\"next\":".to_vec();
+                bytes.extend((self.render)(delivery.task()));
+                bytes.push(b'}');
+                delivery.delivered();
+                bytes.into()
+            }
+            Ok(None) => Bytes::from_static(b"{\"next\":null}"),
+            Err(refusal) => {
+                // The answer was recorded; only the poll came to nothing, as any poll may.
+                tracing::debug!(%refusal, "no next task");
+                Bytes::from_static(b"{\"next\":null}")
+            }
+        };
+        TaskPoll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.poll.is_none()
+    }
+}
+
+async fn answer_turn(engine: Arc<Engine>, token: &str, command: Command, next: Option<body::Next>) -> Answer {
+    let mut token = engine.decider_token(token)?;
+    let next = next.map(next_poll).transpose()?;
+    let command = match command {
+        Command::CompleteTurn { decisions, context, .. } => {
+            Command::CompleteTurn { turn: token.turn, decisions, context }
+        }
+        Command::FailTurn { reason, details, .. } => Command::FailTurn { turn: token.turn, reason, details },
+        other => other,
+    };
+    engine.answer_turn(&token, command).await?;
+    let list = std::mem::take(&mut token.task_list);
+    let poll = next.map(|poll| -> (PolledTask<DeciderTask>, fn(&DeciderTask) -> Vec<u8>) {
+        let polled = async move { engine.poll_decider(&token.domain, &list, poll).await };
+        (Box::pin(polled), render_turn)
+    });
+    Ok(answered(poll))
+}
+
+/// A turn that is filled in from the token.
+const NO_TURN: history::TurnId = history::TurnId { scheduled_event_id: 0, started_event_id: 0 };
+
+/// An activity that is filled in from the token.
+const NO_TASK: history::TaskId = history::TaskId { scheduled_event_id: 0, started_event_id: 0 };
+
+pub(super) async fn complete_turn(
+    State(engine): AppState,
+    Path([token]): Path<1>,
+    Json(complete): Json<body::CompleteTurn>,
+) -> Answer {
+    let body::CompleteTurn { decisions, context, next } = complete;
+    answer_turn(engine, &token, Command::CompleteTurn { turn: NO_TURN, decisions, context }, next).await
+}
+
+pub(super) async fn fail_turn(
+    State(engine): AppState,
+    Path([token]): Path<1>,
+    Json(fail): Json<body::FailTurn>,
+) -> Answer {
+    let body::FailTurn { reason, details, next } = fail;
+    answer_turn(engine, &token, Command::FailTurn { turn: NO_TURN, reason, details }, next).await
+}
+
+async fn answer_activity(engine: Arc<Engine>, token: &str, command: Command, next: Option<body::Next>) -> Answer {
+    let mut token = engine.activity_token(token)?;
+    let next = next.map(next_poll).transpose()?;
+    let task = token.task;
+    let command = match command {
+        Command::SucceedActivity { result, .. } => Command::SucceedActivity { task, result },
+        Command::FailActivity { reason, details, non_retryable, .. } => {
+            Command::FailActivity { task, reason, details, non_retryable }
+        }
+        Command::CancelActivity { details, .. } => Command::CancelActivity { task, details },
+        other => other,
+    };
+    engine.answer_activity(&token, command).await?;
+    let list = std::mem::take(&mut token.task_list);
+    let poll = next.map(|poll| -> (PolledTask<ActivityTask>, fn(&ActivityTask) -> Vec<u8>) {
+        let polled = async move { engine.poll_activity(&token.domain, &list, poll).await };
+        (Box::pin(polled), render_activity)
+    });
+    Ok(answered(poll))
+}
+
+pub(super) async fn succeed_activity(
+    State(engine): AppState,
+    Path([token]): Path<1>,
+    Json(succeed): Json<body::SucceedActivity>,
+) -> Answer {
+    let body::SucceedActivity { result, next } = succeed;
+    answer_activity(engine, &token, Command::SucceedActivity { task: NO_TASK, result }, next).await
+}
+
+pub(super) async fn fail_activity(
+    State(engine): AppState,
+    Path([token]): Path<1>,
+    Json(fail): Json<body::FailActivity>,
+) -> Answer {
+    let body::FailActivity { reason, details, non_retryable, next } = fail;
+    let command = Command::FailActivity { task: NO_TASK, reason, details, non_retryable };
+    answer_activity(engine, &token, command, next).await
+}
+
+pub(super) async fn cancel_activity(
+    State(engine): AppState,
+    Path([token]): Path<1>,
+    Json(cancel): Json<body::CancelActivity>,
+) -> Answer {
+    let body::CancelActivity { details, next } = cancel;
+    answer_activity(engine, &token, Command::CancelActivity { task: NO_TASK, details }, next).await
+}
+
+pub(super) async fn heartbeat(
+    State(engine): AppState,
+    Path([token]): Path<1>,
+    Json(beat): Json<body::Heartbeat>,
+) -> Answer {
+    let token = engine.activity_token(&token)?;
+    let cancel_requested = engine.heartbeat(&token, beat.details).await?;
+    Ok(json(StatusCode::OK, &body::Beaten { cancel_requested }))
+}

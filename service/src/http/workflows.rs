@@ -1,0 +1,337 @@
+//! Workflows: start, list, count, describe, result, signal, cancel, terminate.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header::{ETAG, HeaderMap, HeaderValue};
+use axum::http::StatusCode;
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use client::body;
+use history::event::ActivityTimeouts;
+use history::{Command, DeadlineKind, Event, EventKind, Start, Status, Timestamp, limits};
+use serde::Deserialize;
+use store::{ListQuery, PageToken};
+use uuid::Uuid;
+
+use super::extract::{Json, Path, Query, etag, if_match, request_key, wait};
+use super::problem::Refused;
+use super::{Answer, AppState, json};
+use crate::engine::{Described, Engine, Page, RunRef};
+
+/// The task list of a run whose start does not name one.
+const TASK_LIST_DEFAULT: &str = "default";
+
+/// Runs on a page where the request does not say, and at most.
+const LIST_DEFAULT: usize = 100;
+const LIST_MAX: usize = 1_000;
+
+/// Runs that are counted before the count is cut short. Ours: about a second of work.
+const COUNT_MAX: u64 = 1_000_000;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct RunQuery {
+    pub(super) run_id: Option<Uuid>,
+}
+
+pub(super) fn run_ref(domain: &str, workflow_id: &str, run_id: Option<Uuid>) -> RunRef {
+    RunRef { domain: domain.into(), workflow_id: workflow_id.into(), run_id }
+}
+
+pub(super) async fn start(
+    State(engine): AppState,
+    Path([domain]): Path<1>,
+    headers: HeaderMap,
+    Json(start): Json<body::StartWorkflow>,
+) -> Answer {
+    let key = request_key(&headers)?;
+    let workflow_id = start.workflow_id.clone();
+    let retention = match start.retention {
+        Some(retention) => retention,
+        None => engine.domain(&domain).await?.retention,
+    };
+    let defaults = ActivityTimeouts {
+        start_to_close: Some(limits::ACTIVITY_START_TO_CLOSE_DEFAULT),
+        ..ActivityTimeouts::default()
+    };
+    let start = Start {
+        workflow_id: start.workflow_id,
+        workflow_type: start.workflow_type,
+        task_list: start.task_list.unwrap_or_else(|| TASK_LIST_DEFAULT.to_owned()),
+        input: start.input,
+        execution_timeout: start.execution_timeout.unwrap_or(limits::EXECUTION_TIMEOUT_DEFAULT),
+        decider_start_to_close: start.decider_start_to_close.unwrap_or(limits::DECIDER_START_TO_CLOSE_DEFAULT),
+        decider_schedule_to_start: start.decider_schedule_to_start,
+        activity_timeouts: start.activity_timeouts.or(defaults),
+        tags: start.tags,
+        retention,
+        reuse_policy: start.reuse_policy.unwrap_or_default(),
+        identity: start.identity,
+        key,
+    };
+    let started = engine.start(&domain, start).await?;
+    let status = if started.repeated { StatusCode::OK } else { StatusCode::CREATED };
+    Ok(json(status, &body::Started { workflow_id, run_id: started.run_id }))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ListParams {
+    status: Option<String>,
+    r#type: Option<String>,
+    workflow_id: Option<String>,
+    tag: Option<String>,
+    started_from: Option<Timestamp>,
+    started_before: Option<Timestamp>,
+    limit: Option<usize>,
+    page: Option<String>,
+}
+
+fn list_query(domain: &str, params: &ListParams) -> Result<ListQuery, Refused> {
+    let (open, status) = match params.status.as_deref() {
+        None => (None, None),
+        Some("open") => (Some(true), None),
+        Some("closed") => (Some(false), None),
+        Some(word) => match Status::from_word(word) {
+            Some(status) => (Some(false), Some(status.word().to_owned())),
+            None => {
+                let known = Status::ALL.map(Status::word).join("`, `");
+                return Err(Refused::BadQuery(format!("`status` is `{word}`, expected one of `closed`, `{known}`")));
+            }
+        },
+    };
+    Ok(ListQuery {
+        domain: domain.into(),
+        open,
+        status,
+        workflow_type: params.r#type.clone(),
+        workflow_id: params.workflow_id.clone(),
+        tag: params.tag.clone(),
+        started_from: params.started_from.map(Timestamp::as_millis),
+        started_before: params.started_before.map(Timestamp::as_millis),
+        limit: params.limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX),
+    })
+}
+
+pub(super) async fn list(
+    State(engine): AppState,
+    Path([domain]): Path<1>,
+    Query(params): Query<ListParams>,
+) -> Answer {
+    let query = list_query(&domain, &params)?;
+    let page = params.page.as_deref().map(|page| URL_SAFE_NO_PAD.decode(page).map(PageToken)).transpose();
+    let page = page.map_err(|_| Refused::BadQuery("`page` is not one that this service gave".to_owned()))?;
+    let found = engine.list(&query, page.as_ref()).await?;
+    let workflows = found.rows.into_iter().map(listed).collect();
+    let next_page = found.next.map(|token| URL_SAFE_NO_PAD.encode(token.0));
+    Ok(json(StatusCode::OK, &body::Workflows { workflows, next_page }))
+}
+
+fn listed(listed: store::Listed) -> body::Listed {
+    let row = listed.row;
+    body::Listed {
+        workflow_id: listed.workflow_id.to_string(),
+        run_id: Uuid::from_bytes(listed.run),
+        workflow_type: row.workflow_type.to_string(),
+        status: Status::from_word(&row.status).unwrap_or_default(),
+        started_at: Timestamp::from_millis(row.started_at),
+        closed_at: row.closed_at.map(Timestamp::from_millis),
+        tags: row.tags,
+    }
+}
+
+pub(super) async fn count(
+    State(engine): AppState,
+    Path([domain]): Path<1>,
+    Query(params): Query<ListParams>,
+) -> Answer {
+    let mut query = list_query(&domain, &params)?;
+    query.limit = LIST_MAX;
+    let (mut count, mut page) = (0, None);
+    loop {
+        let found = engine.list(&query, page.as_ref()).await?;
+        count += found.rows.len() as u64;
+        page = found.next;
+        let truncated = page.is_some() && count >= COUNT_MAX;
+        if page.is_none() || truncated {
+            return Ok(json(StatusCode::OK, &body::Count { count, truncated }));
+        }
+    }
+}
+
+pub(super) async fn describe(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    Query(query): Query<RunQuery>,
+) -> Answer {
+    let described = engine.describe(&run_ref(&domain, &id, query.run_id)).await?;
+    let tag = etag(described.run.started.run_id, described.run.version);
+    Ok(with_etag(json(StatusCode::OK, &render(&described)), &tag))
+}
+
+fn with_etag(mut response: Response, tag: &str) -> Response {
+    if let Ok(value) = HeaderValue::from_str(tag) {
+        response.headers_mut().insert(ETAG, value);
+    }
+    response
+}
+
+fn render(described: &Described) -> body::Described {
+    let Described { run, beats } = described;
+    let started = &run.started;
+    let turn = match (&run.turn, &run.turn_task) {
+        (Some(_), _) => "started",
+        (None, Some(_)) => "waiting",
+        (None, None) => "none",
+    };
+    let open_activities = run.activities.iter().map(|(scheduled_event_id, activity)| body::OpenActivity {
+        activity_id: activity.activity_id.clone(),
+        activity_type: activity.activity_type.clone(),
+        task_list: activity.task_list.clone(),
+        scheduled_event_id: *scheduled_event_id,
+        scheduled_at: activity.scheduled_at,
+        started_at: activity.started_at,
+        cancel_requested: activity.cancel_event_id.is_some(),
+        last_heartbeat_at: beats
+            .iter()
+            .find(|beat| beat.scheduled_event_id == *scheduled_event_id)
+            .map(|beat| beat.at),
+    });
+    let open_timers = run.timers.iter().map(|(timer_id, timer)| body::OpenTimer {
+        timer_id: timer_id.clone(),
+        scheduled_event_id: timer.scheduled_event_id,
+        expires_at: timer.expires_at,
+    });
+    let deadlines = run.deadlines(beats).into_iter().map(|deadline| {
+        let (what, scheduled_event_id) = deadline_words(deadline.what);
+        body::Deadline { at: deadline.at, what: what.to_owned(), scheduled_event_id }
+    });
+    body::Described {
+        workflow_id: started.workflow_id.clone(),
+        run_id: started.run_id,
+        workflow_type: started.workflow_type.clone(),
+        task_list: started.task_list.clone(),
+        status: run.status,
+        started_at: started.at,
+        closed_at: run.closed_at,
+        execution_timeout: started.execution_timeout,
+        tags: started.tags.clone(),
+        cancel_requested: run.cancel_requested,
+        version: run.version,
+        history_length: run.last_event_id,
+        turn: turn.to_owned(),
+        open_activities: open_activities.collect(),
+        open_timers: open_timers.collect(),
+        deadlines: deadlines.collect(),
+    }
+}
+
+fn deadline_words(what: DeadlineKind) -> (&'static str, Option<u64>) {
+    match what {
+        DeadlineKind::Timer { scheduled_event_id } => ("timer", Some(scheduled_event_id)),
+        DeadlineKind::ActivityScheduleToStart { scheduled_event_id } => {
+            ("activity-schedule-to-start", Some(scheduled_event_id))
+        }
+        DeadlineKind::ActivityHeartbeat { scheduled_event_id } => ("activity-heartbeat", Some(scheduled_event_id)),
+        DeadlineKind::ActivityStartToClose { scheduled_event_id } => {
+            ("activity-start-to-close", Some(scheduled_event_id))
+        }
+        DeadlineKind::ActivityScheduleToClose { scheduled_event_id } => {
+            ("activity-schedule-to-close", Some(scheduled_event_id))
+        }
+        DeadlineKind::TurnScheduleToStart { scheduled_event_id } => {
+            ("turn-schedule-to-start", Some(scheduled_event_id))
+        }
+        DeadlineKind::TurnStartToClose { scheduled_event_id } => ("turn-start-to-close", Some(scheduled_event_id)),
+        DeadlineKind::Execution => ("execution", None),
+    }
+}
+
+pub(super) async fn result(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    Query(query): Query<RunQuery>,
+    headers: HeaderMap,
+) -> Answer {
+    let wait = wait(&headers)?.unwrap_or_default();
+    let at = run_ref(&domain, &id, query.run_id);
+    let mut run = engine.describe(&at).await?.run;
+    let run_id = run.started.run_id;
+    let at = RunRef { run_id: Some(run_id), ..at };
+    let deadline = tokio::time::Instant::now() + wait;
+    while run.is_open() {
+        let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+        if left.is_zero() || engine.is_stopping() {
+            let status = Status::Open;
+            let open = body::RunResult { status, run_id, closed_at: None, result: None, reason: None, details: None };
+            return Ok(json(StatusCode::ACCEPTED, &open));
+        }
+        engine.wait_beyond(&at, run_id, run.last_event_id, left).await?;
+        run = engine.describe(&at).await?.run;
+    }
+    let page = Page { after: run.last_event_id - 1, limit: 1, ..Page::default() };
+    let last = engine.history(&at, &page).await?.events.into_iter().next();
+    let mut result =
+        body::RunResult { status: run.status, run_id, closed_at: run.closed_at, result: None, reason: None, details: None };
+    match last.map(|Event { kind, .. }| kind) {
+        Some(EventKind::WorkflowSuccess(it)) => result.result = it.result,
+        Some(EventKind::WorkflowFailed(it)) => (result.reason, result.details) = (Some(it.reason), it.details),
+        Some(EventKind::WorkflowCanceled(it)) => result.details = it.details,
+        Some(EventKind::WorkflowTerminated(it)) => (result.reason, result.details) = (it.reason, it.details),
+        _ => {}
+    }
+    Ok(json(StatusCode::OK, &result))
+}
+
+async fn tell(engine: &Arc<Engine>, at: RunRef, command: Command, status: StatusCode) -> Answer {
+    let told = engine.tell(&at, command).await?;
+    Ok(json(status, &body::Recorded { event_id: told.event_id, run_id: told.run_id }))
+}
+
+pub(super) async fn signal(
+    State(engine): AppState,
+    Path([domain, id, name]): Path<3>,
+    Query(query): Query<RunQuery>,
+    headers: HeaderMap,
+    Json(signal): Json<body::SignalWorkflow>,
+) -> Answer {
+    let key = request_key(&headers)?;
+    let matches = if_match(&headers)?;
+    let mut at = run_ref(&domain, &id, query.run_id);
+    if let Some((run_id, version)) = matches {
+        if engine.describe(&RunRef { run_id: None, ..at.clone() }).await?.run.started.run_id != run_id {
+            return Err(Refused::Precondition { expected: etag(run_id, version) });
+        }
+        at.run_id = Some(run_id);
+    }
+    let (input, identity, if_version) = (signal.input, signal.identity, matches.map(|(_, version)| version));
+    let command = Command::Signal { name, input, identity, key, if_version };
+    tell(&engine, at, command, StatusCode::ACCEPTED).await
+}
+
+pub(super) async fn cancel(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    Query(query): Query<RunQuery>,
+    headers: HeaderMap,
+    Json(cancel): Json<body::CancelWorkflow>,
+) -> Answer {
+    let key = request_key(&headers)?;
+    let command = Command::RequestCancel { reason: cancel.reason, identity: cancel.identity, key };
+    tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::ACCEPTED).await
+}
+
+pub(super) async fn terminate(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    Query(query): Query<RunQuery>,
+    headers: HeaderMap,
+    Json(terminate): Json<body::TerminateWorkflow>,
+) -> Answer {
+    let key = request_key(&headers)?;
+    let body::TerminateWorkflow { reason, details, identity } = terminate;
+    let command = Command::Terminate { reason, details, identity, key };
+    tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
+}
