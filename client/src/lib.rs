@@ -7,6 +7,7 @@ pub mod body;
 mod error;
 mod http;
 mod retry;
+pub mod shutdown;
 pub mod table;
 pub mod tasks;
 

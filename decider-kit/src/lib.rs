@@ -1,0 +1,86 @@
+//! For authors of deciders: programs that read the window of a run's history and answer with decisions.
+//!
+//! A decider is a pure function in two parts. [`Decider::evolve`] folds events into a state of your own, one by one;
+//! [`Decider::decide`] looks at that state and at the [`Window`] and says what to do. It does no work itself, reads no
+//! clock ([`Window::now`] is the time) and keeps nothing between turns: what it needs to know is in the history.
+//!
+//! ```
+//! use decider_kit::{Activity, Decider, Decisions, Event, EventKind, Window};
+//!
+//! /// Charges a card, then ships.
+//! struct Order;
+//!
+//! #[derive(Default, Clone)]
+//! struct State {
+//!     charged: bool,
+//!     shipped: bool,
+//! }
+//!
+//! impl Decider for Order {
+//!     type State = State;
+//!
+//!     fn evolve(&self, state: &mut State, event: &Event) {
+//!         if let EventKind::ActivitySuccess(_) = &event.kind {
+//!             if state.charged { state.shipped = true } else { state.charged = true }
+//!         }
+//!     }
+//!
+//!     fn decide(&self, state: &State, window: &Window) -> Decisions {
+//!         if window.is_first_turn() {
+//!             // Done by runners that poll the list `PCI`, and by nobody else.
+//!             Decisions::new().schedule(Activity::new("charge", "charge-card").list("PCI"))
+//!         } else if state.shipped {
+//!             Decisions::new().succeed(&"shipped")
+//!         } else if state.charged && !window.has_scheduled("ship") {
+//!             Decisions::new().schedule(Activity::new("ship", "ship"))
+//!         } else {
+//!             // Nothing to do yet: the next news brings another turn.
+//!             Decisions::new()
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! A [`Host`] polls a task list and runs deciders:
+//!
+//! ```no_run
+//! # use decider_kit::{Decider, Decisions, Event, Host, Window};
+//! # struct Order;
+//! # impl Decider for Order {
+//! #     type State = ();
+//! #     fn evolve(&self, _: &mut (), _: &Event) {}
+//! #     fn decide(&self, _: &(), _: &Window) -> Decisions { Decisions::new() }
+//! # }
+//! # async fn run() -> Result<(), client::Error> {
+//! let client = client::Client::new("http://127.0.0.1:7420")?;
+//! // Until SIGTERM or ctrl-c; turns in hand are finished first.
+//! Host::new(client, "orders").register("order", Order).concurrency(8).run().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//!
+
+mod decisions;
+mod host;
+// testing
+mod window;
+
+pub use decisions::{Activity, Decisions};
+pub use history::{
+    Closed, Decision, Duration, Event, EventId, EventKind, Payload, Status, Tally, Timestamp, event::ActivityTimeout,
+};
+pub use host::Host;
+pub use window::Window;
+
+/// Decides what a run does next. Pure: the same history always gives the same decisions.
+pub trait Decider: Send + Sync + 'static {
+    /// What the decider makes of a history. Kept between turns where possible, and made again from event 1 where not.
+    type State: Default + Send + 'static;
+
+    /// Takes one more event into the state. Called once for every event of the run, in order.
+    fn evolve(&self, state: &mut Self::State, event: &Event);
+
+    /// What to do now. `state` has every event up to the window's end.
+    fn decide(&self, state: &Self::State, window: &Window) -> Decisions;
+}

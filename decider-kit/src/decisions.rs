@@ -1,0 +1,167 @@
+//! Saying what to do.
+
+use history::event::ActivityTimeouts;
+use history::{
+    CancelActivity, CancelTimer, CancelWorkflow, Decision, Duration, FailWorkflow, Payload, RecordMarker,
+    ScheduleActivity, StartTimer, SucceedWorkflow,
+};
+use serde::Serialize;
+
+/// What a turn decides, in order. Empty is a decision too: wait for news.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[must_use]
+pub struct Decisions {
+    pub(crate) decisions: Vec<Decision>,
+    pub(crate) context: Option<Payload>,
+}
+
+/// An activity to be scheduled.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[must_use]
+pub struct Activity(ScheduleActivity);
+
+/// A value as a payload. What has no JSON form (a map whose keys are not strings, say) is a mistake in the program, and
+/// like any panic of a decider gives the turn back with the message.
+fn payload<T: Serialize + ?Sized>(value: &T) -> Payload {
+    Payload::of(value).expect("the value has a JSON form")
+}
+
+impl Activity {
+    /// An activity with your name for it, unique among the run's open activities, and its type.
+    pub fn new(activity_id: impl Into<String>, activity_type: impl Into<String>) -> Self {
+        Self(ScheduleActivity {
+            activity_id: activity_id.into(),
+            activity_type: activity_type.into(),
+            ..ScheduleActivity::default()
+        })
+    }
+
+    /// On this task list; without it on the run's own.
+    pub fn list(mut self, task_list: impl Into<String>) -> Self {
+        self.0.task_list = Some(task_list.into());
+        self
+    }
+
+    /// With this input.
+    pub fn input<T: Serialize + ?Sized>(mut self, input: &T) -> Self {
+        self.0.input = Some(payload(input));
+        self
+    }
+
+    /// From ActivityStarted to the answer, at most.
+    pub fn start_to_close(mut self, limit: Duration) -> Self {
+        self.0.timeouts.start_to_close = Some(limit);
+        self
+    }
+
+    /// From ActivityScheduled to ActivityStarted, at most.
+    pub fn schedule_to_start(mut self, limit: Duration) -> Self {
+        self.0.timeouts.schedule_to_start = Some(limit);
+        self
+    }
+
+    /// From ActivityScheduled to the answer, at most.
+    pub fn schedule_to_close(mut self, limit: Duration) -> Self {
+        self.0.timeouts.schedule_to_close = Some(limit);
+        self
+    }
+
+    /// From one heartbeat to the next, at most.
+    pub fn heartbeat(mut self, limit: Duration) -> Self {
+        self.0.timeouts.heartbeat = Some(limit);
+        self
+    }
+
+    /// With these timeouts; absent ones are those of the run's start.
+    pub fn timeouts(mut self, timeouts: ActivityTimeouts) -> Self {
+        self.0.timeouts = timeouts;
+        self
+    }
+}
+
+impl Decisions {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds any decision.
+    pub fn push(mut self, decision: impl Into<Decision>) -> Self {
+        self.decisions.push(decision.into());
+        self
+    }
+
+    /// Adds what another answer says, in its order.
+    pub fn and(mut self, other: Self) -> Self {
+        self.decisions.extend(other.decisions);
+        self.context = other.context.or(self.context);
+        self
+    }
+
+    /// Has an activity done.
+    pub fn schedule(self, activity: Activity) -> Self {
+        self.push(activity.0)
+    }
+
+    /// Asks for an open activity to be stopped.
+    pub fn cancel_activity(self, activity_id: impl Into<String>) -> Self {
+        self.push(CancelActivity { activity_id: activity_id.into() })
+    }
+
+    /// Sets a timer.
+    pub fn timer(self, timer_id: impl Into<String>, after: Duration) -> Self {
+        self.push(StartTimer { timer_id: timer_id.into(), after })
+    }
+
+    /// Takes a timer back.
+    pub fn cancel_timer(self, timer_id: impl Into<String>) -> Self {
+        self.push(CancelTimer { timer_id: timer_id.into() })
+    }
+
+    /// Records a note.
+    pub fn marker<T: Serialize + ?Sized>(self, name: impl Into<String>, details: &T) -> Self {
+        self.push(RecordMarker { name: name.into(), details: Some(payload(details)) })
+    }
+
+    /// Closes the run as done.
+    pub fn succeed<T: Serialize + ?Sized>(self, result: &T) -> Self {
+        self.push(SucceedWorkflow { result: Some(payload(result)), force: false })
+    }
+
+    /// Closes the run as failed.
+    pub fn fail<T: Serialize + ?Sized>(self, reason: impl Into<String>, details: &T) -> Self {
+        self.push(FailWorkflow { reason: reason.into(), details: Some(payload(details)), force: false })
+    }
+
+    /// Closes the run as canceled.
+    pub fn cancel<T: Serialize + ?Sized>(self, details: &T) -> Self {
+        self.push(CancelWorkflow { details: Some(payload(details)), force: false })
+    }
+
+    /// Closes even if there is news that this turn has not seen (D8). For the closing decision before it.
+    pub fn force(mut self) -> Self {
+        match self.decisions.last_mut() {
+            Some(Decision::SucceedWorkflow(it)) => it.force = true,
+            Some(Decision::FailWorkflow(it)) => it.force = true,
+            Some(Decision::CancelWorkflow(it)) => it.force = true,
+            _ => {}
+        }
+        self
+    }
+
+    /// Leaves a word for the next turn ([`Window::context`](crate::Window::context)). At most 32 KiB.
+    pub fn context<T: Serialize + ?Sized>(mut self, context: &T) -> Self {
+        self.context = Some(payload(context));
+        self
+    }
+
+    /// The decisions, in order.
+    pub fn as_slice(&self) -> &[Decision] {
+        &self.decisions
+    }
+
+    /// Whether nothing is decided.
+    pub fn is_empty(&self) -> bool {
+        self.decisions.is_empty()
+    }
+}

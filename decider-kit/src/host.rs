@@ -1,0 +1,317 @@
+//! Polling a task list and running deciders on what comes.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use client::body::{CompleteTurn, DeciderTask, FailTurn, Next, PollDecider};
+use client::tasks::Outcome;
+use client::{Client, Error, Patience, Waits};
+use history::{Event, EventId, Payload};
+use lru::LruCache;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::{Decider, Decisions, Window};
+
+/// How long one poll waits for a turn.
+const POLL_WAIT: Duration = Duration::from_secs(60);
+
+/// A turn that takes longer than this is worth a warning: deciders decide, they do not work (S3.5).
+const SLOW_TURN: Duration = Duration::from_secs(1);
+
+/// How long to go on trying to deliver an answer. After the decider's start-to-close timeout it is refused anyway.
+const ANSWER_PATIENCE: Patience = Patience::For(Duration::from_secs(60));
+
+/// States kept between turns unless set otherwise.
+const CACHED_STATES: usize = 10_000;
+
+/// A state and the newest event in it.
+type Cached = (EventId, Box<dyn Any + Send>);
+
+/// A decider, its state's type forgotten.
+trait AnyDecider: Send + Sync {
+    fn fresh(&self) -> Box<dyn Any + Send>;
+    fn evolve(&self, state: &mut (dyn Any + Send), events: &[Event]);
+    fn decide(&self, state: &(dyn Any + Send), window: &Window) -> Decisions;
+}
+
+impl<D: Decider> AnyDecider for D {
+    fn fresh(&self) -> Box<dyn Any + Send> {
+        Box::new(D::State::default())
+    }
+
+    fn evolve(&self, state: &mut (dyn Any + Send), events: &[Event]) {
+        let state = state.downcast_mut::<D::State>().expect("a run keeps its workflow type, and so its state's");
+        for event in events {
+            Decider::evolve(self, state, event);
+        }
+    }
+
+    fn decide(&self, state: &(dyn Any + Send), window: &Window) -> Decisions {
+        let state = state.downcast_ref::<D::State>().expect("a run keeps its workflow type, and so its state's");
+        Decider::decide(self, state, window)
+    }
+}
+
+/// Polls one task list and runs deciders.
+///
+/// States are kept between turns, so that a turn costs its window and not its history; when one is not at hand (after a
+/// restart, on another host, beyond the bound) it is made again from event 1.
+pub struct Host {
+    client: Client,
+    list: String,
+    identity: String,
+    concurrency: usize,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    deciders: HashMap<String, Arc<dyn AnyDecider>>,
+    cache: Mutex<LruCache<Uuid, Cached>>,
+}
+
+impl Host {
+    /// A host for one task list of the client's domain.
+    pub fn new(client: Client, list: impl Into<String>) -> Self {
+        let bound = NonZeroUsize::new(CACHED_STATES).unwrap_or(NonZeroUsize::MIN);
+        let shared = Shared { deciders: HashMap::new(), cache: Mutex::new(LruCache::new(bound)) };
+        let identity = format!("decider-{}", std::process::id());
+        Self { client, list: list.into(), identity, concurrency: 4, shared: Arc::new(shared) }
+    }
+
+    /// Runs this decider for runs of this type. A later one for the same type replaces it.
+    #[must_use]
+    pub fn register(mut self, workflow_type: impl Into<String>, decider: impl Decider) -> Self {
+        // Nobody else has it before `run`.
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.deciders.insert(workflow_type.into(), Arc::new(decider));
+        }
+        self
+    }
+
+    /// Turns at the same time; 4 unless set.
+    #[must_use]
+    pub fn concurrency(mut self, turns: usize) -> Self {
+        self.concurrency = turns.max(1);
+        self
+    }
+
+    /// How the history names this host; its process id unless set.
+    #[must_use]
+    pub fn identity(mut self, identity: impl Into<String>) -> Self {
+        self.identity = identity.into();
+        self
+    }
+
+    /// States kept between turns, at most; 10,000 unless set. 0 keeps one.
+    #[must_use]
+    pub fn cached_states(self, states: usize) -> Self {
+        let bound = NonZeroUsize::new(states).unwrap_or(NonZeroUsize::MIN);
+        self.shared.cache.lock().expect("no code panics while it holds this lock").resize(bound);
+        self
+    }
+
+    /// Runs until SIGTERM or ctrl-c, then finishes the turns in hand.
+    pub async fn run(self) {
+        self.run_until(client::shutdown::requested()).await;
+    }
+
+    /// Runs until `stop` resolves, then finishes the turns in hand.
+    pub async fn run_until(self, stop: impl Future<Output = ()>) {
+        let (stopping, stopped) = watch::channel(false);
+        let mut slots = JoinSet::new();
+        for _ in 0..self.concurrency {
+            let slot = Slot {
+                client: self.client.clone(),
+                list: self.list.clone(),
+                identity: self.identity.clone(),
+                shared: Arc::clone(&self.shared),
+                stopped: stopped.clone(),
+            };
+            slots.spawn(slot.run());
+        }
+        stop.await;
+        // Slots that only wait for a turn end at once; those that hold one finish it.
+        stopping.send_replace(true);
+        while slots.join_next().await.is_some() {}
+    }
+}
+
+/// One turn at a time.
+struct Slot {
+    client: Client,
+    list: String,
+    identity: String,
+    shared: Arc<Shared>,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Slot {
+    fn is_stopped(&self) -> bool {
+        *self.stopped.borrow()
+    }
+
+    async fn run(self) {
+        let mut waits = Waits::new(Patience::Endless);
+        let mut task = None;
+        loop {
+            if let Some(turn) = task.take() {
+                task = self.turn(turn).await;
+                continue;
+            }
+            if self.is_stopped() {
+                return;
+            }
+            match client::shutdown::unless(&self.stopped, self.poll()).await {
+                None => return,
+                Some(Ok(polled)) => {
+                    waits.reset();
+                    task = polled;
+                }
+                Some(Err(error)) => {
+                    tracing::warn!(%error, list = self.list, "polling failed");
+                    let wait = waits.after(&error).unwrap_or(Duration::from_secs(10));
+                    if client::shutdown::unless(&self.stopped, tokio::time::sleep(wait)).await.is_none() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn poll(&self) -> Result<Option<DeciderTask>, Error> {
+        let poll = PollDecider { identity: Some(self.identity.clone()), max_events: None };
+        self.client.poll_decider(&self.list, &poll, POLL_WAIT).await
+    }
+
+    fn next(&self) -> Option<Next> {
+        let identity = Some(self.identity.clone());
+        // While stopping no more is asked for.
+        (!self.is_stopped()).then(|| Next { wait: Some(POLL_WAIT.as_secs_f64()), identity, max_events: None })
+    }
+
+    /// Decides one turn and answers it; the next one, if it came with the answer's answer.
+    async fn turn(&self, task: DeciderTask) -> Option<DeciderTask> {
+        let token = task.token.clone();
+        let workflow_id = task.workflow_id.clone();
+        let run_id = task.run_id;
+        let began = tokio::time::Instant::now();
+        let decided = self.decide(task).await;
+        if began.elapsed() > SLOW_TURN {
+            tracing::warn!(workflow_id, elapsed = ?began.elapsed(), "a slow turn: deciders decide, activities work");
+        }
+        let answered = match decided {
+            Ok((decisions, started_event_id, state)) => {
+                let Decisions { decisions, context } = decisions;
+                let complete = CompleteTurn { decisions, context, next: self.next() };
+                // Kept before the answer is sent: the next turn may come to another slot before the answer's answer.
+                self.keep(run_id, started_event_id, state);
+                self.answer(&token, &complete).await
+            }
+            Err(Trouble { reason, message }) => {
+                tracing::error!(workflow_id, reason, message, "a turn is given back");
+                let (reason, details) = (Some(reason.to_owned()), Payload::of(&message).ok());
+                let fail = FailTurn { reason, details, next: self.next() };
+                let sent = self.client.fail_turn(&token, &fail, ANSWER_PATIENCE);
+                client::shutdown::unless_idle(&self.stopped, sent).await
+            }
+        };
+        match answered {
+            None => None,
+            Some(Ok(Outcome::Recorded(next))) => next,
+            Some(Ok(Outcome::Lost(error))) => {
+                tracing::info!(%error, workflow_id, "an answer came too late");
+                self.forget(run_id);
+                None
+            }
+            Some(Err(error)) => {
+                tracing::error!(%error, workflow_id, "an answer was refused");
+                self.forget(run_id);
+                if !error.is_retryable() {
+                    // The answer itself is at fault: say so in the history rather than let the turn time out.
+                    let (reason, details) = (Some("answer-refused".to_owned()), Payload::of(&error.to_string()).ok());
+                    let fail = FailTurn { reason, details, next: None };
+                    if let Err(error) = self.client.fail_turn(&token, &fail, ANSWER_PATIENCE).await {
+                        tracing::warn!(%error, workflow_id, "a turn could not be given back");
+                    }
+                }
+                None
+            }
+        }
+    }
+
+    /// Sends an answer. When the host stops while the answer is recorded and only the next turn is waited for, the wait
+    /// ends.
+    async fn answer(
+        &self,
+        token: &str,
+        complete: &CompleteTurn,
+    ) -> Option<Result<Outcome<DeciderTask>, Error>> {
+        let sent = self.client.complete_turn(token, complete, ANSWER_PATIENCE);
+        client::shutdown::unless_idle(&self.stopped, sent).await
+    }
+
+    async fn decide(&self, task: DeciderTask) -> Result<(Decisions, EventId, Box<dyn Any + Send>), Trouble> {
+        let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| Trouble {
+            reason: "unknown-workflow-type",
+            message: format!("no decider for `{}` on this host", task.workflow_type),
+        })?;
+        let run_id = task.run_id;
+        let cached = self.cache().pop(&run_id);
+        let known = cached.filter(|(event_id, _)| *event_id == task.previous_started_event_id && *event_id > 0);
+        let first_event_id = task.events.first().map_or(1, |event| event.id);
+        let (from, state, look_back) = match known {
+            Some((event_id, state)) if first_event_id <= event_id + 1 => (event_id, Some(state), Vec::new()),
+            _ => {
+                let look_back = self.client.look_back(&task.token, first_event_id).await;
+                (0, None, look_back.map_err(|error| Trouble { reason: "look-back-failed", message: error.to_string() })?)
+            }
+        };
+        let started_event_id = task.started_event_id;
+        let window = Window {
+            workflow_id: task.workflow_id,
+            run_id,
+            workflow_type: task.workflow_type,
+            attempt: task.attempt,
+            started_event_id,
+            previous_started_event_id: task.previous_started_event_id,
+            events: task.events,
+            context: task.context,
+        };
+        let decided = catch_unwind(AssertUnwindSafe(|| {
+            let mut state = state.unwrap_or_else(|| decider.fresh());
+            decider.evolve(&mut *state, &look_back);
+            let new = window.events.iter().position(|event| event.id > from).unwrap_or(window.events.len());
+            decider.evolve(&mut *state, window.events.get(new..).unwrap_or_default());
+            let decisions = decider.decide(&*state, &window);
+            (decisions, state)
+        }));
+        match decided {
+            Ok((decisions, state)) => Ok((decisions, started_event_id, state)),
+            Err(panic) => Err(Trouble { reason: "panic", message: client::shutdown::panic_message(&*panic) }),
+        }
+    }
+
+    fn cache(&self) -> std::sync::MutexGuard<'_, LruCache<Uuid, Cached>> {
+        self.shared.cache.lock().expect("no code panics while it holds this lock")
+    }
+
+    fn keep(&self, run_id: Uuid, event_id: EventId, state: Box<dyn Any + Send>) {
+        self.cache().put(run_id, (event_id, state));
+    }
+
+    fn forget(&self, run_id: Uuid) {
+        self.cache().pop(&run_id);
+    }
+}
+
+/// Why a turn is given back.
+struct Trouble {
+    reason: &'static str,
+    message: String,
+}
