@@ -1,0 +1,49 @@
+//! What an activity knows of itself, and what it can tell while it runs.
+
+use std::sync::Arc;
+
+use history::{EventId, Payload, event::ActivityTimeouts};
+use serde::Serialize;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+/// What an activity knows of itself. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The workflow id.
+    pub workflow_id: Arc<str>,
+    /// The run.
+    pub run_id: Uuid,
+    /// The decider's name for the activity.
+    pub activity_id: Arc<str>,
+    /// The activity's ActivityScheduled: with the run id it names this activity among all, for ever.
+    pub scheduled_event_id: EventId,
+    /// Its timeouts.
+    pub timeouts: ActivityTimeouts,
+    pub(crate) details: Arc<watch::Sender<Option<Payload>>>,
+    pub(crate) canceled: watch::Receiver<bool>,
+}
+
+impl Context {
+    /// Says how far the activity is. The newest word goes out with the next heartbeat, at the latest a third of the
+    /// heartbeat timeout later, and is recorded if the activity times out. What has no JSON form is left out.
+    pub fn heartbeat<T: Serialize + ?Sized>(&self, details: &T) {
+        if let Ok(details) = Payload::of(details) {
+            self.details.send_replace(Some(details));
+        }
+    }
+
+    /// Resolves when the activity should stop: somebody asked for that, or nobody waits for it any more. An activity
+    /// learns of it with its heartbeats, so it needs a heartbeat timeout, or calls of [`heartbeat`](Self::heartbeat).
+    pub async fn canceled(&self) {
+        if self.canceled.clone().wait_for(|canceled| *canceled).await.is_err() {
+            // The host is gone; nobody will ever say more.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Whether the activity should stop.
+    pub fn is_canceled(&self) -> bool {
+        *self.canceled.borrow()
+    }
+}
