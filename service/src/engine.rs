@@ -159,9 +159,25 @@ impl Engine {
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Result<Arc<Self>, Refusal> {
+        let engine = Self::open_for_reading(store, clock, settings).await?;
+        engine.ensure_default_domain().await?;
+        engine.start_sweeping();
+        Ok(engine)
+    }
+
+    /// Opens the engine without starting anything: no timer fires, nothing is forgotten.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Self::open).
+    pub async fn open_for_reading(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Result<Arc<Self>, Refusal> {
         let limits = store.limits();
         let secret = domains::secret(&*store, settings.seed).await?;
-        let engine = Arc::new(Self {
+        Ok(Arc::new(Self {
             limits,
             ids: clock::Ids::new(settings.seed),
             mint: token::Mint::new(&secret),
@@ -175,10 +191,7 @@ impl Engine {
             stopping: Notify::new(),
             store,
             clock,
-        });
-        engine.ensure_default_domain().await?;
-        engine.start_sweeping();
-        Ok(engine)
+        }))
     }
 
     /// Counters and gauges.

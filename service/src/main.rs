@@ -1,1 +1,24 @@
-fn main() {}
+//! `baton`: the service, and the tools to look at it and to talk to it, in one binary.
+
+mod bench;
+mod cli;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("baton: no runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(cli.run());
+    // What is still waiting on stdin or a socket must not keep the process.
+    runtime.shutdown_background();
+    code
+}

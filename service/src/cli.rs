@@ -1,0 +1,168 @@
+//! The command line: what can be asked, and how answers are shown.
+
+mod domain;
+mod fsck;
+mod history;
+mod workflow;
+
+use std::io::Read as _;
+use std::process::ExitCode;
+
+use ::history::Payload;
+use clap::{Args, Parser, Subcommand};
+use client::{Client, Error, Patience};
+use serde::Serialize;
+
+use crate::bench::Bench;
+use crate::serve::Serve;
+
+/// Durable workflows as plain histories: the service, and the tools to look at it and to talk to it.
+///
+/// Exit codes: 0 done; 1 refused by the service; 2 wrong usage; 3 the service cannot be reached; 4 `workflow result`: the
+/// run did not close with success; 5 `workflow result`: the run is still open.
+#[derive(Debug, Parser)]
+#[command(name = "baton", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(Box<Serve>),
+    /// Create and look at domains
+    #[command(subcommand)]
+    Domain(domain::Domain),
+    /// Start, list, look at and end workflows
+    #[command(subcommand)]
+    Workflow(workflow::Workflow),
+    History(history::History),
+    Fsck(fsck::Fsck),
+    Bench(Bench),
+}
+
+/// Which service to talk to.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Target {
+    /// Where the service is
+    #[arg(long, env = "BATON_URL", default_value = "http://127.0.0.1:7420", value_name = "URL")]
+    url: String,
+    /// The domain
+    #[arg(long, env = "BATON_DOMAIN", default_value = "default", value_name = "NAME")]
+    domain: String,
+    /// A credential's secret
+    #[arg(long, env = "BATON_SECRET", hide_env_values = true, value_name = "SECRET")]
+    secret: Option<String>,
+}
+
+impl Target {
+    pub(crate) fn client(&self) -> Result<Client, Failed> {
+        let client = match &self.secret {
+            Some(secret) => Client::with_secret(&self.url, secret)?,
+            None => Client::new(&self.url)?,
+        };
+        // A person waits: say at once that nobody is there.
+        Ok(client.domain(&self.domain).patience(Patience::None))
+    }
+}
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// Something was wrong with the arguments.
+    Usage(String),
+    /// The service said no, or could not be asked.
+    Client(Error),
+    /// Something else, with the exit code.
+    Other(u8, String),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Setup { what } => Self::Usage(what),
+            error => Self::Client(error),
+        }
+    }
+}
+
+impl Failed {
+    fn report(&self) -> ExitCode {
+        match self {
+            Self::Usage(what) => {
+                eprintln!("baton: {what}");
+                ExitCode::from(2)
+            }
+            Self::Client(Error::Refused { problem, .. }) => {
+                eprintln!("baton: {} ({})\n       {}", problem.detail, problem.code, problem.advice);
+                ExitCode::from(1)
+            }
+            Self::Client(error) => {
+                eprintln!("baton: {error}");
+                let mut source = std::error::Error::source(error);
+                while let Some(cause) = source {
+                    eprintln!("       {cause}");
+                    source = cause.source();
+                }
+                if matches!(error, Error::Unreachable { .. }) {
+                    eprintln!("       is `baton serve` running there? --url or BATON_URL says where to look");
+                }
+                ExitCode::from(3)
+            }
+            Self::Other(code, what) => {
+                eprintln!("baton: {what}");
+                ExitCode::from(*code)
+            }
+        }
+    }
+}
+
+type Done = Result<(), Failed>;
+
+impl Cli {
+    pub(crate) async fn run(self) -> ExitCode {
+        let done = match self.command {
+            Command::Serve(serve) => return serve.run().await,
+            Command::Domain(domain) => domain.run().await,
+            Command::Workflow(workflow) => workflow.run().await,
+            Command::History(history) => history.run().await,
+            Command::Fsck(fsck) => fsck.run().await,
+            Command::Bench(bench) => bench.run().await,
+        };
+        match done {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failed) => failed.report(),
+        }
+    }
+}
+
+/// Prints an answer as JSON.
+fn print_json(body: &impl Serialize) -> Done {
+    let text = serde_json::to_string_pretty(body).map_err(|error| Failed::Other(1, error.to_string()))?;
+    print_text(&text)
+}
+
+/// Prints text; a reader that has seen enough (`| head`) is no failure.
+fn print_text(text: &str) -> Done {
+    use std::io::Write as _;
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failed::Other(1, error.to_string())),
+        _ => Ok(()),
+    }
+}
+
+/// Reads an `--input`: JSON, `@file`, or `-` for standard input.
+fn read_input(input: Option<&str>) -> Result<Option<Payload>, Failed> {
+    let Some(input) = input else { return Ok(None) };
+    let text = if input == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map_err(|error| Failed::Usage(format!("standard input: {error}")))?;
+        text
+    } else if let Some(path) = input.strip_prefix('@') {
+        std::fs::read_to_string(path).map_err(|error| Failed::Usage(format!("{path}: {error}")))?
+    } else {
+        input.to_owned()
+    };
+    let bad = |error| Failed::Usage(format!("the input is not JSON: {error}; a text needs quotes: '\"text\"'"));
+    Payload::from_json(&text).map(Some).map_err(bad)
+}

@@ -1,0 +1,60 @@
+//! `baton domain …`.
+
+use clap::Subcommand;
+use client::body::CreateDomain;
+use history::Duration;
+
+use super::{Done, Target, print_json, print_text};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Domain {
+    /// Create a domain
+    Create {
+        /// Its name
+        name: String,
+        /// What it is for
+        #[arg(long)]
+        description: Option<String>,
+        /// How long its runs stay readable after they closed, e.g. P30D
+        #[arg(long)]
+        retention: Option<Duration>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// List the domains
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Show the domain named by --domain
+    Show {
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+impl Domain {
+    pub(super) async fn run(self) -> Done {
+        match self {
+            Self::Create { name, description, retention, target } => {
+                let created = target.client()?.create_domain(&CreateDomain { name, description, retention }).await?;
+                print_json(&created)
+            }
+            Self::List { json, target } => {
+                let domains = target.client()?.domains().await?;
+                if json {
+                    return print_json(&domains);
+                }
+                for domain in domains {
+                    let description = domain.description.unwrap_or_default();
+                    print_text(&format!("{:<24} {:<10} {description}", domain.name, domain.retention.to_string()))?;
+                }
+                Ok(())
+            }
+            Self::Show { target } => print_json(&target.client()?.show_domain().await?),
+        }
+    }
+}

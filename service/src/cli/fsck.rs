@@ -1,0 +1,47 @@
+//! `baton fsck`: holds a data directory against its own histories.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use service::engine::{Engine, Settings, SystemClock};
+use store_embedded::{Embedded, Options};
+
+use super::{Done, Failed, print_text};
+
+/// Check every stored run: its state must be the fold of its history, and the history must keep the rules
+///
+/// The service must not be running on the data directory.
+#[derive(Debug, Args)]
+pub(crate) struct Fsck {
+    /// Where everything is kept
+    #[arg(long, env = "BATON_DATA_DIR", default_value = "baton-data", value_name = "DIR")]
+    data_dir: PathBuf,
+}
+
+impl Fsck {
+    pub(super) async fn run(self) -> Done {
+        let failed = |what: String| Failed::Other(1, format!("{}: {what}", self.data_dir.display()));
+        if !self.data_dir.is_dir() {
+            return Err(failed("there is no such directory".to_owned()));
+        }
+        let store = Embedded::open(Options::new(&self.data_dir)).await.map_err(|error| failed(error.to_string()))?;
+        let engine = Engine::open_for_reading(store, Arc::new(SystemClock), Settings::default())
+            .await
+            .map_err(|refusal| failed(refusal.to_string()))?;
+        let mut broken = 0;
+        for domain in engine.domains().await.map_err(|refusal| failed(refusal.to_string()))? {
+            let progress = |report: &service::engine::FsckReport| {
+                eprint!("\r{}: {} runs, {} events", domain.name, report.runs, report.events);
+            };
+            let report = engine.fsck(&domain.name, progress).await.map_err(|refusal| failed(refusal.to_string()))?;
+            eprintln!();
+            for finding in &report.findings {
+                print_text(&format!("{} {}: {}", finding.workflow_id, finding.run_id, finding.problem))?;
+            }
+            broken += report.findings.len();
+        }
+        engine.shutdown().await.map_err(|refusal| failed(refusal.to_string()))?;
+        if broken == 0 { print_text("every run is in order") } else { Err(failed(format!("{broken} runs are not in order"))) }
+    }
+}

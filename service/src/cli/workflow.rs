@@ -1,0 +1,257 @@
+//! `baton workflow …`.
+
+use clap::{Args, Subcommand};
+use client::Filter;
+use client::body::{CancelWorkflow, Described, Listed, RunResult, StartWorkflow, TerminateWorkflow};
+use history::{Duration, Status};
+use uuid::Uuid;
+
+use super::{Done, Failed, Target, print_json, print_text, read_input};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Workflow {
+    /// Start a run
+    Start(Start),
+    /// List runs, newest start first
+    List {
+        #[command(flatten)]
+        filter: Filters,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Count runs
+    Count {
+        #[command(flatten)]
+        filter: Filters,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Show the state of a run: what is open, and what time will do next
+    Show {
+        #[command(flatten)]
+        which: Which,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Signal a run
+    Signal {
+        /// The workflow id
+        workflow_id: String,
+        /// The signal's name
+        name: String,
+        /// What it says: JSON, @file, or - for standard input
+        #[arg(long)]
+        input: Option<String>,
+        /// The same key never signals twice
+        #[arg(long)]
+        key: Option<String>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Ask for a run to be canceled; its decider chooses what that means
+    Cancel {
+        /// The workflow id
+        workflow_id: String,
+        /// Why
+        #[arg(long)]
+        reason: Option<String>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// End a run, whatever its decider thinks
+    Terminate {
+        /// The workflow id
+        workflow_id: String,
+        /// Why
+        #[arg(long)]
+        reason: Option<String>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Wait for a run to close and show how it ended
+    Result {
+        #[command(flatten)]
+        which: Which,
+        /// How long to wait
+        #[arg(long, default_value = "PT0S")]
+        wait: Duration,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Which {
+    /// The workflow id
+    workflow_id: String,
+    /// The run; the newest one unless given
+    #[arg(long)]
+    run: Option<Uuid>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Start {
+    /// The workflow id
+    workflow_id: String,
+    /// The workflow type
+    #[arg(long = "type", value_name = "TYPE")]
+    workflow_type: String,
+    /// The task list where its deciders poll
+    #[arg(long, value_name = "LIST")]
+    list: Option<String>,
+    /// The input: JSON, @file, or - for standard input
+    #[arg(long)]
+    input: Option<String>,
+    /// A tag, for lists; may be given up to five times
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// From start to close, at most, e.g. P30D
+    #[arg(long)]
+    execution_timeout: Option<Duration>,
+    /// The same key never starts twice
+    #[arg(long)]
+    key: Option<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Filters {
+    /// open, closed, success, failed, canceled, timed-out or terminated
+    #[arg(long)]
+    status: Option<String>,
+    /// Of this workflow type
+    #[arg(long = "type", value_name = "TYPE")]
+    workflow_type: Option<String>,
+    /// Of this workflow id
+    #[arg(long = "id", value_name = "ID")]
+    workflow_id: Option<String>,
+    /// With this tag
+    #[arg(long)]
+    tag: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 100)]
+    limit: usize,
+}
+
+impl Filters {
+    fn filter(&self) -> Filter {
+        Filter {
+            status: self.status.clone(),
+            workflow_type: self.workflow_type.clone(),
+            workflow_id: self.workflow_id.clone(),
+            tag: self.tag.clone(),
+            limit: Some(self.limit.min(1_000)),
+        }
+    }
+}
+
+impl Workflow {
+    pub(super) async fn run(self) -> Done {
+        match self {
+            Self::Start(start) => start.run().await,
+            Self::List { filter, json, target } => list(&filter, json, &target).await,
+            Self::Count { filter, target } => {
+                let count = target.client()?.count(&Filter { limit: None, ..filter.filter() }).await?;
+                print_text(&format!("{}{}", count.count, if count.truncated { " or more" } else { "" }))
+            }
+            Self::Show { which, json, target } => {
+                let described = target.client()?.describe(&which.workflow_id, which.run).await?;
+                if json { print_json(&described) } else { print_text(&show(&described)) }
+            }
+            Self::Signal { workflow_id, name, input, key, target } => {
+                let input = read_input(input.as_deref())?;
+                print_json(&target.client()?.signal(&workflow_id, &name, input, key.as_deref()).await?)
+            }
+            Self::Cancel { workflow_id, reason, target } => {
+                let cancel = CancelWorkflow { reason, identity: Some("baton".to_owned()) };
+                print_json(&target.client()?.cancel(&workflow_id, &cancel, None).await?)
+            }
+            Self::Terminate { workflow_id, reason, target } => {
+                let terminate = TerminateWorkflow { reason, details: None, identity: Some("baton".to_owned()) };
+                print_json(&target.client()?.terminate(&workflow_id, &terminate, None).await?)
+            }
+            Self::Result { which, wait, target } => {
+                let client = target.client()?;
+                let result = client.result(&which.workflow_id, which.run, wait.into()).await?;
+                print_json(&result)?;
+                judge(&result)
+            }
+        }
+    }
+}
+
+fn judge(result: &RunResult) -> Done {
+    match result.status {
+        Status::Success => Ok(()),
+        Status::Open => Err(Failed::Other(5, "the run is still open; --wait waits for it".to_owned())),
+        Status::Failed | Status::Canceled | Status::TimedOut | Status::Terminated => {
+            Err(Failed::Other(4, format!("the run closed: {}", result.status)))
+        }
+    }
+}
+
+impl Start {
+    async fn run(self) -> Done {
+        let start = StartWorkflow {
+            workflow_id: self.workflow_id,
+            workflow_type: self.workflow_type,
+            task_list: self.list,
+            input: read_input(self.input.as_deref())?,
+            tags: self.tags,
+            execution_timeout: self.execution_timeout,
+            ..StartWorkflow::default()
+        };
+        print_json(&self.target.client()?.start(&start, self.key.as_deref()).await?)
+    }
+}
+
+async fn list(filters: &Filters, json: bool, target: &Target) -> Done {
+    let client = target.client()?;
+    let mut found: Vec<Listed> = Vec::new();
+    let mut page = None;
+    while found.len() < filters.limit {
+        let read = client.list(&filters.filter(), page.as_deref()).await?;
+        found.extend(read.workflows);
+        page = read.next_page;
+        if page.is_none() {
+            break;
+        }
+    }
+    found.truncate(filters.limit);
+    if json {
+        return print_json(&found);
+    }
+    for run in found {
+        let (id, kind, status) = (run.workflow_id, run.workflow_type, run.status);
+        print_text(&format!("{}  {:<10} {kind:<20} {id:<30} {}", run.started_at, status.word(), run.tags.join(",")))?;
+    }
+    Ok(())
+}
+
+fn show(run: &Described) -> String {
+    let mut lines = vec![
+        format!("workflow   {} ({})", run.workflow_id, run.workflow_type),
+        format!("run        {}", run.run_id),
+        format!("status     {}", run.status),
+        format!("started    {}", run.started_at),
+        format!("events     {}", run.history_length),
+        format!("turn       {} on {}", run.turn, run.task_list),
+    ];
+    lines.extend(run.closed_at.map(|at| format!("closed     {at}")));
+    lines.extend(run.open_activities.iter().map(|it| {
+        let state = if it.started_at.is_some() { "started" } else { "waits for a runner" };
+        format!("activity   {} ({}) on {}: {state}", it.activity_id, it.activity_type, it.task_list)
+    }));
+    lines.extend(run.deadlines.iter().map(|it| {
+        let of = it.scheduled_event_id.map(|id| format!(" of event {id}")).unwrap_or_default();
+        format!("next       {}  {}{of}", it.at, it.what)
+    }));
+    lines.join("\n")
+}

@@ -1,0 +1,222 @@
+//! `baton serve`: settings, the store, the sockets, and an orderly end.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use service::engine::{Engine, Settings, SystemClock};
+use service::http::{Server, ServerLimits, router};
+use store::Store;
+use store::memory::Memory;
+use store_embedded::{Embedded, Options};
+use tokio::net::TcpListener;
+
+/// Where the service listens unless told otherwise: this machine only.
+const LISTEN_DEFAULT: &str = "127.0.0.1:7420";
+
+/// Where runs are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum StoreKind {
+    /// In files in the data directory.
+    Embedded,
+    /// In memory only: everything is gone when the process ends.
+    Memory,
+}
+
+/// Run the service.
+///
+/// Every option can also be given in the environment or in a TOML file (`--config`), by the option's name; an option on
+/// the command line comes first, then the environment, then the file.
+#[derive(Debug, Default, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Serve {
+    /// A TOML file with any of these options
+    #[arg(long, env = "BATON_CONFIG", value_name = "FILE")]
+    #[serde(skip)]
+    config: Option<PathBuf>,
+    /// Where to keep everything [default: baton-data]
+    #[arg(long, env = "BATON_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Address and port to listen on; port 0 picks a free one [default: 127.0.0.1:7420]
+    #[arg(long, env = "BATON_LISTEN", value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Listen beyond this machine although nobody is asked who they are
+    #[arg(long, env = "BATON_ALLOW_REMOTE_WITHOUT_CREDENTIALS")]
+    #[serde(default)]
+    allow_remote_without_credentials: bool,
+    /// Write the address that is listened on to this file, once the service is ready
+    #[arg(long, value_name = "FILE")]
+    #[serde(default)]
+    port_file: Option<PathBuf>,
+    /// Where runs are kept [default: embedded]
+    #[arg(long, env = "BATON_STORE")]
+    store: Option<StoreKind>,
+    /// Memory for recently used runs, in MiB [default: 32]
+    #[arg(long, env = "BATON_CACHE_MIB", value_name = "MIB")]
+    cache_mib: Option<usize>,
+    /// Memory for what is not yet in the store's tables, in MiB [default: 32]
+    #[arg(long, env = "BATON_STORE_MEMORY_MIB", value_name = "MIB")]
+    store_memory_mib: Option<usize>,
+    /// Log that may wait for a checkpoint, in MiB [default: 64]
+    #[arg(long, env = "BATON_STORE_LOG_MIB", value_name = "MIB")]
+    store_log_mib: Option<u64>,
+    /// Connections at once [default: 20000]
+    #[arg(long, env = "BATON_CONNECTIONS_MAX", value_name = "COUNT")]
+    connections_max: Option<usize>,
+    /// How long requests under way may take when the service stops, in seconds [default: 10]
+    #[arg(long, env = "BATON_SHUTDOWN_SECONDS", value_name = "SECONDS")]
+    shutdown_seconds: Option<u64>,
+    /// Log as JSON lines rather than text
+    #[arg(long, env = "BATON_LOG_JSON")]
+    #[serde(default)]
+    log_json: bool,
+    /// What to log, e.g. `info` or `service=debug` [default: info]
+    #[arg(long, env = "BATON_LOG", value_name = "FILTER")]
+    log: Option<String>,
+}
+
+impl Serve {
+    /// The options with those of the file, if one is named, where they are absent.
+    fn with_file(self) -> Result<Self, String> {
+        let Some(path) = &self.config else { return Ok(self) };
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
+        let file: Self = toml::from_str(&text).map_err(|error| format!("{shown}: {error}"))?;
+        Ok(Self {
+            config: None,
+            data_dir: self.data_dir.or(file.data_dir),
+            listen: self.listen.or(file.listen),
+            allow_remote_without_credentials: self.allow_remote_without_credentials
+                || file.allow_remote_without_credentials,
+            port_file: self.port_file.or(file.port_file),
+            store: self.store.or(file.store),
+            cache_mib: self.cache_mib.or(file.cache_mib),
+            store_memory_mib: self.store_memory_mib.or(file.store_memory_mib),
+            store_log_mib: self.store_log_mib.or(file.store_log_mib),
+            connections_max: self.connections_max.or(file.connections_max),
+            shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
+            log_json: self.log_json || file.log_json,
+            log: self.log.or(file.log),
+        })
+    }
+
+    pub(crate) async fn run(self) -> ExitCode {
+        let outcome = match self.with_file() {
+            Ok(serve) => serve.serve().await,
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("baton serve: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn start_log(&self) -> Result<(), String> {
+        let filter = self.log.as_deref().unwrap_or("info");
+        let filter = tracing_subscriber::EnvFilter::try_new(filter)
+            .map_err(|error| format!("`--log {filter}` is no filter: {error}"))?;
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        if self.log_json {
+            log.json().init();
+        } else {
+            let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            log.with_ansi(is_terminal).init();
+        }
+        Ok(())
+    }
+
+    async fn open_store(&self) -> Result<Arc<dyn Store>, String> {
+        match self.store.unwrap_or(StoreKind::Embedded) {
+            StoreKind::Memory => {
+                tracing::warn!("everything is kept in memory only and is gone when this process ends");
+                Ok(Arc::new(Memory::new()))
+            }
+            StoreKind::Embedded => {
+                let directory = self.data_dir();
+                let mut options = Options::new(&directory);
+                if let Some(mib) = self.store_memory_mib {
+                    options.memory_bytes = mib.max(1) << 20;
+                }
+                if let Some(mib) = self.store_log_mib {
+                    options.log_bytes = mib.max(1) << 20;
+                }
+                let opened = Embedded::open(options).await;
+                opened.map(|store| store as Arc<dyn Store>).map_err(|error| format!("{}: {error}", directory.display()))
+            }
+        }
+    }
+
+    fn data_dir(&self) -> PathBuf {
+        self.data_dir.clone().unwrap_or_else(|| PathBuf::from("baton-data"))
+    }
+
+    async fn serve(self) -> Result<(), String> {
+        self.start_log()?;
+        let listen = match self.listen {
+            Some(listen) => listen,
+            None => LISTEN_DEFAULT.parse().map_err(|error| format!("{LISTEN_DEFAULT}: {error}"))?,
+        };
+        if !listen.ip().is_loopback() && !self.allow_remote_without_credentials {
+            return Err(format!(
+                "{listen} can be reached from other machines, and nobody is asked who they are; put a proxy that \
+                 authenticates in front of a loopback address, or give --allow-remote-without-credentials"
+            ));
+        }
+        // Stop requests are heard from the very beginning.
+        let stop = tokio::spawn(client::shutdown::requested());
+        let listener = TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
+        let address = listener.local_addr().map_err(|error| format!("{listen}: {error}"))?;
+        let store = self.open_store().await?;
+        let cache_bytes = self.cache_mib.unwrap_or(32) << 20;
+        let settings = Settings { cache_bytes, ..Settings::default() };
+        let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings)
+            .await
+            .map_err(|refusal| refusal.to_string())?;
+        let data = match self.store.unwrap_or(StoreKind::Embedded) {
+            StoreKind::Embedded => self.data_dir().display().to_string(),
+            StoreKind::Memory => "memory only".to_owned(),
+        };
+        tracing::info!(address = %format_args!("http://{address}"), data, version = env!("CARGO_PKG_VERSION"), "ready");
+        if let Some(path) = &self.port_file {
+            write_port_file(path, address)?;
+        }
+        let limits = ServerLimits {
+            connections_max: self.connections_max.unwrap_or(ServerLimits::default().connections_max),
+            shutdown_wait: Duration::from_secs(self.shutdown_seconds.unwrap_or(10)),
+            ..ServerLimits::default()
+        };
+        let server = Server { listener, router: router(Arc::clone(&engine)), limits };
+        let stopping = async {
+            drop(stop.await);
+            tracing::info!("stopping: polls are answered, requests under way are finished");
+            engine.begin_shutdown();
+        };
+        tokio::select! {
+            () = server.run_until(stopping) => {}
+            failed = store.failed() => {
+                // Whatever is in flight must not be acknowledged any more: leave at once.
+                tracing::error!(%failed, "the store has failed; stopping rather than answer what may not be kept");
+                return Err(failed.to_string());
+            }
+        }
+        engine.shutdown().await.map_err(|refusal| refusal.to_string())?;
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+/// Written whole or not at all, so that whoever waits for it never reads half an address.
+fn write_port_file(path: &std::path::Path, address: SocketAddr) -> Result<(), String> {
+    let shown = path.display();
+    let partial = path.with_extension("partial");
+    std::fs::write(&partial, format!("{address}\n")).map_err(|error| format!("{shown}: {error}"))?;
+    std::fs::rename(&partial, path).map_err(|error| format!("{shown}: {error}"))
+}
