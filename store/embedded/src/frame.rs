@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Numbers are little-endian. A frame's checksum (CRC-32) covers the segment's salt, the length, the batch number and the
-//! operations. The salt is drawn anew for every segment, so that neither what a recycled file held before nor a payload
-//! that looks like a frame can pass for one.
+//! operations. The salt follows from the store's random id and the segment's number, so that neither what a file held
+//! before it was used again nor a payload that looks like a frame can pass for one, and a frame can be told even where
+//! the header is lost.
 
 use store::Error;
 
@@ -54,6 +55,12 @@ impl SegmentHeader {
         hasher.update(&self.first_batch.to_le_bytes());
         hasher.update(&self.salt.to_le_bytes());
         hasher.finalize()
+    }
+
+    /// Whether this is a header of a format that is not known here.
+    pub(crate) fn is_other_format(bytes: &[u8]) -> bool {
+        let mut fields = Fields(bytes);
+        fields.array::<8>() == Some(*MAGIC) && fields.u32() != Some(FORMAT)
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
@@ -218,10 +225,14 @@ pub(crate) fn frame_at(bytes: &[u8], salt: u64, wanted: std::ops::Range<u64>) ->
 /// is one exactly when the unreadable frame is a hole and not a torn end, for a batch is only written when the one
 /// before it is durable.
 pub(crate) fn frame_behind(bytes: &[u8], salt: u64, from: u64) -> Option<usize> {
-    (0..bytes.len()).step_by(ALIGNMENT).find(|offset| {
-        bytes
-            .get(*offset..)
-            .is_some_and(|rest| frame_at(rest, salt, from..from + AHEAD_MAX).is_some())
+    let wanted = from..from + AHEAD_MAX;
+    // The batch number is a frame's second word: looking at it alone rules out nearly every place.
+    let (words, _) = bytes.as_chunks::<ALIGNMENT>();
+    words.iter().enumerate().skip(1).find_map(|(index, word)| {
+        let offset = (index - 1) * ALIGNMENT;
+        let is_frame = wanted.contains(&u64::from_le_bytes(*word))
+            && frame_at(bytes.get(offset..)?, salt, wanted.clone()).is_some();
+        is_frame.then_some(offset)
     })
 }
 

@@ -12,7 +12,7 @@ use crate::log::{Segments, Tail};
 use crate::recovery::recover;
 use crate::shared::{Shared, State};
 use crate::tree::Tree;
-use crate::{Embedded, Options, Recovery, checkpoint, committer, keys, storage_error};
+use crate::{Embedded, Options, Recovery, checkpoint, committer, keys};
 
 pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
     let directory = Directory::take(&options.directory)?;
@@ -20,7 +20,7 @@ pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
     let (tree, position) = Tree::open(&tree_path(&options.directory), options.cache_bytes)?;
     let mut state = State::new(position);
     let mut replayed_to = position;
-    let recovered = recover(&log, position, |frame| {
+    let recovered = recover(&log, directory.id, position, |frame| {
         if state.active.bytes >= options.memory_bytes / 2 {
             checkpoint::write_layer(&tree, &state.active, replayed_to, usize::MAX, || Ok(()), || Ok(()))?;
             state.active = crate::layer::Layer::default();
@@ -40,14 +40,15 @@ pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
     })?;
     state.open_batch = recovered.last_batch + 1;
     state.durable_batch = recovered.last_batch;
-    let failed = |error: std::io::Error| storage_error(&error, "begin a segment in", &log);
     let segments = Arc::new(Segments::new(
         &log,
+        directory.id,
         options.segment_bytes,
         Arc::clone(&options.faults),
-        recovered.segments.clone(),
+        recovered.segments,
+        recovered.next_number,
     ));
-    let tail = Tail::start(Arc::clone(&segments), state.open_batch).map_err(failed)?;
+    let tail = Tail::new(Arc::clone(&segments));
     let recovery = Recovery {
         batches_replayed: recovered.batches_replayed,
         bytes_read: recovered.bytes_read,

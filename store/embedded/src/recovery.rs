@@ -1,14 +1,14 @@
 //! Reads the log back: from the checkpoint's position to the end, in order, without a gap. Owns the judgement of what is
 //! a torn end, which was never acknowledged and is cut off, and what is damage, at which the store refuses to open.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::fs::OpenOptions;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
 use store::Error;
 
 use crate::frame::{Frame, SEGMENT_HEADER, SegmentHeader, frame_at, frame_behind};
-use crate::log::{find_segments, segment_path};
+use crate::log::{Live, find_segments, salt, segment_path, sync_directory};
 use crate::storage_error;
 
 /// What was found.
@@ -22,53 +22,66 @@ pub(crate) struct Recovered {
     pub(crate) bytes_read: u64,
     /// Bytes of a torn end that were cut off.
     pub(crate) bytes_cut: u64,
-    /// The segments: first batch, size.
-    pub(crate) segments: Vec<(u64, u64)>,
+    /// The segments that hold frames.
+    pub(crate) segments: Vec<Live>,
+    /// A number that no segment has had.
+    pub(crate) next_number: u64,
 }
 
 /// Hands every batch after `position` to `replay`, oldest first.
+///
+/// Segments without frames were made ready and not used, or their first batch was torn; they are removed.
 pub(crate) fn recover(
     directory: &Path,
+    id: u64,
     position: u64,
     mut replay: impl FnMut(&Frame<'_>) -> Result<(), Error>,
 ) -> Result<Recovered, Error> {
-    let firsts =
-        find_segments(directory).map_err(|error| storage_error(&error, "list the log's segments", directory))?;
+    let failed = |error: std::io::Error| storage_error(&error, "list or clear the log's segments in", directory);
+    let numbers = find_segments(directory).map_err(failed)?;
     let mut recovered = Recovered {
         last_batch: position,
+        next_number: 1,
         ..Recovered::default()
     };
-    match firsts.first() {
-        None if position == 0 => return Ok(recovered),
-        None => return Err(missing(directory, position + 1, "no segment of the log is there")),
-        Some(first) if *first > position + 1 => {
-            return Err(missing(
-                directory,
-                position + 1,
-                &format!("the oldest segment begins with batch {first}"),
-            ));
+    let mut unused = Vec::new();
+    let mut last = None;
+    for number in numbers {
+        recovered.next_number = number + 1;
+        let path = segment_path(directory, number);
+        let bytes = std::fs::read(&path).map_err(|error| storage_error(&error, "read", &path))?;
+        recovered.bytes_read += bytes.len() as u64;
+        let read = Segment {
+            path,
+            bytes,
+            salt: salt(id, number),
+            number,
+        };
+        if read.replay(directory, position, &mut recovered, &mut replay)? {
+            last = Some(read);
+        } else {
+            unused.push(read);
         }
-        Some(first) => recovered.last_batch = first.saturating_sub(1),
     }
-    for (index, first) in firsts.iter().enumerate() {
-        if *first != recovered.last_batch + 1 {
-            let found = format!("the segment after it begins with batch {first}");
-            return Err(missing(directory, recovered.last_batch + 1, &found));
-        }
-        let is_last = index + 1 == firsts.len();
-        read_segment(
-            &segment_path(directory, *first),
-            *first,
-            is_last,
-            position,
-            &mut recovered,
-            &mut replay,
-        )?;
+    if position > 0 && last.is_none() {
+        return Err(missing(directory, position + 1, "no segment of the log is there"));
     }
     if recovered.last_batch < position {
         let found = format!("the log ends with batch {}", recovered.last_batch);
         return Err(missing(directory, recovered.last_batch + 1, &found));
     }
+    if let Some(last) = last
+        && let Some(live) = recovered.segments.last()
+    {
+        recovered.bytes_cut += last
+            .cut(live.bytes)
+            .map_err(|error| storage_error(&error, "secure", &last.path))?;
+    }
+    for read in unused {
+        recovered.bytes_cut += read.used_bytes(0);
+        std::fs::remove_file(&read.path).map_err(failed)?;
+    }
+    sync_directory(directory).map_err(failed)?;
     Ok(recovered)
 }
 
@@ -82,77 +95,111 @@ fn missing(directory: &Path, batch: u64, found: &str) -> Error {
     }
 }
 
-fn read_segment(
-    path: &Path,
-    first: u64,
-    is_last: bool,
-    position: u64,
-    recovered: &mut Recovered,
-    replay: &mut impl FnMut(&Frame<'_>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let failed = |error: &std::io::Error| storage_error(error, "read a segment of the log", path);
-    let corrupt = |offset: usize, why: &str| Error::Corrupt {
-        what: format!(
-            "segment `{}` at offset {offset}: {why}. Restore the directory from a backup",
-            path.display()
-        ),
-    };
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|mut file| file.read_to_end(&mut bytes))
-        .map_err(|error| failed(&error))?;
-    recovered.bytes_read += bytes.len() as u64;
-    let header = SegmentHeader::decode(&bytes).map_err(|why| corrupt(0, &why))?;
-    if header.first_batch != first {
-        return Err(corrupt(
-            0,
-            &format!("its header says that it begins with batch {}", header.first_batch),
-        ));
-    }
-    let mut offset = SEGMENT_HEADER;
-    while let Some(frame) = bytes.get(offset..).and_then(|rest| {
-        let next = recovered.last_batch + 1;
-        frame_at(rest, header.salt, next..next + 1)
-    }) {
-        if frame.batch > position {
-            replay(&frame)?;
-            recovered.batches_replayed += 1;
-        }
-        recovered.last_batch = frame.batch;
-        offset += frame.size;
-    }
-    offset = offset.min(bytes.len());
-    let rest = bytes.get(offset..).unwrap_or_default();
-    if let Some(behind) = frame_behind(rest, header.salt, recovered.last_batch + 1) {
-        let why = format!(
-            "batch {} cannot be read, and a later one at offset {} can; acknowledged commits are damaged",
-            recovered.last_batch + 1,
-            offset + behind
-        );
-        return Err(corrupt(offset, &why));
-    }
-    if is_last {
-        recovered.bytes_cut += rest
-            .iter()
-            .rposition(|byte| *byte != 0)
-            .map_or(0, |last| last as u64 + 1);
-        secure(path, bytes.get(..offset).unwrap_or_default()).map_err(|error| failed(&error))?;
-    }
-    // A segment without a frame is replaced by the next one, which gets the same name.
-    if offset > SEGMENT_HEADER {
-        recovered
-            .segments
-            .push((first, if is_last { offset as u64 } else { bytes.len() as u64 }));
-    }
-    Ok(())
+struct Segment {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    salt: u64,
+    number: u64,
 }
 
-/// Cuts the last segment where its frames end, and writes it again before anybody is shown what it holds: its last
-/// frames may be in the page cache only, and after a failed sync the kernel takes them for written.
-fn secure(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(path)?;
-    file.set_len(bytes.len() as u64)?;
-    file.seek(SeekFrom::Start(0))?;
-    file.write_all(bytes)?;
-    file.sync_all()
+impl Segment {
+    fn corrupt(&self, offset: usize, why: &str) -> Error {
+        let path = self.path.display();
+        Error::Corrupt {
+            what: format!("segment `{path}` at offset {offset}: {why}. Restore the directory from a backup"),
+        }
+    }
+
+    fn from(&self, offset: usize) -> &[u8] {
+        self.bytes.get(offset..).unwrap_or_default()
+    }
+
+    /// Replays the segment's frames; answers whether it has any.
+    fn replay(
+        &self,
+        directory: &Path,
+        position: u64,
+        recovered: &mut Recovered,
+        replay: &mut impl FnMut(&Frame<'_>) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        // The header is written with the first frame: without the one there cannot be the other.
+        let header = match SegmentHeader::decode(&self.bytes) {
+            Ok(header) => header,
+            Err(_) if frame_behind(self.from(SEGMENT_HEADER), self.salt, 1).is_none() && !self.is_other_format() => {
+                return Ok(false);
+            }
+            Err(why) => return Err(self.corrupt(0, &why)),
+        };
+        if header.salt != self.salt {
+            return Err(self.corrupt(0, "it belongs to another store, or to another place in this one"));
+        }
+        if recovered.segments.is_empty() && header.first_batch <= position + 1 {
+            recovered.last_batch = header.first_batch.saturating_sub(1);
+        }
+        let mut offset = SEGMENT_HEADER;
+        let mut has_frames = false;
+        loop {
+            let next = recovered.last_batch + 1;
+            let Some(frame) = frame_at(self.from(offset), self.salt, next..next + 1) else {
+                break;
+            };
+            if frame.batch > position {
+                replay(&frame)?;
+                recovered.batches_replayed += 1;
+            }
+            recovered.last_batch = frame.batch;
+            offset += frame.size;
+            has_frames = true;
+        }
+        let next = recovered.last_batch + 1;
+        if let Some(behind) = frame_behind(self.from(offset), self.salt, next) {
+            if !has_frames && header.first_batch > next {
+                let found = format!(
+                    "segment `{}` begins with batch {}",
+                    self.path.display(),
+                    header.first_batch
+                );
+                return Err(missing(directory, next, &found));
+            }
+            let behind = offset + behind;
+            let why = format!(
+                "batch {next} cannot be read, and a later one at offset {behind} can; acknowledged commits are damaged"
+            );
+            return Err(self.corrupt(offset, &why));
+        }
+        if has_frames {
+            let bytes = offset.min(self.bytes.len()) as u64;
+            recovered.segments.push(Live {
+                number: self.number,
+                first_batch: header.first_batch,
+                bytes,
+            });
+        }
+        Ok(has_frames)
+    }
+
+    /// Whether the header is whole but of a version that is not known here.
+    fn is_other_format(&self) -> bool {
+        SegmentHeader::is_other_format(&self.bytes)
+    }
+
+    /// How many bytes after `offset` are not zeros.
+    fn used_bytes(&self, offset: usize) -> u64 {
+        self.from(offset)
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |last| last as u64 + 1)
+    }
+
+    /// Cuts the last segment where its frames end, and writes it again before anybody is shown what it holds: its last
+    /// frames may be in the page cache only, and after a failed sync the kernel takes them for written.
+    fn cut(&self, end: u64) -> std::io::Result<u64> {
+        let offset = usize::try_from(end).unwrap_or(usize::MAX);
+        let mut file = OpenOptions::new().write(true).open(&self.path)?;
+        file.set_len(end)?;
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(self.bytes.get(..offset).unwrap_or_default())?;
+        file.sync_all()?;
+        Ok(self.used_bytes(offset))
+    }
 }

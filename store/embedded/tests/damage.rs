@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use store::{Cas, Error, Expect, Head, PartKey, Store};
 use store_embedded::{Embedded, Options};
-use support::{change, check, chunk, copy_directory, data_end, head, key, next, segments, small};
+use support::{change, check, chunk, copy_directory, data_end, head, key, newest_segment, next, segments, small};
 use tempfile::TempDir;
 
 const SECTOR: usize = 512;
@@ -24,7 +24,7 @@ async fn left_behind(directory: &Path, options: Options, count: u64) -> usize {
     let store = Embedded::open(options).await.unwrap();
     let mut last = 0;
     for _ in 0..count {
-        last = data_end(segments(directory).last().unwrap());
+        last = newest_segment(directory).map_or(0, |path| data_end(&path));
         next(&*store, &key("a")).await.unwrap();
     }
     drop(store);
@@ -69,8 +69,7 @@ async fn a_torn_sector_of_the_last_batch_costs_only_that_batch() {
             let copy = TempDir::new().unwrap();
             copy_directory(original.path(), copy.path());
             change(&copy.path().join("log").join(&name), |bytes| {
-                // The segment's header was durable before the batch was written.
-                let from = (sector * SECTOR).max(32);
+                let from = sector * SECTOR;
                 let to = ((sector + 1) * SECTOR).min(end);
                 bytes[from..to].fill(with);
             });
@@ -166,11 +165,11 @@ async fn a_log_that_ends_before_the_checkpoint_is_refused() {
     let directory = TempDir::new().unwrap();
     let store = Embedded::open(Options::new(directory.path())).await.unwrap();
     next(&*store, &key("a")).await.unwrap();
+    let first = data_end(&segments(directory.path())[0]);
+    next(&*store, &key("a")).await.unwrap();
     store.close().await.unwrap();
     drop(store);
-    for path in segments(directory.path()) {
-        change(&path, |bytes| bytes[32..].fill(0));
-    }
+    change(&segments(directory.path())[0], |bytes| bytes[first..].fill(0));
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
     assert!(
         matches!(&error, Error::Corrupt { what } if what.contains("log ends")),
@@ -198,7 +197,11 @@ async fn a_changed_segment_header_or_format_is_refused() {
         "{error}"
     );
     change(&path, |bytes| bytes[8] = 1);
-    fs::write(directory.path().join("FORMAT"), "baton embedded store, format 2\n").unwrap();
+    fs::write(
+        directory.path().join("FORMAT"),
+        "baton embedded store, format 2, id 0\n",
+    )
+    .unwrap();
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
     assert!(
         matches!(&error, Error::Corrupt { what } if what.contains("format 2")),
@@ -265,9 +268,9 @@ async fn a_failing_sync_stops_the_store_and_what_was_not_synced_was_not_acknowle
     let options = Options::new(directory.path());
     let faults = Arc::clone(&options.faults);
     let store = Embedded::open(options).await.unwrap();
-    let segment = segments(directory.path()).pop().unwrap();
     let acknowledged = commit_until_it_fails(&store, || faults.fail_syncs()).await;
     drop(store);
+    let segment = newest_segment(directory.path()).unwrap();
     // The disk never got the last frame: take it away, as a power cut would.
     let synced = usize::try_from(faults.synced_bytes()).unwrap();
     assert!(data_end(&segment) > synced, "a frame was written and not synced");

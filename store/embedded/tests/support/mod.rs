@@ -168,7 +168,7 @@ impl Hammer {
         if let Some(point) = abort_at {
             command.env("BATON_ABORT_AT", point);
         }
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         while line.trim() != "ready" {
@@ -225,6 +225,11 @@ pub fn segments(directory: &Path) -> Vec<PathBuf> {
         .collect();
     found.sort();
     found
+}
+
+/// The segment that was written last, if any was.
+pub fn newest_segment(directory: &Path) -> Option<PathBuf> {
+    segments(directory).into_iter().rev().find(|path| data_end(path) > 0)
 }
 
 /// Where a segment's frames end, its zeros begin.
