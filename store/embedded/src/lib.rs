@@ -127,7 +127,7 @@ impl Embedded {
         let directory = directory.as_ref().to_owned();
         blocking(move || {
             let embedded = open::open(&Options::new(&directory))?;
-            embedded.finish();
+            embedded.take().stop(Phase::Closing)?;
             open::compact(&directory)
         })
         .await
@@ -144,27 +144,46 @@ impl Embedded {
         (state.bytes(), state.most_bytes)
     }
 
+    /// Everything that must be let go of, once.
+    fn take(&self) -> Parts {
+        Parts {
+            shared: Arc::clone(&self.shared),
+            threads: std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)),
+            directory: self.directory.lock().unwrap_or_else(PoisonError::into_inner).take(),
+        }
+    }
+}
+
+/// What a store holds of the machine.
+struct Parts {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    directory: Option<Directory>,
+}
+
+impl Parts {
     /// Stops the threads, having let them finish if `phase` is `Closing`, and releases the files.
-    fn stop(&self, phase: Phase) {
+    fn stop(self, phase: Phase) -> Result<(), Error> {
         self.shared.set_phase(phase);
-        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for thread in self.threads {
             if thread.join().is_err() {
                 self.shared.fail("a thread of the store panicked");
             }
         }
         self.shared.set_phase(Phase::Stopping);
         self.shared.tree.close();
-        self.directory.lock().unwrap_or_else(PoisonError::into_inner).take();
-    }
-
-    fn finish(&self) {
-        self.stop(Phase::Closing);
+        drop(self.directory);
+        match self.shared.lock().failure.as_ref() {
+            Some(why) => Err(Error::Failed { why: why.to_string() }),
+            None => Ok(()),
+        }
     }
 }
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        self.stop(Phase::Stopping);
+        // A failure was told to all who waited; nobody is left to be told.
+        let _ = self.take().stop(Phase::Stopping);
     }
 }
 
@@ -278,12 +297,7 @@ impl Store for Embedded {
     }
 
     async fn close(&self) -> Result<(), Error> {
-        self.shared.set_phase(Phase::Closing);
-        // The threads are joined on this one: closing is rare, and `self` cannot be lent to another.
-        self.finish();
-        match self.shared.lock().failure.as_ref() {
-            Some(why) => Err(Error::Failed { why: why.to_string() }),
-            None => Ok(()),
-        }
+        let parts = self.take();
+        blocking(move || parts.stop(Phase::Closing)).await
     }
 }

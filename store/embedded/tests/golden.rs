@@ -1,0 +1,170 @@
+//! Stores of yesterday can be read. `golden/format-1` is never changed; a new format gets a directory beside it.
+//!
+//! Written once by `BATON_WRITE_GOLDEN=DIRECTORY cargo test -p baton-store-embedded --test golden`: `log` is a store that
+//! was left with everything in its log, `tree` one that was closed and compacted, so that redb has everything.
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use store::{Cas, Due, Expect, Head, ListQuery, PartKey, Row, Store};
+use store_embedded::{Embedded, Options};
+use support::{copy_directory, key};
+use tempfile::TempDir;
+
+const FIRST: [u8; 16] = *b"first run's 16 b";
+const SECOND: [u8; 16] = *b"second run's 16 ";
+
+fn closed() -> Head {
+    Head {
+        run: FIRST,
+        version: 2,
+        body: Bytes::from_static(b"closed body"),
+        due: None,
+        row: Some(Row {
+            workflow_type: Arc::from("order"),
+            status: Arc::from("success"),
+            started_at: 1_700_000_000_000,
+            closed_at: Some(1_700_000_000_500),
+            tags: vec!["eu".to_owned(), "größe".to_owned()],
+        }),
+        expires_at: Some(1_800_000_000_000),
+    }
+}
+
+fn open() -> Head {
+    Head {
+        run: SECOND,
+        version: 3,
+        body: Bytes::from_static(b"\x00\xFFbody"),
+        due: Some(1_700_000_100_000),
+        row: Some(Row {
+            workflow_type: Arc::from("order"),
+            status: Arc::from("open"),
+            started_at: 1_700_000_001_000,
+            closed_at: None,
+            tags: Vec::new(),
+        }),
+        expires_at: None,
+    }
+}
+
+fn bare() -> Head {
+    Head {
+        run: FIRST,
+        version: 1,
+        body: Bytes::new(),
+        due: None,
+        row: None,
+        expires_at: None,
+    }
+}
+
+const PARTS: [(PartKey, Bytes); 3] = [
+    (PartKey::Chunk { last: 12 }, Bytes::from_static(b"twelve events")),
+    (PartKey::Pack { op: u64::MAX }, Bytes::from_static(b"payloads")),
+    (PartKey::Beat { scheduled: 7 }, Bytes::from_static(b"beat")),
+];
+
+async fn write(store: &dyn Store) {
+    let earlier = Head {
+        version: 1,
+        due: Some(5),
+        row: None,
+        expires_at: None,
+        ..closed()
+    };
+    let at = |head: &Head| Expect::Exactly {
+        run: head.run,
+        version: head.version,
+    };
+    let (closed, open) = (closed(), open());
+    let commits: [(&str, Expect<'_>, &Head, &[(PartKey, Bytes)]); 5] = [
+        ("a\0ü", Expect::Absent, &earlier, &PARTS),
+        ("a\0ü", at(&earlier), &closed, &[]),
+        ("a\0ü", Expect::Replacing(&closed), &open, &[]),
+        ("bare", Expect::Absent, &bare(), &[]),
+        ("gone", Expect::Absent, &bare(), &PARTS),
+    ];
+    for (id, expect, head, parts) in commits {
+        assert_eq!(store.commit(&key(id), expect, head, parts).await.unwrap(), Cas::Won);
+    }
+    store.drop_run(&key("gone"), FIRST).await.unwrap();
+}
+
+async fn check(store: &dyn Store) {
+    let a = key("a\0ü");
+    assert_eq!(store.load(&a).await.unwrap(), Some(open()));
+    assert_eq!(store.load_run(&a, FIRST).await.unwrap(), Some(closed()));
+    assert_eq!(store.load(&key("bare")).await.unwrap(), Some(bare()));
+    assert_eq!(store.load(&key("gone")).await.unwrap(), None);
+    let want = PARTS.map(|(part, _)| part);
+    assert_eq!(
+        store.parts(&a, FIRST, &want).await.unwrap(),
+        PARTS.map(|(_, bytes)| Some(bytes))
+    );
+    assert_eq!(
+        store.parts(&key("gone"), FIRST, &want).await.unwrap(),
+        [None, None, None]
+    );
+    assert_eq!(
+        store.due(0, u64::MAX, 9).await.unwrap(),
+        [Due {
+            at: open().due.unwrap(),
+            key: a.clone()
+        }]
+    );
+    let query = ListQuery {
+        domain: Arc::from("crash"),
+        limit: 9,
+        ..ListQuery::default()
+    };
+    let rows: Vec<_> = store
+        .list(&query, None)
+        .await
+        .unwrap()
+        .rows
+        .into_iter()
+        .map(|listed| listed.row)
+        .collect();
+    assert_eq!(rows, [open().row.unwrap(), closed().row.unwrap()]);
+    assert_eq!(store.expire(1_800_000_000_000, 9).await.unwrap(), 1);
+    assert_eq!(store.load_run(&a, FIRST).await.unwrap(), None);
+}
+
+async fn write_golden(directory: &Path) {
+    let log = TempDir::new().unwrap();
+    let store = Embedded::open(Options::new(log.path())).await.unwrap();
+    write(&*store).await;
+    drop(store);
+    copy_directory(log.path(), &directory.join("log"));
+    std::fs::remove_file(directory.join("log/tree.redb")).unwrap();
+    let segment = support::newest_segment(&directory.join("log")).unwrap();
+    let end = support::data_end(&segment);
+    support::change(&segment, |bytes| bytes.truncate(end));
+    let tree = directory.join("tree");
+    let store = Embedded::open(Options::new(&tree)).await.unwrap();
+    write(&*store).await;
+    store.close().await.unwrap();
+    drop(store);
+    Embedded::compact(&tree).await.unwrap();
+}
+
+#[tokio::test]
+async fn stores_of_format_1_can_be_read() {
+    if let Ok(directory) = std::env::var("BATON_WRITE_GOLDEN") {
+        write_golden(Path::new(&directory)).await;
+    }
+    for form in ["log", "tree"] {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/golden/format-1")
+            .join(form);
+        let copy = TempDir::new().unwrap();
+        copy_directory(&golden, copy.path());
+        let store = Embedded::open(Options::new(copy.path())).await.unwrap();
+        assert_eq!(store.recovery().batches_replayed > 0, form == "log");
+        check(&*store).await;
+    }
+}
