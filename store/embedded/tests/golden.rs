@@ -3,6 +3,11 @@
 //! Written once by `BATON_WRITE_GOLDEN=DIRECTORY cargo test -p baton-store-embedded --test golden`: `log` is a store that
 //! was left with everything in its log, `tree` one that was closed and compacted, so that redb has everything.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which the lint does not take for tests"
+)]
+
 mod support;
 
 use std::path::Path;
@@ -81,14 +86,14 @@ async fn write(store: &dyn Store) {
         version: head.version,
     };
     let (closed, open) = (closed(), open());
-    let commits: [(&str, Expect<'_>, &Head, &[(PartKey, Bytes)]); 5] = [
-        ("a\0ü", Expect::Absent, &earlier, &PARTS),
-        ("a\0ü", at(&earlier), &closed, &[]),
-        ("a\0ü", Expect::Replacing(&closed), &open, &[]),
-        ("bare", Expect::Absent, &bare(), &[]),
-        ("gone", Expect::Absent, &bare(), &PARTS),
-    ];
-    for (id, expect, head, parts) in commits {
+    let (none, all): (&[_], &[_]) = (&[], &PARTS);
+    for (id, expect, head, parts) in [
+        ("a\0ü", Expect::Absent, &earlier, all),
+        ("a\0ü", at(&earlier), &closed, none),
+        ("a\0ü", Expect::Replacing(&closed), &open, none),
+        ("bare", Expect::Absent, &bare(), none),
+        ("gone", Expect::Absent, &bare(), all),
+    ] {
         assert_eq!(store.commit(&key(id), expect, head, parts).await.unwrap(), Cas::Won);
     }
     store.drop_run(&key("gone"), FIRST).await.unwrap();
