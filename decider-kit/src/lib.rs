@@ -59,11 +59,12 @@
 //! # }
 //! ```
 //!
-//!
+//! The module [`testing`] asks deciders about single turns, gives them recorded histories once more, and runs them in a
+//! whole service in process whose clock is virtual, so that thirty days take a millisecond.
 
 mod decisions;
 mod host;
-// testing
+pub mod testing;
 mod window;
 
 pub use decisions::{Activity, Decisions};

@@ -1,0 +1,141 @@
+//! Testing deciders, without a service and without waiting.
+//!
+//! **One turn**: [`given`] a run and its past, `when` something happens, `then` the decider decides this.
+//!
+//! ```
+//! # use decider_kit::{Activity, Decider, Decisions, Duration, Event, EventKind, Window};
+//! # struct Trial;
+//! # #[derive(Default)]
+//! # struct State { expired: bool }
+//! # impl Decider for Trial {
+//! #     type State = State;
+//! #     fn evolve(&self, state: &mut State, event: &Event) {
+//! #         state.expired |= matches!(event.kind, EventKind::TimerExpired(_));
+//! #     }
+//! #     fn decide(&self, state: &State, window: &Window) -> Decisions {
+//! #         if window.signals().any(|(name, _)| name == "cancel") {
+//! #             Decisions::new().cancel_timer("trial").succeed(&"left")
+//! #         } else if window.is_first_turn() {
+//! #             Decisions::new().timer("trial", Duration::from_days(30))
+//! #         } else if state.expired && !window.has_scheduled("charge") && window.tally().activities().next().is_none() {
+//! #             Decisions::new().schedule(Activity::new("charge", "charge-card").list("PCI"))
+//! #         } else {
+//! #             Decisions::new()
+//! #         }
+//! #     }
+//! # }
+//! use decider_kit::testing::{given, signal, timer_expired};
+//!
+//! // A trial of 30 days; then the card is charged, unless the customer has left.
+//! given(Trial, "trial")
+//!     .then(Decisions::new().timer("trial", Duration::from_days(30)))
+//!     .when(timer_expired("trial"))
+//!     .then(Decisions::new().schedule(Activity::new("charge", "charge-card").list("PCI")));
+//!
+//! given(Trial, "trial")
+//!     .decided(Decisions::new().timer("trial", Duration::from_days(30)))
+//!     .when(signal("cancel", &()))
+//!     .then(Decisions::new().cancel_timer("trial").succeed(&"left"));
+//! ```
+//!
+//! **A recorded history**: [`Recorded::from_json`] reads what `GET …/history` answered, and gives every turn of it to a
+//! decider. What it decides now is compared with what was decided then, turn by turn, so that one difference does not
+//! hide the next.
+//!
+//! **Whole runs**: a [`TestService`] is the service in process, on a clock of its own that jumps to whatever happens
+//! next. Thirty days take a millisecond.
+//!
+//! ```
+//! # use decider_kit::{Activity, Decider, Decisions, Duration, Event, EventKind, Status, Window};
+//! # struct Trial;
+//! # impl Decider for Trial {
+//! #     type State = ();
+//! #     fn evolve(&self, _: &mut (), _: &Event) {}
+//! #     fn decide(&self, _: &(), window: &Window) -> Decisions {
+//! #         let kinds = || window.new_events().map(|event| &event.kind);
+//! #         if window.is_first_turn() {
+//! #             Decisions::new().timer("trial", Duration::from_days(30))
+//! #         } else if kinds().any(|kind| matches!(kind, EventKind::TimerExpired(_))) {
+//! #             Decisions::new().schedule(Activity::new("charge", "charge-card").list("PCI"))
+//! #         } else if kinds().any(|kind| matches!(kind, EventKind::ActivitySuccess(_))) {
+//! #             Decisions::new().succeed(&"a customer")
+//! #         } else {
+//! #             Decisions::new()
+//! #         }
+//! #     }
+//! # }
+//! use decider_kit::testing::{TestService, Work};
+//!
+//! let mut service = TestService::new();
+//! service.decider("trial", Trial);
+//! service.activity_on("PCI", "charge-card", |_| Work::success(&"paid").takes(Duration::from_secs(2)));
+//! service.start("trial", "ann", &"ann@example.com");
+//! let closed = service.finish("ann");
+//! assert_eq!(closed.status, Status::Success);
+//! assert_eq!(closed.after, Duration::from_millis(30 * 86_400_000 + 2_000));
+//! ```
+//!
+//! Every history that comes about here is made by the service's own rules and held against their invariants
+//! ([`history::check::history`]). Where something fails, the history is printed as a table.
+
+mod mind;
+mod recorded;
+mod scenario;
+mod service;
+mod work;
+
+pub use recorded::{Difference, Recorded};
+pub use scenario::{
+    Given, News, activity_canceled, activity_failed, activity_not_taken, activity_succeeded, activity_timed_out,
+    cancel_requested, given, signal, timer_expired,
+};
+pub use service::{Closed, Later, TestService};
+pub use work::{Call, Work};
+
+use history::{Event, EventId, EventKind, Run, check};
+
+use crate::Window;
+
+/// Ends a test, with the history as a table.
+#[track_caller]
+fn fail(message: impl std::fmt::Display, events: &[Event]) -> ! {
+    panic!("{message}\n\n{}\n", client::table::history(events))
+}
+
+/// Holds a history, and the state that it means, against the rules.
+#[track_caller]
+fn must_be_sound(events: &[Event], run: &Run) {
+    if let Err(violation) = check::history(events) {
+        fail(
+            format_args!("the history is broken, which is a bug in Baton: {violation}"),
+            events,
+        );
+    }
+    if Run::replay(events).as_ref() != Some(run) {
+        fail("the run is not what its history means, which is a bug in Baton", events);
+    }
+}
+
+/// What a decider is given by a turn: its window, out of a history whose ids have no gaps.
+fn window_of(events: &[Event], run: &Run, started_event_id: EventId, attempt: u32) -> Window {
+    let place = |id: EventId| usize::try_from(id).unwrap_or(usize::MAX);
+    let previous = run.previous_started_event_id;
+    let shown = events.get(..place(started_event_id)).unwrap_or(events);
+    let context = shown.iter().rev().find_map(|event| match &event.kind {
+        EventKind::DeciderCompleted(it) => Some(it.context.clone()),
+        _ => None,
+    });
+    Window {
+        workflow_id: run.started.workflow_id.clone(),
+        run_id: run.started.run_id,
+        workflow_type: run.started.workflow_type.clone(),
+        attempt,
+        started_event_id,
+        previous_started_event_id: previous,
+        events: shown.get(place(previous.max(1)) - 1..).unwrap_or_default().to_vec(),
+        context: context.flatten(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

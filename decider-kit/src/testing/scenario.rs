@@ -1,0 +1,408 @@
+//! One turn at a time: given, when, then.
+
+use std::sync::Arc;
+
+use history::event::ActivityTimeout;
+use history::{
+    Command, Deadline, DeadlineKind, Duration, Event, EventId, Fault, Payload, Run, Start, TaskId, Timestamp,
+    Transition, TurnId,
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::mind::{Mind, fresh, told};
+use super::{fail, must_be_sound, window_of};
+use crate::{Decider, Decisions};
+
+/// Something that happens to a run.
+#[derive(Debug, Clone)]
+pub struct News(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Succeeded {
+        activity_id: String,
+        result: Payload,
+    },
+    Failed {
+        activity_id: String,
+        reason: String,
+        details: Payload,
+    },
+    Canceled {
+        activity_id: String,
+        details: Payload,
+    },
+    TimedOut {
+        activity_id: String,
+        timeout: ActivityTimeout,
+    },
+    NotTaken {
+        activity_id: String,
+    },
+    Expired {
+        timer_id: String,
+    },
+    Signal {
+        name: String,
+        input: Payload,
+    },
+    CancelRequested,
+}
+
+#[track_caller]
+pub(super) fn payload<T: Serialize + ?Sized>(value: &T) -> Payload {
+    Payload::of(value).expect("the value has a JSON form")
+}
+
+/// A runner did the activity.
+pub fn activity_succeeded<T: Serialize + ?Sized>(activity_id: &str, result: &T) -> News {
+    News(Kind::Succeeded {
+        activity_id: activity_id.to_owned(),
+        result: payload(result),
+    })
+}
+
+/// A runner could not do the activity.
+pub fn activity_failed<T: Serialize + ?Sized>(activity_id: &str, reason: &str, details: &T) -> News {
+    let (activity_id, reason) = (activity_id.to_owned(), reason.to_owned());
+    News(Kind::Failed {
+        activity_id,
+        reason,
+        details: payload(details),
+    })
+}
+
+/// A runner stopped as it was asked to.
+pub fn activity_canceled<T: Serialize + ?Sized>(activity_id: &str, details: &T) -> News {
+    News(Kind::Canceled {
+        activity_id: activity_id.to_owned(),
+        details: payload(details),
+    })
+}
+
+/// The runner took too long. Time goes on until then, and whatever else comes due meanwhile happens, too.
+pub fn activity_timed_out(activity_id: &str, timeout: ActivityTimeout) -> News {
+    News(Kind::TimedOut {
+        activity_id: activity_id.to_owned(),
+        timeout,
+    })
+}
+
+/// No runner took the activity in time. Time goes on until then.
+pub fn activity_not_taken(activity_id: &str) -> News {
+    News(Kind::NotTaken {
+        activity_id: activity_id.to_owned(),
+    })
+}
+
+/// The timer's time has come. Time goes on until then.
+pub fn timer_expired(timer_id: &str) -> News {
+    News(Kind::Expired {
+        timer_id: timer_id.to_owned(),
+    })
+}
+
+/// News from outside.
+pub fn signal<T: Serialize + ?Sized>(name: &str, input: &T) -> News {
+    News(Kind::Signal {
+        name: name.to_owned(),
+        input: payload(input),
+    })
+}
+
+/// Somebody asked for the run to be canceled.
+pub fn cancel_requested() -> News {
+    News(Kind::CancelRequested)
+}
+
+/// A run and its past, and a decider to be asked about it.
+pub struct Given<D: Decider> {
+    decider: Arc<D>,
+    run: Run,
+    events: Vec<Event>,
+    now: Timestamp,
+}
+
+/// A run of this workflow type that has just started, with `null` as its input.
+pub fn given<D: Decider>(decider: D, workflow_type: &str) -> Given<D> {
+    Given::start(
+        decider,
+        &Start {
+            input: Some(payload(&())),
+            ..Start::new("test", workflow_type, "default")
+        },
+    )
+}
+
+impl<D: Decider> Given<D> {
+    /// A run that was started like this.
+    pub fn start(decider: D, start: &Start) -> Self {
+        let now = super::service::EPOCH;
+        let transition = Transition::start(start, Uuid::nil(), now)
+            .unwrap_or_else(|fault| panic!("the run cannot be started: {fault}"));
+        let (run, events) = transition.into_parts();
+        Self {
+            decider: Arc::new(decider),
+            run,
+            events,
+            now,
+        }
+    }
+
+    /// A run with this history, e.g. of a `Recorded`; its last event may be anything but a close.
+    pub fn history(decider: D, events: Vec<Event>) -> Self {
+        let Some(run) = Run::replay(&events) else {
+            fail("the history does not begin with WorkflowStarted", &events)
+        };
+        must_be_sound(&events, &run);
+        let now = run.last_timestamp;
+        Self {
+            decider: Arc::new(decider),
+            run,
+            events,
+            now,
+        }
+    }
+
+    /// With this input. Before anything else has happened.
+    #[must_use]
+    pub fn input<T: Serialize + ?Sized>(self, input: &T) -> Self {
+        if self.events.len() != 2 {
+            fail("the input comes first", &self.events);
+        }
+        let started = &self.run.started;
+        let start = Start {
+            input: Some(payload(input)),
+            ..Start::new(&started.workflow_id, &started.workflow_type, &started.task_list)
+        };
+        let transition = Transition::start(&start, started.run_id, self.now)
+            .unwrap_or_else(|fault| panic!("the run cannot be started: {fault}"));
+        let (run, events) = transition.into_parts();
+        Self { run, events, ..self }
+    }
+
+    /// A turn in the past decided this; the decider is not asked.
+    #[must_use]
+    pub fn decided(mut self, decisions: Decisions) -> Self {
+        let turn = self.take();
+        self.complete(turn, decisions);
+        self
+    }
+
+    /// This happens. Several may, before the decider looks at them.
+    #[must_use]
+    pub fn when(mut self, news: News) -> Self {
+        match news.0 {
+            Kind::Succeeded { activity_id, result } => {
+                let task = self.started(&activity_id);
+                self.admit(&Command::SucceedActivity {
+                    task,
+                    result: Some(result),
+                });
+            }
+            Kind::Failed {
+                activity_id,
+                reason,
+                details,
+            } => {
+                let task = self.started(&activity_id);
+                self.admit(&Command::FailActivity {
+                    task,
+                    reason,
+                    details: Some(details),
+                    non_retryable: false,
+                });
+            }
+            Kind::Canceled { activity_id, details } => {
+                let task = self.started(&activity_id);
+                self.admit(&Command::CancelActivity {
+                    task,
+                    details: Some(details),
+                });
+            }
+            Kind::TimedOut { activity_id, timeout } => {
+                let scheduled_event_id = self.scheduled(&activity_id);
+                let what = match timeout {
+                    ActivityTimeout::StartToClose => DeadlineKind::ActivityStartToClose { scheduled_event_id },
+                    ActivityTimeout::ScheduleToClose => DeadlineKind::ActivityScheduleToClose { scheduled_event_id },
+                    ActivityTimeout::Heartbeat => DeadlineKind::ActivityHeartbeat { scheduled_event_id },
+                };
+                if timeout != ActivityTimeout::ScheduleToClose {
+                    self.started(&activity_id);
+                }
+                self.fire(what, &format!("activity `{activity_id}` has no {timeout:?} timeout"));
+            }
+            Kind::NotTaken { activity_id } => {
+                let scheduled_event_id = self.scheduled(&activity_id);
+                let what = DeadlineKind::ActivityScheduleToStart { scheduled_event_id };
+                self.fire(
+                    what,
+                    &format!("activity `{activity_id}` was taken, or has no schedule-to-start timeout"),
+                );
+            }
+            Kind::Expired { timer_id } => {
+                let Some(timer) = self.run.timers.get(&timer_id) else {
+                    fail(format_args!("no timer `{timer_id}` is open"), &self.events);
+                };
+                let scheduled_event_id = timer.scheduled_event_id;
+                self.fire(DeadlineKind::Timer { scheduled_event_id }, "the timer has no time");
+            }
+            Kind::Signal { name, input } => {
+                let input = Some(input);
+                self.admit(&Command::Signal {
+                    name,
+                    input,
+                    identity: None,
+                    key: None,
+                    if_version: None,
+                });
+            }
+            Kind::CancelRequested => {
+                self.admit(&Command::RequestCancel {
+                    reason: None,
+                    identity: None,
+                    key: None,
+                });
+            }
+        }
+        self
+    }
+
+    /// The decider is asked, and decides this. The story goes on with its decisions.
+    #[expect(clippy::return_self_not_must_use, reason = "most stories end here")]
+    #[expect(clippy::needless_pass_by_value, reason = "the decisions are made for this call")]
+    #[track_caller]
+    pub fn then(mut self, expected: Decisions) -> Self {
+        let (turn, decisions) = self.ask();
+        if decisions != expected {
+            let (expected, found) = (told(&expected), told(&decisions));
+            fail(
+                format_args!("expected decisions\n{expected}\nfound\n{found}"),
+                &self.events,
+            );
+        }
+        self.complete(turn, decisions);
+        self
+    }
+
+    /// The decider is asked; what it decides.
+    #[track_caller]
+    pub fn decisions(mut self) -> Decisions {
+        self.ask().1
+    }
+
+    /// The history so far.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    #[track_caller]
+    fn ask(&mut self) -> (TurnId, Decisions) {
+        let turn = self.take();
+        let attempt = self.run.turn.as_ref().map_or(1, |turn| turn.attempt);
+        let window = window_of(&self.events, &self.run, turn.started_event_id, attempt);
+        match fresh(Arc::clone(&self.decider)).decide(&self.events, &window) {
+            Ok(decisions) => (turn, decisions),
+            Err(two) => {
+                let (one, other) = (told(&two.0), told(&two.1));
+                fail(
+                    format_args!("asked twice, the decider decides\n{one}\nand\n{other}"),
+                    &self.events,
+                )
+            }
+        }
+    }
+
+    #[track_caller]
+    fn take(&mut self) -> TurnId {
+        let Some(task) = &self.run.turn_task else {
+            fail("no turn waits: nothing has happened since the last one", &self.events);
+        };
+        let scheduled_event_id = task.scheduled_event_id;
+        self.now = task.not_before.map_or(self.now, |at| at.max(self.now));
+        self.admit(&Command::StartTurn {
+            scheduled_event_id,
+            identity: None,
+        });
+        TurnId {
+            scheduled_event_id,
+            started_event_id: self.run.last_event_id,
+        }
+    }
+
+    #[track_caller]
+    fn complete(&mut self, turn: TurnId, decisions: Decisions) {
+        let Decisions { decisions, context } = decisions;
+        self.admit(&Command::CompleteTurn {
+            turn,
+            decisions,
+            context,
+        });
+    }
+
+    #[track_caller]
+    fn scheduled(&self, activity_id: &str) -> EventId {
+        match self.run.activity(activity_id) {
+            Some((scheduled_event_id, _)) => scheduled_event_id,
+            None => fail(format_args!("no activity `{activity_id}` is open"), &self.events),
+        }
+    }
+
+    /// The activity, taken by a runner now if it was not before.
+    #[track_caller]
+    fn started(&mut self, activity_id: &str) -> TaskId {
+        let scheduled_event_id = self.scheduled(activity_id);
+        let started = self
+            .run
+            .activities
+            .get(&scheduled_event_id)
+            .and_then(|activity| activity.started_event_id);
+        let started_event_id = started.unwrap_or_else(|| {
+            self.admit(&Command::StartActivity {
+                scheduled_event_id,
+                identity: None,
+            });
+            self.run.last_event_id
+        });
+        TaskId {
+            scheduled_event_id,
+            started_event_id,
+        }
+    }
+
+    /// Lets time go on until this deadline, and fires it with all that came due before.
+    #[track_caller]
+    fn fire(&mut self, what: DeadlineKind, absent: &str) {
+        let deadlines = self.run.deadlines(&[]);
+        let Some(Deadline { at, .. }) = deadlines.into_iter().find(|deadline| deadline.what == what) else {
+            fail(absent, &self.events);
+        };
+        self.now = at.max(self.now);
+        self.admit(&Command::FireDeadlines { beats: Vec::new() });
+    }
+
+    #[track_caller]
+    fn admit(&mut self, command: &Command) {
+        let mut transition = Transition::of(self.run.clone());
+        if let Err(fault) = transition.admit(command, self.now) {
+            refused(&fault, command, &self.events);
+        }
+        let (run, events) = transition.into_parts();
+        self.run = run;
+        self.events.extend(events);
+        must_be_sound(&self.events, &self.run);
+        self.now = self.now.plus(Duration::from_millis(1));
+    }
+}
+
+#[track_caller]
+pub(super) fn refused(fault: &Fault, command: &Command, events: &[Event]) -> ! {
+    fail(
+        format_args!(
+            "the service would refuse this with `{}`: {fault}\n{command:?}",
+            fault.code()
+        ),
+        events,
+    )
+}

@@ -1,0 +1,935 @@
+//! A whole service in process, on a clock of its own.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use history::admit::may_start;
+use history::{
+    Beat, Command, DeadlineKind, Duration, Event, EventId, EventKind, Fault, Outcome, Payload, Run, Start, Status,
+    TaskId, TaskRef, Timestamp, Transition, TurnId,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use super::mind::{Mind, Minds, minds, told};
+use super::recorded::Recorded;
+use super::scenario::{payload, refused};
+use super::work::{Answer, Call, Work};
+use super::{fail, must_be_sound, window_of};
+use crate::{Decider, Decisions};
+
+/// Where virtual time begins: 2024-01-01T00:00:00Z.
+pub(super) const EPOCH: Timestamp = Timestamp::from_millis(1_704_067_200_000);
+
+/// Events of one run, unless set otherwise: a run that gets there is taken for one that runs in circles.
+const EVENTS_MAX: usize = 100_000;
+
+/// The service in process: any number of runs, deciders, activities, and a virtual clock.
+///
+/// Nothing happens until it is driven: [`finish`](Self::finish) until a run has closed,
+/// [`run_until_idle`](Self::run_until_idle) until nothing more happens by itself, [`advance`](Self::advance) for so
+/// long. The clock jumps to whatever comes next. The same test always makes the same history.
+///
+/// What it does at one instant has an order: what others do (signals, answers) comes before what time does (timers,
+/// timeouts); an activity that takes exactly as long as it may is in time.
+#[derive(Default)]
+pub struct TestService {
+    now: Timestamp,
+    deciders: HashMap<String, Minds>,
+    runners: Vec<Runner>,
+    runs: Vec<TestRun>,
+    newest: BTreeMap<String, usize>,
+    agenda: BTreeMap<(Timestamp, u64), Item>,
+    items: u64,
+    /// When each run wants to be looked at, and the same by run.
+    wakes: BTreeSet<(Timestamp, usize)>,
+    wake_of: Vec<Option<Timestamp>>,
+    turns_take: Duration,
+    turns_to_lose: usize,
+    events_max: Option<usize>,
+    refused: Vec<(String, Fault)>,
+}
+
+struct Runner {
+    /// Any when absent.
+    list: Option<String>,
+    activity_type: String,
+    works: Box<dyn FnMut(&Call) -> Work>,
+}
+
+struct TestRun {
+    run: Run,
+    events: Vec<Event>,
+    mind: Box<dyn Mind>,
+    beats: Vec<Beat>,
+    calls: HashMap<String, usize>,
+    /// Of the agenda's items, how many are this run's.
+    expected: usize,
+    /// Its history was held against the rules when it had so many events.
+    checked: usize,
+}
+
+/// Something that somebody does at an instant.
+enum Item {
+    Start(Box<Start>),
+    /// With the run that expects it, if there was one when it was planned.
+    Ask(String, Command, Option<usize>),
+    Complete(usize, TurnId, Decisions),
+    Answer(usize, TaskId, Answer),
+    Beat(usize, TaskId, Box<Work>),
+}
+
+/// How a run closed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Closed {
+    /// How.
+    pub status: Status,
+    /// The result of a success, the details of a failure or a cancellation.
+    pub result: Option<Payload>,
+    /// Why, when it failed or was terminated.
+    pub reason: Option<String>,
+    /// How long it was open, in virtual time.
+    pub after: Duration,
+}
+
+impl Closed {
+    /// The result, read as a `T`; absent is `null`.
+    #[track_caller]
+    pub fn result<T: DeserializeOwned>(&self) -> T {
+        let text = self.result.as_ref().and_then(Payload::text).unwrap_or("null");
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("the result is something else: {error}: {text}"))
+    }
+}
+
+/// Plans what happens later; see [`TestService::after`].
+pub struct Later<'a> {
+    service: &'a mut TestService,
+    at: Timestamp,
+}
+
+impl Later<'_> {
+    /// Starts a run; see [`TestService::start`].
+    pub fn start<T: Serialize + ?Sized>(self, workflow_type: &str, workflow_id: &str, input: &T) {
+        let start = start(workflow_type, workflow_id, input);
+        self.service.plan(self.at, Item::Start(Box::new(start)));
+    }
+
+    /// Signals the run of this id.
+    pub fn signal<T: Serialize + ?Sized>(self, workflow_id: &str, name: &str, input: &T) {
+        self.ask(workflow_id, signal(name, input));
+    }
+
+    /// Asks for the run to be canceled.
+    pub fn cancel(self, workflow_id: &str) {
+        self.ask(workflow_id, request_cancel());
+    }
+
+    /// Terminates the run.
+    pub fn terminate(self, workflow_id: &str) {
+        self.ask(workflow_id, terminate());
+    }
+
+    /// Does anything to the run that somebody outside may do.
+    pub fn ask(self, workflow_id: &str, command: Command) {
+        let newest = self.service.newest.get(workflow_id).copied();
+        if let Some(run) = newest.and_then(|index| self.service.runs.get_mut(index)) {
+            run.expected += 1;
+        }
+        self.service
+            .plan(self.at, Item::Ask(workflow_id.to_owned(), command, newest));
+    }
+}
+
+fn start<T: Serialize + ?Sized>(workflow_type: &str, workflow_id: &str, input: &T) -> Start {
+    Start {
+        input: Some(payload(input)),
+        ..Start::new(workflow_id, workflow_type, "default")
+    }
+}
+
+fn signal<T: Serialize + ?Sized>(name: &str, input: &T) -> Command {
+    Command::Signal {
+        name: name.to_owned(),
+        input: Some(payload(input)),
+        identity: None,
+        key: None,
+        if_version: None,
+    }
+}
+
+fn request_cancel() -> Command {
+    Command::RequestCancel {
+        reason: None,
+        identity: None,
+        key: None,
+    }
+}
+
+fn terminate() -> Command {
+    Command::Terminate {
+        reason: None,
+        details: None,
+        identity: None,
+        key: None,
+    }
+}
+
+/// Who and what there is.
+impl TestService {
+    /// A service without deciders, activities and runs.
+    pub fn new() -> Self {
+        Self {
+            now: EPOCH,
+            ..Self::default()
+        }
+    }
+
+    /// Runs of this type are decided by this decider.
+    pub fn decider(&mut self, workflow_type: &str, decider: impl Decider) -> &mut Self {
+        self.deciders.insert(workflow_type.to_owned(), minds(decider));
+        self
+    }
+
+    /// Runners on every task list do activities of this type like this. What nobody does waits, for its
+    /// schedule-to-start timeout or for ever.
+    pub fn activity(&mut self, activity_type: &str, works: impl FnMut(&Call) -> Work + 'static) -> &mut Self {
+        self.runner(None, activity_type, Box::new(works))
+    }
+
+    /// Runners on this task list, and on no other, do activities of this type like this (S3.56).
+    pub fn activity_on(
+        &mut self,
+        list: &str,
+        activity_type: &str,
+        works: impl FnMut(&Call) -> Work + 'static,
+    ) -> &mut Self {
+        self.runner(Some(list.to_owned()), activity_type, Box::new(works))
+    }
+
+    fn runner(&mut self, list: Option<String>, activity_type: &str, works: Box<dyn FnMut(&Call) -> Work>) -> &mut Self {
+        self.runners.push(Runner {
+            list,
+            activity_type: activity_type.to_owned(),
+            works,
+        });
+        // What waited for such a runner is taken now.
+        for index in 0..self.runs.len() {
+            self.wake(index, Some(self.now));
+        }
+        self
+    }
+
+    /// From now on a decider takes so long for a turn, and news may come meanwhile; no time unless set.
+    pub fn turns_take(&mut self, span: Duration) -> &mut Self {
+        self.turns_take = span;
+        self
+    }
+
+    /// The next so many turns that are taken are never answered, as if their decider had died (S3.45).
+    pub fn lose_turns(&mut self, count: usize) -> &mut Self {
+        self.turns_to_lose = count;
+        self
+    }
+
+    /// How long a history may become before it is taken for one that runs in circles; 100,000 events unless set.
+    pub fn events_max(&mut self, events: usize) -> &mut Self {
+        self.events_max = Some(events);
+        self
+    }
+}
+
+/// What applications do.
+impl TestService {
+    /// Starts a run with every default, on the task list `default`. Its decider must be known.
+    #[track_caller]
+    pub fn start<T: Serialize + ?Sized>(&mut self, workflow_type: &str, workflow_id: &str, input: &T) {
+        self.start_with(&start(workflow_type, workflow_id, input));
+    }
+
+    /// Starts a run with everything that a start may say.
+    #[track_caller]
+    pub fn start_with(&mut self, start: &Start) {
+        if let Err(fault) = self.try_start(start) {
+            panic!("`{}` cannot be started: {fault}", start.workflow_id);
+        }
+    }
+
+    /// Starts a run, or says why not.
+    ///
+    /// # Errors
+    ///
+    /// Those of the service: the id is in use, its reuse is refused, a field is not acceptable.
+    #[track_caller]
+    pub fn try_start(&mut self, start: &Start) -> Result<(), Fault> {
+        let Some(minds) = self.deciders.get(&start.workflow_type) else {
+            panic!("no decider for `{}`; give one with `decider`", start.workflow_type);
+        };
+        if let Some(existing) = self
+            .newest
+            .get(&start.workflow_id)
+            .and_then(|index| self.runs.get(*index))
+        {
+            may_start(&existing.run, start.reuse_policy)?;
+        }
+        let run_id = Uuid::from_u128(self.runs.len() as u128 + 1);
+        let (run, events) = Transition::start(start, run_id, self.now)?.into_parts();
+        let (beats, calls) = (Vec::new(), HashMap::new());
+        let index = self.runs.len();
+        self.runs.push(TestRun {
+            run,
+            events,
+            mind: minds(),
+            beats,
+            calls,
+            expected: 0,
+            checked: 0,
+        });
+        self.wake_of.push(None);
+        self.newest.insert(start.workflow_id.clone(), index);
+        self.wake(index, Some(self.now));
+        Ok(())
+    }
+
+    /// Signals a run.
+    ///
+    /// # Errors
+    ///
+    /// Those of the service, e.g. that the run has closed.
+    #[track_caller]
+    pub fn signal<T: Serialize + ?Sized>(
+        &mut self,
+        workflow_id: &str,
+        name: &str,
+        input: &T,
+    ) -> Result<Outcome, Fault> {
+        self.ask(workflow_id, &signal(name, input))
+    }
+
+    /// Asks for a run to be canceled.
+    ///
+    /// # Errors
+    ///
+    /// Those of the service, e.g. that the run has closed.
+    #[track_caller]
+    pub fn cancel(&mut self, workflow_id: &str) -> Result<Outcome, Fault> {
+        self.ask(workflow_id, &request_cancel())
+    }
+
+    /// Terminates a run.
+    ///
+    /// # Errors
+    ///
+    /// Those of the service, e.g. that the run has closed.
+    #[track_caller]
+    pub fn terminate(&mut self, workflow_id: &str) -> Result<Outcome, Fault> {
+        self.ask(workflow_id, &terminate())
+    }
+
+    /// Does anything to a run that somebody outside may do.
+    ///
+    /// # Errors
+    ///
+    /// Those of the service.
+    #[track_caller]
+    pub fn ask(&mut self, workflow_id: &str, command: &Command) -> Result<Outcome, Fault> {
+        let index = self.index(workflow_id);
+        self.admit(index, command)
+    }
+
+    /// Plans what happens when so much time has passed from now. What the service refuses then is in
+    /// [`refused`](Self::refused).
+    pub fn after(&mut self, span: Duration) -> Later<'_> {
+        let at = self.now.plus(span);
+        Later { service: self, at }
+    }
+}
+
+/// Letting things happen.
+impl TestService {
+    /// Lets everything happen until no run does anything more by itself: each has closed or is [stuck](Self::stuck).
+    #[track_caller]
+    pub fn run_until_idle(&mut self) {
+        while self.step(None, true) {}
+        self.hold_everything();
+    }
+
+    /// Lets everything happen within this span of time, execution timeouts included.
+    #[track_caller]
+    pub fn advance(&mut self, span: Duration) {
+        let until = self.now.plus(span);
+        // Runs that were found stuck have an execution timeout all the same.
+        for index in 0..self.runs.len() {
+            self.reschedule(index);
+        }
+        while self.step(Some(until), false) {}
+        self.now = until;
+        self.hold_everything();
+    }
+
+    /// Lets everything happen until this run has closed, and says how. Ends the test when it never will but by its
+    /// execution timeout.
+    #[track_caller]
+    pub fn finish(&mut self, workflow_id: &str) -> Closed {
+        let index = self.index(workflow_id);
+        while self.at(index).run.is_open() && self.step(None, true) {}
+        self.hold(index);
+        let run = self.at(index);
+        match self.closed(workflow_id) {
+            Some(closed) => closed,
+            None => fail(
+                format_args!("`{workflow_id}` is stuck: {}", self.why_stuck(index)),
+                &run.events,
+            ),
+        }
+    }
+
+    /// The open runs that nothing will ever wake but their execution timeout, and why, as things stand.
+    pub fn stuck(&self) -> Vec<(&str, String)> {
+        let stuck = self
+            .newest
+            .iter()
+            .filter(|(_, index)| self.at(**index).run.is_open() && self.is_stuck(**index));
+        stuck
+            .map(|(workflow_id, index)| (workflow_id.as_str(), self.why_stuck(*index)))
+            .collect()
+    }
+}
+
+/// What came of it.
+impl TestService {
+    /// The virtual time.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The history of the newest run of this id.
+    #[track_caller]
+    pub fn history(&self, workflow_id: &str) -> &[Event] {
+        &self.at(self.index(workflow_id)).events
+    }
+
+    /// The history as a table.
+    #[track_caller]
+    pub fn table(&self, workflow_id: &str) -> String {
+        client::table::history(self.history(workflow_id))
+    }
+
+    /// The state of the newest run of this id.
+    #[track_caller]
+    pub fn run(&self, workflow_id: &str) -> &Run {
+        &self.at(self.index(workflow_id)).run
+    }
+
+    /// How the newest run of this id closed; `None` while it is open.
+    #[track_caller]
+    pub fn closed(&self, workflow_id: &str) -> Option<Closed> {
+        let run = self.at(self.index(workflow_id));
+        let after = run.run.closed_at?.since(run.run.started.at);
+        let (result, reason) = match &run.events.last()?.kind {
+            EventKind::WorkflowSuccess(it) => (it.result.clone(), None),
+            EventKind::WorkflowFailed(it) => (it.details.clone(), Some(it.reason.clone())),
+            EventKind::WorkflowCanceled(it) => (it.details.clone(), None),
+            EventKind::WorkflowTerminated(it) => (it.details.clone(), it.reason.clone()),
+            _ => (None, None),
+        };
+        Some(Closed {
+            status: run.run.status,
+            result,
+            reason,
+            after,
+        })
+    }
+
+    /// What the service refused of what was planned: for whom, and why.
+    pub fn refused(&self) -> &[(String, Fault)] {
+        &self.refused
+    }
+
+    /// Holds the names of a history's events against these.
+    #[track_caller]
+    pub fn assert_events(&self, workflow_id: &str, expected: &[&str]) {
+        let events = self.history(workflow_id);
+        let found: Vec<_> = events.iter().map(|event| event.kind.name()).collect();
+        if found != expected {
+            let place = found
+                .iter()
+                .zip(expected)
+                .take_while(|(found, expected)| found == expected)
+                .count();
+            let name = |names: &[&str]| names.get(place).copied().unwrap_or("nothing").to_owned();
+            let (expected, found) = (name(expected), name(&found));
+            fail(
+                format_args!("expected {expected} as event {}, found {found}", place + 1),
+                events,
+            );
+        }
+    }
+
+    /// Ends the test unless this many events of the history have this name, e.g. `ActivityScheduled`.
+    #[track_caller]
+    pub fn assert_count(&self, workflow_id: &str, name: &str, expected: usize) {
+        let events = self.history(workflow_id);
+        let found = events.iter().filter(|event| event.kind.name() == name).count();
+        if found != expected {
+            fail(format_args!("expected {expected} of {name}, found {found}"), events);
+        }
+    }
+}
+
+impl TestService {
+    #[track_caller]
+    fn index(&self, workflow_id: &str) -> usize {
+        match self.newest.get(workflow_id) {
+            Some(index) => *index,
+            None => panic!("no run of `{workflow_id}` was started"),
+        }
+    }
+
+    fn at(&self, index: usize) -> &TestRun {
+        self.runs.get(index).expect("runs are only added")
+    }
+
+    fn at_mut(&mut self, index: usize) -> &mut TestRun {
+        self.runs.get_mut(index).expect("runs are only added")
+    }
+
+    fn plan(&mut self, at: Timestamp, item: Item) {
+        if let Item::Complete(index, ..) | Item::Answer(index, ..) | Item::Beat(index, ..) = &item {
+            self.at_mut(*index).expected += 1;
+        }
+        self.items += 1;
+        self.agenda.insert((at, self.items), item);
+    }
+
+    fn wake(&mut self, index: usize, at: Option<Timestamp>) {
+        let Some(known) = self.wake_of.get_mut(index) else {
+            return;
+        };
+        if let Some(known) = known.take() {
+            self.wakes.remove(&(known, index));
+        }
+        *known = at;
+        if let Some(at) = at {
+            self.wakes.insert((at, index));
+        }
+    }
+
+    /// The next thing that happens; false when there is none, or it is later than `until`.
+    #[track_caller]
+    fn step(&mut self, until: Option<Timestamp>, skips_stuck: bool) -> bool {
+        let item = self.agenda.first_key_value().map(|(key, _)| *key);
+        let wake = self.wakes.first().copied();
+        let item_is_next = match (item, wake) {
+            (None, None) => return false,
+            (Some((item, _)), Some((wake, _))) => item <= wake,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+        };
+        let next = if item_is_next {
+            item.map(|(at, _)| at)
+        } else {
+            wake.map(|(at, _)| at)
+        };
+        let next = next.unwrap_or(self.now);
+        if until.is_some_and(|until| next > until) {
+            return false;
+        }
+        if item_is_next {
+            self.now = self.now.max(next);
+            if let Some((_, item)) = self.agenda.pop_first() {
+                self.happens(item);
+            }
+        } else if let Some((_, index)) = wake {
+            // Execution timeouts alone are left to `advance`: whoever waits for them is stuck.
+            if skips_stuck && next > self.now && self.is_stuck(index) {
+                self.wake(index, None);
+                return true;
+            }
+            self.now = self.now.max(next);
+            self.look(index);
+        }
+        true
+    }
+
+    #[track_caller]
+    fn happens(&mut self, item: Item) {
+        match item {
+            Item::Start(start) => {
+                if let Err(fault) = self.try_start(&start) {
+                    self.refused.push((start.workflow_id, fault));
+                }
+            }
+            Item::Ask(workflow_id, command, expects) => {
+                if let Some(run) = expects.and_then(|index| self.runs.get_mut(index)) {
+                    run.expected -= 1;
+                }
+                let Some(index) = self.newest.get(&workflow_id).copied() else {
+                    panic!("no run of `{workflow_id}` was started by {}", self.now);
+                };
+                if let Err(fault) = self.admit(index, &command) {
+                    self.refused.push((workflow_id, fault));
+                }
+            }
+            Item::Complete(index, turn, decisions) => {
+                self.at_mut(index).expected -= 1;
+                self.complete(index, turn, decisions);
+            }
+            Item::Answer(index, task, answer) => {
+                self.at_mut(index).expected -= 1;
+                self.answer(index, task, answer);
+            }
+            Item::Beat(index, task, work) => {
+                self.at_mut(index).expected -= 1;
+                self.beat(index, task, *work);
+            }
+        }
+    }
+
+    /// Fires what is due, and hands out what waits.
+    #[track_caller]
+    fn look(&mut self, index: usize) {
+        let now = self.now;
+        let run = self.at(index);
+        if run.run.next_deadline(&run.beats).is_some_and(|at| at <= now) {
+            let fire = Command::FireDeadlines {
+                beats: run.beats.clone(),
+            };
+            self.must(index, &fire);
+        }
+        while let Some(task) = self.waits(index) {
+            match task {
+                Waiting::Turn {
+                    scheduled_event_id,
+                    attempt,
+                } => self.turn(index, scheduled_event_id, attempt),
+                Waiting::Activity {
+                    scheduled_event_id,
+                    runner,
+                } => self.activity_of(index, scheduled_event_id, runner),
+            }
+        }
+        self.reschedule(index);
+    }
+
+    /// The next task of a run that somebody takes now.
+    fn waits(&self, index: usize) -> Option<Waiting> {
+        self.at(index).run.waiting_tasks().find_map(|task| match task {
+            TaskRef::Turn(turn) => turn
+                .not_before
+                .is_none_or(|at| at <= self.now)
+                .then_some(Waiting::Turn {
+                    scheduled_event_id: turn.scheduled_event_id,
+                    attempt: turn.attempt,
+                }),
+            TaskRef::Activity(task) => {
+                let is_for = |runner: &Runner| {
+                    runner.activity_type == task.activity.activity_type
+                        && runner.list.as_ref().is_none_or(|list| *list == task.activity.task_list)
+                };
+                let scheduled_event_id = task.scheduled_event_id;
+                // A later registration replaces an earlier one.
+                let runner = self.runners.iter().rposition(is_for)?;
+                Some(Waiting::Activity {
+                    scheduled_event_id,
+                    runner,
+                })
+            }
+        })
+    }
+
+    #[track_caller]
+    fn turn(&mut self, index: usize, scheduled_event_id: EventId, attempt: u32) {
+        self.must(
+            index,
+            &Command::StartTurn {
+                scheduled_event_id,
+                identity: Some("test decider".to_owned()),
+            },
+        );
+        let started_event_id = self.at(index).run.last_event_id;
+        if self.turns_to_lose > 0 {
+            self.turns_to_lose -= 1;
+            return;
+        }
+        let run = self.at_mut(index);
+        let window = window_of(&run.events, &run.run, started_event_id, attempt);
+        let decided = catch_unwind(AssertUnwindSafe(|| run.mind.decide(&run.events, &window)));
+        let decisions = match decided {
+            Ok(Ok(decisions)) => decisions,
+            Ok(Err(two)) => {
+                let (one, other) = (told(&two.0), told(&two.1));
+                fail(
+                    format_args!("asked twice, the decider decides\n{one}\nand\n{other}"),
+                    &run.events,
+                )
+            }
+            Err(panic) => {
+                eprintln!(
+                    "the decider panicked at event {started_event_id}\n\n{}\n",
+                    client::table::history(&run.events)
+                );
+                resume_unwind(panic)
+            }
+        };
+        let turn = TurnId {
+            scheduled_event_id,
+            started_event_id,
+        };
+        if self.turns_take == Duration::ZERO {
+            self.complete(index, turn, decisions);
+        } else {
+            self.plan(self.now.plus(self.turns_take), Item::Complete(index, turn, decisions));
+        }
+    }
+
+    #[track_caller]
+    fn complete(&mut self, index: usize, turn: TurnId, decisions: Decisions) {
+        let Decisions { decisions, context } = decisions;
+        let command = Command::CompleteTurn {
+            turn,
+            decisions,
+            context,
+        };
+        match self.admit(index, &command) {
+            Ok(_) | Err(Fault::TurnLost | Fault::RunClosed { .. }) => {}
+            Err(fault) => refused(&fault, &command, &self.at(index).events),
+        }
+    }
+
+    #[track_caller]
+    fn activity_of(&mut self, index: usize, scheduled_event_id: EventId, runner: usize) {
+        self.must(
+            index,
+            &Command::StartActivity {
+                scheduled_event_id,
+                identity: Some("test runner".to_owned()),
+            },
+        );
+        let now = self.now;
+        let run = self.at_mut(index);
+        let task = TaskId {
+            scheduled_event_id,
+            started_event_id: run.run.last_event_id,
+        };
+        let Some(activity) = run.run.activities.get(&scheduled_event_id) else {
+            return;
+        };
+        let nth = run.calls.entry(activity.activity_type.clone()).or_default();
+        *nth += 1;
+        let place = usize::try_from(scheduled_event_id - 1).unwrap_or(usize::MAX);
+        let input = run.events.get(place).and_then(|event| event.kind.payload()).cloned();
+        let call = Call {
+            workflow_id: run.run.started.workflow_id.clone(),
+            activity_id: activity.activity_id.clone(),
+            activity_type: activity.activity_type.clone(),
+            task_list: activity.task_list.clone(),
+            input,
+            now,
+            nth: *nth,
+        };
+        let Some(runner) = self.runners.get_mut(runner) else {
+            return;
+        };
+        let work = (runner.works)(&call);
+        let ends = now.plus(work.takes);
+        if !matches!(work.answer, Answer::Never) {
+            self.plan(ends, Item::Answer(index, task, work.answer.clone()));
+        }
+        if let Some((every, _)) = &work.beats {
+            let at = now.plus(*every);
+            self.plan(at, Item::Beat(index, task, Box::new(work)));
+        }
+    }
+
+    /// Whether the runner still holds the activity.
+    fn holds(&self, index: usize, task: TaskId) -> bool {
+        let activity = self.at(index).run.activities.get(&task.scheduled_event_id);
+        activity.is_some_and(|activity| activity.started_event_id == Some(task.started_event_id))
+    }
+
+    #[track_caller]
+    fn answer(&mut self, index: usize, task: TaskId, answer: Answer) {
+        // A late answer is refused, and the runner does not care (S3.46).
+        if !self.holds(index, task) {
+            return;
+        }
+        match answer {
+            Answer::Success(result) => self.must(
+                index,
+                &Command::SucceedActivity {
+                    task,
+                    result: Some(result),
+                },
+            ),
+            Answer::Failure {
+                reason,
+                details,
+                non_retryable,
+            } => {
+                let details = Some(details);
+                self.must(
+                    index,
+                    &Command::FailActivity {
+                        task,
+                        reason,
+                        details,
+                        non_retryable,
+                    },
+                );
+            }
+            Answer::Never => {}
+        }
+    }
+
+    #[track_caller]
+    fn beat(&mut self, index: usize, task: TaskId, work: Work) {
+        let Some((every, details)) = work.beats.clone() else {
+            return;
+        };
+        if !self.holds(index, task) {
+            return;
+        }
+        let scheduled_event_id = task.scheduled_event_id;
+        let now = self.now;
+        let run = self.at_mut(index);
+        let is_asked = run
+            .run
+            .activities
+            .get(&scheduled_event_id)
+            .is_some_and(|it| it.cancel_event_id.is_some());
+        if is_asked && work.heeds_cancel {
+            self.must(
+                index,
+                &Command::CancelActivity {
+                    task,
+                    details: Some(details),
+                },
+            );
+            return;
+        }
+        run.beats.retain(|beat| beat.scheduled_event_id != scheduled_event_id);
+        run.beats.push(Beat {
+            scheduled_event_id,
+            at: now,
+            details: Some(details),
+        });
+        self.plan(now.plus(every), Item::Beat(index, task, Box::new(work)));
+        self.reschedule(index);
+    }
+
+    /// Admits what cannot be refused.
+    #[track_caller]
+    fn must(&mut self, index: usize, command: &Command) {
+        if let Err(fault) = self.admit(index, command) {
+            refused(&fault, command, &self.at(index).events);
+        }
+    }
+
+    /// Admits one command as one commit.
+    #[track_caller]
+    fn admit(&mut self, index: usize, command: &Command) -> Result<Outcome, Fault> {
+        let (now, events_max) = (self.now, self.events_max.unwrap_or(EVENTS_MAX));
+        let run = self.at_mut(index);
+        let mut transition = Transition::of(run.run.clone());
+        let outcome = transition.admit(command, now)?;
+        let (state, events) = transition.into_parts();
+        run.run = state;
+        run.events.extend(events);
+        let open = &run.run.activities;
+        run.beats.retain(|beat| open.contains_key(&beat.scheduled_event_id));
+        if run.events.len() > events_max {
+            let newest = run.events.len().saturating_sub(60);
+            let newest = run.events.get(newest..).unwrap_or_default();
+            fail(
+                format_args!("more than {events_max} events: does it run in circles? The newest are"),
+                newest,
+            );
+        }
+        self.wake(index, Some(now));
+        Ok(outcome)
+    }
+
+    /// When to look at the run next.
+    fn reschedule(&mut self, index: usize) {
+        let run = self.at(index);
+        let deadline = run.run.next_deadline(&run.beats);
+        let held_back = run.run.waiting_tasks().find_map(|task| match task {
+            TaskRef::Turn(turn) => turn.not_before,
+            TaskRef::Activity(_) => None,
+        });
+        let at = [deadline, held_back].into_iter().flatten().min();
+        let is_waited_for = self.waits(index).is_some();
+        self.wake(index, if is_waited_for { Some(self.now) } else { at });
+    }
+
+    /// Whether nothing will ever happen to an open run but its execution timeout.
+    fn is_stuck(&self, index: usize) -> bool {
+        let run = self.at(index);
+        let deadlines = run.run.deadlines(&run.beats);
+        run.expected == 0
+            && run.run.turn_task.is_none()
+            && run.run.turn.is_none()
+            && self.waits(index).is_none()
+            && deadlines
+                .iter()
+                .all(|deadline| deadline.what == DeadlineKind::Execution)
+    }
+
+    fn why_stuck(&self, index: usize) -> String {
+        let run = &self.at(index).run;
+        let reasons = run.activities.values().map(|activity| {
+            let (id, list) = (&activity.activity_id, &activity.task_list);
+            match activity.started_event_id {
+                None => format!(
+                    "activity `{id}` ({}) waits on list `{list}`, where no runner does it, and has no schedule-to-start \
+                     timeout",
+                    activity.activity_type
+                ),
+                Some(_) => format!("activity `{id}` was taken and is never answered, and has no start-to-close timeout"),
+            }
+        });
+        let reasons: Vec<_> = reasons.collect();
+        if reasons.is_empty() {
+            return "no activity, no timer and no turn is open; only a signal, a cancellation or its execution timeout \
+                    can wake it"
+                .to_owned();
+        }
+        reasons.join("; ")
+    }
+
+    #[track_caller]
+    fn hold_everything(&mut self) {
+        for index in 0..self.runs.len() {
+            self.hold(index);
+        }
+    }
+
+    /// Holds a history against the rules, and its decider against itself: folding the history from its beginning, it
+    /// must decide every turn as it did when it folded it window by window.
+    #[track_caller]
+    fn hold(&mut self, index: usize) {
+        let run = self.at(index);
+        if run.checked == run.events.len() {
+            return;
+        }
+        must_be_sound(&run.events, &run.run);
+        if let Some(minds) = self.deciders.get(&run.run.started.workflow_type) {
+            let differences = Recorded::of(&run.events).differences_of(&mut *minds());
+            if let Some(difference) = differences.first() {
+                fail(
+                    format_args!("asked again, the decider decides something else\n{difference}"),
+                    &run.events,
+                );
+            }
+        }
+        let checked = run.events.len();
+        self.at_mut(index).checked = checked;
+    }
+}
+
+/// A task that somebody takes.
+enum Waiting {
+    Turn { scheduled_event_id: EventId, attempt: u32 },
+    Activity { scheduled_event_id: EventId, runner: usize },
+}

@@ -1,0 +1,682 @@
+//! The tests of the tests: a small decider through all of it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use history::event::{ActivityTimeout, ActivityTimeouts};
+use history::{Command, Fault, ReusePolicy, Start, Tally};
+
+use super::*;
+use crate::{Activity, Decider, Decisions, Duration, Event, EventKind, Status, Window};
+
+const DAY: u64 = 86_400;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A trial of thirty days, then a charge, tried up to three times with a pause that doubles; a signal ends the trial.
+struct Trial;
+
+#[derive(Default)]
+struct State {
+    tally: Tally,
+    failures: u32,
+    trial_is_over: bool,
+    retry_is_due: bool,
+}
+
+impl Decider for Trial {
+    type State = State;
+
+    fn evolve(&self, state: &mut State, event: &Event) {
+        state.tally.add(event);
+        match &event.kind {
+            EventKind::ActivityFailed(_) | EventKind::ActivityTimedOut(_) | EventKind::ActivityScheduledTimeout(_) => {
+                state.failures += 1;
+            }
+            EventKind::TimerExpired(it) if it.timer_id == "trial" => state.trial_is_over = true,
+            EventKind::TimerExpired(_) => state.retry_is_due = true,
+            EventKind::ActivityScheduled(_) => state.retry_is_due = false,
+            _ => {}
+        }
+    }
+
+    fn decide(&self, state: &State, window: &Window) -> Decisions {
+        let newest = state.tally.activities().last();
+        if window.signals().any(|(name, _)| name == "leave") && !state.trial_is_over {
+            Decisions::new().cancel_timer("trial").succeed(&"left")
+        } else if window.is_first_turn() {
+            Decisions::new().timer("trial", Duration::from_days(30))
+        } else if let Some(activity) = newest
+            && activity.closed.is_none()
+        {
+            Decisions::new()
+        } else if newest.is_some_and(|activity| matches!(activity.closed, Some((history::Closed::Success, _)))) {
+            Decisions::new().succeed(&"a customer")
+        } else if state.failures >= 3 {
+            Decisions::new().fail("card", &state.failures)
+        } else if state.retry_is_due || (state.trial_is_over && state.failures == 0) {
+            Decisions::new().schedule(charge(state.failures))
+        } else if state.trial_is_over && window.new_events().any(|event| event.kind.schedules_decider()) {
+            Decisions::new().timer("retry", seconds(60 << state.failures))
+        } else {
+            Decisions::new()
+        }
+    }
+}
+
+fn charge(failures: u32) -> Activity {
+    Activity::new(format!("charge-{failures}"), "charge-card")
+        .list("PCI")
+        .input(&failures)
+        .schedule_to_start(seconds(600))
+        .start_to_close(seconds(30))
+}
+
+fn service() -> TestService {
+    let mut service = TestService::new();
+    service.decider("trial", Trial);
+    service
+}
+
+/// What a test that ends says.
+fn ends(test: impl FnOnce()) -> String {
+    let panic = catch(test).expect_err("the test should have ended");
+    panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap()
+}
+
+fn catch(test: impl FnOnce()) -> std::thread::Result<()> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(test))
+}
+
+#[test]
+fn a_turn_is_given_what_happened_and_then_decides() {
+    given(Trial, "trial")
+        .input(&"ann")
+        .then(Decisions::new().timer("trial", Duration::from_days(30)))
+        .when(timer_expired("trial"))
+        .then(Decisions::new().schedule(charge(0)))
+        .when(activity_failed("charge-0", "declined", &()))
+        .then(Decisions::new().timer("retry", seconds(120)))
+        .when(timer_expired("retry"))
+        .then(Decisions::new().schedule(charge(1)))
+        .when(activity_timed_out("charge-1", ActivityTimeout::StartToClose))
+        .then(Decisions::new().timer("retry", seconds(240)))
+        .when(timer_expired("retry"))
+        .then(Decisions::new().schedule(charge(2)))
+        .when(activity_not_taken("charge-2"))
+        .then(Decisions::new().fail("card", &3));
+}
+
+#[test]
+fn a_past_is_told_without_asking_the_decider() {
+    let given = given(Trial, "trial")
+        .decided(Decisions::new().timer("trial", Duration::from_days(30)))
+        .when(signal("hello", &1))
+        .when(cancel_requested());
+    let names: Vec<_> = given.events().iter().map(|event| event.kind.name()).collect();
+    assert_eq!(
+        names[4..],
+        [
+            "TimerScheduled",
+            "Signal",
+            "DeciderScheduled",
+            "WorkflowCancelRequested"
+        ]
+    );
+    assert!(given.decisions().is_empty());
+
+    let charged = super::given(Trial, "trial").decided(Decisions::new().schedule(charge(0)));
+    charged
+        .when(activity_succeeded("charge-0", &"ok"))
+        .then(Decisions::new().succeed(&"a customer"));
+}
+
+#[test]
+fn another_decision_ends_the_test_with_the_history() {
+    let message = ends(|| drop(given(Trial, "trial").then(Decisions::new().succeed(&1))));
+    for part in [
+        "expected decisions",
+        "SucceedWorkflow",
+        "found",
+        "StartTimer",
+        "P",
+        "WorkflowStarted",
+        "DeciderStarted",
+    ] {
+        assert!(message.contains(part), "{part} is not in\n{message}");
+    }
+    let message = ends(|| drop(given(Trial, "trial").when(timer_expired("trial"))));
+    assert!(message.contains("no timer `trial` is open"), "{message}");
+    let message = ends(|| {
+        drop(
+            given(Trial, "trial")
+                .decided(Decisions::new())
+                .decided(Decisions::new()),
+        );
+    });
+    assert!(message.contains("no turn waits"), "{message}");
+    let closes_first = Decisions::new().succeed(&1).timer("t", seconds(1));
+    let message = ends(|| drop(given(Trial, "trial").decided(closes_first)));
+    assert!(message.contains("`invalid-field`"), "{message}");
+}
+
+#[test]
+fn thirty_days_take_no_time() {
+    let mut service = service();
+    service.activity_on("PCI", "charge-card", |_| Work::success(&"paid").takes(seconds(2)));
+    service.start("trial", "ann", &"ann@example.com");
+    let closed = service.finish("ann");
+    assert_eq!(
+        (closed.status, closed.result::<String>()),
+        (Status::Success, "a customer".to_owned())
+    );
+    assert_eq!(closed.after, seconds(30 * DAY + 2));
+    service.assert_events(
+        "ann",
+        &[
+            "WorkflowStarted",
+            "DeciderScheduled",
+            "DeciderStarted",
+            "DeciderCompleted",
+            "TimerScheduled",
+            "TimerExpired",
+            "DeciderScheduled",
+            "DeciderStarted",
+            "DeciderCompleted",
+            "ActivityScheduled",
+            "ActivityStarted",
+            "ActivitySuccess",
+            "DeciderScheduled",
+            "DeciderStarted",
+            "DeciderCompleted",
+            "WorkflowSuccess",
+        ],
+    );
+    assert!(service.table("ann").contains("TimerExpired"));
+}
+
+#[test]
+fn what_is_planned_happens_at_its_instant() {
+    let mut service = service();
+    service.start("trial", "ann", &());
+    service.after(seconds(12 * DAY)).signal("ann", "leave", &());
+    service.after(seconds(13 * DAY)).signal("ann", "leave", &());
+    let closed = service.finish("ann");
+    assert_eq!(
+        (closed.after, closed.result::<String>()),
+        (seconds(12 * DAY), "left".to_owned())
+    );
+    service.assert_count("ann", "TimerExpired", 0);
+    // The second comes too late, and is refused as the service would refuse it.
+    service.run_until_idle();
+    assert_eq!(service.refused().len(), 1);
+    assert!(matches!(
+        service.refused()[0].1,
+        Fault::RunClosed {
+            status: Status::Success
+        }
+    ));
+}
+
+#[test]
+fn failures_are_tried_again_after_pauses_that_double() {
+    let mut service = service();
+    service.activity("charge-card", |call| match call.nth {
+        1 => Work::failure("declined", &call.input::<u32>()),
+        2 => Work::never(),
+        _ => Work::success(&"paid"),
+    });
+    service.start("trial", "ann", &());
+    let closed = service.finish("ann");
+    assert_eq!(closed.status, Status::Success);
+    assert_eq!(closed.after, seconds(30 * DAY + 120 + 30 + 240));
+    service.assert_count("ann", "ActivityTimedOut", 1);
+    service.assert_count("ann", "ActivityFailed", 1);
+}
+
+#[test]
+fn an_activity_that_no_runner_does_times_out_and_a_late_runner_takes_what_waits() {
+    let mut service = service();
+    // PCI work is not for them (S3.56).
+    service.activity_on("default", "charge-card", |_| Work::success(&"paid"));
+    service.start("trial", "ann", &());
+    let closed = service.finish("ann");
+    assert_eq!(
+        (closed.status, closed.reason.as_deref()),
+        (Status::Failed, Some("card"))
+    );
+    service.assert_count("ann", "ActivityScheduledTimeout", 3);
+
+    service.start("trial", "bob", &());
+    service.advance(seconds(30 * DAY + 300));
+    assert_eq!(service.run("bob").activities.len(), 1);
+    service.activity_on("PCI", "charge-card", |_| Work::success(&"paid"));
+    assert_eq!(service.finish("bob").after, seconds(30 * DAY + 300));
+}
+
+#[test]
+fn a_lost_turn_is_decided_by_the_next_decider() {
+    let mut service = service();
+    service.activity("charge-card", |_| Work::success(&"paid"));
+    service.lose_turns(2);
+    service.start("trial", "ann", &());
+    let closed = service.finish("ann");
+    service.assert_count("ann", "DeciderTimedOut", 2);
+    assert_eq!(closed.after, seconds(30 * DAY + 60));
+}
+
+#[test]
+fn many_runs_at_once_do_not_disturb_each_other() {
+    let mut service = service();
+    service.activity("charge-card", |call| {
+        let is_odd = call.workflow_id.ends_with(['1', '3', '5', '7', '9']);
+        if is_odd {
+            Work::failure("declined", &())
+        } else {
+            Work::success(&"paid").takes(seconds(9))
+        }
+    });
+    for index in 0..500 {
+        service
+            .after(seconds(index))
+            .start("trial", &format!("customer-{index}"), &index);
+    }
+    service.run_until_idle();
+    for index in 0..500 {
+        let expected = if index % 2 == 1 {
+            Status::Failed
+        } else {
+            Status::Success
+        };
+        assert_eq!(
+            service.closed(&format!("customer-{index}")).unwrap().status,
+            expected,
+            "{index}"
+        );
+    }
+    assert!(service.stuck().is_empty());
+}
+
+#[test]
+fn ids_are_used_again_as_their_policy_says() {
+    let mut service = service();
+    service.start("trial", "ann", &());
+    let start = Start::new("ann", "trial", "default");
+    assert!(matches!(service.try_start(&start), Err(Fault::AlreadyOpen { .. })));
+    service.terminate("ann").unwrap();
+    service.try_start(&start).unwrap();
+    service.advance(seconds(1));
+    service.signal("ann", "leave", &()).unwrap();
+    assert_eq!(service.finish("ann").status, Status::Success);
+    // A signal that was planned for the run before reaches the one that has the id now.
+    service.after(seconds(1)).signal("ann", "leave", &());
+    assert!(matches!(service.try_start(&start), Err(Fault::ReuseRefused { .. })));
+    service
+        .try_start(&Start {
+            reuse_policy: ReusePolicy::AllowDuplicate,
+            ..start
+        })
+        .unwrap();
+    assert_eq!(service.finish("ann").after, seconds(1));
+}
+
+/// A watch over a long activity: asks it to stop when the run is canceled.
+struct Watch;
+
+impl Decider for Watch {
+    type State = ();
+
+    fn evolve(&self, (): &mut (), _: &Event) {}
+
+    fn decide(&self, (): &(), window: &Window) -> Decisions {
+        let news = |name: &str| window.new_events().any(|event| event.kind.name() == name);
+        if window.is_first_turn() {
+            let long = Activity::new("long", "long")
+                .heartbeat(seconds(10))
+                .timeouts(ActivityTimeouts {
+                    heartbeat: Some(seconds(10)),
+                    start_to_close: Some(seconds(1_000)),
+                    ..ActivityTimeouts::default()
+                });
+            Decisions::new().schedule(long)
+        } else if news("ActivityCanceled") {
+            Decisions::new().cancel(&"stopped")
+        } else if news("ActivityTimedOut") {
+            Decisions::new().fail("timed out", &())
+        } else if news("ActivitySuccess") {
+            Decisions::new().succeed(&())
+        } else if window.is_cancel_requested() {
+            Decisions::new().cancel_activity("long")
+        } else {
+            Decisions::new()
+        }
+    }
+}
+
+fn watch(work: &Work) -> TestService {
+    let mut service = TestService::new();
+    let work = work.clone();
+    service.decider("watch", Watch).activity("long", move |_| work.clone());
+    service.start("watch", "w", &());
+    service
+}
+
+#[test]
+fn heartbeats_keep_an_activity_alive_and_their_absence_does_not() {
+    let beating = Work::success(&()).takes(seconds(500)).beats(seconds(5), &7);
+    assert_eq!(watch(&beating).finish("w").after, seconds(500));
+    assert_eq!(
+        watch(&Work::success(&()).takes(seconds(500))).finish("w").after,
+        seconds(10)
+    );
+    let dying = Work::never().beats(seconds(5), &7);
+    assert_eq!(watch(&dying).finish("w").after, seconds(1_000));
+    // An answer at the last instant is in time.
+    assert_eq!(
+        watch(&Work::success(&()).takes(seconds(10))).finish("w").status,
+        Status::Success
+    );
+}
+
+#[test]
+fn a_cancellation_reaches_an_activity_with_its_next_heartbeat() {
+    let mut service = watch(&Work::never().beats(seconds(7), &"half").heeds_cancel());
+    service.after(seconds(30)).cancel("w");
+    let closed = service.finish("w");
+    assert_eq!((closed.status, closed.after), (Status::Canceled, seconds(35)));
+    // One that does not listen goes on.
+    let mut service = watch(&Work::success(&()).takes(seconds(100)).beats(seconds(7), &()));
+    service.after(seconds(30)).cancel("w");
+    assert_eq!(service.finish("w").status, Status::Success);
+}
+
+#[test]
+fn news_that_comes_during_a_turn_brings_another() {
+    let mut service = service();
+    service.turns_take(seconds(5));
+    service.start("trial", "ann", &());
+    service.after(seconds(2)).signal("ann", "hello", &());
+    service.after(seconds(12)).terminate("ann");
+    assert_eq!(service.finish("ann").status, Status::Terminated);
+    service.assert_events(
+        "ann",
+        &[
+            "WorkflowStarted",
+            "DeciderScheduled",
+            "DeciderStarted",
+            "Signal",
+            "DeciderScheduled",
+            "DeciderCompleted",
+            "TimerScheduled",
+            "DeciderStarted",
+            "DeciderCompleted",
+            "WorkflowTerminated",
+        ],
+    );
+}
+
+/// Waits for a signal and for nothing else.
+struct Waiter;
+
+impl Decider for Waiter {
+    type State = ();
+
+    fn evolve(&self, (): &mut (), _: &Event) {}
+
+    fn decide(&self, (): &(), window: &Window) -> Decisions {
+        if window.signals().next().is_some() {
+            Decisions::new().succeed(&())
+        } else {
+            Decisions::new()
+        }
+    }
+}
+
+#[test]
+fn a_run_that_nothing_will_wake_is_stuck() {
+    let mut service = TestService::new();
+    service.decider("waiter", Waiter);
+    service.start("waiter", "w", &());
+    let message = ends(|| drop(service.finish("w")));
+    assert!(
+        message.contains("`w` is stuck: no activity, no timer and no turn is open"),
+        "{message}"
+    );
+    assert!(message.contains("DeciderCompleted"), "{message}");
+    service.run_until_idle();
+    assert_eq!(service.stuck().len(), 1);
+    // What is planned is something to wait for.
+    service.after(seconds(DAY)).signal("w", "go", &());
+    assert!(service.stuck().is_empty());
+    assert_eq!(service.finish("w").after, seconds(DAY));
+
+    service.start("waiter", "x", &());
+    service.run_until_idle();
+    assert_eq!(service.stuck().len(), 1);
+    service.advance(seconds(366 * DAY));
+    assert_eq!(service.closed("x").unwrap().status, Status::TimedOut);
+}
+
+#[test]
+fn an_activity_that_nobody_will_ever_do_is_named() {
+    struct Forgetful;
+    impl Decider for Forgetful {
+        type State = ();
+        fn evolve(&self, (): &mut (), _: &Event) {}
+        fn decide(&self, (): &(), _: &Window) -> Decisions {
+            Decisions::new().schedule(Activity::new("ship", "ship-it").list("harbour"))
+        }
+    }
+    let mut service = TestService::new();
+    service.decider("forgetful", Forgetful);
+    service.start("forgetful", "f", &());
+    let message = ends(|| drop(service.finish("f")));
+    assert!(
+        message.contains("activity `ship` (ship-it) waits on list `harbour`, where no runner does it"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_decider_that_is_not_pure_is_caught() {
+    struct Dice(AtomicUsize);
+    impl Decider for Dice {
+        type State = ();
+        fn evolve(&self, (): &mut (), _: &Event) {}
+        fn decide(&self, (): &(), _: &Window) -> Decisions {
+            Decisions::new().succeed(&self.0.fetch_add(1, Ordering::Relaxed))
+        }
+    }
+    /// Remembers beside its state, which another host would not.
+    struct Memory(AtomicUsize);
+    impl Decider for Memory {
+        type State = ();
+        fn evolve(&self, (): &mut (), _: &Event) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        fn decide(&self, (): &(), _: &Window) -> Decisions {
+            Decisions::new().succeed(&self.0.load(Ordering::Relaxed))
+        }
+    }
+    let mut service = TestService::new();
+    service.decider("dice", Dice(AtomicUsize::new(0)));
+    service.start("dice", "d", &());
+    let message = ends(|| drop(service.finish("d")));
+    assert!(message.contains("asked twice, the decider decides"), "{message}");
+    let message = ends(|| drop(given(Dice(AtomicUsize::new(0)), "dice").decisions()));
+    assert!(message.contains("asked twice, the decider decides"), "{message}");
+
+    let mut service = TestService::new();
+    service.decider("memory", Memory(AtomicUsize::new(0)));
+    service.start("memory", "m", &());
+    let message = ends(|| drop(service.finish("m")));
+    assert!(
+        message.contains("asked again, the decider decides something else"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_run_in_circles_is_stopped() {
+    struct Circle;
+    impl Decider for Circle {
+        type State = ();
+        fn evolve(&self, (): &mut (), _: &Event) {}
+        fn decide(&self, (): &(), window: &Window) -> Decisions {
+            Decisions::new().timer(format!("t{}", window.started_event_id), Duration::ZERO)
+        }
+    }
+    let mut service = TestService::new();
+    service.decider("circle", Circle).events_max(500);
+    service.start("circle", "c", &());
+    let message = ends(|| service.run_until_idle());
+    assert!(message.contains("does it run in circles?"), "{message}");
+}
+
+#[test]
+fn a_recorded_history_is_decided_once_more() {
+    let mut service = service();
+    service.activity("charge-card", |call| match call.nth {
+        1 => Work::failure("declined", &()),
+        _ => Work::success(&"paid"),
+    });
+    service.lose_turns(1);
+    service.start("trial", "ann", &());
+    service.finish("ann");
+    let events = serde_json::to_string(service.history("ann")).unwrap();
+    let page = format!(r#"{{"events": {events}, "closed": true, "lastEventId": 99, "runId": "x"}}"#);
+    for text in [events, page] {
+        let recorded = Recorded::from_json(&text).unwrap();
+        recorded.assert_same(Trial);
+        assert_eq!(recorded.events(), service.history("ann"));
+        // Another version differs in one turn, and the turns after it are still compared.
+        let differences = recorded.differences(Impatient);
+        assert_eq!(differences.len(), 1);
+        let told = differences[0].to_string();
+        assert!(
+            told.contains("decided now") && told.contains("PT1M") && told.contains("recorded then"),
+            "{told}"
+        );
+        let message = ends(|| recorded.assert_same(Impatient));
+        assert!(message.contains("1 turns differ"), "{message}");
+    }
+    assert!(Recorded::from_json("{}").is_err());
+}
+
+/// A trial whose pauses do not double.
+struct Impatient;
+
+impl Decider for Impatient {
+    type State = State;
+
+    fn evolve(&self, state: &mut State, event: &Event) {
+        Trial.evolve(state, event);
+    }
+
+    fn decide(&self, state: &State, window: &Window) -> Decisions {
+        let decisions = Trial.decide(state, window);
+        let is_retry = decisions == Decisions::new().timer("retry", seconds(120));
+        if is_retry {
+            Decisions::new().timer("retry", seconds(60))
+        } else {
+            decisions
+        }
+    }
+}
+
+#[test]
+fn the_canonical_trace_comes_out_of_the_test_service() {
+    /// A ∥ B, then C when either is done, then close (S3.49).
+    struct Parallel;
+    impl Decider for Parallel {
+        type State = Tally;
+        fn evolve(&self, tally: &mut Tally, event: &Event) {
+            tally.add(event);
+        }
+        fn decide(&self, tally: &Tally, window: &Window) -> Decisions {
+            let is_done = |id: &str| tally.newest(id).is_some_and(|activity| activity.closed.is_some());
+            if window.is_first_turn() {
+                Decisions::new()
+                    .schedule(Activity::new("A", "A"))
+                    .schedule(Activity::new("B", "B"))
+            } else if is_done("C") {
+                Decisions::new().succeed(&())
+            } else if tally.newest("C").is_none() && (is_done("A") || is_done("B")) {
+                Decisions::new().schedule(Activity::new("C", "C"))
+            } else {
+                Decisions::new()
+            }
+        }
+    }
+    let mut service = TestService::new();
+    service
+        .decider("parallel", Parallel)
+        .turns_take(seconds(2))
+        .activity("A", |_| Work::success(&()).takes(seconds(6)))
+        .activity("B", |_| Work::success(&()).takes(seconds(5)))
+        .activity("C", |_| Work::success(&()).takes(seconds(9)));
+    service.start("parallel", "p", &());
+    assert_eq!(service.finish("p").status, Status::Success);
+    service.assert_events(
+        "p",
+        &[
+            "WorkflowStarted",
+            "DeciderScheduled",
+            "DeciderStarted",
+            "DeciderCompleted",
+            "ActivityScheduled",
+            "ActivityScheduled",
+            "ActivityStarted",
+            "ActivityStarted",
+            "ActivitySuccess",
+            "DeciderScheduled",
+            "DeciderStarted",
+            "ActivitySuccess",
+            "DeciderScheduled",
+            "DeciderCompleted",
+            "ActivityScheduled",
+            "DeciderStarted",
+            "ActivityStarted",
+            "DeciderCompleted",
+            "ActivitySuccess",
+            "DeciderScheduled",
+            "DeciderStarted",
+            "DeciderCompleted",
+            "WorkflowSuccess",
+        ],
+    );
+    let message = ends(|| service.assert_events("p", &["WorkflowStarted", "WorkflowSuccess"]));
+    assert!(
+        message.contains("expected WorkflowSuccess as event 2, found DeciderScheduled"),
+        "{message}"
+    );
+    let message = ends(|| service.assert_count("p", "TimerExpired", 1));
+    assert!(message.contains("expected 1 of TimerExpired, found 0"), "{message}");
+}
+
+#[test]
+fn anything_that_the_outside_may_do_can_be_asked() {
+    let mut service = service();
+    service.start("trial", "ann", &());
+    service.advance(seconds(1));
+    let version = service.run("ann").version;
+    let signal = |if_version| Command::Signal {
+        name: "leave".to_owned(),
+        input: None,
+        identity: None,
+        key: None,
+        if_version,
+    };
+    assert!(matches!(
+        service.ask("ann", &signal(Some(version + 1))),
+        Err(Fault::VersionMoved { .. })
+    ));
+    assert!(service.ask("ann", &signal(Some(version))).is_ok());
+    assert_eq!(service.finish("ann").status, Status::Success);
+    assert!(ends(|| drop(service.finish("bob"))).contains("no run of `bob` was started"));
+}

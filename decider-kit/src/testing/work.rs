@@ -1,0 +1,112 @@
+//! What activities do in a test, in virtual time.
+
+use history::{Duration, Payload, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::scenario::payload;
+
+/// An activity that a runner was given.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The run's workflow id.
+    pub workflow_id: String,
+    /// The decider's name for it.
+    pub activity_id: String,
+    /// Its type.
+    pub activity_type: String,
+    /// The task list that it came from.
+    pub task_list: String,
+    /// Its input.
+    pub input: Option<Payload>,
+    /// When.
+    pub now: Timestamp,
+    /// How many calls of this type there were in this run, this one included.
+    pub nth: usize,
+}
+
+impl Call {
+    /// The input, read as a `T`; absent is `null`.
+    pub fn input<T: DeserializeOwned>(&self) -> T {
+        let text = self.input.as_ref().and_then(Payload::text).unwrap_or("null");
+        serde_json::from_str(text)
+            .unwrap_or_else(|error| panic!("the input of `{}` is something else: {error}: {text}", self.activity_id))
+    }
+}
+
+/// What a runner makes of an activity, and how long it takes.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Work {
+    pub(super) takes: Duration,
+    pub(super) answer: Answer,
+    pub(super) beats: Option<(Duration, Payload)>,
+    pub(super) heeds_cancel: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Answer {
+    Success(Payload),
+    Failure {
+        reason: String,
+        details: Payload,
+        non_retryable: bool,
+    },
+    Never,
+}
+
+impl Work {
+    fn of(answer: Answer) -> Self {
+        Self {
+            takes: Duration::ZERO,
+            answer,
+            beats: None,
+            heeds_cancel: false,
+        }
+    }
+
+    /// Does it, at once unless [`Work::takes`] says otherwise.
+    pub fn success<T: Serialize + ?Sized>(result: &T) -> Self {
+        Self::of(Answer::Success(payload(result)))
+    }
+
+    /// Cannot do it.
+    pub fn failure<T: Serialize + ?Sized>(reason: &str, details: &T) -> Self {
+        Self::of(Answer::Failure {
+            reason: reason.to_owned(),
+            details: payload(details),
+            non_retryable: false,
+        })
+    }
+
+    /// Takes it and is never heard of again, but for heartbeats. Its timeouts are what is left.
+    pub fn never() -> Self {
+        Self::of(Answer::Never)
+    }
+
+    /// Cannot do it, and says that another try cannot help. For a failure.
+    pub fn non_retryable(mut self) -> Self {
+        if let Answer::Failure { non_retryable, .. } = &mut self.answer {
+            *non_retryable = true;
+        }
+        self
+    }
+
+    /// Takes so long.
+    pub fn takes(mut self, span: Duration) -> Self {
+        self.takes = span;
+        self
+    }
+
+    /// Sends a heartbeat each time this span has passed; at least a millisecond.
+    pub fn beats<T: Serialize + ?Sized>(mut self, every: Duration, details: &T) -> Self {
+        self.beats = Some((every.max(Duration::from_millis(1)), payload(details)));
+        self
+    }
+
+    /// Stops, when it learns with a heartbeat that it was asked to.
+    pub fn heeds_cancel(mut self) -> Self {
+        self.heeds_cancel = true;
+        self
+    }
+}
