@@ -363,6 +363,13 @@ fn a_runner_answers_once_and_a_decider_looks_at_it() {
             "fault activity-closed",
         );
     }
+    // An open activity, and a start that is not its own.
+    let other = TaskId {
+        started_event_id: 99,
+        ..given.task("b")
+    };
+    check(&given, &succeed(other), "fault activity-closed");
+    check(&given, &fail(other), "fault activity-closed");
     // Nobody answers what nobody took.
     let waiting = scene().decide([schedule("a")]);
     check(&waiting, &succeed(NO_TASK), "fault activity-closed");

@@ -19,9 +19,10 @@ fn seconds(seconds: u64) -> Duration {
 /// Nothing happens until just before `seconds`; then `then`.
 #[track_caller]
 fn fires(given: &Scene, seconds: u64, then: &str) {
-    let before = given.clone().after(seconds - 1);
+    let mut before = given.clone().after(seconds);
+    let due = before.clone();
+    before.now = Timestamp::from_millis(due.now.as_millis() - 1);
     check(&before, &before.fire(), "");
-    let due = before.after(1);
     assert_eq!(given.run.next_deadline(&given.beats), Some(due.now));
     check(&due, &due.fire(), then);
 }
