@@ -402,7 +402,7 @@ answers! {
         tags: Vec<String>,
         /// Whether somebody asked for it to be canceled.
         cancel_requested: bool,
-        /// The newest event that is news; also in the ETag.
+        /// The newest event that is news; also in its entity tag.
         version: EventId,
         /// The newest event.
         history_length: EventId,

@@ -10,12 +10,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use crate::Error;
 use crate::body::{
     CancelWorkflow, Count, CreateDomain, Described, Domain, Domains, History, Problem, Recorded, RunResult,
     SignalWorkflow, StartWorkflow, Started, TerminateWorkflow, Workflows,
 };
 use crate::retry::{Patience, Waits};
-use crate::Error;
 
 /// How long to wait for a connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
@@ -346,14 +346,9 @@ impl Client {
     /// # Errors
     ///
     /// See [`Error`].
-    pub async fn result(
-        &self,
-        workflow_id: &str,
-        run_id: Option<Uuid>,
-        wait: Duration,
-    ) -> Result<RunResult, Error> {
+    pub async fn result(&self, workflow_id: &str, run_id: Option<Uuid>, wait: Duration) -> Result<RunResult, Error> {
         /// The longest that one request waits.
-        const WAIT_AT_ONCE: Duration = Duration::from_secs(60);
+        const WAIT_AT_ONCE: Duration = Duration::from_mins(1);
         let url = self.workflow_url(workflow_id, &format!("/result{}", run_query(run_id)));
         let deadline = tokio::time::Instant::now() + wait;
         loop {
@@ -435,24 +430,16 @@ pub(crate) fn to_bytes(body: &impl Serialize) -> Result<Bytes, Error> {
         .map_err(|error| Error::Setup { what: format!("the request has no JSON form: {error}") })
 }
 
+/// Everything but what a segment of a path may hold as it is.
+const ESCAPED: &percent_encoding::AsciiSet =
+    &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Percent-encodes one segment of a path or one value of a query.
 pub(crate) fn encode(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
-            _ => {
-                // Writing to a string does not fail.
-                let _ = write!(encoded, "%{byte:02X}");
-            }
-        }
-    }
-    // These two segments mean something else to every HTTP library.
-    match encoded.as_str() {
-        "." => "%2E".to_owned(),
-        ".." => "%2E%2E".to_owned(),
-        _ => encoded,
+    match text {
+        // These two segments mean something else to every HTTP library, even when they are encoded.
+        "." | ".." => text.replace('.', "%2E"),
+        text => percent_encoding::utf8_percent_encode(text, ESCAPED).to_string(),
     }
 }
 

@@ -124,16 +124,18 @@ impl Client {
     /// See [`Error`].
     pub async fn look_back(&self, token: &str, before: EventId) -> Result<Vec<history::Event>, Error> {
         let mut events = Vec::new();
+        if before <= 1 {
+            return Ok(events);
+        }
         let mut page = Page { before: Some(before), ..Page::default() };
-        while before > 1 {
+        loop {
             let read = self.turn_history(token, &page).await?;
             events.extend(read.events);
             match read.next {
                 Some(next) => page.after = Some(next),
-                None => break,
+                None => return Ok(events),
             }
         }
-        Ok(events)
     }
 
     /// The activity is done.

@@ -247,11 +247,7 @@ impl Slot {
 
     /// Sends an answer. When the host stops while the answer is recorded and only the next turn is waited for, the wait
     /// ends.
-    async fn answer(
-        &self,
-        token: &str,
-        complete: &CompleteTurn,
-    ) -> Option<Result<Outcome<DeciderTask>, Error>> {
+    async fn answer(&self, token: &str, complete: &CompleteTurn) -> Option<Result<Outcome<DeciderTask>, Error>> {
         let sent = self.client.complete_turn(token, complete, ANSWER_PATIENCE);
         client::shutdown::unless_idle(&self.stopped, sent).await
     }
@@ -269,7 +265,11 @@ impl Slot {
             Some((event_id, state)) if first_event_id <= event_id + 1 => (event_id, Some(state), Vec::new()),
             _ => {
                 let look_back = self.client.look_back(&task.token, first_event_id).await;
-                (0, None, look_back.map_err(|error| Trouble { reason: "look-back-failed", message: error.to_string() })?)
+                (
+                    0,
+                    None,
+                    look_back.map_err(|error| Trouble { reason: "look-back-failed", message: error.to_string() })?,
+                )
             }
         };
         let started_event_id = task.started_event_id;

@@ -106,10 +106,7 @@ fn fail(message: impl std::fmt::Display, events: &[Event]) -> ! {
 #[track_caller]
 fn must_be_sound(events: &[Event], run: &Run) {
     if let Err(violation) = check::history(events) {
-        fail(
-            format_args!("the history is broken, which is a bug in Baton: {violation}"),
-            events,
-        );
+        fail(format_args!("the history is broken, which is a bug in Baton: {violation}"), events);
     }
     if Run::replay(events).as_ref() != Some(run) {
         fail("the run is not what its history means, which is a bug in Baton", events);

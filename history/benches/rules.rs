@@ -30,9 +30,7 @@ fn schedule(activity_id: &str) -> Decision {
 }
 
 fn started() -> (Run, Vec<Event>) {
-    Transition::start(&Start::new("order-42", "order", "orders"), Uuid::nil(), NOW)
-        .unwrap()
-        .into_parts()
+    Transition::start(&Start::new("order-42", "order", "orders"), Uuid::nil(), NOW).unwrap().into_parts()
 }
 
 fn admit(run: Run, command: &Command) -> (Run, Vec<Event>) {
@@ -42,23 +40,13 @@ fn admit(run: Run, command: &Command) -> (Run, Vec<Event>) {
 }
 
 fn take(run: &Run) -> Command {
-    Command::StartTurn {
-        scheduled_event_id: run.turn_task.as_ref().unwrap().scheduled_event_id,
-        identity: None,
-    }
+    Command::StartTurn { scheduled_event_id: run.turn_task.as_ref().unwrap().scheduled_event_id, identity: None }
 }
 
 fn complete(run: &Run, decisions: Vec<Decision>) -> Command {
     let turn = run.turn.as_ref().unwrap();
     let (scheduled_event_id, started_event_id) = (turn.scheduled_event_id, turn.started_event_id);
-    Command::CompleteTurn {
-        turn: TurnId {
-            scheduled_event_id,
-            started_event_id,
-        },
-        decisions,
-        context: None,
-    }
+    Command::CompleteTurn { turn: TurnId { scheduled_event_id, started_event_id }, decisions, context: None }
 }
 
 /// A run of so many activities, one after the other, and its events.
@@ -73,24 +61,9 @@ fn sequence(activities: usize) -> (Run, Vec<Event>) {
         run = step(&take(&run), run);
         run = step(&complete(&run, vec![schedule(&format!("a{index}"))]), run);
         let scheduled_event_id = run.last_event_id;
-        run = step(
-            &Command::StartActivity {
-                scheduled_event_id,
-                identity: None,
-            },
-            run,
-        );
-        let task = TaskId {
-            scheduled_event_id,
-            started_event_id: run.last_event_id,
-        };
-        run = step(
-            &Command::SucceedActivity {
-                task,
-                result: payload(),
-            },
-            run,
-        );
+        run = step(&Command::StartActivity { scheduled_event_id, identity: None }, run);
+        let task = TaskId { scheduled_event_id, started_event_id: run.last_event_id };
+        run = step(&Command::SucceedActivity { task, result: payload() }, run);
     }
     (run, events)
 }
@@ -100,72 +73,34 @@ fn admitting(c: &mut Criterion) {
     let idle = sequence(3).0;
     group.bench_function("start_turn", |b| {
         let command = take(&idle);
-        b.iter_batched(
-            || idle.clone(),
-            |run| admit(run, black_box(&command)),
-            BatchSize::SmallInput,
-        );
+        b.iter_batched(|| idle.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
     let busy = admit(idle.clone(), &take(&idle)).0;
     group.bench_function("complete_turn_with_one_activity", |b| {
         let command = complete(&busy, vec![schedule("next")]);
-        b.iter_batched(
-            || busy.clone(),
-            |run| admit(run, black_box(&command)),
-            BatchSize::SmallInput,
-        );
+        b.iter_batched(|| busy.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
     // As many open activities as may be: what an answer costs in the widest run.
     let ids = (0..history::limits::OPEN_ACTIVITIES_MAX).map(|index| schedule(&format!("wide{index}")));
     let wide = admit(busy.clone(), &complete(&busy, ids.collect())).0;
     let scheduled_event_id = wide.last_event_id;
-    let wide = admit(
-        wide,
-        &Command::StartActivity {
-            scheduled_event_id,
-            identity: None,
-        },
-    )
-    .0;
-    let task = TaskId {
-        scheduled_event_id,
-        started_event_id: wide.last_event_id,
-    };
+    let wide = admit(wide, &Command::StartActivity { scheduled_event_id, identity: None }).0;
+    let task = TaskId { scheduled_event_id, started_event_id: wide.last_event_id };
     group.bench_function("succeed_one_of_1000_open_activities", |b| {
-        let command = Command::SucceedActivity {
-            task,
-            result: payload(),
-        };
-        b.iter_batched(
-            || wide.clone(),
-            |run| admit(run, black_box(&command)),
-            BatchSize::SmallInput,
-        );
+        let command = Command::SucceedActivity { task, result: payload() };
+        b.iter_batched(|| wide.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
     group.bench_function("schedule_1000_activities", |b| {
         let ids = (0..history::limits::OPEN_ACTIVITIES_MAX).map(|index| schedule(&format!("wide{index}")));
         let command = complete(&busy, ids.collect());
-        b.iter_batched(
-            || busy.clone(),
-            |run| admit(run, black_box(&command)),
-            BatchSize::SmallInput,
-        );
+        b.iter_batched(|| busy.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
-    let timers = (0..history::limits::OPEN_TIMERS_MAX).map(|index| {
-        StartTimer {
-            timer_id: format!("t{index}"),
-            ..StartTimer::default()
-        }
-        .into()
-    });
+    let timers = (0..history::limits::OPEN_TIMERS_MAX)
+        .map(|index| StartTimer { timer_id: format!("t{index}"), ..StartTimer::default() }.into());
     let timers = admit(busy.clone(), &complete(&busy, timers.collect())).0;
     group.bench_function("fire_1000_timers", |b| {
         let command = Command::FireDeadlines { beats: vec![] };
-        b.iter_batched(
-            || timers.clone(),
-            |run| admit(run, black_box(&command)),
-            BatchSize::SmallInput,
-        );
+        b.iter_batched(|| timers.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
     group.bench_function("next_deadline_of_1000_activities", |b| {
         b.iter(|| black_box(&wide).next_deadline(&[]));

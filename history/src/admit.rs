@@ -64,11 +64,7 @@ pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
         (ReusePolicy::RejectDuplicate, _) => false,
         (ReusePolicy::AllowDuplicateFailedOnly, status) => status != Status::Success,
     };
-    if allowed {
-        Ok(())
-    } else {
-        Err(Fault::ReuseRefused { run_id, status })
-    }
+    if allowed { Ok(()) } else { Err(Fault::ReuseRefused { run_id, status }) }
 }
 
 /// Whether a name is acceptable, for requests that are no commands, such as polls.
@@ -92,10 +88,7 @@ pub fn check_payload(field: &str, payload: Option<&Payload>) -> Result<(), Fault
 impl Transition {
     /// A transition of a run that exists.
     pub fn of(run: Run) -> Self {
-        Self {
-            run,
-            events: Vec::new(),
-        }
+        Self { run, events: Vec::new() }
     }
 
     /// A new run: WorkflowStarted, DeciderScheduled (S3.6).
@@ -120,16 +113,8 @@ impl Transition {
             identity: start.identity.clone(),
         };
         let run = Run::begin(now, &started, start.key);
-        let event = Event {
-            id: 1,
-            timestamp: now,
-            kind: EventKind::WorkflowStarted(started),
-            key: start.key,
-        };
-        let mut transition = Self {
-            run,
-            events: vec![event],
-        };
+        let event = Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(started), key: start.key };
+        let mut transition = Self { run, events: vec![event] };
         transition.schedule_turn(now);
         Ok(transition)
     }
@@ -164,57 +149,32 @@ impl Transition {
             return Ok(Outcome::Repeated(event_id));
         }
         match command {
-            Command::Signal {
-                name,
-                input,
-                identity,
-                if_version,
-                ..
-            } => {
+            Command::Signal { name, input, identity, if_version, .. } => {
                 validate::name("name", name)?;
                 validate::payload("input", input.as_ref())?;
                 validate::identity(identity.as_deref())?;
                 self.must_be_open()?;
                 self.must_be_at(*if_version)?;
-                let signal = Signal {
-                    name: name.clone(),
-                    input: input.clone(),
-                    identity: identity.clone(),
-                };
+                let signal = Signal { name: name.clone(), input: input.clone(), identity: identity.clone() };
                 self.push_keyed(now, EventKind::Signal(signal), key);
             }
             Command::RequestCancel { reason, identity, .. } => {
                 validate::reason("reason", reason.as_deref())?;
                 validate::identity(identity.as_deref())?;
                 self.must_be_open()?;
-                let request = WorkflowCancelRequested {
-                    reason: reason.clone(),
-                    identity: identity.clone(),
-                };
+                let request = WorkflowCancelRequested { reason: reason.clone(), identity: identity.clone() };
                 self.push_keyed(now, EventKind::WorkflowCancelRequested(request), key);
             }
-            Command::Terminate {
-                reason,
-                details,
-                identity,
-                ..
-            } => {
+            Command::Terminate { reason, details, identity, .. } => {
                 validate::reason("reason", reason.as_deref())?;
                 validate::payload("details", details.as_ref())?;
                 validate::identity(identity.as_deref())?;
                 self.must_be_open()?;
                 let (reason, details, identity) = (reason.clone(), details.clone(), identity.clone());
-                let terminated = WorkflowTerminated {
-                    reason,
-                    details,
-                    identity,
-                };
+                let terminated = WorkflowTerminated { reason, details, identity };
                 self.push_keyed(now, EventKind::WorkflowTerminated(terminated), key);
             }
-            Command::StartTurn {
-                scheduled_event_id,
-                identity,
-            } => {
+            Command::StartTurn { scheduled_event_id, identity } => {
                 validate::identity(identity.as_deref())?;
                 let scheduled_event_id = *scheduled_event_id;
                 self.must_be_open()?;
@@ -225,17 +185,10 @@ impl Transition {
                 if !waits {
                     return Err(Fault::TurnNotWaiting { scheduled_event_id });
                 }
-                let started = DeciderStarted {
-                    scheduled_event_id,
-                    identity: identity.clone(),
-                };
+                let started = DeciderStarted { scheduled_event_id, identity: identity.clone() };
                 self.push(now, EventKind::DeciderStarted(started));
             }
-            Command::CompleteTurn {
-                turn,
-                decisions,
-                context,
-            } => {
+            Command::CompleteTurn { turn, decisions, context } => {
                 self.complete_turn(*turn, decisions, context.as_ref(), now)?;
             }
             Command::FailTurn { turn, reason, details } => {
@@ -243,40 +196,19 @@ impl Transition {
                 validate::payload("details", details.as_ref())?;
                 self.must_hold(*turn)?;
                 let cause = DeciderFailedCause::Reported;
-                let TurnId {
-                    scheduled_event_id,
-                    started_event_id,
-                } = *turn;
+                let TurnId { scheduled_event_id, started_event_id } = *turn;
                 let (reason, details) = (reason.clone(), details.clone());
-                let failed = DeciderFailed {
-                    scheduled_event_id,
-                    started_event_id,
-                    cause,
-                    reason,
-                    details,
-                };
+                let failed = DeciderFailed { scheduled_event_id, started_event_id, cause, reason, details };
                 self.push(now, EventKind::DeciderFailed(failed));
             }
             Command::ReturnTurn { turn } => {
                 self.must_hold(*turn)?;
                 let cause = DeciderFailedCause::DeliveryFailed;
-                let TurnId {
-                    scheduled_event_id,
-                    started_event_id,
-                } = *turn;
-                let failed = DeciderFailed {
-                    scheduled_event_id,
-                    started_event_id,
-                    cause,
-                    reason: None,
-                    details: None,
-                };
+                let TurnId { scheduled_event_id, started_event_id } = *turn;
+                let failed = DeciderFailed { scheduled_event_id, started_event_id, cause, reason: None, details: None };
                 self.push(now, EventKind::DeciderFailed(failed));
             }
-            Command::StartActivity {
-                scheduled_event_id,
-                identity,
-            } => {
+            Command::StartActivity { scheduled_event_id, identity } => {
                 validate::identity(identity.as_deref())?;
                 let scheduled_event_id = *scheduled_event_id;
                 self.must_be_open()?;
@@ -284,47 +216,23 @@ impl Transition {
                 if waits.is_none_or(|activity| activity.started_event_id.is_some()) {
                     return Err(Fault::ActivityNotWaiting { scheduled_event_id });
                 }
-                let started = ActivityStarted {
-                    scheduled_event_id,
-                    identity: identity.clone(),
-                };
+                let started = ActivityStarted { scheduled_event_id, identity: identity.clone() };
                 self.push(now, EventKind::ActivityStarted(started));
             }
             Command::SucceedActivity { task, result } => {
                 validate::payload("result", result.as_ref())?;
                 self.held(*task)?;
-                let TaskId {
-                    scheduled_event_id,
-                    started_event_id,
-                } = *task;
-                let success = ActivitySuccess {
-                    scheduled_event_id,
-                    started_event_id,
-                    result: result.clone(),
-                };
+                let TaskId { scheduled_event_id, started_event_id } = *task;
+                let success = ActivitySuccess { scheduled_event_id, started_event_id, result: result.clone() };
                 self.push(now, EventKind::ActivitySuccess(success));
             }
-            Command::FailActivity {
-                task,
-                reason,
-                details,
-                non_retryable,
-            } => {
+            Command::FailActivity { task, reason, details, non_retryable } => {
                 validate::name_up_to("reason", reason, limits::REASON_BYTES_MAX)?;
                 validate::payload("details", details.as_ref())?;
                 self.held(*task)?;
-                let TaskId {
-                    scheduled_event_id,
-                    started_event_id,
-                } = *task;
+                let TaskId { scheduled_event_id, started_event_id } = *task;
                 let (reason, details, non_retryable) = (reason.clone(), details.clone(), *non_retryable);
-                let failed = ActivityFailed {
-                    scheduled_event_id,
-                    started_event_id,
-                    reason,
-                    details,
-                    non_retryable,
-                };
+                let failed = ActivityFailed { scheduled_event_id, started_event_id, reason, details, non_retryable };
                 self.push(now, EventKind::ActivityFailed(failed));
             }
             Command::CancelActivity { task, details } => {
@@ -332,12 +240,7 @@ impl Transition {
                 let cancel_event_id = self.held(*task)?.cancel_event_id.ok_or(Fault::CancelNotRequested)?;
                 let started_event_id = Some(task.started_event_id);
                 let (scheduled_event_id, details) = (task.scheduled_event_id, details.clone());
-                let canceled = ActivityCanceled {
-                    scheduled_event_id,
-                    started_event_id,
-                    cancel_event_id,
-                    details,
-                };
+                let canceled = ActivityCanceled { scheduled_event_id, started_event_id, cancel_event_id, details };
                 self.push(now, EventKind::ActivityCanceled(canceled));
             }
             Command::ReturnActivity { task } => {
@@ -355,12 +258,7 @@ impl Transition {
             }
             Command::FireDeadlines { beats } => self.fire_deadlines(beats, now),
         }
-        if self
-            .events
-            .iter()
-            .skip(first)
-            .any(|event| event.kind.schedules_decider())
-        {
+        if self.events.iter().skip(first).any(|event| event.kind.schedules_decider()) {
             self.schedule_turn(now);
         }
         Ok(Outcome::Recorded(next))
@@ -371,12 +269,7 @@ impl Transition {
     }
 
     fn push_keyed(&mut self, now: Timestamp, kind: EventKind, key: Option<RequestKey>) -> EventId {
-        let event = Event {
-            id: self.run.last_event_id + 1,
-            timestamp: now,
-            kind,
-            key,
-        };
+        let event = Event { id: self.run.last_event_id + 1, timestamp: now, kind, key };
         self.run.evolve(&event);
         let id = event.id;
         self.events.push(event);
@@ -390,15 +283,10 @@ impl Transition {
         }
         let given_back = matches!(
             self.events.last().map(|event| &event.kind),
-            Some(EventKind::DeciderFailed(DeciderFailed {
-                cause: DeciderFailedCause::Reported,
-                ..
-            }))
+            Some(EventKind::DeciderFailed(DeciderFailed { cause: DeciderFailedCause::Reported, .. }))
         );
         let doublings = self.run.turns_lost.saturating_sub(1).min(16);
-        let wait = limits::TURN_BACKOFF_FIRST
-            .times(1 << doublings)
-            .min(limits::TURN_BACKOFF_MAX);
+        let wait = limits::TURN_BACKOFF_FIRST.times(1 << doublings).min(limits::TURN_BACKOFF_MAX);
         let scheduled = DeciderScheduled {
             task_list: self.run.started.task_list.clone(),
             start_to_close: self.run.started.decider_start_to_close,
@@ -410,13 +298,7 @@ impl Transition {
     }
 
     fn must_be_open(&self) -> Result<(), Fault> {
-        if self.run.is_open() {
-            Ok(())
-        } else {
-            Err(Fault::RunClosed {
-                status: self.run.status,
-            })
-        }
+        if self.run.is_open() { Ok(()) } else { Err(Fault::RunClosed { status: self.run.status }) }
     }
 
     fn must_be_at(&self, expected: Option<EventId>) -> Result<(), Fault> {

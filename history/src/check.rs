@@ -114,17 +114,8 @@ pub fn window(
     started: EventId,
     window: &[Event],
 ) -> Result<(), Violation> {
-    let violation = |event_id, found| {
-        Err(Violation {
-            rule: Rule::Window,
-            event_id,
-            found,
-        })
-    };
-    if !events
-        .iter()
-        .any(|event| event.id == started && matches!(event.kind, EventKind::DeciderStarted(_)))
-    {
+    let violation = |event_id, found| Err(Violation { rule: Rule::Window, event_id, found });
+    if !events.iter().any(|event| event.id == started && matches!(event.kind, EventKind::DeciderStarted(_))) {
         return violation(started, "not a DeciderStarted".to_owned());
     }
     let completed = events.iter().rev().find_map(|event| match &event.kind {
@@ -133,16 +124,10 @@ pub fn window(
     });
     let expected = completed.unwrap_or(0);
     if expected != previous_started {
-        return violation(
-            started,
-            format!("the last completed turn began with {expected}, not {previous_started}"),
-        );
+        return violation(started, format!("the last completed turn began with {expected}, not {previous_started}"));
     }
     let first = previous_started.max(1);
-    let due = events
-        .iter()
-        .filter(|event| (first..=started).contains(&event.id))
-        .collect::<Vec<_>>();
+    let due = events.iter().filter(|event| (first..=started).contains(&event.id)).collect::<Vec<_>>();
     if let Some((found, due)) = window.iter().zip(&due).find(|(found, due)| found != *due) {
         return violation(found.id, format!("event {} belongs there", due.id));
     }
@@ -332,10 +317,7 @@ impl Reader {
             EventKind::ActivityTaskCancel(it) => {
                 let activity = self.open_activity(id, it.scheduled_event_id)?;
                 if activity.scheduled.activity_id != it.activity_id {
-                    let found = format!(
-                        "`{}` was scheduled as `{}`",
-                        it.activity_id, activity.scheduled.activity_id
-                    );
+                    let found = format!("`{}` was scheduled as `{}`", it.activity_id, activity.scheduled.activity_id);
                     return broken(Rule::Link, id, found);
                 }
                 activity.cancels.push(id);
@@ -414,11 +396,7 @@ impl Reader {
             }
             other => {
                 let held = other.map(|(scheduled, started, _)| (scheduled, started));
-                broken(
-                    Rule::Link,
-                    id,
-                    format!("it names turn {:?}, started is {held:?}", (scheduled, started)),
-                )
+                broken(Rule::Link, id, format!("it names turn {:?}, started is {held:?}", (scheduled, started)))
             }
         }
     }
@@ -468,14 +446,10 @@ impl Reader {
 
     fn open_activity(&mut self, id: EventId, scheduled: EventId) -> Result<&mut Activity, Violation> {
         match self.activities.get_mut(&scheduled) {
-            None => broken(
-                Rule::Link,
-                id,
-                format!("event {scheduled} is not an ActivityScheduled before it"),
-            ),
-            Some(Activity {
-                closed: Some(closed), ..
-            }) => broken(Rule::ActivityLife, id, format!("event {closed} closed the activity")),
+            None => broken(Rule::Link, id, format!("event {scheduled} is not an ActivityScheduled before it")),
+            Some(Activity { closed: Some(closed), .. }) => {
+                broken(Rule::ActivityLife, id, format!("event {closed} closed the activity"))
+            }
             Some(activity) => Ok(activity),
         }
     }
@@ -485,11 +459,7 @@ impl Reader {
         match activity.started {
             None => return broken(Rule::ActivityLife, id, "the activity was not started"),
             Some((found, _)) if found != started => {
-                return broken(
-                    Rule::Link,
-                    id,
-                    format!("it names start {started}, the activity's is {found}"),
-                );
+                return broken(Rule::Link, id, format!("it names start {started}, the activity's is {found}"));
             }
             Some(_) => {}
         }
@@ -523,10 +493,7 @@ impl Reader {
     fn activity_timed_out(&mut self, id: EventId, at: Timestamp, it: &ActivityTimedOut) -> Result<(), Violation> {
         let activity = self.open_activity(id, it.scheduled_event_id)?;
         if activity.started.map(|(started, _)| started) != it.started_event_id {
-            let found = format!(
-                "it names start {:?}, the activity's is {:?}",
-                it.started_event_id, activity.started
-            );
+            let found = format!("it names start {:?}, the activity's is {:?}", it.started_event_id, activity.started);
             return broken(Rule::Link, id, found);
         }
         let timeouts = &activity.scheduled.timeouts;
@@ -537,11 +504,7 @@ impl Reader {
             ActivityTimeout::ScheduleToClose => (Some(activity.scheduled_at), timeouts.schedule_to_close),
         };
         let Some(from) = from else {
-            return broken(
-                Rule::ActivityLife,
-                id,
-                format!("{:?} of an activity that was not started", it.timeout),
-            );
+            return broken(Rule::ActivityLife, id, format!("{:?} of an activity that was not started", it.timeout));
         };
         if it.cause.is_none() {
             expired(id, at, from, limit)?;
@@ -554,17 +517,9 @@ impl Reader {
         if let Some(other) = self.newest_timer.insert(timer_id.to_owned(), id)
             && self.timers.get(&other).is_some_and(|other| other.closed.is_none())
         {
-            return broken(
-                Rule::IdInUse,
-                id,
-                format!("timer `{timer_id}` is open since event {other}"),
-            );
+            return broken(Rule::IdInUse, id, format!("timer `{timer_id}` is open since event {other}"));
         }
-        let timer = Timer {
-            name: timer_id.to_owned(),
-            expires_at,
-            closed: None,
-        };
+        let timer = Timer { name: timer_id.to_owned(), expires_at, closed: None };
         self.timers.insert(id, timer);
         Ok(())
     }
@@ -572,11 +527,7 @@ impl Reader {
     /// Closes a timer; when it was to expire.
     fn close_timer(&mut self, id: EventId, scheduled: EventId, timer_id: &str) -> Result<Timestamp, Violation> {
         let Some(timer) = self.timers.get_mut(&scheduled) else {
-            return broken(
-                Rule::Link,
-                id,
-                format!("event {scheduled} is not a TimerScheduled before it"),
-            );
+            return broken(Rule::Link, id, format!("event {scheduled} is not a TimerScheduled before it"));
         };
         if timer.name != timer_id {
             return broken(Rule::Link, id, format!("`{timer_id}` was set as `{}`", timer.name));
@@ -590,11 +541,7 @@ impl Reader {
 }
 
 fn broken<T>(rule: Rule, event_id: EventId, found: impl Into<String>) -> Result<T, Violation> {
-    Err(Violation {
-        rule,
-        event_id,
-        found: found.into(),
-    })
+    Err(Violation { rule, event_id, found: found.into() })
 }
 
 fn not_before(id: EventId, at: Timestamp, due: Timestamp) -> Result<(), Violation> {

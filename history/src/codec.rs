@@ -46,9 +46,7 @@ pub fn events(bytes: &[u8]) -> impl Iterator<Item = Result<Event, Error>> {
         if broken || decoder.position() >= bytes.len() {
             return None;
         }
-        let event = decoder
-            .decode()
-            .map_err(|source| Error::Garbled { what: "event", source });
+        let event = decoder.decode().map_err(|source| Error::Garbled { what: "event", source });
         broken = event.is_err();
         Some(event)
     })
@@ -70,10 +68,7 @@ pub fn run(bytes: &[u8]) -> Result<Run, Error> {
     match bytes.split_first() {
         Some((&FORMAT, rest)) => minicbor::decode(rest).map_err(|source| Error::Garbled { what, source }),
         Some((&found, _)) => Err(Error::Format { found }),
-        None => Err(Error::Garbled {
-            what,
-            source: minicbor::decode::Error::end_of_input(),
-        }),
+        None => Err(Error::Garbled { what, source: minicbor::decode::Error::end_of_input() }),
     }
 }
 

@@ -93,11 +93,7 @@ pub struct ScheduleActivity {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_list: Option<String>,
     /// The input, at most 256 KiB.
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
     /// Its timeouts; an absent one is that of the run's start (D9).
     #[serde(default)]
@@ -138,11 +134,7 @@ pub struct RecordMarker {
     /// Its name; names that begin with `baton.` are reserved. 1 to 256 bytes.
     pub name: String,
     /// The note, at most 256 KiB.
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
 }
 
@@ -151,11 +143,7 @@ pub struct RecordMarker {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SucceedWorkflow {
     /// The result, at most 256 KiB.
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,
     /// Close even if there is news that this turn has not seen (D8).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -169,11 +157,7 @@ pub struct FailWorkflow {
     /// Why, for programs. 1 to 256 bytes.
     pub reason: String,
     /// Why, for people and programs; at most 256 KiB.
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
     /// Close even if there is news that this turn has not seen (D8).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -185,11 +169,7 @@ pub struct FailWorkflow {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelWorkflow {
     /// What was done; at most 256 KiB.
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
     /// Close even if there is news that this turn has not seen (D8).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -228,18 +208,9 @@ mod tests {
         let cases = [
             (r#"{"type":"ShipIt"}"#, "unknown decision type `ShipIt`"),
             (r#"{"timerId":"t"}"#, "missing field `type`"),
-            (
-                r#"{"type":"StartTimer","timerId":"t"}"#,
-                "decision `StartTimer`: missing field `after`",
-            ),
-            (
-                r#"{"type":"StartTimer","timerId":"t","after":1,"at":2}"#,
-                "unknown field `at`",
-            ),
-            (
-                r#"{"type":"StartTimer","timerId":"t","after":1,"after":2}"#,
-                "`after` appears twice",
-            ),
+            (r#"{"type":"StartTimer","timerId":"t"}"#, "decision `StartTimer`: missing field `after`"),
+            (r#"{"type":"StartTimer","timerId":"t","after":1,"at":2}"#, "unknown field `at`"),
+            (r#"{"type":"StartTimer","timerId":"t","after":1,"after":2}"#, "`after` appears twice"),
             (r#"{"type":"CancelTimer","timerId":7}"#, "invalid type: integer `7`"),
             ("[]", "an object with a `type`"),
         ];

@@ -73,17 +73,9 @@ impl Event {
         let mut fields: Fields<'_> = serde_json::from_str(text)?;
         let id = fields.read("id")?;
         let timestamp = fields.read("timestamp")?;
-        let key = fields
-            .take("requestKey")
-            .map(|raw| serde_json::from_str(raw.get()))
-            .transpose()?;
+        let key = fields.take("requestKey").map(|raw| serde_json::from_str(raw.get())).transpose()?;
         let name: std::borrow::Cow<'_, str> = fields.read("type")?;
-        Ok(Self {
-            id,
-            timestamp,
-            kind: EventKind::from_fields(&name, fields)?,
-            key,
-        })
+        Ok(Self { id, timestamp, kind: EventKind::from_fields(&name, fields)?, key })
     }
 }
 

@@ -102,9 +102,7 @@ impl Payload {
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         match &self.0 {
             Repr::Text(text) => serde_json::from_str(text),
-            Repr::Stored(_) => Err(serde::de::Error::custom(
-                "the payload is a claim check that was not redeemed",
-            )),
+            Repr::Stored(_) => Err(serde::de::Error::custom("the payload is a claim check that was not redeemed")),
         }
     }
 }
@@ -196,11 +194,7 @@ mod tests {
 
     #[test]
     fn a_claim_check_survives_storage_and_refuses_to_be_json() {
-        let claim = Payload::stored(PackRef {
-            op: 7,
-            offset: 3,
-            len: 900,
-        });
+        let claim = Payload::stored(PackRef { op: 7, offset: 3, len: 900 });
         let bytes = minicbor::to_vec(&claim).unwrap();
         assert_eq!(minicbor::decode::<Payload>(&bytes).unwrap(), claim);
         assert_eq!(claim.len(), 900);

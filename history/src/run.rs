@@ -40,14 +40,8 @@ pub enum Status {
 
 impl Status {
     /// Every status.
-    pub const ALL: [Self; 6] = [
-        Self::Open,
-        Self::Success,
-        Self::Failed,
-        Self::Canceled,
-        Self::TimedOut,
-        Self::Terminated,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Open, Self::Success, Self::Failed, Self::Canceled, Self::TimedOut, Self::Terminated];
 
     /// The word used on the wire, in lists and in stores.
     pub const fn word(self) -> &'static str {
@@ -382,10 +376,7 @@ impl Run {
                 }
             }
             EventKind::TimerScheduled(it) => {
-                let timer = PendingTimer {
-                    scheduled_event_id: event.id,
-                    expires_at: event.timestamp.plus(it.after),
-                };
+                let timer = PendingTimer { scheduled_event_id: event.id, expires_at: event.timestamp.plus(it.after) };
                 self.timers.insert(it.timer_id.clone(), timer);
             }
             EventKind::TimerExpired(it) => drop(self.timers.remove(&it.timer_id)),
@@ -433,19 +424,12 @@ impl Run {
 
     /// The first event that the request with this key caused, if it is remembered.
     pub fn event_of_request(&self, key: RequestKey) -> Option<EventId> {
-        self.request_keys
-            .iter()
-            .rev()
-            .find(|(known, _)| *known == key)
-            .map(|(_, event_id)| *event_id)
+        self.request_keys.iter().rev().find(|(known, _)| *known == key).map(|(_, event_id)| *event_id)
     }
 
     /// The open activity with this name.
     pub fn activity(&self, activity_id: &str) -> Option<(EventId, &PendingActivity)> {
-        let found = self
-            .activities
-            .iter()
-            .find(|(_, activity)| activity.activity_id == activity_id);
+        let found = self.activities.iter().find(|(_, activity)| activity.activity_id == activity_id);
         found.map(|(scheduled_event_id, activity)| (*scheduled_event_id, activity))
     }
 
@@ -454,20 +438,10 @@ impl Run {
     /// A turn waits only while no decider holds one (S3.37). One that is [held back](TurnTask::not_before) is among
     /// them; the caller must not hand it out before its time.
     pub fn waiting_tasks(&self) -> impl Iterator<Item = TaskRef<'_>> {
-        let turn = if self.turn.is_none() {
-            self.turn_task.as_ref().map(TaskRef::Turn)
-        } else {
-            None
-        };
-        let activities = self
-            .activities
-            .iter()
-            .filter(|(_, activity)| activity.started_event_id.is_none());
+        let turn = if self.turn.is_none() { self.turn_task.as_ref().map(TaskRef::Turn) } else { None };
+        let activities = self.activities.iter().filter(|(_, activity)| activity.started_event_id.is_none());
         turn.into_iter().chain(activities.map(|(scheduled_event_id, activity)| {
-            TaskRef::Activity(ActivityTask {
-                scheduled_event_id: *scheduled_event_id,
-                activity,
-            })
+            TaskRef::Activity(ActivityTask { scheduled_event_id: *scheduled_event_id, activity })
         }))
     }
 
@@ -488,23 +462,13 @@ impl Run {
         }
         let mut deadlines = Vec::with_capacity(2 + self.activities.len() + self.timers.len());
         let mut add = |at, what| deadlines.push(Deadline { at, what });
-        add(
-            self.started.at.plus(self.started.execution_timeout),
-            DeadlineKind::Execution,
-        );
+        add(self.started.at.plus(self.started.execution_timeout), DeadlineKind::Execution);
         if let Some(turn) = &self.turn {
             let at = turn.started_at.plus(self.started.decider_start_to_close);
-            add(
-                at,
-                DeadlineKind::TurnStartToClose {
-                    scheduled_event_id: turn.scheduled_event_id,
-                },
-            );
+            add(at, DeadlineKind::TurnStartToClose { scheduled_event_id: turn.scheduled_event_id });
         } else if let (Some(task), Some(limit)) = (&self.turn_task, self.started.decider_schedule_to_start) {
             let from = task.not_before.unwrap_or(task.waits_since);
-            let what = DeadlineKind::TurnScheduleToStart {
-                scheduled_event_id: task.scheduled_event_id,
-            };
+            let what = DeadlineKind::TurnScheduleToStart { scheduled_event_id: task.scheduled_event_id };
             add(from.plus(limit), what);
         }
         for (&scheduled_event_id, activity) in &self.activities {
@@ -521,27 +485,16 @@ impl Run {
                 continue;
             };
             if let Some(limit) = timeouts.start_to_close {
-                add(
-                    started_at.plus(limit),
-                    DeadlineKind::ActivityStartToClose { scheduled_event_id },
-                );
+                add(started_at.plus(limit), DeadlineKind::ActivityStartToClose { scheduled_event_id });
             }
             if let Some(limit) = timeouts.heartbeat {
                 let beat = beats.iter().find(|beat| beat.scheduled_event_id == scheduled_event_id);
                 let alive_at = beat.map_or(started_at, |beat| beat.at.max(started_at));
-                add(
-                    alive_at.plus(limit),
-                    DeadlineKind::ActivityHeartbeat { scheduled_event_id },
-                );
+                add(alive_at.plus(limit), DeadlineKind::ActivityHeartbeat { scheduled_event_id });
             }
         }
         for timer in self.timers.values() {
-            add(
-                timer.expires_at,
-                DeadlineKind::Timer {
-                    scheduled_event_id: timer.scheduled_event_id,
-                },
-            );
+            add(timer.expires_at, DeadlineKind::Timer { scheduled_event_id: timer.scheduled_event_id });
         }
         deadlines.sort_by_key(|deadline| (deadline.at, deadline.what));
         deadlines

@@ -27,22 +27,14 @@ pub(crate) fn scene() -> Scene {
 
 /// A start whose activities have no timeouts.
 pub(crate) fn plain() -> Start {
-    Start {
-        activity_timeouts: ActivityTimeouts::default(),
-        ..Start::new("order-1", "order", "orders")
-    }
+    Start { activity_timeouts: ActivityTimeouts::default(), ..Start::new("order-1", "order", "orders") }
 }
 
 impl Scene {
     pub(crate) fn of(start: &Start) -> Self {
         let now = Timestamp::from_millis(1_000_000);
         let (run, events) = Transition::start(start, Uuid::nil(), now).unwrap().into_parts();
-        Self {
-            run,
-            events,
-            now,
-            beats: Vec::new(),
-        }
+        Self { run, events, now, beats: Vec::new() }
     }
 
     /// Admits one command as one commit, and holds everything against the laws.
@@ -50,15 +42,8 @@ impl Scene {
         let mut transition = Transition::of(self.run.clone());
         let outcome = transition.admit(command, self.now);
         if let Err(fault) = outcome {
-            assert_eq!(
-                transition.run(),
-                &self.run,
-                "a refused command changed the run: {command:?}"
-            );
-            assert!(
-                transition.events().is_empty(),
-                "a refused command left events: {command:?}"
-            );
+            assert_eq!(transition.run(), &self.run, "a refused command changed the run: {command:?}");
+            assert!(transition.events().is_empty(), "a refused command left events: {command:?}");
             return Err(fault);
         }
         let (run, events) = transition.into_parts();
@@ -70,8 +55,7 @@ impl Scene {
     }
 
     pub(crate) fn then(mut self, command: &Command) -> Self {
-        self.admit(command)
-            .unwrap_or_else(|fault| panic!("{command:?} was refused: {fault}\n{}", told(&self.events)));
+        self.admit(command).unwrap_or_else(|fault| panic!("{command:?} was refused: {fault}\n{}", told(&self.events)));
         self
     }
 
@@ -120,18 +104,12 @@ impl Scene {
 
     pub(crate) fn task(&self, activity_id: &str) -> TaskId {
         let (scheduled_event_id, activity) = self.run.activity(activity_id).expect("open");
-        TaskId {
-            scheduled_event_id,
-            started_event_id: activity.started_event_id.expect("started"),
-        }
+        TaskId { scheduled_event_id, started_event_id: activity.started_event_id.expect("started") }
     }
 
     pub(crate) fn turn(&self) -> TurnId {
         let turn = self.run.turn.as_ref().expect("a started turn");
-        TurnId {
-            scheduled_event_id: turn.scheduled_event_id,
-            started_event_id: turn.started_event_id,
-        }
+        TurnId { scheduled_event_id: turn.scheduled_event_id, started_event_id: turn.started_event_id }
     }
 
     pub(crate) fn start_turn(&self) -> Command {
@@ -146,18 +124,11 @@ impl Scene {
     }
 
     pub(crate) fn fail_turn(&self) -> Command {
-        Command::FailTurn {
-            turn: self.turn(),
-            reason: Some("confused".to_owned()),
-            details: None,
-        }
+        Command::FailTurn { turn: self.turn(), reason: Some("confused".to_owned()), details: None }
     }
 
     pub(crate) fn start_activity(&self, activity_id: &str) -> Command {
-        Command::StartActivity {
-            scheduled_event_id: self.scheduled(activity_id),
-            identity: None,
-        }
+        Command::StartActivity { scheduled_event_id: self.scheduled(activity_id), identity: None }
     }
 
     pub(crate) fn succeed(&self, activity_id: &str) -> Command {
@@ -169,16 +140,11 @@ impl Scene {
     }
 
     pub(crate) fn canceled(&self, activity_id: &str) -> Command {
-        Command::CancelActivity {
-            task: self.task(activity_id),
-            details: None,
-        }
+        Command::CancelActivity { task: self.task(activity_id), details: None }
     }
 
     pub(crate) fn fire(&self) -> Command {
-        Command::FireDeadlines {
-            beats: self.beats.clone(),
-        }
+        Command::FireDeadlines { beats: self.beats.clone() }
     }
 }
 
@@ -192,10 +158,7 @@ pub(crate) fn check(given: &Scene, when: &Command, then: &str) {
             format!("repeats {event_id}")
         }
         Err(fault) => {
-            assert_eq!(
-                fault.depends_on_state(),
-                !matches!(fault, Fault::Invalid { .. } | Fault::TooLarge { .. })
-            );
+            assert_eq!(fault.depends_on_state(), !matches!(fault, Fault::Invalid { .. } | Fault::TooLarge { .. }));
             format!("fault {}", fault.code())
         }
     };
@@ -203,11 +166,7 @@ pub(crate) fn check(given: &Scene, when: &Command, then: &str) {
 }
 
 pub(crate) fn complete(turn: TurnId, decisions: Vec<Decision>) -> Command {
-    Command::CompleteTurn {
-        turn,
-        decisions,
-        context: None,
-    }
+    Command::CompleteTurn { turn, decisions, context: None }
 }
 
 pub(crate) fn succeed(task: TaskId) -> Command {
@@ -215,59 +174,27 @@ pub(crate) fn succeed(task: TaskId) -> Command {
 }
 
 pub(crate) fn fail(task: TaskId) -> Command {
-    Command::FailActivity {
-        task,
-        reason: "declined".to_owned(),
-        details: None,
-        non_retryable: false,
-    }
+    Command::FailActivity { task, reason: "declined".to_owned(), details: None, non_retryable: false }
 }
 
 pub(crate) fn signal(name: &str) -> Command {
-    Command::Signal {
-        name: name.to_owned(),
-        input: None,
-        identity: None,
-        key: None,
-        if_version: None,
-    }
+    Command::Signal { name: name.to_owned(), input: None, identity: None, key: None, if_version: None }
 }
 
 pub(crate) fn keyed_signal(name: &str, key: u64) -> Command {
-    Command::Signal {
-        name: name.to_owned(),
-        input: None,
-        identity: None,
-        key: Some(RequestKey(key)),
-        if_version: None,
-    }
+    Command::Signal { name: name.to_owned(), input: None, identity: None, key: Some(RequestKey(key)), if_version: None }
 }
 
 pub(crate) fn signal_at(version: EventId) -> Command {
-    Command::Signal {
-        name: "go".to_owned(),
-        input: None,
-        identity: None,
-        key: None,
-        if_version: Some(version),
-    }
+    Command::Signal { name: "go".to_owned(), input: None, identity: None, key: None, if_version: Some(version) }
 }
 
 pub(crate) fn request_cancel() -> Command {
-    Command::RequestCancel {
-        reason: None,
-        identity: None,
-        key: None,
-    }
+    Command::RequestCancel { reason: None, identity: None, key: None }
 }
 
 pub(crate) fn terminate() -> Command {
-    Command::Terminate {
-        reason: None,
-        details: None,
-        identity: None,
-        key: None,
-    }
+    Command::Terminate { reason: None, details: None, identity: None, key: None }
 }
 
 pub(crate) fn schedule(activity_id: &str) -> Decision {
@@ -284,29 +211,19 @@ pub(crate) fn schedule_with(activity_id: &str, timeouts: ActivityTimeouts) -> De
 }
 
 pub(crate) fn cancel(activity_id: &str) -> Decision {
-    Decision::from(CancelActivity {
-        activity_id: activity_id.to_owned(),
-    })
+    Decision::from(CancelActivity { activity_id: activity_id.to_owned() })
 }
 
 pub(crate) fn timer(timer_id: &str, seconds: u64) -> Decision {
-    Decision::from(StartTimer {
-        timer_id: timer_id.to_owned(),
-        after: Duration::from_secs(seconds),
-    })
+    Decision::from(StartTimer { timer_id: timer_id.to_owned(), after: Duration::from_secs(seconds) })
 }
 
 pub(crate) fn cancel_timer(timer_id: &str) -> Decision {
-    Decision::from(CancelTimer {
-        timer_id: timer_id.to_owned(),
-    })
+    Decision::from(CancelTimer { timer_id: timer_id.to_owned() })
 }
 
 pub(crate) fn marker(name: &str) -> Decision {
-    Decision::from(RecordMarker {
-        name: name.to_owned(),
-        details: None,
-    })
+    Decision::from(RecordMarker { name: name.to_owned(), details: None })
 }
 
 pub(crate) fn success() -> Decision {
@@ -314,17 +231,11 @@ pub(crate) fn success() -> Decision {
 }
 
 pub(crate) fn success_by_force() -> Decision {
-    Decision::from(SucceedWorkflow {
-        result: None,
-        force: true,
-    })
+    Decision::from(SucceedWorkflow { result: None, force: true })
 }
 
 pub(crate) fn failure() -> Decision {
-    Decision::from(FailWorkflow {
-        reason: "no stock".to_owned(),
-        ..FailWorkflow::default()
-    })
+    Decision::from(FailWorkflow { reason: "no stock".to_owned(), ..FailWorkflow::default() })
 }
 
 pub(crate) fn cancellation() -> Decision {
@@ -347,10 +258,7 @@ pub(crate) fn told(events: &[Event]) -> String {
             EventKind::ActivityScheduled(it) => format!("{name}({})", it.activity_id),
             EventKind::ActivityScheduleFailed(it) => format!("{name}({}, {:?})", it.activity_id, it.cause),
             EventKind::ActivityTimedOut(it) => {
-                let details = it
-                    .details
-                    .as_ref()
-                    .map_or(String::new(), |details| format!(", {details}"));
+                let details = it.details.as_ref().map_or(String::new(), |details| format!(", {details}"));
                 let cause = it.cause.map_or(String::new(), |cause| format!(", {cause:?}"));
                 format!("{name}({:?}{details}{cause})", it.timeout)
             }

@@ -89,10 +89,7 @@ impl Tally {
 
     /// The newest activity that was scheduled with this id.
     pub fn newest(&self, activity_id: &str) -> Option<&ActivityTally> {
-        self.activities
-            .values()
-            .rev()
-            .find(|activity| activity.activity_id == activity_id)
+        self.activities.values().rev().find(|activity| activity.activity_id == activity_id)
     }
 
     /// The join (S3.41): at least one activity was scheduled, and every one has closed.

@@ -38,9 +38,7 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let instant = i64::try_from(self.0)
-            .ok()
-            .and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
+        let instant = i64::try_from(self.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
         match instant {
             Some(instant) => write!(f, "{instant:.3}"),
             // Past the year 9999: still exact, if less pretty.
@@ -56,12 +54,8 @@ impl FromStr for Timestamp {
         if let Some(millis) = text.strip_suffix("ms").and_then(|digits| digits.parse().ok()) {
             return Ok(Self(millis));
         }
-        let instant: jiff::Timestamp = text
-            .parse()
-            .map_err(|error| format!("not an RFC 3339 instant: {error}"))?;
-        u64::try_from(instant.as_millisecond())
-            .map(Self)
-            .map_err(|_| "before 1970".to_owned())
+        let instant: jiff::Timestamp = text.parse().map_err(|error| format!("not an RFC 3339 instant: {error}"))?;
+        u64::try_from(instant.as_millisecond()).map(Self).map_err(|_| "before 1970".to_owned())
     }
 }
 
@@ -155,9 +149,7 @@ impl FromStr for Duration {
         let exact = span
             .to_duration(jiff::SpanRelativeTo::days_are_24_hours())
             .map_err(|error| format!("`{text}`: {error}"))?;
-        u64::try_from(exact.as_millis())
-            .map(Self)
-            .map_err(|_| format!("`{text}`: negative or too long"))
+        u64::try_from(exact.as_millis()).map(Self).map_err(|_| format!("`{text}`: negative or too long"))
     }
 }
 
@@ -190,16 +182,11 @@ impl<'de> Deserialize<'de> for Duration {
             }
 
             fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<Duration, E> {
-                seconds
-                    .checked_mul(1_000)
-                    .map(Duration)
-                    .ok_or_else(|| E::custom("too long"))
+                seconds.checked_mul(1_000).map(Duration).ok_or_else(|| E::custom("too long"))
             }
 
             fn visit_i64<E: de::Error>(self, seconds: i64) -> Result<Duration, E> {
-                u64::try_from(seconds)
-                    .map_err(|_| E::custom("negative"))
-                    .and_then(|seconds| self.visit_u64(seconds))
+                u64::try_from(seconds).map_err(|_| E::custom("negative")).and_then(|seconds| self.visit_u64(seconds))
             }
 
             fn visit_f64<E: de::Error>(self, seconds: f64) -> Result<Duration, E> {
@@ -222,15 +209,9 @@ mod tests {
     #[test]
     fn a_timestamp_is_rfc_3339_with_milliseconds() {
         let instant = Timestamp::from_millis(1_700_000_000_042);
-        assert_eq!(
-            serde_json::to_string(&instant).unwrap(),
-            r#""2023-11-14T22:13:20.042Z""#
-        );
+        assert_eq!(serde_json::to_string(&instant).unwrap(), r#""2023-11-14T22:13:20.042Z""#);
         assert_eq!("2023-11-14T22:13:20.042Z".parse(), Ok(instant));
-        assert_eq!(
-            serde_json::from_str::<Timestamp>(r#""2023-11-14T22:13:20.042Z""#).unwrap(),
-            instant
-        );
+        assert_eq!(serde_json::from_str::<Timestamp>(r#""2023-11-14T22:13:20.042Z""#).unwrap(), instant);
         let end = Timestamp::from_millis(u64::MAX);
         assert_eq!(end.to_string().parse(), Ok(end));
         assert!("1969-12-31T23:59:59Z".parse::<Timestamp>().is_err());

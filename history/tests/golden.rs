@@ -65,22 +65,14 @@ fn started() -> WorkflowStarted {
 fn full() -> Vec<EventKind> {
     vec![
         EventKind::WorkflowStarted(started()),
-        EventKind::WorkflowSuccess(WorkflowSuccess {
-            result: payload(),
-            decision_event_id: 4,
-        }),
+        EventKind::WorkflowSuccess(WorkflowSuccess { result: payload(), decision_event_id: 4 }),
         EventKind::WorkflowFailed(WorkflowFailed {
             reason: "no stock".to_owned(),
             details: payload(),
             decision_event_id: 4,
         }),
-        EventKind::WorkflowCanceled(WorkflowCanceled {
-            details: payload(),
-            decision_event_id: 4,
-        }),
-        EventKind::WorkflowTimedOut(WorkflowTimedOut {
-            timeout: WorkflowTimeout::Execution,
-        }),
+        EventKind::WorkflowCanceled(WorkflowCanceled { details: payload(), decision_event_id: 4 }),
+        EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Execution }),
         EventKind::WorkflowTerminated(WorkflowTerminated {
             reason: text("cleanup"),
             details: payload(),
@@ -102,10 +94,7 @@ fn full() -> Vec<EventKind> {
             attempt: 3,
             not_before: Some(Timestamp::from_millis(1_700_000_004_000)),
         }),
-        EventKind::DeciderStarted(DeciderStarted {
-            scheduled_event_id: 2,
-            identity: text("decider-1"),
-        }),
+        EventKind::DeciderStarted(DeciderStarted { scheduled_event_id: 2, identity: text("decider-1") }),
         EventKind::DeciderCompleted(DeciderCompleted {
             scheduled_event_id: 2,
             started_event_id: 3,
@@ -137,15 +126,8 @@ fn full() -> Vec<EventKind> {
             cause: ActivityScheduleFailedCause::OpenActivitiesLimit,
             decision_event_id: 4,
         }),
-        EventKind::ActivityStarted(ActivityStarted {
-            scheduled_event_id: 5,
-            identity: text("runner-1"),
-        }),
-        EventKind::ActivitySuccess(ActivitySuccess {
-            scheduled_event_id: 5,
-            started_event_id: 6,
-            result: payload(),
-        }),
+        EventKind::ActivityStarted(ActivityStarted { scheduled_event_id: 5, identity: text("runner-1") }),
+        EventKind::ActivitySuccess(ActivitySuccess { scheduled_event_id: 5, started_event_id: 6, result: payload() }),
         EventKind::ActivityFailed(ActivityFailed {
             scheduled_event_id: 5,
             started_event_id: 6,
@@ -187,10 +169,7 @@ fn full() -> Vec<EventKind> {
             cause: TimerScheduleFailedCause::OpenTimersLimit,
             decision_event_id: 4,
         }),
-        EventKind::TimerExpired(TimerExpired {
-            timer_id: "patience".to_owned(),
-            scheduled_event_id: 7,
-        }),
+        EventKind::TimerExpired(TimerExpired { timer_id: "patience".to_owned(), scheduled_event_id: 7 }),
         EventKind::TimerCanceled(TimerCanceled {
             timer_id: "patience".to_owned(),
             scheduled_event_id: 7,
@@ -201,16 +180,8 @@ fn full() -> Vec<EventKind> {
             cause: TimerCancelFailedCause::TimerIdUnknown,
             decision_event_id: 10,
         }),
-        EventKind::Signal(Signal {
-            name: "approve".to_owned(),
-            input: payload(),
-            identity: text("ann"),
-        }),
-        EventKind::Marker(Marker {
-            name: "note".to_owned(),
-            details: payload(),
-            decision_event_id: 4,
-        }),
+        EventKind::Signal(Signal { name: "approve".to_owned(), input: payload(), identity: text("ann") }),
+        EventKind::Marker(Marker { name: "note".to_owned(), details: payload(), decision_event_id: 4 }),
         EventKind::MarkerFailed(MarkerFailed {
             name: "baton.note".to_owned(),
             cause: MarkerFailedCause::NameReserved,
@@ -233,35 +204,18 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 ..started()
             }),
         ),
-        (
-            "WorkflowSuccess-bare",
-            EventKind::WorkflowSuccess(WorkflowSuccess {
-                result: None,
-                decision_event_id: 4,
-            }),
-        ),
+        ("WorkflowSuccess-bare", EventKind::WorkflowSuccess(WorkflowSuccess { result: None, decision_event_id: 4 })),
         (
             "WorkflowFailed-bare",
-            EventKind::WorkflowFailed(WorkflowFailed {
-                reason: "r".to_owned(),
-                details: None,
-                decision_event_id: 4,
-            }),
+            EventKind::WorkflowFailed(WorkflowFailed { reason: "r".to_owned(), details: None, decision_event_id: 4 }),
         ),
         (
             "WorkflowCanceled-bare",
-            EventKind::WorkflowCanceled(WorkflowCanceled {
-                details: None,
-                decision_event_id: 4,
-            }),
+            EventKind::WorkflowCanceled(WorkflowCanceled { details: None, decision_event_id: 4 }),
         ),
         (
             "WorkflowTerminated-bare",
-            EventKind::WorkflowTerminated(WorkflowTerminated {
-                reason: None,
-                details: None,
-                identity: None,
-            }),
+            EventKind::WorkflowTerminated(WorkflowTerminated { reason: None, details: None, identity: None }),
         ),
         (
             "WorkflowCloseFailed-succeed",
@@ -281,10 +235,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         ),
         (
             "WorkflowCancelRequested-bare",
-            EventKind::WorkflowCancelRequested(WorkflowCancelRequested {
-                reason: None,
-                identity: None,
-            }),
+            EventKind::WorkflowCancelRequested(WorkflowCancelRequested { reason: None, identity: None }),
         ),
         (
             "DeciderScheduled-bare",
@@ -296,20 +247,10 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 not_before: None,
             }),
         ),
-        (
-            "DeciderStarted-bare",
-            EventKind::DeciderStarted(DeciderStarted {
-                scheduled_event_id: 2,
-                identity: None,
-            }),
-        ),
+        ("DeciderStarted-bare", EventKind::DeciderStarted(DeciderStarted { scheduled_event_id: 2, identity: None })),
         (
             "DeciderCompleted-bare",
-            EventKind::DeciderCompleted(DeciderCompleted {
-                scheduled_event_id: 2,
-                started_event_id: 3,
-                context: None,
-            }),
+            EventKind::DeciderCompleted(DeciderCompleted { scheduled_event_id: 2, started_event_id: 3, context: None }),
         ),
         (
             "DeciderTimedOut-bare",
@@ -349,20 +290,10 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 decision_event_id: 4,
             }),
         ),
-        (
-            "ActivityStarted-bare",
-            EventKind::ActivityStarted(ActivityStarted {
-                scheduled_event_id: 5,
-                identity: None,
-            }),
-        ),
+        ("ActivityStarted-bare", EventKind::ActivityStarted(ActivityStarted { scheduled_event_id: 5, identity: None })),
         (
             "ActivitySuccess-bare",
-            EventKind::ActivitySuccess(ActivitySuccess {
-                scheduled_event_id: 5,
-                started_event_id: 6,
-                result: None,
-            }),
+            EventKind::ActivitySuccess(ActivitySuccess { scheduled_event_id: 5, started_event_id: 6, result: None }),
         ),
         (
             "ActivityFailed-bare",
@@ -411,14 +342,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 decision_event_id: 4,
             }),
         ),
-        (
-            "Signal-bare",
-            EventKind::Signal(Signal {
-                name: "s".to_owned(),
-                input: None,
-                identity: None,
-            }),
-        ),
+        ("Signal-bare", EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None })),
         (
             "Signal-null",
             EventKind::Signal(Signal {
@@ -427,24 +351,12 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 identity: None,
             }),
         ),
-        (
-            "Marker-bare",
-            EventKind::Marker(Marker {
-                name: "m".to_owned(),
-                details: None,
-                decision_event_id: 4,
-            }),
-        ),
+        ("Marker-bare", EventKind::Marker(Marker { name: "m".to_owned(), details: None, decision_event_id: 4 })),
     ]
 }
 
 fn event(kind: EventKind) -> Event {
-    Event {
-        id: 300,
-        timestamp: Timestamp::from_millis(1_700_000_000_042),
-        kind,
-        key: None,
-    }
+    Event { id: 300, timestamp: Timestamp::from_millis(1_700_000_000_042), kind, key: None }
 }
 
 fn samples() -> Vec<(String, Event)> {
@@ -500,11 +412,7 @@ fn json_events_of_every_kind_can_still_be_read() {
 fn a_stored_claim_check_can_still_be_read() {
     let sample = event(EventKind::Signal(Signal {
         name: "s".to_owned(),
-        input: Some(Payload::stored(PackRef {
-            op: 70_000,
-            offset: 3,
-            len: 262_144,
-        })),
+        input: Some(Payload::stored(PackRef { op: 70_000, offset: 3, len: 262_144 })),
         identity: None,
     }));
     assert_eq!(read(&golden("cbor/Signal-claim.cbor", &cbor(&sample))), sample);
@@ -518,11 +426,7 @@ fn attributes_that_a_later_version_adds_are_passed_over() {
 
 /// A run with everything in it.
 fn run() -> Run {
-    let mut run = Run::begin(
-        Timestamp::from_millis(1_700_000_000_000),
-        &started(),
-        Some(RequestKey(1)),
-    );
+    let mut run = Run::begin(Timestamp::from_millis(1_700_000_000_000), &started(), Some(RequestKey(1)));
     run.last_event_id = 70_000;
     run.last_timestamp = Timestamp::from_millis(1_700_000_900_000);
     run.version = 69_999;
@@ -561,13 +465,7 @@ fn run() -> Run {
     run.activities.insert(60_000, activity);
     run.activities.insert(60_002, waiting);
     let expires_at = Timestamp::from_millis(1_702_592_000_000);
-    run.timers.insert(
-        "patience".to_owned(),
-        PendingTimer {
-            scheduled_event_id: 60_003,
-            expires_at,
-        },
-    );
+    run.timers.insert("patience".to_owned(), PendingTimer { scheduled_event_id: 60_003, expires_at });
     run.cancel_requested = true;
     run.request_keys.push_back((RequestKey(u64::MAX), 69_997));
     run
@@ -580,23 +478,13 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
     closed.closed_at = Some(Timestamp::from_millis(1_700_000_900_000));
     let mut samples = vec![("open".to_owned(), run()), ("closed".to_owned(), closed.clone())];
     for status in Status::ALL {
-        samples.push((
-            format!("status-{status}"),
-            Run {
-                status,
-                ..closed.clone()
-            },
-        ));
+        samples.push((format!("status-{status}"), Run { status, ..closed.clone() }));
     }
     for (name, sample) in samples {
         let mut current = Vec::new();
         codec::put_run(&mut current, &sample);
         assert_eq!(codec::run(&current).unwrap(), sample, "{name}");
-        assert_eq!(
-            codec::run(&golden(&format!("run/{name}.cbor"), &current)).unwrap(),
-            sample,
-            "{name}"
-        );
+        assert_eq!(codec::run(&golden(&format!("run/{name}.cbor"), &current)).unwrap(), sample, "{name}");
     }
 }
 
@@ -605,10 +493,7 @@ fn bytes_that_are_no_run_or_event_are_refused() {
     let mut bytes = Vec::new();
     codec::put_run(&mut bytes, &run());
     for cut in 0..bytes.len() {
-        assert!(
-            matches!(codec::run(&bytes[..cut]), Err(codec::Error::Garbled { .. })),
-            "{cut}"
-        );
+        assert!(matches!(codec::run(&bytes[..cut]), Err(codec::Error::Garbled { .. })), "{cut}");
     }
     bytes[0] = codec::FORMAT + 1;
     assert!(matches!(codec::run(&bytes), Err(codec::Error::Format { found: 2 })));

@@ -85,18 +85,15 @@ fn choice() -> impl Strategy<Value = Choice> {
 /// A turn's choices: mostly one to three, now and then a close behind them, seldom one before.
 fn choices() -> impl Strategy<Value = Vec<Choice>> {
     let close = (0..3_u8, prop::bool::weighted(0.3)).prop_map(|(kind, is_forced)| Choice::Close(kind, is_forced));
-    (
-        vec(choice(), 0..4),
-        option::weighted(0.12, close),
-        prop::bool::weighted(0.1),
-    )
-        .prop_map(|(mut choices, close, is_first)| {
+    (vec(choice(), 0..4), option::weighted(0.12, close), prop::bool::weighted(0.1)).prop_map(
+        |(mut choices, close, is_first)| {
             if let Some(close) = close {
                 let at = if is_first { 0 } else { choices.len() };
                 choices.insert(at, close);
             }
             choices
-        })
+        },
+    )
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -175,67 +172,36 @@ fn decision(choice: &Choice) -> Decision {
             }
             .into()
         }
-        Choice::Cancel(id) => CancelActivity {
-            activity_id: format!("a{id}"),
+        Choice::Cancel(id) => CancelActivity { activity_id: format!("a{id}") }.into(),
+        Choice::Timer(id, seconds) => {
+            StartTimer { timer_id: format!("t{id}"), after: Duration::from_secs(seconds.into()) }.into()
         }
-        .into(),
-        Choice::Timer(id, seconds) => StartTimer {
-            timer_id: format!("t{id}"),
-            after: Duration::from_secs(seconds.into()),
-        }
-        .into(),
-        Choice::CancelTimer(id) => CancelTimer {
-            timer_id: format!("t{id}"),
-        }
-        .into(),
+        Choice::CancelTimer(id) => CancelTimer { timer_id: format!("t{id}") }.into(),
         Choice::Marker(is_reserved) => {
             let name = if is_reserved { "baton.m" } else { "m" };
-            RecordMarker {
-                name: name.to_owned(),
-                details: payload(),
-            }
-            .into()
+            RecordMarker { name: name.to_owned(), details: payload() }.into()
         }
         Choice::Close(kind, force) => match kind {
-            0 => SucceedWorkflow {
-                result: payload(),
-                force,
-            }
-            .into(),
-            1 => FailWorkflow {
-                reason: "r".to_owned(),
-                details: payload(),
-                force,
-            }
-            .into(),
-            _ => CancelWorkflow {
-                details: payload(),
-                force,
-            }
-            .into(),
+            0 => SucceedWorkflow { result: payload(), force }.into(),
+            1 => FailWorkflow { reason: "r".to_owned(), details: payload(), force }.into(),
+            _ => CancelWorkflow { details: payload(), force }.into(),
         },
     }
 }
 
 /// The command of a step, given the run; `None` when there is nothing to do it to.
 fn command(step: &Step, run: &Run, beats: &mut Vec<Beat>, now: Timestamp, newest: Option<&Command>) -> Option<Command> {
-    let held = run.turn.as_ref().map(|turn| TurnId {
-        scheduled_event_id: turn.scheduled_event_id,
-        started_event_id: turn.started_event_id,
-    });
+    let held = run
+        .turn
+        .as_ref()
+        .map(|turn| TurnId { scheduled_event_id: turn.scheduled_event_id, started_event_id: turn.started_event_id });
     let pick = |pick: u8, is_started: bool| {
-        let mut open = run
-            .activities
-            .iter()
-            .filter(|(_, it)| it.started_event_id.is_some() == is_started);
+        let mut open = run.activities.iter().filter(|(_, it)| it.started_event_id.is_some() == is_started);
         let count = open.clone().count();
         (count > 0)
             .then(|| open.nth(usize::from(pick) % count))
             .flatten()
-            .map(|(id, it)| TaskId {
-                scheduled_event_id: *id,
-                started_event_id: it.started_event_id.unwrap_or(0),
-            })
+            .map(|(id, it)| TaskId { scheduled_event_id: *id, started_event_id: it.started_event_id.unwrap_or(0) })
     };
     let key = |key: &Option<u8>| key.map(|key| RequestKey(key.into()));
     Some(match step {
@@ -246,52 +212,28 @@ fn command(step: &Step, run: &Run, beats: &mut Vec<Beat>, now: Timestamp, newest
             key: key(with),
             if_version: version.map(|off| run.version.saturating_add_signed(if off < 0 { 0 } else { off.into() })),
         },
-        Step::RequestCancel { key: with } => Command::RequestCancel {
-            reason: None,
-            identity: None,
-            key: key(with),
-        },
-        Step::Terminate => Command::Terminate {
-            reason: None,
-            details: None,
-            identity: None,
-            key: None,
-        },
+        Step::RequestCancel { key: with } => Command::RequestCancel { reason: None, identity: None, key: key(with) },
+        Step::Terminate => Command::Terminate { reason: None, details: None, identity: None, key: None },
         Step::TakeTurn => {
             let scheduled_event_id = run.turn_task.as_ref()?.scheduled_event_id;
-            Command::StartTurn {
-                scheduled_event_id,
-                identity: None,
-            }
+            Command::StartTurn { scheduled_event_id, identity: None }
         }
-        Step::Complete(choices) => Command::CompleteTurn {
-            turn: held?,
-            decisions: choices.iter().map(decision).collect(),
-            context: None,
-        },
-        Step::FailTurn => Command::FailTurn {
-            turn: held?,
-            reason: None,
-            details: None,
-        },
+        Step::Complete(choices) => {
+            Command::CompleteTurn { turn: held?, decisions: choices.iter().map(decision).collect(), context: None }
+        }
+        Step::FailTurn => Command::FailTurn { turn: held?, reason: None, details: None },
         Step::ReturnTurn => Command::ReturnTurn { turn: held? },
         Step::TakeActivity(any) => {
             let scheduled_event_id = pick(*any, false)?.scheduled_event_id;
-            Command::StartActivity {
-                scheduled_event_id,
-                identity: Some("runner".to_owned()),
-            }
+            Command::StartActivity { scheduled_event_id, identity: Some("runner".to_owned()) }
         }
         Step::Answer(any, answer) => {
             let task = pick(*any, true)?;
             match answer {
                 Answer::Success => Command::SucceedActivity { task, result: None },
-                Answer::Failure => Command::FailActivity {
-                    task,
-                    reason: "r".to_owned(),
-                    details: None,
-                    non_retryable: true,
-                },
+                Answer::Failure => {
+                    Command::FailActivity { task, reason: "r".to_owned(), details: None, non_retryable: true }
+                }
                 Answer::Canceled => Command::CancelActivity { task, details: None },
                 Answer::Return => Command::ReturnActivity { task },
             }
@@ -299,11 +241,7 @@ fn command(step: &Step, run: &Run, beats: &mut Vec<Beat>, now: Timestamp, newest
         Step::Beat(any) => {
             let scheduled_event_id = pick(*any, true)?.scheduled_event_id;
             beats.retain(|beat| beat.scheduled_event_id != scheduled_event_id);
-            beats.push(Beat {
-                scheduled_event_id,
-                at: now,
-                details: Some(Payload::from_json("7").unwrap()),
-            });
+            beats.push(Beat { scheduled_event_id, at: now, details: Some(Payload::from_json("7").unwrap()) });
             return None;
         }
         Step::Fire => Command::FireDeadlines { beats: beats.clone() },
@@ -315,51 +253,20 @@ fn command(step: &Step, run: &Run, beats: &mut Vec<Beat>, now: Timestamp, newest
 }
 
 fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Beat>) -> Command {
-    let turn = TurnId {
-        scheduled_event_id,
-        started_event_id,
-    };
-    let task = TaskId {
-        scheduled_event_id,
-        started_event_id,
-    };
+    let turn = TurnId { scheduled_event_id, started_event_id };
+    let task = TaskId { scheduled_event_id, started_event_id };
     match kind {
-        0 => Command::StartTurn {
-            scheduled_event_id,
-            identity: None,
-        },
-        1 => Command::CompleteTurn {
-            turn,
-            decisions: vec![SucceedWorkflow::default().into()],
-            context: None,
-        },
-        2 => Command::FailTurn {
-            turn,
-            reason: Some(String::new()),
-            details: None,
-        },
+        0 => Command::StartTurn { scheduled_event_id, identity: None },
+        1 => Command::CompleteTurn { turn, decisions: vec![SucceedWorkflow::default().into()], context: None },
+        2 => Command::FailTurn { turn, reason: Some(String::new()), details: None },
         3 => Command::ReturnTurn { turn },
-        4 => Command::StartActivity {
-            scheduled_event_id,
-            identity: Some("\n".to_owned()),
-        },
+        4 => Command::StartActivity { scheduled_event_id, identity: Some("\n".to_owned()) },
         5 => Command::SucceedActivity { task, result: None },
-        6 => Command::FailActivity {
-            task,
-            reason: "x".repeat(300),
-            details: None,
-            non_retryable: false,
-        },
+        6 => Command::FailActivity { task, reason: "x".repeat(300), details: None, non_retryable: false },
         7 => Command::CancelActivity { task, details: None },
         _ => {
-            let beat = Beat {
-                scheduled_event_id,
-                at: Timestamp::from_millis(started_event_id),
-                details: None,
-            };
-            Command::FireDeadlines {
-                beats: beats.into_iter().chain([beat]).collect(),
-            }
+            let beat = Beat { scheduled_event_id, at: Timestamp::from_millis(started_event_id), details: None };
+            Command::FireDeadlines { beats: beats.into_iter().chain([beat]).collect() }
         }
     }
 }
@@ -390,11 +297,7 @@ fn tell(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
         }
     }
     commit(&mut transition, &mut events, &mut commits)?;
-    Ok(Story {
-        run: transition.run().clone(),
-        events,
-        commits,
-    })
+    Ok(Story { run: transition.run().clone(), events, commits })
 }
 
 /// Admits one command.
@@ -411,20 +314,9 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
                 command,
                 fault
             );
-            prop_assert!(
-                added.is_empty(),
-                "{:?} was refused with {} and left {:?}",
-                command,
-                fault,
-                added
-            );
+            prop_assert!(added.is_empty(), "{:?} was refused with {} and left {:?}", command, fault, added);
             if !before.run().is_open() {
-                let heard = [
-                    Fault::TurnCompleted,
-                    Fault::RunClosed {
-                        status: before.run().status,
-                    },
-                ];
+                let heard = [Fault::TurnCompleted, Fault::RunClosed { status: before.run().status }];
                 let is_field = matches!(fault, Fault::Invalid { .. } | Fault::TooLarge { .. });
                 prop_assert!(is_field || heard.contains(&fault), "{:?}: {}", command, fault);
             }
@@ -439,32 +331,15 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         Ok(Outcome::Recorded(event_id)) => prop_assert_eq!(event_id, before.run().last_event_id + 1),
     }
     // Closed is final.
-    prop_assert!(
-        before.run().is_open() || added.is_empty(),
-        "{:?} after the close: {:?}",
-        command,
-        added
-    );
-    let turns = added
-        .iter()
-        .filter(|event| matches!(event.kind, EventKind::DeciderScheduled(_)))
-        .count();
+    prop_assert!(before.run().is_open() || added.is_empty(), "{:?} after the close: {:?}", command, added);
+    let turns = added.iter().filter(|event| matches!(event.kind, EventKind::DeciderScheduled(_))).count();
     prop_assert!(turns <= 1, "{:?} scheduled {} turns", command, turns);
-    let version = added
-        .iter()
-        .filter(|event| event.kind.is_news())
-        .map(|event| event.id)
-        .next_back();
+    let version = added.iter().filter(|event| event.kind.is_news()).map(|event| event.id).next_back();
     prop_assert_eq!(transition.run().version, version.unwrap_or(before.run().version));
     if let Command::FireDeadlines { beats } = command {
         let now = now.max(before.run().last_timestamp);
         let next = transition.run().next_deadline(beats);
-        prop_assert!(
-            next.is_none_or(|next| next > now),
-            "at {} a deadline of {:?} is left",
-            now,
-            next
-        );
+        prop_assert!(next.is_none_or(|next| next > now), "at {} a deadline of {:?} is left", now, next);
         let is_due = before.run().next_deadline(beats).is_some_and(|next| next <= now);
         prop_assert_eq!(is_due, !added.is_empty());
     }
@@ -591,10 +466,7 @@ fn the_generator_reaches_every_kind_of_event_and_fault() {
             *kinds.entry(event.kind.name()).or_default() += 1;
         }
     }
-    let missing: Vec<_> = EventKind::NAMES
-        .iter()
-        .filter(|name| !kinds.contains_key(*name))
-        .collect();
+    let missing: Vec<_> = EventKind::NAMES.iter().filter(|name| !kinds.contains_key(*name)).collect();
     assert!(missing.is_empty(), "{missing:?} of {kinds:?}");
     assert!(longest > 60, "{longest}");
 }

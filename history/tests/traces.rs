@@ -1,10 +1,6 @@
 //! The essay's two traces (S3.48, S3.49), event for event, and their histories as JSON for people to read.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on has failed"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
 use history::event::EventKind;
 use history::{
@@ -47,43 +43,22 @@ impl Script {
     /// A decider takes the turn; the window it is given, held against S3.39 and S3.40.
     fn take(&mut self) -> (TurnId, Vec<Event>) {
         let scheduled_event_id = self.run.turn_task.as_ref().unwrap().scheduled_event_id;
-        self.admit(&Command::StartTurn {
-            scheduled_event_id,
-            identity: Some("decider".to_owned()),
-        });
+        self.admit(&Command::StartTurn { scheduled_event_id, identity: Some("decider".to_owned()) });
         let started_event_id = self.run.turn.as_ref().unwrap().started_event_id;
         let previous = self.run.previous_started_event_id;
-        let shown = (previous.max(1)..=started_event_id)
-            .map(|id| self.event(id).clone())
-            .collect::<Vec<_>>();
+        let shown = (previous.max(1)..=started_event_id).map(|id| self.event(id).clone()).collect::<Vec<_>>();
         check::window(&self.events, previous, started_event_id, &shown).unwrap();
-        (
-            TurnId {
-                scheduled_event_id,
-                started_event_id,
-            },
-            shown,
-        )
+        (TurnId { scheduled_event_id, started_event_id }, shown)
     }
 
     fn complete(&mut self, turn: TurnId, decisions: Vec<Decision>) {
-        self.admit(&Command::CompleteTurn {
-            turn,
-            decisions,
-            context: None,
-        });
+        self.admit(&Command::CompleteTurn { turn, decisions, context: None });
     }
 
     fn runner_takes(&mut self, activity_id: &str) -> TaskId {
         let (scheduled_event_id, _) = self.run.activity(activity_id).unwrap();
-        self.admit(&Command::StartActivity {
-            scheduled_event_id,
-            identity: Some("runner".to_owned()),
-        });
-        TaskId {
-            scheduled_event_id,
-            started_event_id: self.run.last_event_id,
-        }
+        self.admit(&Command::StartActivity { scheduled_event_id, identity: Some("runner".to_owned()) });
+        TaskId { scheduled_event_id, started_event_id: self.run.last_event_id }
     }
 
     fn succeed(&mut self, task: TaskId) {
@@ -107,11 +82,7 @@ impl Script {
 
     /// The history is the golden one, byte for byte, and means the same run.
     fn is_golden(&self, name: &str) {
-        let lines: Vec<_> = self
-            .events
-            .iter()
-            .map(|event| serde_json::to_string(event).unwrap())
-            .collect();
+        let lines: Vec<_> = self.events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
         let text = format!("[\n{}\n]\n", lines.join(",\n"));
         let found = String::from_utf8(golden(name, text.as_bytes())).unwrap();
         assert_eq!(text, found);
@@ -152,13 +123,7 @@ fn the_empty_execution_has_five_events() {
     script.complete(turn, vec![SucceedWorkflow::default().into()]);
     assert_eq!(
         script.names(),
-        [
-            "WorkflowStarted",
-            "DeciderScheduled",
-            "DeciderStarted",
-            "DeciderCompleted",
-            "WorkflowSuccess"
-        ]
+        ["WorkflowStarted", "DeciderScheduled", "DeciderStarted", "DeciderCompleted", "WorkflowSuccess"]
     );
     script.is_golden("trace-empty.json");
 }
@@ -222,14 +187,7 @@ fn the_parallel_execution_has_twenty_three_events() {
         (22, "DeciderCompleted"),
         (23, "WorkflowSuccess"),
     ];
-    assert_eq!(
-        script
-            .events
-            .iter()
-            .map(|event| (event.id, event.kind.name()))
-            .collect::<Vec<_>>(),
-        expected
-    );
+    assert_eq!(script.events.iter().map(|event| (event.id, event.kind.name())).collect::<Vec<_>>(), expected);
     script.links_are_the_essays();
     script.is_golden("trace-parallel.json");
 }
@@ -280,26 +238,14 @@ fn an_activity_and_then_a_timer_of_thirty_days() {
     // S4.3: the pseudo-workflow "activity, then sleep 30 days, then return".
     let mut script = Script::start("sleep");
     let (turn, _) = script.take();
-    let activity = ScheduleActivity {
-        activity_id: "a".to_owned(),
-        activity_type: "A".to_owned(),
-        ..Default::default()
-    };
+    let activity =
+        ScheduleActivity { activity_id: "a".to_owned(), activity_type: "A".to_owned(), ..Default::default() };
     script.complete(turn, vec![activity.into()]);
     let task = script.runner_takes("a");
     script.succeed(task);
     let (turn, _) = script.take();
     let after = Duration::from_days(30);
-    script.complete(
-        turn,
-        vec![
-            StartTimer {
-                timer_id: "sleep".to_owned(),
-                after,
-            }
-            .into(),
-        ],
-    );
+    script.complete(turn, vec![StartTimer { timer_id: "sleep".to_owned(), after }.into()]);
     let due = script.run.next_deadline(&[]).unwrap();
     assert_eq!(due, script.now.plus(after));
     script.now = Timestamp::from_millis(due.as_millis() - 1_000);
@@ -309,14 +255,7 @@ fn an_activity_and_then_a_timer_of_thirty_days() {
     script.complete(turn, vec![SucceedWorkflow::default().into()]);
     assert_eq!(
         script.names()[10..],
-        [
-            "TimerScheduled",
-            "TimerExpired",
-            "DeciderScheduled",
-            "DeciderStarted",
-            "DeciderCompleted",
-            "WorkflowSuccess"
-        ]
+        ["TimerScheduled", "TimerExpired", "DeciderScheduled", "DeciderStarted", "DeciderCompleted", "WorkflowSuccess"]
     );
     script.is_golden("trace-sleep.json");
 }

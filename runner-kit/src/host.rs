@@ -279,12 +279,7 @@ impl Slot {
     }
 
     /// Shows life while an activity runs, and hears whether it should stop.
-    async fn beat(
-        &self,
-        token: &str,
-        context: &Context,
-        cancel: &watch::Sender<bool>,
-    ) -> std::convert::Infallible {
+    async fn beat(&self, token: &str, context: &Context, cancel: &watch::Sender<bool>) -> std::convert::Infallible {
         let timeout = context.timeouts.heartbeat.map(Duration::from);
         let mut details = context.details.subscribe();
         if timeout.is_none() && details.changed().await.is_err() {

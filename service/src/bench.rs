@@ -100,7 +100,8 @@ struct Process {
 impl Process {
     fn start(args: &[String]) -> Result<Self, Failed> {
         let program = std::env::current_exe().map_err(|error| other(format!("own path: {error}")))?;
-        let child = Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn();
+        let child =
+            Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn();
         child.map(|child| Self { child }).map_err(|error| other(format!("a process could not be started: {error}")))
     }
 
@@ -171,7 +172,8 @@ impl Bench {
         let latencies = self.load(&client).await?;
         let elapsed = began.elapsed();
         let after = Counters::read(&client).await?;
-        let report = Report::new(self, &latencies, elapsed, &before, &after, service.as_ref().and_then(Process::memory));
+        let report =
+            Report::new(self, &latencies, elapsed, &before, &after, service.as_ref().and_then(Process::memory));
         let waits = schedule_to_start(&client).await?;
         report.print(self.json, &waits)?;
         decider.stop().await;
@@ -186,7 +188,8 @@ impl Bench {
     async fn load(&self, client: &Client) -> Result<Histogram<u64>, Failed> {
         let next = Arc::new(AtomicU64::new(0));
         let prefix = format!("bench-{}", std::process::id());
-        let input = Payload::of(&"x".repeat(self.payload.saturating_sub(2))).map_err(|error| other(error.to_string()))?;
+        let input =
+            Payload::of(&"x".repeat(self.payload.saturating_sub(2))).map_err(|error| other(error.to_string()))?;
         let mut starters = tokio::task::JoinSet::new();
         let total = self.workflows;
         let progress = std::io::IsTerminal::is_terminal(&std::io::stderr());

@@ -156,7 +156,9 @@ fn read_input(input: Option<&str>) -> Result<Option<Payload>, Failed> {
     let Some(input) = input else { return Ok(None) };
     let text = if input == "-" {
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map_err(|error| Failed::Usage(format!("standard input: {error}")))?;
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| Failed::Usage(format!("standard input: {error}")))?;
         text
     } else if let Some(path) = input.strip_prefix('@') {
         std::fs::read_to_string(path).map_err(|error| Failed::Usage(format!("{path}: {error}")))?

@@ -32,7 +32,7 @@ use uuid::Uuid;
 
 pub use clock::{Clock, SystemClock};
 pub use domains::{DEFAULT_DOMAIN, Domain};
-pub use fsck::{FsckReport, Finding};
+pub use fsck::{Finding, FsckReport};
 pub use metrics::Metrics;
 pub use refusal::{Recorded, Refusal};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, Poll};
@@ -154,11 +154,7 @@ impl Engine {
     /// # Errors
     ///
     /// Whatever keeps the store from being read and written.
-    pub async fn open(
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        settings: Settings,
-    ) -> Result<Arc<Self>, Refusal> {
+    pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, settings: Settings) -> Result<Arc<Self>, Refusal> {
         let engine = Self::open_for_reading(store, clock, settings).await?;
         engine.ensure_default_domain().await?;
         engine.start_sweeping();
@@ -317,13 +313,7 @@ impl Engine {
     /// # Errors
     ///
     /// As for [`describe`](Self::describe).
-    pub async fn wait_beyond(
-        &self,
-        at: &RunRef,
-        run_id: Uuid,
-        after: EventId,
-        wait: Duration,
-    ) -> Result<(), Refusal> {
+    pub async fn wait_beyond(&self, at: &RunRef, run_id: Uuid, after: EventId, wait: Duration) -> Result<(), Refusal> {
         let key = head_key(at);
         let mut watching = self.watchers.watch(&key);
         let found = self.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run;
@@ -336,10 +326,6 @@ impl Engine {
             () = tokio::time::sleep(wait) => {}
         }
         Ok(())
-    }
-
-    fn unknown_workflow(&self, key: &HeadKey) -> Refusal {
-        Refusal::UnknownWorkflow { domain: key.domain.to_string(), workflow_id: key.workflow_id.to_string() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The REST API: takes requests apart, asks the engine, renders answers. Holds no rules.
 
+mod auth;
 mod deliver;
 mod domains;
 mod extract;
@@ -22,13 +23,24 @@ use serde::Serialize;
 
 use crate::engine::Engine;
 
+pub use auth::{Credential, Credentials};
 pub use server::{Server, ServerLimits};
 
 use problem::Refused;
 
 type AppState = State<Arc<Engine>>;
 
-/// The routes of the API.
+/// The routes of the API, for holders of credentials; for everybody when there are none.
+pub fn router_for(engine: Arc<Engine>, credentials: Credentials) -> Router {
+    let open = router(Arc::clone(&engine));
+    if credentials.is_empty() {
+        return open;
+    }
+    let gate = auth::Gate { engine, credentials: Arc::new(credentials) };
+    open.layer(axum::middleware::from_fn_with_state(gate, auth::check))
+}
+
+/// The routes of the API, open to whoever can reach them.
 pub fn router(engine: Arc<Engine>) -> Router {
     let workflow = "/v1/domains/{domain}/workflows/{id}";
     let list = "/v1/domains/{domain}/task-lists/{list}";

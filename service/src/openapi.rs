@@ -1,4 +1,4 @@
-//! The OpenAPI document, made from one table of the API's calls. A test holds the table against the router.
+//! The `OpenAPI` document, made from one table of the API's calls. A test holds the table against the router.
 
 use serde_json::{Map, Value, json};
 
@@ -126,14 +126,11 @@ fn operation(call: &Call) -> Value {
     let mut parameters: Vec<Value> = in_path
         .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
         .collect();
-    parameters.extend(call.query.iter().map(|(name, kind, required)| {
-        json!({ "name": name, "in": "query", "required": required, "schema": schema(kind) })
-    }));
-    let mut responses: Map<String, Value> = call
-        .answers
-        .iter()
-        .map(|(status, what)| (status.to_string(), json!({ "description": what })))
-        .collect();
+    parameters.extend(call.query.iter().map(
+        |(name, kind, required)| json!({ "name": name, "in": "query", "required": required, "schema": schema(kind) }),
+    ));
+    let mut responses: Map<String, Value> =
+        call.answers.iter().map(|(status, what)| (status.to_string(), json!({ "description": what }))).collect();
     responses.insert(
         "default".to_owned(),
         json!({
@@ -148,7 +145,8 @@ fn operation(call: &Call) -> Value {
         let properties: Map<String, Value> =
             call.body.iter().map(|(name, kind, _)| ((*name).to_owned(), schema(kind))).collect();
         let required: Vec<&str> = call.body.iter().filter(|(_, _, must)| *must).map(|(name, _, _)| *name).collect();
-        let body = json!({ "type": "object", "additionalProperties": false, "properties": properties, "required": required });
+        let body =
+            json!({ "type": "object", "additionalProperties": false, "properties": properties, "required": required });
         operation.insert("requestBody".to_owned(), json!({ "content": { "application/json": { "schema": body } } }));
     }
     operation

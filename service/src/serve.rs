@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use service::engine::{Engine, Settings, SystemClock};
-use service::http::{Server, ServerLimits, router};
+use service::http::{Credential, Credentials, Server, ServerLimits, router_for};
 use store::Store;
 use store::memory::Memory;
 use store_embedded::{Embedded, Options};
@@ -34,6 +34,10 @@ enum StoreKind {
 /// the command line comes first, then the environment, then the file.
 #[derive(Debug, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[expect(
+    clippy::unsafe_derive_deserialize,
+    reason = "the unsafe code is within tokio::select, and no field is part of it"
+)]
 pub(crate) struct Serve {
     /// A TOML file with any of these options
     #[arg(long, env = "BATON_CONFIG", value_name = "FILE")]
@@ -71,6 +75,10 @@ pub(crate) struct Serve {
     /// How long requests under way may take when the service stops, in seconds [default: 10]
     #[arg(long, env = "BATON_SHUTDOWN_SECONDS", value_name = "SECONDS")]
     shutdown_seconds: Option<u64>,
+    /// Who may do what; only in the file
+    #[arg(skip)]
+    #[serde(default)]
+    credentials: Vec<Credential>,
     /// Log as JSON lines rather than text
     #[arg(long, env = "BATON_LOG_JSON")]
     #[serde(default)]
@@ -100,6 +108,7 @@ impl Serve {
             store_log_mib: self.store_log_mib.or(file.store_log_mib),
             connections_max: self.connections_max.or(file.connections_max),
             shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
+            credentials: file.credentials,
             log_json: self.log_json || file.log_json,
             log: self.log.or(file.log),
         })
@@ -164,10 +173,11 @@ impl Serve {
             Some(listen) => listen,
             None => LISTEN_DEFAULT.parse().map_err(|error| format!("{LISTEN_DEFAULT}: {error}"))?,
         };
-        if !listen.ip().is_loopback() && !self.allow_remote_without_credentials {
+        let credentials = Credentials::new(self.credentials.clone())?;
+        if !listen.ip().is_loopback() && credentials.is_empty() && !self.allow_remote_without_credentials {
             return Err(format!(
-                "{listen} can be reached from other machines, and nobody is asked who they are; put a proxy that \
-                 authenticates in front of a loopback address, or give --allow-remote-without-credentials"
+                "{listen} can be reached from other machines, and nobody is asked who they are; give [[credentials]] \
+                 in the --config file, or --allow-remote-without-credentials"
             ));
         }
         // Stop requests are heard from the very beginning.
@@ -193,7 +203,7 @@ impl Serve {
             shutdown_wait: Duration::from_secs(self.shutdown_seconds.unwrap_or(10)),
             ..ServerLimits::default()
         };
-        let server = Server { listener, router: router(Arc::clone(&engine)), limits };
+        let server = Server { listener, router: router_for(Arc::clone(&engine), credentials), limits };
         let stopping = async {
             drop(stop.await);
             tracing::info!("stopping: polls are answered, requests under way are finished");

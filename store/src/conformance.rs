@@ -74,10 +74,7 @@ pub async fn all(make: impl AsyncFn() -> Arc<dyn Store>) {
 }
 
 fn key(workflow_id: &str) -> HeadKey {
-    HeadKey {
-        domain: Arc::from("orders"),
-        workflow_id: Arc::from(workflow_id),
-    }
+    HeadKey { domain: Arc::from("orders"), workflow_id: Arc::from(workflow_id) }
 }
 
 const RUN: RunId = [7; 16];
@@ -111,11 +108,7 @@ async fn win(store: &dyn Store, key: &HeadKey, expect: Expect<'_>, head: &Head) 
 async fn win_with(store: &dyn Store, key: &HeadKey, expect: Expect<'_>, head: &Head, parts: &[(PartKey, Bytes)]) {
     let expected = format!("{expect:?}");
     let answer = store.commit(key, expect, head, parts).await.unwrap();
-    assert_eq!(
-        answer,
-        Cas::Won,
-        "a commit on {key:?} that expects {expected}, which is so"
-    );
+    assert_eq!(answer, Cas::Won, "a commit on {key:?} that expects {expected}, which is so");
 }
 
 async fn start(store: &dyn Store, key: &HeadKey) -> Head {
@@ -125,8 +118,5 @@ async fn start(store: &dyn Store, key: &HeadKey) -> Head {
 }
 
 fn at(head: &Head) -> Expect<'static> {
-    Expect::Exactly {
-        run: head.run,
-        version: head.version,
-    }
+    Expect::Exactly { run: head.run, version: head.version }
 }

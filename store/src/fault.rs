@@ -146,10 +146,7 @@ impl<S: Store> FaultStore<S> {
 
     fn refuse(&self) -> Result<(), Error> {
         if self.strikes(self.chances().not_applied) {
-            return Err(Error::NotApplied {
-                why: "injected".to_owned(),
-                retry_after: None,
-            });
+            return Err(Error::NotApplied { why: "injected".to_owned(), retry_after: None });
         }
         Ok(())
     }
@@ -162,9 +159,7 @@ impl<S: Store> FaultStore<S> {
     async fn before_write(&self) -> Result<(), Error> {
         self.before_read().await?;
         if self.strikes(self.chances().unknown_before) {
-            return Err(Error::Unknown {
-                why: "injected before the write".to_owned(),
-            });
+            return Err(Error::Unknown { why: "injected before the write".to_owned() });
         }
         Ok(())
     }
@@ -172,9 +167,7 @@ impl<S: Store> FaultStore<S> {
     async fn after_write(&self) -> Result<(), Error> {
         self.delay().await;
         if self.strikes(self.chances().unknown_after) {
-            return Err(Error::Unknown {
-                why: "injected after the write".to_owned(),
-            });
+            return Err(Error::Unknown { why: "injected after the write".to_owned() });
         }
         Ok(())
     }
@@ -185,10 +178,7 @@ impl<S: Store> Store for FaultStore<S> {
     /// Those of the store inside, but for `op_ids`: a store that answers `Unknown` needs some.
     fn limits(&self) -> Limits {
         let limits = self.inner.limits();
-        Limits {
-            op_ids: limits.op_ids.max(16),
-            ..limits
-        }
+        Limits { op_ids: limits.op_ids.max(16), ..limits }
     }
 
     async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
@@ -274,17 +264,8 @@ impl<S: Store> Store for FaultStore<S> {
             return Ok(fresh);
         }
         let last = self.last_due.lock().unwrap_or_else(PoisonError::into_inner);
-        let stale = last
-            .iter()
-            .find(|(of, _)| *of == shard)
-            .map(|(_, due)| due.as_slice())
-            .unwrap_or_default();
-        Ok(stale
-            .iter()
-            .filter(|due| due.at <= until)
-            .take(limit)
-            .cloned()
-            .collect())
+        let stale = last.iter().find(|(of, _)| *of == shard).map(|(_, due)| due.as_slice()).unwrap_or_default();
+        Ok(stale.iter().filter(|due| due.at <= until).take(limit).cloned().collect())
     }
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {

@@ -9,15 +9,9 @@ use crate::{Error, ListQuery, Listed, PageToken, Row, RunId, UnixMs};
 pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
     query.open.is_none_or(|open| open == row.closed_at.is_none())
         && query.status.as_deref().is_none_or(|status| *status == *row.status)
-        && query
-            .workflow_type
-            .as_deref()
-            .is_none_or(|name| *name == *row.workflow_type)
+        && query.workflow_type.as_deref().is_none_or(|name| *name == *row.workflow_type)
         && query.workflow_id.as_deref().is_none_or(|id| id == workflow_id)
-        && query
-            .tag
-            .as_deref()
-            .is_none_or(|tag| row.tags.iter().any(|found| found == tag))
+        && query.tag.as_deref().is_none_or(|tag| row.tags.iter().any(|found| found == tag))
         && query.started_from.is_none_or(|from| row.started_at >= from)
         && query.started_before.is_none_or(|before| row.started_at < before)
 }
@@ -33,11 +27,7 @@ pub struct Position {
 impl Position {
     /// Where a run that started then stands.
     pub fn new(started_at: UnixMs, workflow_id: Arc<str>, run: RunId) -> Self {
-        Self {
-            started_at: Reverse(started_at),
-            workflow_id,
-            run,
-        }
+        Self { started_at: Reverse(started_at), workflow_id, run }
     }
 
     /// Where a line stands.
@@ -90,9 +80,6 @@ mod tests {
     fn a_token_leads_back_to_its_place() {
         let position = Position::new(7, Arc::from("order-1"), [9; 16]);
         assert_eq!(Position::from_token(&position.token()).unwrap(), position);
-        assert!(matches!(
-            Position::from_token(&PageToken(vec![1, 2])),
-            Err(Error::InvalidPage)
-        ));
+        assert!(matches!(Position::from_token(&PageToken(vec![1, 2])), Err(Error::InvalidPage)));
     }
 }

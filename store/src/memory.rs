@@ -54,37 +54,25 @@ impl Memory {
 
     /// An empty store with these limits.
     pub fn with_limits(limits: Limits) -> Self {
-        Self {
-            limits,
-            state: Mutex::default(),
-        }
+        Self { limits, state: Mutex::default() }
     }
 
     fn open(&self) -> Result<MutexGuard<'_, State>, Error> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.is_closed {
-            return Err(Error::Failed {
-                why: "it was closed".to_owned(),
-            });
+            return Err(Error::Failed { why: "it was closed".to_owned() });
         }
         Ok(state)
     }
 
     fn check_size(found: usize, max: usize) -> Result<(), Error> {
-        if found > max {
-            Err(Error::TooLarge { max, found })
-        } else {
-            Ok(())
-        }
+        if found > max { Err(Error::TooLarge { max, found }) } else { Ok(()) }
     }
 }
 
 impl State {
     fn run(&self, key: &HeadKey, run: RunId) -> Option<&Head> {
-        self.heads
-            .get(key)
-            .filter(|head| head.run == run)
-            .or_else(|| self.kept.get(&(key.clone(), run)))
+        self.heads.get(key).filter(|head| head.run == run).or_else(|| self.kept.get(&(key.clone(), run)))
     }
 
     fn put_part(&mut self, key: &HeadKey, run: RunId, part: PartKey, bytes: &Bytes) {
@@ -219,10 +207,7 @@ impl Store for Memory {
 
     async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
         let state = self.open()?;
-        Ok(want
-            .iter()
-            .map(|part| state.parts.get(&(key.clone(), run, *part)).cloned())
-            .collect())
+        Ok(want.iter().map(|part| state.parts.get(&(key.clone(), run, *part)).cloned()).collect())
     }
 
     async fn chunks(
@@ -235,13 +220,7 @@ impl Store for Memory {
         let state = self.open()?;
         let first = (key.clone(), run, PartKey::Chunk { last: from_event });
         let last = (key.clone(), run, PartKey::Chunk { last: u64::MAX });
-        Ok(up_to(
-            state
-                .parts
-                .range(first..=last)
-                .map(|((_, _, part), bytes)| (*part, bytes)),
-            max_bytes,
-        ))
+        Ok(up_to(state.parts.range(first..=last).map(|((_, _, part), bytes)| (*part, bytes)), max_bytes))
     }
 
     async fn chunks_back(
@@ -254,14 +233,7 @@ impl Store for Memory {
         let state = self.open()?;
         let first = (key.clone(), run, PartKey::Chunk { last: 0 });
         let end = (key.clone(), run, PartKey::Chunk { last: before_event });
-        Ok(up_to(
-            state
-                .parts
-                .range(first..end)
-                .rev()
-                .map(|((_, _, part), bytes)| (*part, bytes)),
-            max_bytes,
-        ))
+        Ok(up_to(state.parts.range(first..end).rev().map(|((_, _, part), bytes)| (*part, bytes)), max_bytes))
     }
 
     async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
@@ -271,13 +243,7 @@ impl Store for Memory {
 
     async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
         let mut state = self.open()?;
-        let gone: Vec<_> = state
-            .expires
-            .iter()
-            .take_while(|(at, ..)| *at <= now)
-            .take(limit)
-            .cloned()
-            .collect();
+        let gone: Vec<_> = state.expires.iter().take_while(|(at, ..)| *at <= now).take(limit).cloned().collect();
         for (_, key, run) in &gone {
             state.forget(key, *run);
         }
@@ -290,68 +256,37 @@ impl Store for Memory {
             return Ok(Vec::new());
         }
         let shard_of = |key: &HeadKey| {
-            let sum = key
-                .workflow_id
-                .bytes()
-                .fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
+            let sum =
+                key.workflow_id.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
             sum % self.limits.due_shards
         };
-        let due = state
-            .due
-            .iter()
-            .take_while(|(at, _)| *at <= until)
-            .filter(|(_, key)| shard_of(key) == shard);
-        Ok(due
-            .take(limit)
-            .map(|(at, key)| Due {
-                at: *at,
-                key: key.clone(),
-            })
-            .collect())
+        let due = state.due.iter().take_while(|(at, _)| *at <= until).filter(|(_, key)| shard_of(key) == shard);
+        Ok(due.take(limit).map(|(at, key)| Due { at: *at, key: key.clone() }).collect())
     }
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
         let state = self.open()?;
         let after = page.map(Position::from_token).transpose()?;
-        let heads = state
-            .heads
-            .iter()
-            .chain(state.kept.iter().map(|((key, _), head)| (key, head)));
+        let heads = state.heads.iter().chain(state.kept.iter().map(|((key, _), head)| (key, head)));
         let mut rows = BTreeMap::new();
         for (key, head) in heads.filter(|(key, _)| key.domain == query.domain) {
             let Some(row) = head.row.as_ref().filter(|row| matches(query, &key.workflow_id, row)) else {
                 continue;
             };
-            let listed = Listed {
-                workflow_id: key.workflow_id.clone(),
-                run: head.run,
-                row: row.clone(),
-            };
+            let listed = Listed { workflow_id: key.workflow_id.clone(), run: head.run, row: row.clone() };
             let position = Position::of(&listed);
             if after.as_ref().is_none_or(|after| position > *after) {
                 rows.insert(position, listed);
             }
         }
         let limit = query.limit.max(1);
-        let next = if rows.len() > limit {
-            rows.keys().nth(limit - 1).map(Position::token)
-        } else {
-            None
-        };
-        Ok(ListPage {
-            rows: rows.into_values().take(limit).collect(),
-            next,
-        })
+        let next = if rows.len() > limit { rows.keys().nth(limit - 1).map(Position::token) } else { None };
+        Ok(ListPage { rows: rows.into_values().take(limit).collect(), next })
     }
 
     fn stats(&self) -> Stats {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        Stats {
-            commits: state.commits,
-            syncs: 0,
-            bytes_written: state.bytes_written,
-            bytes_on_disk: 0,
-        }
+        Stats { commits: state.commits, syncs: 0, bytes_written: state.bytes_written, bytes_on_disk: 0 }
     }
 
     async fn failed(&self) -> Error {

@@ -25,11 +25,7 @@ pub(super) fn minds(decider: impl Decider) -> Minds {
 }
 
 pub(super) fn fresh<D: Decider>(decider: Arc<D>) -> impl Mind {
-    One {
-        decider,
-        state: D::State::default(),
-        seen: 0,
-    }
+    One { decider, state: D::State::default(), seen: 0 }
 }
 
 struct One<D: Decider> {
@@ -42,38 +38,23 @@ impl<D: Decider> Mind for One<D> {
     fn decide(&mut self, events: &[Event], window: &Window) -> Result<Decisions, Box<(Decisions, Decisions)>> {
         // Ids have no gaps, so that an event's place is its id less one.
         let seen = usize::try_from(self.seen).unwrap_or(usize::MAX);
-        for event in events
-            .iter()
-            .skip(seen)
-            .take_while(|event| event.id <= window.started_event_id)
-        {
+        for event in events.iter().skip(seen).take_while(|event| event.id <= window.started_event_id) {
             self.decider.evolve(&mut self.state, event);
         }
         self.seen = window.started_event_id;
         let decisions = self.decider.decide(&self.state, window);
         let again = self.decider.decide(&self.state, window);
-        if decisions == again {
-            Ok(decisions)
-        } else {
-            Err(Box::new((decisions, again)))
-        }
+        if decisions == again { Ok(decisions) } else { Err(Box::new((decisions, again))) }
     }
 }
 
 /// An answer, for people: one decision a line, as JSON.
 pub(super) fn told(decisions: &Decisions) -> String {
-    let lines = decisions
-        .as_slice()
-        .iter()
-        .map(|decision| match serde_json::to_string(decision) {
-            Ok(text) => format!("  {text}"),
-            Err(_) => format!("  {decision:?}"),
-        });
+    let lines = decisions.as_slice().iter().map(|decision| match serde_json::to_string(decision) {
+        Ok(text) => format!("  {text}"),
+        Err(_) => format!("  {decision:?}"),
+    });
     let context = decisions.context.iter().map(|context| format!("  context {context}"));
     let lines: Vec<_> = lines.chain(context).collect();
-    if lines.is_empty() {
-        "  nothing".to_owned()
-    } else {
-        lines.join("\n")
-    }
+    if lines.is_empty() { "  nothing".to_owned() } else { lines.join("\n") }
 }

@@ -95,9 +95,7 @@ impl Recorded {
 
     /// These events.
     pub fn of(events: &[Event]) -> Self {
-        Self {
-            events: events.to_vec(),
-        }
+        Self { events: events.to_vec() }
     }
 
     /// The events.
@@ -112,10 +110,7 @@ impl Recorded {
         let differences = self.differences(decider);
         if !differences.is_empty() {
             let told: Vec<_> = differences.iter().map(ToString::to_string).collect();
-            super::fail(
-                format_args!("{} turns differ\n\n{}", told.len(), told.join("\n")),
-                &self.events,
-            );
+            super::fail(format_args!("{} turns differ\n\n{}", told.len(), told.join("\n")), &self.events);
         }
     }
 
@@ -137,10 +132,7 @@ impl Recorded {
         }
         for event in events {
             if let EventKind::DeciderCompleted(it) = &event.kind {
-                let turn = TurnId {
-                    scheduled_event_id: it.scheduled_event_id,
-                    started_event_id: it.started_event_id,
-                };
+                let turn = TurnId { scheduled_event_id: it.scheduled_event_id, started_event_id: it.started_event_id };
                 differences.extend(self.compare(mind, &run, turn, event));
             }
             run.evolve(event);
@@ -157,40 +149,22 @@ impl Recorded {
             Err(two) => two.0,
         };
         let behind = |kind: &EventKind| kind.level() == history::event::Level::Decider || is_canceled_unstarted(kind);
-        let batch = self
-            .events
-            .iter()
-            .skip_while(|event| event.id <= completed.id)
-            .map(|event| &event.kind);
-        let then: Vec<_> = std::iter::once(&completed.kind)
-            .chain(batch.take_while(|kind| behind(kind)))
-            .collect();
+        let batch = self.events.iter().skip_while(|event| event.id <= completed.id).map(|event| &event.kind);
+        let then: Vec<_> = std::iter::once(&completed.kind).chain(batch.take_while(|kind| behind(kind))).collect();
         // What would be recorded is for the rules to say: they know defaults, limits and ids in use.
         let (list, context) = (decisions.decisions.clone(), decisions.context.clone());
-        let command = Command::CompleteTurn {
-            turn,
-            decisions: list,
-            context,
-        };
+        let command = Command::CompleteTurn { turn, decisions: list, context };
         let (now, refused) = match admit(run, &command, completed.timestamp) {
             Ok(events) => (events.into_iter().map(|event| event.kind).collect(), None),
             Err(fault) => (Vec::new(), Some(fault.to_string())),
         };
-        let now: Vec<EventKind> = now
-            .into_iter()
-            .filter(|kind| !matches!(kind, EventKind::DeciderScheduled(_)))
-            .collect();
+        let now: Vec<EventKind> =
+            now.into_iter().filter(|kind| !matches!(kind, EventKind::DeciderScheduled(_))).collect();
         if now.iter().eq(then.iter().copied()) {
             return None;
         }
         let then = then.into_iter().cloned().collect();
-        Some(Difference {
-            started_event_id: turn.started_event_id,
-            decisions,
-            now,
-            then,
-            refused,
-        })
+        Some(Difference { started_event_id: turn.started_event_id, decisions, now, then, refused })
     }
 }
 

@@ -20,33 +20,13 @@ pub struct News(Kind);
 
 #[derive(Debug, Clone)]
 enum Kind {
-    Succeeded {
-        activity_id: String,
-        result: Payload,
-    },
-    Failed {
-        activity_id: String,
-        reason: String,
-        details: Payload,
-    },
-    Canceled {
-        activity_id: String,
-        details: Payload,
-    },
-    TimedOut {
-        activity_id: String,
-        timeout: ActivityTimeout,
-    },
-    NotTaken {
-        activity_id: String,
-    },
-    Expired {
-        timer_id: String,
-    },
-    Signal {
-        name: String,
-        input: Payload,
-    },
+    Succeeded { activity_id: String, result: Payload },
+    Failed { activity_id: String, reason: String, details: Payload },
+    Canceled { activity_id: String, details: Payload },
+    TimedOut { activity_id: String, timeout: ActivityTimeout },
+    NotTaken { activity_id: String },
+    Expired { timer_id: String },
+    Signal { name: String, input: Payload },
     CancelRequested,
 }
 
@@ -57,58 +37,38 @@ pub(super) fn payload<T: Serialize + ?Sized>(value: &T) -> Payload {
 
 /// A runner did the activity.
 pub fn activity_succeeded<T: Serialize + ?Sized>(activity_id: &str, result: &T) -> News {
-    News(Kind::Succeeded {
-        activity_id: activity_id.to_owned(),
-        result: payload(result),
-    })
+    News(Kind::Succeeded { activity_id: activity_id.to_owned(), result: payload(result) })
 }
 
 /// A runner could not do the activity.
 pub fn activity_failed<T: Serialize + ?Sized>(activity_id: &str, reason: &str, details: &T) -> News {
     let (activity_id, reason) = (activity_id.to_owned(), reason.to_owned());
-    News(Kind::Failed {
-        activity_id,
-        reason,
-        details: payload(details),
-    })
+    News(Kind::Failed { activity_id, reason, details: payload(details) })
 }
 
 /// A runner stopped as it was asked to.
 pub fn activity_canceled<T: Serialize + ?Sized>(activity_id: &str, details: &T) -> News {
-    News(Kind::Canceled {
-        activity_id: activity_id.to_owned(),
-        details: payload(details),
-    })
+    News(Kind::Canceled { activity_id: activity_id.to_owned(), details: payload(details) })
 }
 
 /// The runner took too long. Time goes on until then, and whatever else comes due meanwhile happens, too.
 pub fn activity_timed_out(activity_id: &str, timeout: ActivityTimeout) -> News {
-    News(Kind::TimedOut {
-        activity_id: activity_id.to_owned(),
-        timeout,
-    })
+    News(Kind::TimedOut { activity_id: activity_id.to_owned(), timeout })
 }
 
 /// No runner took the activity in time. Time goes on until then.
 pub fn activity_not_taken(activity_id: &str) -> News {
-    News(Kind::NotTaken {
-        activity_id: activity_id.to_owned(),
-    })
+    News(Kind::NotTaken { activity_id: activity_id.to_owned() })
 }
 
 /// The timer's time has come. Time goes on until then.
 pub fn timer_expired(timer_id: &str) -> News {
-    News(Kind::Expired {
-        timer_id: timer_id.to_owned(),
-    })
+    News(Kind::Expired { timer_id: timer_id.to_owned() })
 }
 
 /// News from outside.
 pub fn signal<T: Serialize + ?Sized>(name: &str, input: &T) -> News {
-    News(Kind::Signal {
-        name: name.to_owned(),
-        input: payload(input),
-    })
+    News(Kind::Signal { name: name.to_owned(), input: payload(input) })
 }
 
 /// Somebody asked for the run to be canceled.
@@ -126,13 +86,7 @@ pub struct Given<D: Decider> {
 
 /// A run of this workflow type that has just started, with `null` as its input.
 pub fn given<D: Decider>(decider: D, workflow_type: &str) -> Given<D> {
-    Given::start(
-        decider,
-        &Start {
-            input: Some(payload(&())),
-            ..Start::new("test", workflow_type, "default")
-        },
-    )
+    Given::start(decider, &Start { input: Some(payload(&())), ..Start::new("test", workflow_type, "default") })
 }
 
 impl<D: Decider> Given<D> {
@@ -142,27 +96,15 @@ impl<D: Decider> Given<D> {
         let transition = Transition::start(start, Uuid::nil(), now)
             .unwrap_or_else(|fault| panic!("the run cannot be started: {fault}"));
         let (run, events) = transition.into_parts();
-        Self {
-            decider: Arc::new(decider),
-            run,
-            events,
-            now,
-        }
+        Self { decider: Arc::new(decider), run, events, now }
     }
 
     /// A run with this history, e.g. of a `Recorded`; its last event may be anything but a close.
     pub fn history(decider: D, events: Vec<Event>) -> Self {
-        let Some(run) = Run::replay(&events) else {
-            fail("the history does not begin with WorkflowStarted", &events)
-        };
+        let Some(run) = Run::replay(&events) else { fail("the history does not begin with WorkflowStarted", &events) };
         must_be_sound(&events, &run);
         let now = run.last_timestamp;
-        Self {
-            decider: Arc::new(decider),
-            run,
-            events,
-            now,
-        }
+        Self { decider: Arc::new(decider), run, events, now }
     }
 
     /// With this input. Before anything else has happened.
@@ -196,30 +138,15 @@ impl<D: Decider> Given<D> {
         match news.0 {
             Kind::Succeeded { activity_id, result } => {
                 let task = self.started(&activity_id);
-                self.admit(&Command::SucceedActivity {
-                    task,
-                    result: Some(result),
-                });
+                self.admit(&Command::SucceedActivity { task, result: Some(result) });
             }
-            Kind::Failed {
-                activity_id,
-                reason,
-                details,
-            } => {
+            Kind::Failed { activity_id, reason, details } => {
                 let task = self.started(&activity_id);
-                self.admit(&Command::FailActivity {
-                    task,
-                    reason,
-                    details: Some(details),
-                    non_retryable: false,
-                });
+                self.admit(&Command::FailActivity { task, reason, details: Some(details), non_retryable: false });
             }
             Kind::Canceled { activity_id, details } => {
                 let task = self.started(&activity_id);
-                self.admit(&Command::CancelActivity {
-                    task,
-                    details: Some(details),
-                });
+                self.admit(&Command::CancelActivity { task, details: Some(details) });
             }
             Kind::TimedOut { activity_id, timeout } => {
                 let scheduled_event_id = self.scheduled(&activity_id);
@@ -236,10 +163,7 @@ impl<D: Decider> Given<D> {
             Kind::NotTaken { activity_id } => {
                 let scheduled_event_id = self.scheduled(&activity_id);
                 let what = DeadlineKind::ActivityScheduleToStart { scheduled_event_id };
-                self.fire(
-                    what,
-                    &format!("activity `{activity_id}` was taken, or has no schedule-to-start timeout"),
-                );
+                self.fire(what, &format!("activity `{activity_id}` was taken, or has no schedule-to-start timeout"));
             }
             Kind::Expired { timer_id } => {
                 let Some(timer) = self.run.timers.get(&timer_id) else {
@@ -250,20 +174,10 @@ impl<D: Decider> Given<D> {
             }
             Kind::Signal { name, input } => {
                 let input = Some(input);
-                self.admit(&Command::Signal {
-                    name,
-                    input,
-                    identity: None,
-                    key: None,
-                    if_version: None,
-                });
+                self.admit(&Command::Signal { name, input, identity: None, key: None, if_version: None });
             }
             Kind::CancelRequested => {
-                self.admit(&Command::RequestCancel {
-                    reason: None,
-                    identity: None,
-                    key: None,
-                });
+                self.admit(&Command::RequestCancel { reason: None, identity: None, key: None });
             }
         }
         self
@@ -277,10 +191,7 @@ impl<D: Decider> Given<D> {
         let (turn, decisions) = self.ask();
         if decisions != expected {
             let (expected, found) = (told(&expected), told(&decisions));
-            fail(
-                format_args!("expected decisions\n{expected}\nfound\n{found}"),
-                &self.events,
-            );
+            fail(format_args!("expected decisions\n{expected}\nfound\n{found}"), &self.events);
         }
         self.complete(turn, decisions);
         self
@@ -306,10 +217,7 @@ impl<D: Decider> Given<D> {
             Ok(decisions) => (turn, decisions),
             Err(two) => {
                 let (one, other) = (told(&two.0), told(&two.1));
-                fail(
-                    format_args!("asked twice, the decider decides\n{one}\nand\n{other}"),
-                    &self.events,
-                )
+                fail(format_args!("asked twice, the decider decides\n{one}\nand\n{other}"), &self.events)
             }
         }
     }
@@ -321,24 +229,14 @@ impl<D: Decider> Given<D> {
         };
         let scheduled_event_id = task.scheduled_event_id;
         self.now = task.not_before.map_or(self.now, |at| at.max(self.now));
-        self.admit(&Command::StartTurn {
-            scheduled_event_id,
-            identity: None,
-        });
-        TurnId {
-            scheduled_event_id,
-            started_event_id: self.run.last_event_id,
-        }
+        self.admit(&Command::StartTurn { scheduled_event_id, identity: None });
+        TurnId { scheduled_event_id, started_event_id: self.run.last_event_id }
     }
 
     #[track_caller]
     fn complete(&mut self, turn: TurnId, decisions: Decisions) {
         let Decisions { decisions, context } = decisions;
-        self.admit(&Command::CompleteTurn {
-            turn,
-            decisions,
-            context,
-        });
+        self.admit(&Command::CompleteTurn { turn, decisions, context });
     }
 
     #[track_caller]
@@ -353,22 +251,12 @@ impl<D: Decider> Given<D> {
     #[track_caller]
     fn started(&mut self, activity_id: &str) -> TaskId {
         let scheduled_event_id = self.scheduled(activity_id);
-        let started = self
-            .run
-            .activities
-            .get(&scheduled_event_id)
-            .and_then(|activity| activity.started_event_id);
+        let started = self.run.activities.get(&scheduled_event_id).and_then(|activity| activity.started_event_id);
         let started_event_id = started.unwrap_or_else(|| {
-            self.admit(&Command::StartActivity {
-                scheduled_event_id,
-                identity: None,
-            });
+            self.admit(&Command::StartActivity { scheduled_event_id, identity: None });
             self.run.last_event_id
         });
-        TaskId {
-            scheduled_event_id,
-            started_event_id,
-        }
+        TaskId { scheduled_event_id, started_event_id }
     }
 
     /// Lets time go on until this deadline, and fires it with all that came due before.
@@ -398,11 +286,5 @@ impl<D: Decider> Given<D> {
 
 #[track_caller]
 pub(super) fn refused(fault: &Fault, command: &Command, events: &[Event]) -> ! {
-    fail(
-        format_args!(
-            "the service would refuse this with `{}`: {fault}\n{command:?}",
-            fault.code()
-        ),
-        events,
-    )
+    fail(format_args!("the service would refuse this with `{}`: {fault}\n{command:?}", fault.code()), events)
 }

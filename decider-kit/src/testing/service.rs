@@ -136,53 +136,31 @@ impl Later<'_> {
         if let Some(run) = newest.and_then(|index| self.service.runs.get_mut(index)) {
             run.expected += 1;
         }
-        self.service
-            .plan(self.at, Item::Ask(workflow_id.to_owned(), command, newest));
+        self.service.plan(self.at, Item::Ask(workflow_id.to_owned(), command, newest));
     }
 }
 
 fn start<T: Serialize + ?Sized>(workflow_type: &str, workflow_id: &str, input: &T) -> Start {
-    Start {
-        input: Some(payload(input)),
-        ..Start::new(workflow_id, workflow_type, "default")
-    }
+    Start { input: Some(payload(input)), ..Start::new(workflow_id, workflow_type, "default") }
 }
 
 fn signal<T: Serialize + ?Sized>(name: &str, input: &T) -> Command {
-    Command::Signal {
-        name: name.to_owned(),
-        input: Some(payload(input)),
-        identity: None,
-        key: None,
-        if_version: None,
-    }
+    Command::Signal { name: name.to_owned(), input: Some(payload(input)), identity: None, key: None, if_version: None }
 }
 
 fn request_cancel() -> Command {
-    Command::RequestCancel {
-        reason: None,
-        identity: None,
-        key: None,
-    }
+    Command::RequestCancel { reason: None, identity: None, key: None }
 }
 
 fn terminate() -> Command {
-    Command::Terminate {
-        reason: None,
-        details: None,
-        identity: None,
-        key: None,
-    }
+    Command::Terminate { reason: None, details: None, identity: None, key: None }
 }
 
 /// Who and what there is.
 impl TestService {
     /// A service without deciders, activities and runs.
     pub fn new() -> Self {
-        Self {
-            now: EPOCH,
-            ..Self::default()
-        }
+        Self { now: EPOCH, ..Self::default() }
     }
 
     /// Runs of this type are decided by this decider.
@@ -208,11 +186,7 @@ impl TestService {
     }
 
     fn runner(&mut self, list: Option<String>, activity_type: &str, works: Box<dyn FnMut(&Call) -> Work>) -> &mut Self {
-        self.runners.push(Runner {
-            list,
-            activity_type: activity_type.to_owned(),
-            works,
-        });
+        self.runners.push(Runner { list, activity_type: activity_type.to_owned(), works });
         // What waited for such a runner is taken now.
         for index in 0..self.runs.len() {
             self.wake(index, Some(self.now));
@@ -265,26 +239,14 @@ impl TestService {
         let Some(minds) = self.deciders.get(&start.workflow_type) else {
             panic!("no decider for `{}`; give one with `decider`", start.workflow_type);
         };
-        if let Some(existing) = self
-            .newest
-            .get(&start.workflow_id)
-            .and_then(|index| self.runs.get(*index))
-        {
+        if let Some(existing) = self.newest.get(&start.workflow_id).and_then(|index| self.runs.get(*index)) {
             may_start(&existing.run, start.reuse_policy)?;
         }
         let run_id = Uuid::from_u128(self.runs.len() as u128 + 1);
         let (run, events) = Transition::start(start, run_id, self.now)?.into_parts();
         let (beats, calls) = (Vec::new(), HashMap::new());
         let index = self.runs.len();
-        self.runs.push(TestRun {
-            run,
-            events,
-            mind: minds(),
-            beats,
-            calls,
-            expected: 0,
-            checked: 0,
-        });
+        self.runs.push(TestRun { run, events, mind: minds(), beats, calls, expected: 0, checked: 0 });
         self.wake_of.push(None);
         self.newest.insert(start.workflow_id.clone(), index);
         self.wake(index, Some(self.now));
@@ -377,22 +339,14 @@ impl TestService {
         let run = self.at(index);
         match self.closed(workflow_id) {
             Some(closed) => closed,
-            None => fail(
-                format_args!("`{workflow_id}` is stuck: {}", self.why_stuck(index)),
-                &run.events,
-            ),
+            None => fail(format_args!("`{workflow_id}` is stuck: {}", self.why_stuck(index)), &run.events),
         }
     }
 
     /// The open runs that nothing will ever wake but their execution timeout, and why, as things stand.
     pub fn stuck(&self) -> Vec<(&str, String)> {
-        let stuck = self
-            .newest
-            .iter()
-            .filter(|(_, index)| self.at(**index).run.is_open() && self.is_stuck(**index));
-        stuck
-            .map(|(workflow_id, index)| (workflow_id.as_str(), self.why_stuck(*index)))
-            .collect()
+        let stuck = self.newest.iter().filter(|(_, index)| self.at(**index).run.is_open() && self.is_stuck(**index));
+        stuck.map(|(workflow_id, index)| (workflow_id.as_str(), self.why_stuck(*index))).collect()
     }
 }
 
@@ -433,12 +387,7 @@ impl TestService {
             EventKind::WorkflowTerminated(it) => (it.details.clone(), it.reason.clone()),
             _ => (None, None),
         };
-        Some(Closed {
-            status: run.run.status,
-            result,
-            reason,
-            after,
-        })
+        Some(Closed { status: run.run.status, result, reason, after })
     }
 
     /// What the service refused of what was planned: for whom, and why.
@@ -452,17 +401,10 @@ impl TestService {
         let events = self.history(workflow_id);
         let found: Vec<_> = events.iter().map(|event| event.kind.name()).collect();
         if found != expected {
-            let place = found
-                .iter()
-                .zip(expected)
-                .take_while(|(found, expected)| found == expected)
-                .count();
+            let place = found.iter().zip(expected).take_while(|(found, expected)| found == expected).count();
             let name = |names: &[&str]| names.get(place).copied().unwrap_or("nothing").to_owned();
             let (expected, found) = (name(expected), name(&found));
-            fail(
-                format_args!("expected {expected} as event {}, found {found}", place + 1),
-                events,
-            );
+            fail(format_args!("expected {expected} as event {}, found {found}", place + 1), events);
         }
     }
 
@@ -526,11 +468,7 @@ impl TestService {
             (Some(_), None) => true,
             (None, Some(_)) => false,
         };
-        let next = if item_is_next {
-            item.map(|(at, _)| at)
-        } else {
-            wake.map(|(at, _)| at)
-        };
+        let next = if item_is_next { item.map(|(at, _)| at) } else { wake.map(|(at, _)| at) };
         let next = next.unwrap_or(self.now);
         if until.is_some_and(|until| next > until) {
             return false;
@@ -592,21 +530,13 @@ impl TestService {
         let now = self.now;
         let run = self.at(index);
         if run.run.next_deadline(&run.beats).is_some_and(|at| at <= now) {
-            let fire = Command::FireDeadlines {
-                beats: run.beats.clone(),
-            };
+            let fire = Command::FireDeadlines { beats: run.beats.clone() };
             self.must(index, &fire);
         }
         while let Some(task) = self.waits(index) {
             match task {
-                Waiting::Turn {
-                    scheduled_event_id,
-                    attempt,
-                } => self.turn(index, scheduled_event_id, attempt),
-                Waiting::Activity {
-                    scheduled_event_id,
-                    runner,
-                } => self.activity_of(index, scheduled_event_id, runner),
+                Waiting::Turn { scheduled_event_id, attempt } => self.turn(index, scheduled_event_id, attempt),
+                Waiting::Activity { scheduled_event_id, runner } => self.activity_of(index, scheduled_event_id, runner),
             }
         }
         self.reschedule(index);
@@ -618,10 +548,7 @@ impl TestService {
             TaskRef::Turn(turn) => turn
                 .not_before
                 .is_none_or(|at| at <= self.now)
-                .then_some(Waiting::Turn {
-                    scheduled_event_id: turn.scheduled_event_id,
-                    attempt: turn.attempt,
-                }),
+                .then_some(Waiting::Turn { scheduled_event_id: turn.scheduled_event_id, attempt: turn.attempt }),
             TaskRef::Activity(task) => {
                 let is_for = |runner: &Runner| {
                     runner.activity_type == task.activity.activity_type
@@ -630,23 +557,14 @@ impl TestService {
                 let scheduled_event_id = task.scheduled_event_id;
                 // A later registration replaces an earlier one.
                 let runner = self.runners.iter().rposition(is_for)?;
-                Some(Waiting::Activity {
-                    scheduled_event_id,
-                    runner,
-                })
+                Some(Waiting::Activity { scheduled_event_id, runner })
             }
         })
     }
 
     #[track_caller]
     fn turn(&mut self, index: usize, scheduled_event_id: EventId, attempt: u32) {
-        self.must(
-            index,
-            &Command::StartTurn {
-                scheduled_event_id,
-                identity: Some("test decider".to_owned()),
-            },
-        );
+        self.must(index, &Command::StartTurn { scheduled_event_id, identity: Some("test decider".to_owned()) });
         let started_event_id = self.at(index).run.last_event_id;
         if self.turns_to_lose > 0 {
             self.turns_to_lose -= 1;
@@ -659,10 +577,7 @@ impl TestService {
             Ok(Ok(decisions)) => decisions,
             Ok(Err(two)) => {
                 let (one, other) = (told(&two.0), told(&two.1));
-                fail(
-                    format_args!("asked twice, the decider decides\n{one}\nand\n{other}"),
-                    &run.events,
-                )
+                fail(format_args!("asked twice, the decider decides\n{one}\nand\n{other}"), &run.events)
             }
             Err(panic) => {
                 eprintln!(
@@ -672,10 +587,7 @@ impl TestService {
                 resume_unwind(panic)
             }
         };
-        let turn = TurnId {
-            scheduled_event_id,
-            started_event_id,
-        };
+        let turn = TurnId { scheduled_event_id, started_event_id };
         if self.turns_take == Duration::ZERO {
             self.complete(index, turn, decisions);
         } else {
@@ -686,11 +598,7 @@ impl TestService {
     #[track_caller]
     fn complete(&mut self, index: usize, turn: TurnId, decisions: Decisions) {
         let Decisions { decisions, context } = decisions;
-        let command = Command::CompleteTurn {
-            turn,
-            decisions,
-            context,
-        };
+        let command = Command::CompleteTurn { turn, decisions, context };
         match self.admit(index, &command) {
             Ok(_) | Err(Fault::TurnLost | Fault::RunClosed { .. }) => {}
             Err(fault) => refused(&fault, &command, &self.at(index).events),
@@ -699,19 +607,10 @@ impl TestService {
 
     #[track_caller]
     fn activity_of(&mut self, index: usize, scheduled_event_id: EventId, runner: usize) {
-        self.must(
-            index,
-            &Command::StartActivity {
-                scheduled_event_id,
-                identity: Some("test runner".to_owned()),
-            },
-        );
+        self.must(index, &Command::StartActivity { scheduled_event_id, identity: Some("test runner".to_owned()) });
         let now = self.now;
         let run = self.at_mut(index);
-        let task = TaskId {
-            scheduled_event_id,
-            started_event_id: run.run.last_event_id,
-        };
+        let task = TaskId { scheduled_event_id, started_event_id: run.run.last_event_id };
         let Some(activity) = run.run.activities.get(&scheduled_event_id) else {
             return;
         };
@@ -755,28 +654,10 @@ impl TestService {
             return;
         }
         match answer {
-            Answer::Success(result) => self.must(
-                index,
-                &Command::SucceedActivity {
-                    task,
-                    result: Some(result),
-                },
-            ),
-            Answer::Failure {
-                reason,
-                details,
-                non_retryable,
-            } => {
+            Answer::Success(result) => self.must(index, &Command::SucceedActivity { task, result: Some(result) }),
+            Answer::Failure { reason, details, non_retryable } => {
                 let details = Some(details);
-                self.must(
-                    index,
-                    &Command::FailActivity {
-                        task,
-                        reason,
-                        details,
-                        non_retryable,
-                    },
-                );
+                self.must(index, &Command::FailActivity { task, reason, details, non_retryable });
             }
             Answer::Never => {}
         }
@@ -793,27 +674,13 @@ impl TestService {
         let scheduled_event_id = task.scheduled_event_id;
         let now = self.now;
         let run = self.at_mut(index);
-        let is_asked = run
-            .run
-            .activities
-            .get(&scheduled_event_id)
-            .is_some_and(|it| it.cancel_event_id.is_some());
+        let is_asked = run.run.activities.get(&scheduled_event_id).is_some_and(|it| it.cancel_event_id.is_some());
         if is_asked && work.heeds_cancel {
-            self.must(
-                index,
-                &Command::CancelActivity {
-                    task,
-                    details: Some(details),
-                },
-            );
+            self.must(index, &Command::CancelActivity { task, details: Some(details) });
             return;
         }
         run.beats.retain(|beat| beat.scheduled_event_id != scheduled_event_id);
-        run.beats.push(Beat {
-            scheduled_event_id,
-            at: now,
-            details: Some(details),
-        });
+        run.beats.push(Beat { scheduled_event_id, at: now, details: Some(details) });
         self.plan(now.plus(every), Item::Beat(index, task, Box::new(work)));
         self.reschedule(index);
     }
@@ -841,10 +708,7 @@ impl TestService {
         if run.events.len() > events_max {
             let newest = run.events.len().saturating_sub(60);
             let newest = run.events.get(newest..).unwrap_or_default();
-            fail(
-                format_args!("more than {events_max} events: does it run in circles? The newest are"),
-                newest,
-            );
+            fail(format_args!("more than {events_max} events: does it run in circles? The newest are"), newest);
         }
         self.wake(index, Some(now));
         Ok(outcome)
@@ -871,9 +735,7 @@ impl TestService {
             && run.run.turn_task.is_none()
             && run.run.turn.is_none()
             && self.waits(index).is_none()
-            && deadlines
-                .iter()
-                .all(|deadline| deadline.what == DeadlineKind::Execution)
+            && deadlines.iter().all(|deadline| deadline.what == DeadlineKind::Execution)
     }
 
     fn why_stuck(&self, index: usize) -> String {
@@ -917,10 +779,7 @@ impl TestService {
         if let Some(minds) = self.deciders.get(&run.run.started.workflow_type) {
             let differences = Recorded::of(&run.events).differences_of(&mut *minds());
             if let Some(difference) = differences.first() {
-                fail(
-                    format_args!("asked again, the decider decides something else\n{difference}"),
-                    &run.events,
-                );
+                fail(format_args!("asked again, the decider decides something else\n{difference}"), &run.events);
             }
         }
         let checked = run.events.len();

@@ -119,45 +119,25 @@ fn a_past_is_told_without_asking_the_decider() {
         .when(signal("hello", &1))
         .when(cancel_requested());
     let names: Vec<_> = given.events().iter().map(|event| event.kind.name()).collect();
-    assert_eq!(
-        names[4..],
-        [
-            "TimerScheduled",
-            "Signal",
-            "DeciderScheduled",
-            "WorkflowCancelRequested"
-        ]
-    );
+    assert_eq!(names[4..], ["TimerScheduled", "Signal", "DeciderScheduled", "WorkflowCancelRequested"]);
     assert!(given.decisions().is_empty());
 
     let charged = super::given(Trial, "trial").decided(Decisions::new().schedule(charge(0)));
-    charged
-        .when(activity_succeeded("charge-0", &"ok"))
-        .then(Decisions::new().succeed(&"a customer"));
+    charged.when(activity_succeeded("charge-0", &"ok")).then(Decisions::new().succeed(&"a customer"));
 }
 
 #[test]
 fn another_decision_ends_the_test_with_the_history() {
     let message = ends(|| drop(given(Trial, "trial").then(Decisions::new().succeed(&1))));
-    for part in [
-        "expected decisions",
-        "SucceedWorkflow",
-        "found",
-        "StartTimer",
-        "P",
-        "WorkflowStarted",
-        "DeciderStarted",
-    ] {
+    for part in
+        ["expected decisions", "SucceedWorkflow", "found", "StartTimer", "P", "WorkflowStarted", "DeciderStarted"]
+    {
         assert!(message.contains(part), "{part} is not in\n{message}");
     }
     let message = ends(|| drop(given(Trial, "trial").when(timer_expired("trial"))));
     assert!(message.contains("no timer `trial` is open"), "{message}");
     let message = ends(|| {
-        drop(
-            given(Trial, "trial")
-                .decided(Decisions::new())
-                .decided(Decisions::new()),
-        );
+        drop(given(Trial, "trial").decided(Decisions::new()).decided(Decisions::new()));
     });
     assert!(message.contains("no turn waits"), "{message}");
     let closes_first = Decisions::new().succeed(&1).timer("t", seconds(1));
@@ -171,10 +151,7 @@ fn thirty_days_take_no_time() {
     service.activity_on("PCI", "charge-card", |_| Work::success(&"paid").takes(seconds(2)));
     service.start("trial", "ann", &"ann@example.com");
     let closed = service.finish("ann");
-    assert_eq!(
-        (closed.status, closed.result::<String>()),
-        (Status::Success, "a customer".to_owned())
-    );
+    assert_eq!((closed.status, closed.result::<String>()), (Status::Success, "a customer".to_owned()));
     assert_eq!(closed.after, seconds(30 * DAY + 2));
     service.assert_events(
         "ann",
@@ -207,20 +184,12 @@ fn what_is_planned_happens_at_its_instant() {
     service.after(seconds(12 * DAY)).signal("ann", "leave", &());
     service.after(seconds(13 * DAY)).signal("ann", "leave", &());
     let closed = service.finish("ann");
-    assert_eq!(
-        (closed.after, closed.result::<String>()),
-        (seconds(12 * DAY), "left".to_owned())
-    );
+    assert_eq!((closed.after, closed.result::<String>()), (seconds(12 * DAY), "left".to_owned()));
     service.assert_count("ann", "TimerExpired", 0);
     // The second comes too late, and is refused as the service would refuse it.
     service.run_until_idle();
     assert_eq!(service.refused().len(), 1);
-    assert!(matches!(
-        service.refused()[0].1,
-        Fault::RunClosed {
-            status: Status::Success
-        }
-    ));
+    assert!(matches!(service.refused()[0].1, Fault::RunClosed { status: Status::Success }));
 }
 
 #[test]
@@ -246,10 +215,7 @@ fn an_activity_that_no_runner_does_times_out_and_a_late_runner_takes_what_waits(
     service.activity_on("default", "charge-card", |_| Work::success(&"paid"));
     service.start("trial", "ann", &());
     let closed = service.finish("ann");
-    assert_eq!(
-        (closed.status, closed.reason.as_deref()),
-        (Status::Failed, Some("card"))
-    );
+    assert_eq!((closed.status, closed.reason.as_deref()), (Status::Failed, Some("card")));
     service.assert_count("ann", "ActivityScheduledTimeout", 3);
 
     service.start("trial", "bob", &());
@@ -275,29 +241,15 @@ fn many_runs_at_once_do_not_disturb_each_other() {
     let mut service = service();
     service.activity("charge-card", |call| {
         let is_odd = call.workflow_id.ends_with(['1', '3', '5', '7', '9']);
-        if is_odd {
-            Work::failure("declined", &())
-        } else {
-            Work::success(&"paid").takes(seconds(9))
-        }
+        if is_odd { Work::failure("declined", &()) } else { Work::success(&"paid").takes(seconds(9)) }
     });
     for index in 0..500 {
-        service
-            .after(seconds(index))
-            .start("trial", &format!("customer-{index}"), &index);
+        service.after(seconds(index)).start("trial", &format!("customer-{index}"), &index);
     }
     service.run_until_idle();
     for index in 0..500 {
-        let expected = if index % 2 == 1 {
-            Status::Failed
-        } else {
-            Status::Success
-        };
-        assert_eq!(
-            service.closed(&format!("customer-{index}")).unwrap().status,
-            expected,
-            "{index}"
-        );
+        let expected = if index % 2 == 1 { Status::Failed } else { Status::Success };
+        assert_eq!(service.closed(&format!("customer-{index}")).unwrap().status, expected, "{index}");
     }
     assert!(service.stuck().is_empty());
 }
@@ -316,12 +268,7 @@ fn ids_are_used_again_as_their_policy_says() {
     // A signal that was planned for the run before reaches the one that has the id now.
     service.after(seconds(1)).signal("ann", "leave", &());
     assert!(matches!(service.try_start(&start), Err(Fault::ReuseRefused { .. })));
-    service
-        .try_start(&Start {
-            reuse_policy: ReusePolicy::AllowDuplicate,
-            ..start
-        })
-        .unwrap();
+    service.try_start(&Start { reuse_policy: ReusePolicy::AllowDuplicate, ..start }).unwrap();
     assert_eq!(service.finish("ann").after, seconds(1));
 }
 
@@ -336,13 +283,11 @@ impl Decider for Watch {
     fn decide(&self, (): &(), window: &Window) -> Decisions {
         let news = |name: &str| window.new_events().any(|event| event.kind.name() == name);
         if window.is_first_turn() {
-            let long = Activity::new("long", "long")
-                .heartbeat(seconds(10))
-                .timeouts(ActivityTimeouts {
-                    heartbeat: Some(seconds(10)),
-                    start_to_close: Some(seconds(1_000)),
-                    ..ActivityTimeouts::default()
-                });
+            let long = Activity::new("long", "long").heartbeat(seconds(10)).timeouts(ActivityTimeouts {
+                heartbeat: Some(seconds(10)),
+                start_to_close: Some(seconds(1_000)),
+                ..ActivityTimeouts::default()
+            });
             Decisions::new().schedule(long)
         } else if news("ActivityCanceled") {
             Decisions::new().cancel(&"stopped")
@@ -370,17 +315,11 @@ fn watch(work: &Work) -> TestService {
 fn heartbeats_keep_an_activity_alive_and_their_absence_does_not() {
     let beating = Work::success(&()).takes(seconds(500)).beats(seconds(5), &7);
     assert_eq!(watch(&beating).finish("w").after, seconds(500));
-    assert_eq!(
-        watch(&Work::success(&()).takes(seconds(500))).finish("w").after,
-        seconds(10)
-    );
+    assert_eq!(watch(&Work::success(&()).takes(seconds(500))).finish("w").after, seconds(10));
     let dying = Work::never().beats(seconds(5), &7);
     assert_eq!(watch(&dying).finish("w").after, seconds(1_000));
     // An answer at the last instant is in time.
-    assert_eq!(
-        watch(&Work::success(&()).takes(seconds(10))).finish("w").status,
-        Status::Success
-    );
+    assert_eq!(watch(&Work::success(&()).takes(seconds(10))).finish("w").status, Status::Success);
 }
 
 #[test]
@@ -429,11 +368,7 @@ impl Decider for Waiter {
     fn evolve(&self, (): &mut (), _: &Event) {}
 
     fn decide(&self, (): &(), window: &Window) -> Decisions {
-        if window.signals().next().is_some() {
-            Decisions::new().succeed(&())
-        } else {
-            Decisions::new()
-        }
+        if window.signals().next().is_some() { Decisions::new().succeed(&()) } else { Decisions::new() }
     }
 }
 
@@ -443,10 +378,7 @@ fn a_run_that_nothing_will_wake_is_stuck() {
     service.decider("waiter", Waiter);
     service.start("waiter", "w", &());
     let message = ends(|| drop(service.finish("w")));
-    assert!(
-        message.contains("`w` is stuck: no activity, no timer and no turn is open"),
-        "{message}"
-    );
+    assert!(message.contains("`w` is stuck: no activity, no timer and no turn is open"), "{message}");
     assert!(message.contains("DeciderCompleted"), "{message}");
     service.run_until_idle();
     assert_eq!(service.stuck().len(), 1);
@@ -515,10 +447,7 @@ fn a_decider_that_is_not_pure_is_caught() {
     service.decider("memory", Memory(AtomicUsize::new(0)));
     service.start("memory", "m", &());
     let message = ends(|| drop(service.finish("m")));
-    assert!(
-        message.contains("asked again, the decider decides something else"),
-        "{message}"
-    );
+    assert!(message.contains("asked again, the decider decides something else"), "{message}");
 }
 
 #[test]
@@ -558,10 +487,7 @@ fn a_recorded_history_is_decided_once_more() {
         let differences = recorded.differences(Impatient);
         assert_eq!(differences.len(), 1);
         let told = differences[0].to_string();
-        assert!(
-            told.contains("decided now") && told.contains("PT1M") && told.contains("recorded then"),
-            "{told}"
-        );
+        assert!(told.contains("decided now") && told.contains("PT1M") && told.contains("recorded then"), "{told}");
         let message = ends(|| recorded.assert_same(Impatient));
         assert!(message.contains("1 turns differ"), "{message}");
     }
@@ -581,11 +507,7 @@ impl Decider for Impatient {
     fn decide(&self, state: &State, window: &Window) -> Decisions {
         let decisions = Trial.decide(state, window);
         let is_retry = decisions == Decisions::new().timer("retry", seconds(120));
-        if is_retry {
-            Decisions::new().timer("retry", seconds(60))
-        } else {
-            decisions
-        }
+        if is_retry { Decisions::new().timer("retry", seconds(60)) } else { decisions }
     }
 }
 
@@ -601,9 +523,7 @@ fn the_canonical_trace_comes_out_of_the_test_service() {
         fn decide(&self, tally: &Tally, window: &Window) -> Decisions {
             let is_done = |id: &str| tally.newest(id).is_some_and(|activity| activity.closed.is_some());
             if window.is_first_turn() {
-                Decisions::new()
-                    .schedule(Activity::new("A", "A"))
-                    .schedule(Activity::new("B", "B"))
+                Decisions::new().schedule(Activity::new("A", "A")).schedule(Activity::new("B", "B"))
             } else if is_done("C") {
                 Decisions::new().succeed(&())
             } else if tally.newest("C").is_none() && (is_done("A") || is_done("B")) {
@@ -651,10 +571,7 @@ fn the_canonical_trace_comes_out_of_the_test_service() {
         ],
     );
     let message = ends(|| service.assert_events("p", &["WorkflowStarted", "WorkflowSuccess"]));
-    assert!(
-        message.contains("expected WorkflowSuccess as event 2, found DeciderScheduled"),
-        "{message}"
-    );
+    assert!(message.contains("expected WorkflowSuccess as event 2, found DeciderScheduled"), "{message}");
     let message = ends(|| service.assert_count("p", "TimerExpired", 1));
     assert!(message.contains("expected 1 of TimerExpired, found 0"), "{message}");
 }
@@ -665,17 +582,9 @@ fn anything_that_the_outside_may_do_can_be_asked() {
     service.start("trial", "ann", &());
     service.advance(seconds(1));
     let version = service.run("ann").version;
-    let signal = |if_version| Command::Signal {
-        name: "leave".to_owned(),
-        input: None,
-        identity: None,
-        key: None,
-        if_version,
-    };
-    assert!(matches!(
-        service.ask("ann", &signal(Some(version + 1))),
-        Err(Fault::VersionMoved { .. })
-    ));
+    let signal =
+        |if_version| Command::Signal { name: "leave".to_owned(), input: None, identity: None, key: None, if_version };
+    assert!(matches!(service.ask("ann", &signal(Some(version + 1))), Err(Fault::VersionMoved { .. })));
     assert!(service.ask("ann", &signal(Some(version))).is_ok());
     assert_eq!(service.finish("ann").status, Status::Success);
     assert!(ends(|| drop(service.finish("bob"))).contains("no run of `bob` was started"));

@@ -47,22 +47,13 @@ pub struct Work {
 #[derive(Debug, Clone)]
 pub(super) enum Answer {
     Success(Payload),
-    Failure {
-        reason: String,
-        details: Payload,
-        non_retryable: bool,
-    },
+    Failure { reason: String, details: Payload, non_retryable: bool },
     Never,
 }
 
 impl Work {
     fn of(answer: Answer) -> Self {
-        Self {
-            takes: Duration::ZERO,
-            answer,
-            beats: None,
-            heeds_cancel: false,
-        }
+        Self { takes: Duration::ZERO, answer, beats: None, heeds_cancel: false }
     }
 
     /// Does it, at once unless [`Work::takes`] says otherwise.
@@ -72,11 +63,7 @@ impl Work {
 
     /// Cannot do it.
     pub fn failure<T: Serialize + ?Sized>(reason: &str, details: &T) -> Self {
-        Self::of(Answer::Failure {
-            reason: reason.to_owned(),
-            details: payload(details),
-            non_retryable: false,
-        })
+        Self::of(Answer::Failure { reason: reason.to_owned(), details: payload(details), non_retryable: false })
     }
 
     /// Takes it and is never heard of again, but for heartbeats. Its timeouts are what is left.

@@ -25,24 +25,17 @@ impl Transition {
     /// The event of a deadline; `None` when an earlier one made it moot.
     fn event_of(&self, deadline: DeadlineKind, beats: &[Beat]) -> Option<EventKind> {
         match deadline {
-            DeadlineKind::Execution => Some(EventKind::WorkflowTimedOut(WorkflowTimedOut {
-                timeout: WorkflowTimeout::Execution,
-            })),
+            DeadlineKind::Execution => {
+                Some(EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Execution }))
+            }
             DeadlineKind::Timer { scheduled_event_id } => {
                 let timers = &self.run.timers;
-                let (timer_id, _) = timers
-                    .iter()
-                    .find(|(_, timer)| timer.scheduled_event_id == scheduled_event_id)?;
-                Some(EventKind::TimerExpired(TimerExpired {
-                    timer_id: timer_id.clone(),
-                    scheduled_event_id,
-                }))
+                let (timer_id, _) = timers.iter().find(|(_, timer)| timer.scheduled_event_id == scheduled_event_id)?;
+                Some(EventKind::TimerExpired(TimerExpired { timer_id: timer_id.clone(), scheduled_event_id }))
             }
             DeadlineKind::ActivityScheduleToStart { scheduled_event_id } => {
                 self.run.activities.get(&scheduled_event_id)?;
-                Some(EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout {
-                    scheduled_event_id,
-                }))
+                Some(EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout { scheduled_event_id }))
             }
             DeadlineKind::ActivityHeartbeat { scheduled_event_id } => {
                 self.activity_timed_out(scheduled_event_id, ActivityTimeout::Heartbeat, beats)
@@ -55,21 +48,13 @@ impl Transition {
             }
             DeadlineKind::TurnScheduleToStart { scheduled_event_id } => {
                 let timeout = DeciderTimeout::ScheduleToStart;
-                let timed_out = DeciderTimedOut {
-                    scheduled_event_id,
-                    started_event_id: None,
-                    timeout,
-                };
+                let timed_out = DeciderTimedOut { scheduled_event_id, started_event_id: None, timeout };
                 Some(EventKind::DeciderTimedOut(timed_out))
             }
             DeadlineKind::TurnStartToClose { scheduled_event_id } => {
                 let started_event_id = Some(self.run.turn.as_ref()?.started_event_id);
                 let timeout = DeciderTimeout::StartToClose;
-                Some(EventKind::DeciderTimedOut(DeciderTimedOut {
-                    scheduled_event_id,
-                    started_event_id,
-                    timeout,
-                }))
+                Some(EventKind::DeciderTimedOut(DeciderTimedOut { scheduled_event_id, started_event_id, timeout }))
             }
         }
     }

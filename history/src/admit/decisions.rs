@@ -27,17 +27,10 @@ impl Transition {
         self.must_hold(turn)?;
         validate::size("context", context, limits::CONTEXT_BYTES_MAX)?;
         validate::decisions(decisions)?;
-        let TurnId {
-            scheduled_event_id,
-            started_event_id,
-        } = turn;
+        let TurnId { scheduled_event_id, started_event_id } = turn;
         // A further turn that waits already means news since this one started (D8).
         let mut unseen = self.run.turn_task.is_some();
-        let completed = DeciderCompleted {
-            scheduled_event_id,
-            started_event_id,
-            context: context.cloned(),
-        };
+        let completed = DeciderCompleted { scheduled_event_id, started_event_id, context: context.cloned() };
         let decision_event_id = self.push(now, EventKind::DeciderCompleted(completed));
         for decision in decisions {
             unseen |= self.carry_out(decision, decision_event_id, unseen, now);
@@ -52,11 +45,7 @@ impl Transition {
             && !force
         {
             let cause = CloseFailedCause::UnhandledEvents;
-            let failed = WorkflowCloseFailed {
-                decision,
-                cause,
-                decision_event_id,
-            };
+            let failed = WorkflowCloseFailed { decision, cause, decision_event_id };
             self.push(now, EventKind::WorkflowCloseFailed(failed));
             return true;
         }
@@ -69,32 +58,22 @@ impl Transition {
                 let name = it.name.clone();
                 if name.starts_with(limits::MARKER_PREFIX_RESERVED) {
                     let cause = MarkerFailedCause::NameReserved;
-                    EventKind::MarkerFailed(MarkerFailed {
-                        name,
-                        cause,
-                        decision_event_id,
-                    })
+                    EventKind::MarkerFailed(MarkerFailed { name, cause, decision_event_id })
                 } else {
-                    EventKind::Marker(Marker {
-                        name,
-                        details: it.details.clone(),
-                        decision_event_id,
-                    })
+                    EventKind::Marker(Marker { name, details: it.details.clone(), decision_event_id })
                 }
             }
-            Decision::SucceedWorkflow(it) => EventKind::WorkflowSuccess(WorkflowSuccess {
-                result: it.result.clone(),
-                decision_event_id,
-            }),
+            Decision::SucceedWorkflow(it) => {
+                EventKind::WorkflowSuccess(WorkflowSuccess { result: it.result.clone(), decision_event_id })
+            }
             Decision::FailWorkflow(it) => EventKind::WorkflowFailed(WorkflowFailed {
                 reason: it.reason.clone(),
                 details: it.details.clone(),
                 decision_event_id,
             }),
-            Decision::CancelWorkflow(it) => EventKind::WorkflowCanceled(WorkflowCanceled {
-                details: it.details.clone(),
-                decision_event_id,
-            }),
+            Decision::CancelWorkflow(it) => {
+                EventKind::WorkflowCanceled(WorkflowCanceled { details: it.details.clone(), decision_event_id })
+            }
         };
         let failed = kind.schedules_decider();
         self.push(now, kind);
@@ -111,12 +90,7 @@ impl Transition {
             None
         };
         if let Some(cause) = cause {
-            let failed = ActivityScheduleFailed {
-                activity_id,
-                activity_type,
-                cause,
-                decision_event_id,
-            };
+            let failed = ActivityScheduleFailed { activity_id, activity_type, cause, decision_event_id };
             return EventKind::ActivityScheduleFailed(failed);
         }
         let started = &self.run.started;
@@ -134,29 +108,17 @@ impl Transition {
         let activity_id = activity_id.to_owned();
         let Some((scheduled_event_id, activity)) = self.run.activity(&activity_id) else {
             let cause = ActivityTaskCancelFailedCause::ActivityIdUnknown;
-            let failed = ActivityTaskCancelFailed {
-                activity_id,
-                cause,
-                decision_event_id,
-            };
+            let failed = ActivityTaskCancelFailed { activity_id, cause, decision_event_id };
             self.push(now, EventKind::ActivityTaskCancelFailed(failed));
             return true;
         };
         let has_started = activity.started_event_id.is_some();
-        let cancel = ActivityTaskCancel {
-            activity_id,
-            scheduled_event_id,
-            decision_event_id,
-        };
+        let cancel = ActivityTaskCancel { activity_id, scheduled_event_id, decision_event_id };
         let cancel_event_id = self.push(now, EventKind::ActivityTaskCancel(cancel));
         if !has_started {
             // Nobody is there to be asked (SWF.md §9). The decider knows what it did, so this alone is no unseen news.
-            let canceled = ActivityCanceled {
-                scheduled_event_id,
-                started_event_id: None,
-                cancel_event_id,
-                details: None,
-            };
+            let canceled =
+                ActivityCanceled { scheduled_event_id, started_event_id: None, cancel_event_id, details: None };
             self.push(now, EventKind::ActivityCanceled(canceled));
         }
         false
@@ -172,16 +134,8 @@ impl Transition {
             None
         };
         match cause {
-            Some(cause) => EventKind::TimerScheduleFailed(TimerScheduleFailed {
-                timer_id,
-                cause,
-                decision_event_id,
-            }),
-            None => EventKind::TimerScheduled(TimerScheduled {
-                timer_id,
-                after: it.after,
-                decision_event_id,
-            }),
+            Some(cause) => EventKind::TimerScheduleFailed(TimerScheduleFailed { timer_id, cause, decision_event_id }),
+            None => EventKind::TimerScheduled(TimerScheduled { timer_id, after: it.after, decision_event_id }),
         }
     }
 
@@ -189,18 +143,10 @@ impl Transition {
         let timer_id = timer_id.to_owned();
         if let Some(timer) = self.run.timers.get(&timer_id) {
             let scheduled_event_id = timer.scheduled_event_id;
-            EventKind::TimerCanceled(TimerCanceled {
-                timer_id,
-                scheduled_event_id,
-                decision_event_id,
-            })
+            EventKind::TimerCanceled(TimerCanceled { timer_id, scheduled_event_id, decision_event_id })
         } else {
             let cause = TimerCancelFailedCause::TimerIdUnknown;
-            EventKind::TimerCancelFailed(TimerCancelFailed {
-                timer_id,
-                cause,
-                decision_event_id,
-            })
+            EventKind::TimerCancelFailed(TimerCancelFailed { timer_id, cause, decision_event_id })
         }
     }
 }

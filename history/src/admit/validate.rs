@@ -22,11 +22,7 @@ pub(super) fn start(start: &Start) -> Result<(), Fault> {
     if start.tags.len() > limits::TAGS_MAX {
         return Err(Fault::Invalid {
             field: "tags".to_owned(),
-            problem: format!(
-                "has {} entries, at most {} are allowed",
-                start.tags.len(),
-                limits::TAGS_MAX
-            ),
+            problem: format!("has {} entries, at most {} are allowed", start.tags.len(), limits::TAGS_MAX),
         });
     }
     for (index, tag) in start.tags.iter().enumerate() {
@@ -40,11 +36,7 @@ pub(super) fn decisions(decisions: &[Decision]) -> Result<(), Fault> {
     if decisions.len() > limits::DECISIONS_MAX {
         return Err(Fault::Invalid {
             field: "decisions".to_owned(),
-            problem: format!(
-                "has {} entries, at most {} are allowed",
-                decisions.len(),
-                limits::DECISIONS_MAX
-            ),
+            problem: format!("has {} entries, at most {} are allowed", decisions.len(), limits::DECISIONS_MAX),
         });
     }
     for (index, decision) in decisions.iter().enumerate() {
@@ -52,10 +44,7 @@ pub(super) fn decisions(decisions: &[Decision]) -> Result<(), Fault> {
         if decision.closes().is_some() && index + 1 != decisions.len() {
             return Err(Fault::Invalid {
                 field: format!("decisions[{index}]"),
-                problem: format!(
-                    "closes the run ({}); a closing decision must be the last",
-                    decision.name()
-                ),
+                problem: format!("closes the run ({}); a closing decision must be the last", decision.name()),
             });
         }
         match decision {
@@ -94,21 +83,12 @@ pub(super) fn name(field: &str, text: &str) -> Result<(), Fault> {
 }
 
 pub(super) fn name_up_to(field: &str, text: &str, max: usize) -> Result<(), Fault> {
-    let invalid = |problem: &str| {
-        Err(Fault::Invalid {
-            field: field.to_owned(),
-            problem: problem.to_owned(),
-        })
-    };
+    let invalid = |problem: &str| Err(Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() });
     if text.is_empty() {
         return invalid("is empty");
     }
     if text.len() > max {
-        return Err(Fault::TooLarge {
-            field: field.to_owned(),
-            found: text.len(),
-            max,
-        });
+        return Err(Fault::TooLarge { field: field.to_owned(), found: text.len(), max });
     }
     if text.chars().any(char::is_control) {
         return invalid("contains a control character");
@@ -130,11 +110,7 @@ pub(super) fn payload(field: &str, payload: Option<&Payload>) -> Result<(), Faul
 
 pub(super) fn size(field: &str, payload: Option<&Payload>, max: usize) -> Result<(), Fault> {
     match payload.map(Payload::len) {
-        Some(found) if found > max => Err(Fault::TooLarge {
-            field: field.to_owned(),
-            found,
-            max,
-        }),
+        Some(found) if found > max => Err(Fault::TooLarge { field: field.to_owned(), found, max }),
         _ => Ok(()),
     }
 }
@@ -144,10 +120,7 @@ fn span(field: &str, span: Duration) -> Result<(), Fault> {
         return Ok(());
     }
     let problem = format!("is {span}, at most {} is allowed", limits::SPAN_MAX);
-    Err(Fault::Invalid {
-        field: field.to_owned(),
-        problem,
-    })
+    Err(Fault::Invalid { field: field.to_owned(), problem })
 }
 
 fn timeout(field: &str, timeout: Option<Duration>) -> Result<(), Fault> {

@@ -44,18 +44,11 @@ fn held_until(not_before: Option<Timestamp>) -> EventKind {
 }
 
 fn starts(scheduled_event_id: EventId) -> EventKind {
-    EventKind::DeciderStarted(DeciderStarted {
-        scheduled_event_id,
-        identity: None,
-    })
+    EventKind::DeciderStarted(DeciderStarted { scheduled_event_id, identity: None })
 }
 
 fn completes(scheduled_event_id: EventId, started_event_id: EventId) -> EventKind {
-    EventKind::DeciderCompleted(DeciderCompleted {
-        scheduled_event_id,
-        started_event_id,
-        context: None,
-    })
+    EventKind::DeciderCompleted(DeciderCompleted { scheduled_event_id, started_event_id, context: None })
 }
 
 fn fails(scheduled_event_id: EventId, started_event_id: EventId) -> EventKind {
@@ -80,11 +73,7 @@ fn times_out(scheduled_event_id: EventId, started_event_id: Option<EventId>) -> 
 }
 
 fn signal() -> EventKind {
-    EventKind::Signal(Signal {
-        name: "s".to_owned(),
-        input: None,
-        identity: None,
-    })
+    EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None })
 }
 
 fn activity(activity_id: &str, decision_event_id: EventId) -> EventKind {
@@ -104,18 +93,11 @@ fn activity(activity_id: &str, decision_event_id: EventId) -> EventKind {
 }
 
 fn taken(scheduled_event_id: EventId) -> EventKind {
-    EventKind::ActivityStarted(ActivityStarted {
-        scheduled_event_id,
-        identity: None,
-    })
+    EventKind::ActivityStarted(ActivityStarted { scheduled_event_id, identity: None })
 }
 
 fn done(scheduled_event_id: EventId, started_event_id: EventId) -> EventKind {
-    EventKind::ActivitySuccess(ActivitySuccess {
-        scheduled_event_id,
-        started_event_id,
-        result: None,
-    })
+    EventKind::ActivitySuccess(ActivitySuccess { scheduled_event_id, started_event_id, result: None })
 }
 
 fn too_slow(scheduled_event_id: EventId, started_event_id: Option<EventId>, timeout: ActivityTimeout) -> EventKind {
@@ -158,26 +140,15 @@ fn timer(timer_id: &str, seconds: u64, decision_event_id: EventId) -> EventKind 
 }
 
 fn expires(timer_id: &str, scheduled_event_id: EventId) -> EventKind {
-    EventKind::TimerExpired(TimerExpired {
-        timer_id: timer_id.to_owned(),
-        scheduled_event_id,
-    })
+    EventKind::TimerExpired(TimerExpired { timer_id: timer_id.to_owned(), scheduled_event_id })
 }
 
 fn taken_back(timer_id: &str, scheduled_event_id: EventId, decision_event_id: EventId) -> EventKind {
-    EventKind::TimerCanceled(TimerCanceled {
-        timer_id: timer_id.to_owned(),
-        scheduled_event_id,
-        decision_event_id,
-    })
+    EventKind::TimerCanceled(TimerCanceled { timer_id: timer_id.to_owned(), scheduled_event_id, decision_event_id })
 }
 
 fn marker(decision_event_id: EventId) -> EventKind {
-    EventKind::Marker(Marker {
-        name: "m".to_owned(),
-        details: None,
-        decision_event_id,
-    })
+    EventKind::Marker(Marker { name: "m".to_owned(), details: None, decision_event_id })
 }
 
 fn close_failed(decision_event_id: EventId) -> EventKind {
@@ -189,36 +160,22 @@ fn close_failed(decision_event_id: EventId) -> EventKind {
 }
 
 fn success(decision_event_id: EventId) -> EventKind {
-    EventKind::WorkflowSuccess(WorkflowSuccess {
-        result: None,
-        decision_event_id,
-    })
+    EventKind::WorkflowSuccess(WorkflowSuccess { result: None, decision_event_id })
 }
 
 fn terminated() -> EventKind {
-    EventKind::WorkflowTerminated(WorkflowTerminated {
-        reason: None,
-        details: None,
-        identity: None,
-    })
+    EventKind::WorkflowTerminated(WorkflowTerminated { reason: None, details: None, identity: None })
 }
 
 fn ran_out() -> EventKind {
-    EventKind::WorkflowTimedOut(WorkflowTimedOut {
-        timeout: WorkflowTimeout::Execution,
-    })
+    EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Execution })
 }
 
 /// The kinds as a history, numbered from 1. `(seconds, kind)`: when.
 fn numbered<const N: usize>(kinds: [(u64, EventKind); N]) -> Vec<Event> {
     let ids = 1..;
     ids.zip(kinds)
-        .map(|(id, (seconds, kind))| Event {
-            id,
-            timestamp: Timestamp::from_millis(seconds * 1_000),
-            kind,
-            key: None,
-        })
+        .map(|(id, (seconds, kind))| Event { id, timestamp: Timestamp::from_millis(seconds * 1_000), kind, key: None })
         .collect()
 }
 
@@ -244,12 +201,7 @@ fn decided<const N: usize>(rest: [(u64, EventKind); N]) -> Vec<Event> {
     for (seconds, kind) in rest {
         let id = events.len() as EventId + 1;
         let timestamp = Timestamp::from_millis(seconds * 1_000);
-        events.push(Event {
-            id,
-            timestamp,
-            kind,
-            key: None,
-        });
+        events.push(Event { id, timestamp, kind, key: None });
     }
     events
 }
@@ -261,12 +213,7 @@ fn sound_histories_are_accepted() {
     sound(&at_once([begun(), waits(), starts(2), completes(2, 3)]));
     sound(&at_once([begun(), waits(), terminated()]));
     sound(&numbered([(0, begun()), (0, waits()), (1_000, ran_out())]));
-    sound(&decided([
-        (0, activity("a", 4)),
-        (1, taken(5)),
-        (2, done(5, 6)),
-        (2, waits()),
-    ]));
+    sound(&decided([(0, activity("a", 4)), (1, taken(5)), (2, done(5, 6)), (2, waits())]));
     sound(&decided([(0, activity("a", 4)), (10, never_taken(5)), (10, waits())]));
     let timed_out = too_slow(5, None, ActivityTimeout::ScheduleToClose);
     sound(&decided([(0, activity("a", 4)), (40, timed_out), (40, waits())]));
@@ -285,31 +232,10 @@ fn sound_histories_are_accepted() {
         (5, expires("u", 6)),
         (5, waits()),
     ]));
-    sound(&decided([
-        (0, timer("t", 5, 4)),
-        (0, taken_back("t", 5, 4)),
-        (0, timer("t", 5, 4)),
-    ]));
+    sound(&decided([(0, timer("t", 5, 4)), (0, taken_back("t", 5, 4)), (0, timer("t", 5, 4))]));
     // A turn is scheduled while one is started, and once it has ended it is not scheduled again.
-    sound(&at_once([
-        begun(),
-        waits(),
-        starts(2),
-        signal(),
-        waits(),
-        fails(2, 3),
-        starts(5),
-        completes(5, 7),
-    ]));
-    sound(&at_once([
-        begun(),
-        waits(),
-        starts(2),
-        signal(),
-        waits(),
-        completes(2, 3),
-        close_failed(6),
-    ]));
+    sound(&at_once([begun(), waits(), starts(2), signal(), waits(), fails(2, 3), starts(5), completes(5, 7)]));
+    sound(&at_once([begun(), waits(), starts(2), signal(), waits(), completes(2, 3), close_failed(6)]));
     // A turn that nobody takes times out, and so does one that is not answered.
     sound(&numbered([
         (0, begun()),
@@ -321,15 +247,7 @@ fn sound_histories_are_accepted() {
         (90, waits()),
     ]));
     // A forced close does not show that it was forced (D8).
-    sound(&at_once([
-        begun(),
-        waits(),
-        starts(2),
-        signal(),
-        waits(),
-        completes(2, 3),
-        success(6),
-    ]));
+    sound(&at_once([begun(), waits(), starts(2), signal(), waits(), completes(2, 3), success(6)]));
 }
 
 #[test]
@@ -357,11 +275,7 @@ fn another_beginning_is_caught() {
 
 #[test]
 fn an_event_after_the_close_is_caught() {
-    breaks(
-        Rule::NothingAfterClose,
-        4,
-        &at_once([begun(), waits(), terminated(), signal()]),
-    );
+    breaks(Rule::NothingAfterClose, 4, &at_once([begun(), waits(), terminated(), signal()]));
     breaks(Rule::NothingAfterClose, 6, &decided([(0, success(4)), (0, waits())]));
     breaks(Rule::NothingAfterClose, 6, &decided([(0, success(4)), (0, marker(4))]));
     breaks(
@@ -376,86 +290,42 @@ fn a_second_waiting_turn_is_caught() {
     breaks(Rule::OneTurnWaits, 3, &at_once([begun(), waits(), waits()]));
     breaks(Rule::OneTurnWaits, 4, &at_once([begun(), waits(), signal(), waits()]));
     // Since the last DeciderStarted, not since the last DeciderCompleted (D1).
-    breaks(
-        Rule::OneTurnWaits,
-        7,
-        &at_once([begun(), waits(), starts(2), signal(), waits(), signal(), waits()]),
-    );
-    breaks(
-        Rule::OneTurnWaits,
-        7,
-        &at_once([begun(), waits(), starts(2), signal(), waits(), fails(2, 3), waits()]),
-    );
+    breaks(Rule::OneTurnWaits, 7, &at_once([begun(), waits(), starts(2), signal(), waits(), signal(), waits()]));
+    breaks(Rule::OneTurnWaits, 7, &at_once([begun(), waits(), starts(2), signal(), waits(), fails(2, 3), waits()]));
 }
 
 #[test]
 fn a_second_active_decider_is_caught() {
-    breaks(
-        Rule::OneTurnStarted,
-        6,
-        &at_once([begun(), waits(), starts(2), signal(), waits(), starts(5)]),
-    );
+    breaks(Rule::OneTurnStarted, 6, &at_once([begun(), waits(), starts(2), signal(), waits(), starts(5)]));
 }
 
 #[test]
 fn a_turn_without_cause_is_caught() {
     breaks(Rule::TurnHasCause, 5, &decided([(0, waits())]));
     breaks(Rule::TurnHasCause, 6, &decided([(0, activity("a", 4)), (0, waits())]));
-    breaks(
-        Rule::TurnHasCause,
-        7,
-        &decided([(0, activity("a", 4)), (1, taken(5)), (1, waits())]),
-    );
+    breaks(Rule::TurnHasCause, 7, &decided([(0, activity("a", 4)), (1, taken(5)), (1, waits())]));
     // S3.54: a timer taken back causes no turn. S3.28: a marker neither.
-    breaks(
-        Rule::TurnHasCause,
-        7,
-        &decided([(0, timer("t", 5, 4)), (0, taken_back("t", 5, 4)), (0, waits())]),
-    );
+    breaks(Rule::TurnHasCause, 7, &decided([(0, timer("t", 5, 4)), (0, taken_back("t", 5, 4)), (0, waits())]));
     breaks(Rule::TurnHasCause, 6, &decided([(0, marker(4)), (0, waits())]));
 }
 
 #[test]
 fn news_that_nobody_looks_at_is_caught() {
     breaks(Rule::NewsIsAnswered, 5, &decided([(0, signal())]));
-    breaks(
-        Rule::NewsIsAnswered,
-        5,
-        &decided([(0, signal()), (0, signal()), (0, waits())]),
-    );
-    breaks(
-        Rule::NewsIsAnswered,
-        7,
-        &decided([(0, activity("a", 4)), (1, taken(5)), (2, done(5, 6))]),
-    );
-    breaks(
-        Rule::NewsIsAnswered,
-        6,
-        &decided([(0, timer("t", 5, 4)), (5, expires("t", 5))]),
-    );
-    breaks(
-        Rule::NewsIsAnswered,
-        4,
-        &at_once([begun(), waits(), starts(2), signal(), completes(2, 3)]),
-    );
+    breaks(Rule::NewsIsAnswered, 5, &decided([(0, signal()), (0, signal()), (0, waits())]));
+    breaks(Rule::NewsIsAnswered, 7, &decided([(0, activity("a", 4)), (1, taken(5)), (2, done(5, 6))]));
+    breaks(Rule::NewsIsAnswered, 6, &decided([(0, timer("t", 5, 4)), (5, expires("t", 5))]));
+    breaks(Rule::NewsIsAnswered, 4, &at_once([begun(), waits(), starts(2), signal(), completes(2, 3)]));
     // D7: a failed decision is news.
     breaks(Rule::NewsIsAnswered, 5, &decided([(0, close_failed(4))]));
     // A lost turn is scheduled again (S3.45).
-    breaks(
-        Rule::NewsIsAnswered,
-        4,
-        &at_once([begun(), waits(), starts(2), fails(2, 3)]),
-    );
+    breaks(Rule::NewsIsAnswered, 4, &at_once([begun(), waits(), starts(2), fails(2, 3)]));
     breaks(
         Rule::NewsIsAnswered,
         4,
         &numbered([(0, begun()), (0, waits()), (0, starts(2)), (30, times_out(2, Some(3)))]),
     );
-    breaks(
-        Rule::NewsIsAnswered,
-        3,
-        &numbered([(0, begun()), (0, waits()), (60, times_out(2, None))]),
-    );
+    breaks(Rule::NewsIsAnswered, 3, &numbered([(0, begun()), (0, waits()), (60, times_out(2, None))]));
 }
 
 #[test]
@@ -465,217 +335,84 @@ fn links_to_the_wrong_event_are_caught() {
     breaks(Rule::Link, 4, &at_once([begun(), waits(), starts(2), completes(2, 2)]));
     breaks(Rule::Link, 4, &at_once([begun(), waits(), starts(2), fails(1, 3)]));
     breaks(Rule::Link, 5, &decided([(0, completes(2, 3))]));
-    breaks(
-        Rule::Link,
-        4,
-        &numbered([(0, begun()), (0, waits()), (0, starts(2)), (60, times_out(2, None))]),
-    );
-    breaks(
-        Rule::Link,
-        3,
-        &numbered([(0, begun()), (0, waits()), (60, times_out(2, Some(3)))]),
-    );
+    breaks(Rule::Link, 4, &numbered([(0, begun()), (0, waits()), (0, starts(2)), (60, times_out(2, None))]));
+    breaks(Rule::Link, 3, &numbered([(0, begun()), (0, waits()), (60, times_out(2, Some(3)))]));
     breaks(Rule::Link, 6, &decided([(0, activity("a", 4)), (0, taken(4))]));
     breaks(Rule::Link, 6, &decided([(0, activity("a", 4)), (0, taken(9))]));
-    breaks(
-        Rule::Link,
-        7,
-        &decided([(0, activity("a", 4)), (0, taken(5)), (0, done(5, 5))]),
-    );
-    breaks(
-        Rule::Link,
-        7,
-        &decided([(0, activity("a", 4)), (0, taken(5)), (0, done(4, 6))]),
-    );
-    breaks(
-        Rule::Link,
-        6,
-        &decided([(0, activity("a", 4)), (0, to_cancel("b", 5, 4))]),
-    );
-    breaks(
-        Rule::Link,
-        6,
-        &decided([(0, activity("a", 4)), (0, to_cancel("a", 4, 4))]),
-    );
-    breaks(
-        Rule::Link,
-        7,
-        &decided([(0, activity("a", 4)), (0, taken(5)), (0, canceled(5, Some(6), 4))]),
-    );
-    breaks(
-        Rule::Link,
-        7,
-        &decided([
-            (0, activity("a", 4)),
-            (0, to_cancel("a", 5, 4)),
-            (0, canceled(5, Some(6), 6)),
-        ]),
-    );
+    breaks(Rule::Link, 7, &decided([(0, activity("a", 4)), (0, taken(5)), (0, done(5, 5))]));
+    breaks(Rule::Link, 7, &decided([(0, activity("a", 4)), (0, taken(5)), (0, done(4, 6))]));
+    breaks(Rule::Link, 6, &decided([(0, activity("a", 4)), (0, to_cancel("b", 5, 4))]));
+    breaks(Rule::Link, 6, &decided([(0, activity("a", 4)), (0, to_cancel("a", 4, 4))]));
+    breaks(Rule::Link, 7, &decided([(0, activity("a", 4)), (0, taken(5)), (0, canceled(5, Some(6), 4))]));
+    breaks(Rule::Link, 7, &decided([(0, activity("a", 4)), (0, to_cancel("a", 5, 4)), (0, canceled(5, Some(6), 6))]));
     let unstarted = too_slow(5, None, ActivityTimeout::ScheduleToClose);
-    breaks(
-        Rule::Link,
-        7,
-        &decided([(0, activity("a", 4)), (0, taken(5)), (40, unstarted)]),
-    );
+    breaks(Rule::Link, 7, &decided([(0, activity("a", 4)), (0, taken(5)), (40, unstarted)]));
     breaks(Rule::Link, 6, &decided([(0, timer("t", 5, 4)), (5, expires("u", 5))]));
-    breaks(
-        Rule::Link,
-        6,
-        &decided([(0, timer("t", 5, 4)), (0, taken_back("t", 4, 4))]),
-    );
+    breaks(Rule::Link, 6, &decided([(0, timer("t", 5, 4)), (0, taken_back("t", 4, 4))]));
 }
 
 #[test]
 fn activities_that_live_twice_are_caught() {
-    breaks(
-        Rule::ActivityLife,
-        7,
-        &decided([(0, activity("a", 4)), (0, taken(5)), (0, taken(5))]),
-    );
-    breaks(
-        Rule::ActivityLife,
-        6,
-        &decided([(0, activity("a", 4)), (0, done(5, 6))]),
-    );
-    let answered = [
-        (0, activity("a", 4)),
-        (0, taken(5)),
-        (0, done(5, 6)),
-        (0, waits()),
-        (0, done(5, 6)),
-    ];
+    breaks(Rule::ActivityLife, 7, &decided([(0, activity("a", 4)), (0, taken(5)), (0, taken(5))]));
+    breaks(Rule::ActivityLife, 6, &decided([(0, activity("a", 4)), (0, done(5, 6))]));
+    let answered = [(0, activity("a", 4)), (0, taken(5)), (0, done(5, 6)), (0, waits()), (0, done(5, 6))];
     breaks(Rule::ActivityLife, 9, &decided(answered));
     breaks(
         Rule::ActivityLife,
         8,
-        &decided([
-            (0, activity("a", 4)),
-            (10, never_taken(5)),
-            (10, waits()),
-            (10, taken(5)),
-        ]),
+        &decided([(0, activity("a", 4)), (10, never_taken(5)), (10, waits()), (10, taken(5))]),
     );
-    breaks(
-        Rule::ActivityLife,
-        7,
-        &decided([(0, activity("a", 4)), (0, taken(5)), (10, never_taken(5))]),
-    );
+    breaks(Rule::ActivityLife, 7, &decided([(0, activity("a", 4)), (0, taken(5)), (10, never_taken(5))]));
     let unstarted = too_slow(5, None, ActivityTimeout::StartToClose);
-    breaks(
-        Rule::ActivityLife,
-        6,
-        &decided([(0, activity("a", 4)), (40, unstarted)]),
-    );
+    breaks(Rule::ActivityLife, 6, &decided([(0, activity("a", 4)), (40, unstarted)]));
 }
 
 #[test]
 fn timers_that_end_twice_are_caught() {
-    breaks(
-        Rule::TimerLife,
-        7,
-        &decided([(0, timer("t", 5, 4)), (5, expires("t", 5)), (5, expires("t", 5))]),
-    );
-    breaks(
-        Rule::TimerLife,
-        7,
-        &decided([(0, timer("t", 5, 4)), (0, taken_back("t", 5, 4)), (5, expires("t", 5))]),
-    );
+    breaks(Rule::TimerLife, 7, &decided([(0, timer("t", 5, 4)), (5, expires("t", 5)), (5, expires("t", 5))]));
+    breaks(Rule::TimerLife, 7, &decided([(0, timer("t", 5, 4)), (0, taken_back("t", 5, 4)), (5, expires("t", 5))]));
 }
 
 #[test]
 fn ids_used_twice_are_caught() {
-    breaks(
-        Rule::IdInUse,
-        6,
-        &decided([(0, activity("a", 4)), (0, activity("a", 4))]),
-    );
-    breaks(
-        Rule::IdInUse,
-        6,
-        &decided([(0, timer("t", 5, 4)), (0, timer("t", 6, 4))]),
-    );
+    breaks(Rule::IdInUse, 6, &decided([(0, activity("a", 4)), (0, activity("a", 4))]));
+    breaks(Rule::IdInUse, 6, &decided([(0, timer("t", 5, 4)), (0, timer("t", 6, 4))]));
 }
 
 #[test]
 fn decisions_apart_from_their_turn_are_caught() {
     breaks(Rule::DecisionsTogether, 3, &at_once([begun(), waits(), marker(2)]));
     breaks(Rule::DecisionsTogether, 5, &decided([(0, marker(3))]));
-    breaks(
-        Rule::DecisionsTogether,
-        7,
-        &decided([(0, signal()), (0, waits()), (0, marker(4))]),
-    );
-    breaks(
-        Rule::DecisionsTogether,
-        7,
-        &decided([(0, close_failed(4)), (0, waits()), (0, success(4))]),
-    );
-    breaks(
-        Rule::DecisionsTogether,
-        7,
-        &decided([(0, activity("a", 4)), (0, taken(5)), (0, marker(4))]),
-    );
+    breaks(Rule::DecisionsTogether, 7, &decided([(0, signal()), (0, waits()), (0, marker(4))]));
+    breaks(Rule::DecisionsTogether, 7, &decided([(0, close_failed(4)), (0, waits()), (0, success(4))]));
+    breaks(Rule::DecisionsTogether, 7, &decided([(0, activity("a", 4)), (0, taken(5)), (0, marker(4))]));
     // An activity that nobody took is canceled on the spot.
-    let late = [
-        (0, activity("a", 4)),
-        (0, to_cancel("a", 5, 4)),
-        (0, marker(4)),
-        (0, canceled(5, None, 6)),
-    ];
+    let late = [(0, activity("a", 4)), (0, to_cancel("a", 5, 4)), (0, marker(4)), (0, canceled(5, None, 6))];
     breaks(Rule::DecisionsTogether, 8, &decided(late));
 }
 
 #[test]
 fn what_happens_before_its_time_is_caught() {
-    breaks(
-        Rule::NotBeforeTime,
-        3,
-        &numbered([(0, begun()), (0, waits()), (999, ran_out())]),
-    );
-    breaks(
-        Rule::NotBeforeTime,
-        3,
-        &numbered([(0, begun()), (0, waits()), (59, times_out(2, None))]),
-    );
+    breaks(Rule::NotBeforeTime, 3, &numbered([(0, begun()), (0, waits()), (999, ran_out())]));
+    breaks(Rule::NotBeforeTime, 3, &numbered([(0, begun()), (0, waits()), (59, times_out(2, None))]));
     breaks(
         Rule::NotBeforeTime,
         4,
         &numbered([(0, begun()), (0, waits()), (9, starts(2)), (38, times_out(2, Some(3)))]),
     );
-    breaks(
-        Rule::NotBeforeTime,
-        6,
-        &decided([(0, timer("t", 5, 4)), (4, expires("t", 5))]),
-    );
-    breaks(
-        Rule::NotBeforeTime,
-        6,
-        &decided([(0, activity("a", 4)), (9, never_taken(5))]),
-    );
-    for (timeout, seconds) in [
-        (ActivityTimeout::StartToClose, 28),
-        (ActivityTimeout::ScheduleToClose, 39),
-        (ActivityTimeout::Heartbeat, 999),
-    ] {
-        let early = [
-            (0, activity("a", 4)),
-            (9, taken(5)),
-            (seconds, too_slow(5, Some(6), timeout)),
-        ];
+    breaks(Rule::NotBeforeTime, 6, &decided([(0, timer("t", 5, 4)), (4, expires("t", 5))]));
+    breaks(Rule::NotBeforeTime, 6, &decided([(0, activity("a", 4)), (9, never_taken(5))]));
+    for (timeout, seconds) in
+        [(ActivityTimeout::StartToClose, 28), (ActivityTimeout::ScheduleToClose, 39), (ActivityTimeout::Heartbeat, 999)]
+    {
+        let early = [(0, activity("a", 4)), (9, taken(5)), (seconds, too_slow(5, Some(6), timeout))];
         breaks(Rule::NotBeforeTime, 7, &decided(early));
     }
     let held = held_until(Some(Timestamp::from_millis(5_000)));
     breaks(
         Rule::NotBeforeTime,
         6,
-        &numbered([
-            (0, begun()),
-            (0, waits()),
-            (0, starts(2)),
-            (0, fails(2, 3)),
-            (0, held),
-            (4, starts(5)),
-        ]),
+        &numbered([(0, begun()), (0, waits()), (0, starts(2)), (0, fails(2, 3)), (0, held), (4, starts(5))]),
     );
 }
 

@@ -27,11 +27,7 @@ pub struct WorkflowStarted {
     pub task_list: String,
     /// The input.
     #[n(4)]
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
     /// From start to close, at most.
     #[n(5)]
@@ -66,11 +62,7 @@ pub struct WorkflowStarted {
 pub struct WorkflowSuccess {
     /// The result.
     #[n(0)]
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,
     /// The DeciderCompleted of the turn that decided it.
     #[n(1)]
@@ -86,11 +78,7 @@ pub struct WorkflowFailed {
     pub reason: String,
     /// Why, for people and programs.
     #[n(1)]
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
     /// The DeciderCompleted of the turn that decided it.
     #[n(2)]
@@ -103,11 +91,7 @@ pub struct WorkflowFailed {
 pub struct WorkflowCanceled {
     /// What was done.
     #[n(0)]
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
     /// The DeciderCompleted of the turn that decided it.
     #[n(1)]
@@ -133,11 +117,7 @@ pub struct WorkflowTerminated {
     pub reason: Option<String>,
     /// More of it.
     #[n(1)]
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
     /// Who.
     #[n(2)]
@@ -222,11 +202,7 @@ pub struct DeciderCompleted {
     pub started_event_id: EventId,
     /// What the decider wants to be told on the next turn.
     #[n(2)]
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub context: Option<Payload>,
 }
 
@@ -265,11 +241,7 @@ pub struct DeciderFailed {
     pub reason: Option<String>,
     /// More of it.
     #[n(4)]
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
 }
 
@@ -288,11 +260,7 @@ pub struct ActivityScheduled {
     pub task_list: String,
     /// The input.
     #[n(3)]
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
     /// Its timeouts.
     #[n(4)]
@@ -346,11 +314,7 @@ pub struct ActivitySuccess {
     pub started_event_id: EventId,
     /// The result.
     #[n(2)]
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,
 }
 
@@ -369,11 +333,7 @@ pub struct ActivityFailed {
     pub reason: String,
     /// Why, for people and programs.
     #[n(3)]
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
     /// The runner says that another try cannot help.
     #[n(4)]
@@ -397,11 +357,7 @@ pub struct ActivityCanceled {
     pub cancel_event_id: EventId,
     /// What was done.
     #[n(3)]
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
 }
 
@@ -421,11 +377,7 @@ pub struct ActivityTimedOut {
     pub timeout: ActivityTimeout,
     /// The details of the last heartbeat (D6).
     #[n(3)]
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
     /// Present when the runner was already gone when the activity was handed to it.
     #[n(4)]
@@ -553,11 +505,7 @@ pub struct Signal {
     pub name: String,
     /// What it says.
     #[n(1)]
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
     /// Who sent it.
     #[n(2)]
@@ -574,11 +522,7 @@ pub struct Marker {
     pub name: String,
     /// The note.
     #[n(1)]
-    #[serde(
-        default,
-        deserialize_with = "payload::present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
     /// The DeciderCompleted of the turn that decided it.
     #[n(2)]

@@ -6,18 +6,13 @@ use std::path::PathBuf;
 
 /// The golden file `name`. With `BATON_GOLDEN=write` a missing one is written first; an existing one never is.
 pub(crate) fn golden(name: &str, current: &[u8]) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     let missing = !path.exists();
     if missing && std::env::var("BATON_GOLDEN").is_ok_and(|value| value == "write") {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, current).unwrap();
     }
     std::fs::read(&path).unwrap_or_else(|error| {
-        panic!(
-            "{}: {error}; BATON_GOLDEN=write writes golden files that are missing",
-            path.display()
-        )
+        panic!("{}: {error}; BATON_GOLDEN=write writes golden files that are missing", path.display())
     })
 }

@@ -42,6 +42,10 @@ impl Fsck {
             broken += report.findings.len();
         }
         engine.shutdown().await.map_err(|refusal| failed(refusal.to_string()))?;
-        if broken == 0 { print_text("every run is in order") } else { Err(failed(format!("{broken} runs are not in order"))) }
+        if broken == 0 {
+            print_text("every run is in order")
+        } else {
+            Err(failed(format!("{broken} runs are not in order")))
+        }
     }
 }

@@ -53,7 +53,9 @@ impl Cache {
     pub(super) fn settle(&self, cell: &Arc<RunCell>, bytes: Option<usize>) {
         let mut entries = self.lock();
         let Entries { by_key, bytes: sum } = &mut *entries;
-        let Some(entry) = by_key.peek_mut(&cell.key).filter(|entry| Arc::ptr_eq(&entry.cell, cell)) else { return };
+        let Some(entry) = by_key.peek_mut(&cell.key).filter(|entry| Arc::ptr_eq(&entry.cell, cell)) else {
+            return;
+        };
         *sum -= entry.bytes;
         // Two owners: the cache and the caller. With more, somebody is about to use it.
         match bytes {
@@ -70,7 +72,9 @@ impl Cache {
     fn shrink(&self, entries: &mut Entries) {
         let mut in_use = 0;
         while entries.bytes > self.bytes_max && in_use < entries.by_key.len() {
-            let Some((key, entry)) = entries.by_key.pop_lru() else { return };
+            let Some((key, entry)) = entries.by_key.pop_lru() else {
+                return;
+            };
             if Arc::strong_count(&entry.cell) > 1 {
                 entries.by_key.put(key, entry);
                 in_use += 1;

@@ -54,7 +54,7 @@ impl Ids {
         draw(&mut self.random.lock().expect("drawing a number does not panic"))
     }
 
-    /// A run id: a UUIDv7, so that run ids sort by their start.
+    /// A run id: a `UUIDv7`, so that run ids sort by their start.
     pub(super) fn run_id(&self, now: Timestamp) -> Uuid {
         let mut bytes = [0; 10];
         self.with(|random| random.fill(&mut bytes));

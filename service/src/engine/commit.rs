@@ -113,7 +113,9 @@ fn pack(events: &mut [Event], op: u64, limits: &Limits) -> Vec<(PartKey, Bytes)>
     let inline_max = if crowded { PAYLOAD_INLINE_CROWDED_MAX } else { limits.payload_inline_max };
     let mut packs: Vec<(u64, Vec<u8>)> = Vec::new();
     for payload in events.iter_mut().filter_map(|event| event.kind.payload_mut()) {
-        let Some(text) = payload.text().filter(|text| text.len() > inline_max) else { continue };
+        let Some(text) = payload.text().filter(|text| text.len() > inline_max) else {
+            continue;
+        };
         if packs.last().is_none_or(|(_, pack)| pack.len() + text.len() > limits.part_max) {
             packs.push((op.wrapping_add(packs.len() as u64), Vec::new()));
         }

@@ -69,10 +69,8 @@ pub(super) async fn secret(store: &dyn Store, seed: Option<u64>) -> Result<Bytes
     let mut secret = [0; 32];
     match seed {
         Some(seed) => fastrand::Rng::with_seed(seed).fill(&mut secret),
-        None => getrandom::fill(&mut secret).map_err(|error| Refusal::Unavailable {
-            why: format!("no random numbers: {error}"),
-            retry_after: None,
-        })?,
+        None => getrandom::fill(&mut secret)
+            .map_err(|error| Refusal::Unavailable { why: format!("no random numbers: {error}"), retry_after: None })?,
     }
     let head = own_head(None, Bytes::copy_from_slice(&secret));
     match store.commit(&key, Expect::Absent, &head, &[]).await? {
@@ -84,7 +82,9 @@ pub(super) async fn secret(store: &dyn Store, seed: Option<u64>) -> Result<Bytes
 
 impl Engine {
     async fn read_domains(&self) -> Result<(Option<Head>, BTreeMap<String, Domain>), Refusal> {
-        let Some(head) = self.store.load(&own_key("domains")).await? else { return Ok((None, BTreeMap::new())) };
+        let Some(head) = self.store.load(&own_key("domains")).await? else {
+            return Ok((None, BTreeMap::new()));
+        };
         let domains = serde_json::from_slice(&head.body)
             .map_err(|error| Refusal::Corrupt { what: format!("the record of domains: {error}") })?;
         Ok((Some(head), domains))

@@ -48,9 +48,22 @@ struct Reserved {
 
 /// A request of a batch that changes events, with the answer that it gets once they are durable.
 enum Pending {
-    Tell { run_id: Option<Uuid>, command: Command, reply: Reply<Told>, answer: Option<Result<Told, Refusal>> },
-    Take { task: WaitingTask, is_turn: bool, identity: Option<String>, reply: Reply<Option<Grant>>, taken: Option<bool> },
-    Look { reply: Option<Reply<()>> },
+    Tell {
+        run_id: Option<Uuid>,
+        command: Command,
+        reply: Reply<Told>,
+        answer: Option<Result<Told, Refusal>>,
+    },
+    Take {
+        task: WaitingTask,
+        is_turn: bool,
+        identity: Option<String>,
+        reply: Reply<Option<Grant>>,
+        taken: Option<bool>,
+    },
+    Look {
+        reply: Option<Reply<()>>,
+    },
 }
 
 impl Engine {
@@ -132,7 +145,9 @@ impl Engine {
         state: &'a mut State,
     ) -> Result<Option<&'a mut Loaded>, Refusal> {
         if matches!(state, State::Unloaded) {
-            let Some(head) = self.store.load(&cell.key).await? else { return Ok(None) };
+            let Some(head) = self.store.load(&cell.key).await? else {
+                return Ok(None);
+            };
             let mut loaded = Loaded::decode(head)?;
             loaded.beats = self.read_beats(&cell.key, loaded.run()).await?;
             *state = State::Loaded(Box::new(loaded));
@@ -161,7 +176,8 @@ impl Engine {
                     return Ok(Started { run_id: run.started.run_id, repeated: true });
                 }
                 if let Err(fault) = may_start(run, start.reuse_policy) {
-                    if was_loaded && self.reload_to_refuse(&fault) {
+                    // Never say no from a cache (STORAGE.md §3.7 S1).
+                    if was_loaded && fault.depends_on_state() {
                         *state = State::Unloaded;
                         continue;
                     }
@@ -169,9 +185,8 @@ impl Engine {
                 }
             }
             let transition = Transition::start(start, run_id, now)?;
-            match self.write(cell, state, transition, 0, 0, &mut attempt).await? {
-                Some(()) => return Ok(Started { run_id, repeated: false }),
-                None => {}
+            if self.write(cell, state, transition, 0, 0, &mut attempt).await?.is_some() {
+                return Ok(Started { run_id, repeated: false });
             }
         }
     }
@@ -185,7 +200,9 @@ impl Engine {
         details: Option<history::Payload>,
     ) -> Result<bool, Refusal> {
         let now = self.clock.now();
-        let Some(loaded) = self.loaded(cell, state).await? else { return Err(Fault::ActivityClosed.into()) };
+        let Some(loaded) = self.loaded(cell, state).await? else {
+            return Err(Fault::ActivityClosed.into());
+        };
         let run = loaded.run();
         let held = run.activities.get(&task.scheduled_event_id).filter(|activity| {
             run.started.run_id == run_id && activity.started_event_id == Some(task.started_event_id)
@@ -197,11 +214,6 @@ impl Engine {
         loaded.beats.retain(|known| known.scheduled_event_id != task.scheduled_event_id);
         loaded.beats.push(beat);
         Ok(cancel_requested)
-    }
-
-    /// Whether a refusal must be checked against the store first: never say no from a cache (STORAGE.md §3.7 S1).
-    fn reload_to_refuse(&self, fault: &Fault) -> bool {
-        fault.depends_on_state()
     }
 
     /// Admits what is pending and commits it.
@@ -239,7 +251,7 @@ impl Engine {
                 match request {
                     Pending::Take { reply, .. } => drop(reply.send(Ok(None))),
                     Pending::Look { reply } => drop(reply.map(|reply| reply.send(Ok(())))),
-                    Pending::Tell { .. } => refuse(request, &self.unknown_workflow(&cell.key)),
+                    Pending::Tell { .. } => refuse(request, &Refusal::unknown_workflow(&cell.key)),
                 }
             }
             return Ok(true);
@@ -253,14 +265,15 @@ impl Engine {
         for request in pending.iter_mut() {
             match request {
                 Pending::Tell { run_id, command, answer, .. } => {
-                    let told = self.admit_told(cell, &mut transition, *run_id, command, now);
-                    says_no |= matches!(&told, Err(Refusal::Fault(fault)) if self.reload_to_refuse(fault));
+                    let told = admit_told(cell, &mut transition, *run_id, command, now);
+                    says_no |= matches!(&told, Err(Refusal::Fault(fault)) if fault.depends_on_state());
                     says_no |= matches!(&told, Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownRun { .. }));
                     *answer = Some(told);
                 }
                 Pending::Take { task, is_turn, identity, taken, .. } => {
                     let is_same = transition.run().started.run_id == task.run_id;
-                    let ok = is_same && take(&mut transition, task.scheduled_event_id, *is_turn, identity, now);
+                    let ok =
+                        is_same && take(&mut transition, task.scheduled_event_id, *is_turn, identity.as_deref(), now);
                     says_no |= !ok;
                     *taken = Some(ok);
                 }
@@ -276,11 +289,7 @@ impl Engine {
             return Ok(false);
         }
         let written = if transition.events().is_empty() {
-            if looks {
-                self.look_without_events(cell, state, now, attempt).await?
-            } else {
-                Some(())
-            }
+            if looks { self.look_without_events(cell, state, now, attempt).await? } else { Some(()) }
         } else {
             self.write(cell, state, transition, last_event_id, waiting_turn, attempt).await?
         };
@@ -294,26 +303,6 @@ impl Engine {
         Ok(true)
     }
 
-    fn admit_told(
-        &self,
-        cell: &RunCell,
-        transition: &mut Transition,
-        run_id: Option<Uuid>,
-        command: &Command,
-        now: Timestamp,
-    ) -> Result<Told, Refusal> {
-        let current = transition.run().started.run_id;
-        if let Some(run_id) = run_id.filter(|run_id| *run_id != current) {
-            let workflow_id = cell.key.workflow_id.to_string();
-            return Err(Refusal::RunNotCurrent { workflow_id, run_id, current });
-        }
-        let (event_id, repeated) = match transition.admit(command, now)? {
-            Outcome::Recorded(event_id) => (event_id, false),
-            Outcome::Repeated(event_id) => (event_id, true),
-        };
-        Ok(Told { run_id: current, event_id, repeated })
-    }
-
     /// Time has done nothing: only remembers when to look again, where the store has it earlier.
     async fn look_without_events(
         self: &Arc<Self>,
@@ -322,7 +311,9 @@ impl Engine {
         now: Timestamp,
         attempt: &mut u32,
     ) -> Result<Option<()>, Refusal> {
-        let State::Loaded(loaded) = state else { return Ok(Some(())) };
+        let State::Loaded(loaded) = state else {
+            return Ok(Some(()));
+        };
         let stored = loaded.head.due.map(Timestamp::from_millis);
         if stored.is_none_or(|stored| stored > now) {
             self.agenda.set(&cell.key, stored);
@@ -362,8 +353,7 @@ impl Engine {
         let due = self.lazily(base, due, now);
         let recorded = events.len();
         let op = self.ids.op();
-        let Prepared { mut next, parts } =
-            commit::prepare(Draft { base, run, events, offers, op, due }, &self.limits);
+        let Prepared { mut next, parts } = commit::prepare(Draft { base, run, events, offers, op, due }, &self.limits);
         let expect = match base {
             None => Expect::Absent,
             Some(base) if base.head.run == next.head.run => {
@@ -434,7 +424,9 @@ impl Engine {
 
     /// After a commit of unknown outcome: the head, if it carries our operation id.
     async fn find_op(&self, cell: &RunCell, op: u64) -> Result<Option<Loaded>, Refusal> {
-        let Some(head) = self.store.load(&cell.key).await? else { return Ok(None) };
+        let Some(head) = self.store.load(&cell.key).await? else {
+            return Ok(None);
+        };
         let mut loaded = Loaded::decode(head)?;
         if !loaded.body.ops.contains(&op) {
             return Ok(None);
@@ -479,7 +471,7 @@ impl Engine {
                 continue;
             };
             let is_turn = side == Side::Decider;
-            if take(transition, scheduled_event_id, is_turn, &poller.identity, now) {
+            if take(transition, scheduled_event_id, is_turn, poller.identity.as_deref(), now) {
                 reserved.push(Reserved { list, poller, scheduled_event_id });
             } else {
                 self.return_poller(&list, poller);
@@ -519,11 +511,8 @@ impl Engine {
         for (list, task) in unmatched {
             self.offer(&list, task);
         }
-        let progress = Progress {
-            run_id: run.started.run_id,
-            last_event_id: run.last_event_id,
-            closed: !run.is_open(),
-        };
+        let progress =
+            Progress { run_id: run.started.run_id, last_event_id: run.last_event_id, closed: !run.is_open() };
         self.watchers.tell(&cell.key, progress);
     }
 
@@ -614,10 +603,10 @@ fn take(
     transition: &mut Transition,
     scheduled_event_id: EventId,
     is_turn: bool,
-    identity: &Option<String>,
+    identity: Option<&str>,
     now: Timestamp,
 ) -> bool {
-    let identity = identity.clone();
+    let identity = identity.map(str::to_owned);
     let command = if is_turn {
         Command::StartTurn { scheduled_event_id, identity }
     } else {
@@ -649,4 +638,23 @@ fn grant(cell: &RunCell, loaded: &Loaded, scheduled_event_id: EventId) -> Option
         tail_first: loaded.body.tail_first,
         what,
     })
+}
+
+fn admit_told(
+    cell: &RunCell,
+    transition: &mut Transition,
+    run_id: Option<Uuid>,
+    command: &Command,
+    now: Timestamp,
+) -> Result<Told, Refusal> {
+    let current = transition.run().started.run_id;
+    if let Some(run_id) = run_id.filter(|run_id| *run_id != current) {
+        let workflow_id = cell.key.workflow_id.to_string();
+        return Err(Refusal::RunNotCurrent { workflow_id, run_id, current });
+    }
+    let (event_id, repeated) = match transition.admit(command, now)? {
+        Outcome::Recorded(event_id) => (event_id, false),
+        Outcome::Repeated(event_id) => (event_id, true),
+    };
+    Ok(Told { run_id: current, event_id, repeated })
 }

@@ -77,4 +77,3 @@ pub(super) fn decode_beat(scheduled_event_id: u64, bytes: &[u8]) -> Result<Beat,
         minicbor::decode(bytes).map_err(|error| Refusal::Corrupt { what: format!("a heartbeat: {error}") })?;
     Ok(Beat { scheduled_event_id, at, details })
 }
-

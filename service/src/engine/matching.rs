@@ -52,8 +52,8 @@ impl Poller {
     }
 
     /// Hands it what it waited for; gives it back when the poller has gone.
-    pub(super) fn grant(self, grant: Grant) -> Result<(), Grant> {
-        self.answer.send(grant)
+    pub(super) fn grant(self, grant: Grant) -> Result<(), Box<Grant>> {
+        self.answer.send(grant).map_err(Box::new)
     }
 }
 

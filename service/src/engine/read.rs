@@ -54,7 +54,7 @@ impl Engine {
         let bytes = current.as_ref().filter(|_| is_kept).map(Loaded::bytes);
         self.cache.settle(&cell, bytes);
         match (current, at.run_id) {
-            (None, _) => Err(self.unknown_workflow(&key)),
+            (None, _) => Err(Refusal::unknown_workflow(&key)),
             (Some(loaded), None) => Ok(loaded),
             (Some(loaded), Some(run_id)) if loaded.run().started.run_id == run_id => Ok(loaded),
             (Some(_), Some(run_id)) => self.load_run(at, run_id).await,
@@ -105,8 +105,7 @@ impl Engine {
 
     async fn read_page(&self, key: &HeadKey, loaded: &Loaded, page: &Page) -> Result<HistoryPage, Refusal> {
         let run = loaded.run();
-        let source =
-            Source { key, run_id: run.started.run_id, tail: &loaded.tail, tail_first: loaded.body.tail_first };
+        let source = Source { key, run_id: run.started.run_id, tail: &loaded.tail, tail_first: loaded.body.tail_first };
         let before = page.before.unwrap_or(u64::MAX).min(run.last_event_id + 1);
         let limit = page.limit.max(1);
         let mut events = if page.reverse {
@@ -150,7 +149,9 @@ impl Engine {
                 }
                 batch
             };
-            let Some(last) = batch.last().map(|event| event.id) else { break };
+            let Some(last) = batch.last().map(|event| event.id) else {
+                break;
+            };
             if batch.first().is_some_and(|event| event.id != from) {
                 let what = format!("event {from} of run {} is missing", source.run_id);
                 return Err(Refusal::Corrupt { what });
@@ -257,7 +258,9 @@ impl Engine {
         packs.extend(ops.into_iter().zip(parts));
         for event in events {
             let id = event.id;
-            let Some(payload) = event.kind.payload_mut() else { continue };
+            let Some(payload) = event.kind.payload_mut() else {
+                continue;
+            };
             let Some(claim) = payload.claim() else { continue };
             let range = claim.offset as usize..claim.offset as usize + claim.len as usize;
             let pack = packs.get(&claim.op).and_then(Option::as_ref);

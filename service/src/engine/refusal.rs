@@ -101,6 +101,10 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    pub(super) fn unknown_workflow(key: &store::HeadKey) -> Self {
+        Self::UnknownWorkflow { domain: key.domain.to_string(), workflow_id: key.workflow_id.to_string() }
+    }
+
     /// The stable code of the wire.
     pub fn code(&self) -> &'static str {
         match self {
@@ -161,12 +165,11 @@ impl From<store::Error> for Refusal {
     fn from(error: store::Error) -> Self {
         match error {
             store::Error::NotApplied { why, retry_after } => Self::Unavailable { why, retry_after },
-            store::Error::Unknown { why } => Self::OutcomeUnknown { why },
+            // A store that failed while it wrote may have written.
+            store::Error::Unknown { why } | store::Error::Failed { why } => Self::OutcomeUnknown { why },
             store::Error::TooLarge { max, found } => Self::RunTooLarge { found, max },
             store::Error::InvalidPage => Self::BadPage { why: "it was changed, or made by another query".to_owned() },
             store::Error::Corrupt { what } => Self::Corrupt { what },
-            // A store that failed while it wrote may have written.
-            store::Error::Failed { why } => Self::OutcomeUnknown { why },
         }
     }
 }

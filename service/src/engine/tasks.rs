@@ -130,7 +130,9 @@ impl Engine {
         poll: Poll,
     ) -> Result<Option<Delivery<DeciderTask>>, Refusal> {
         let events_max = poll.events_max.unwrap_or(WINDOW_EVENTS_MAX).clamp(1, WINDOW_EVENTS_MAX);
-        let Some(grant) = self.poll(Side::Decider, domain, list, poll).await? else { return Ok(None) };
+        let Some(grant) = self.poll(Side::Decider, domain, list, poll).await? else {
+            return Ok(None);
+        };
         match self.decider_task(&grant, events_max).await {
             Ok(task) => Ok(Some(Delivery { task, undelivered: Some(self.undelivered(grant)) })),
             Err(refusal) => {
@@ -151,7 +153,9 @@ impl Engine {
         list: &str,
         poll: Poll,
     ) -> Result<Option<Delivery<ActivityTask>>, Refusal> {
-        let Some(grant) = self.poll(Side::Activity, domain, list, poll).await? else { return Ok(None) };
+        let Some(grant) = self.poll(Side::Activity, domain, list, poll).await? else {
+            return Ok(None);
+        };
         match self.activity_task(&grant).await {
             Ok(task) => Ok(Some(Delivery { task, undelivered: Some(self.undelivered(grant)) })),
             Err(refusal) => {
@@ -165,7 +169,13 @@ impl Engine {
         Undelivered { engine: Arc::clone(self), grant }
     }
 
-    async fn poll(self: &Arc<Self>, side: Side, domain: &str, list: &str, poll: Poll) -> Result<Option<Grant>, Refusal> {
+    async fn poll(
+        self: &Arc<Self>,
+        side: Side,
+        domain: &str,
+        list: &str,
+        poll: Poll,
+    ) -> Result<Option<Grant>, Refusal> {
         self.must_know(domain).await?;
         history::admit::check_name("taskList", list)?;
         if let Some(identity) = &poll.identity {
@@ -224,8 +234,7 @@ impl Engine {
     /// Gives a task back whose taker has gone (S3.46).
     pub(super) fn give_back(self: &Arc<Self>, grant: &Grant) {
         self.metrics.given_back.inc();
-        let (engine, key, run_id, command) =
-            (Arc::clone(self), grant.key.clone(), grant.run_id, grant.give_back());
+        let (engine, key, run_id, command) = (Arc::clone(self), grant.key.clone(), grant.run_id, grant.give_back());
         tokio::spawn(async move {
             // Refused when it has timed out or closed meanwhile, which is as good.
             if let Err(refusal) = engine.tell_key(&key, Some(run_id), command).await {
@@ -275,7 +284,9 @@ impl Engine {
         let events = self.read_range(&grant.source(), scheduled, scheduled, 1, WINDOW_BYTES_MAX).await?;
         let input = match events.into_iter().next().map(|event| event.kind) {
             Some(EventKind::ActivityScheduled(it)) => it.input,
-            _ => return Err(Refusal::Corrupt { what: format!("event {scheduled} of run {}", grant.run_id) }),
+            _ => {
+                return Err(Refusal::Corrupt { what: format!("event {scheduled} of run {}", grant.run_id) });
+            }
         };
         let token = ActivityToken {
             domain: Arc::clone(&grant.key.domain),
@@ -359,11 +370,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`history::Fault::ActivityClosed`], a fault for details that are too large, or the store's.
-    pub async fn heartbeat(
-        self: &Arc<Self>,
-        token: &ActivityToken,
-        details: Option<Payload>,
-    ) -> Result<bool, Refusal> {
+    pub async fn heartbeat(self: &Arc<Self>, token: &ActivityToken, details: Option<Payload>) -> Result<bool, Refusal> {
         history::admit::check_payload("details", details.as_ref())?;
         let key = commit::head_key(&token.domain, &token.workflow_id);
         let (run_id, task) = (token.run_id, token.task);

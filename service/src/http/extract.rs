@@ -9,6 +9,7 @@ use axum::http::{HeaderName, Uri};
 use bytes::Bytes;
 use history::RequestKey;
 use http_body_util::{BodyExt, Limited};
+use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -53,11 +54,20 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
+    // Without this an array would do for an object, its fields by position.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Refused::BadJson("expected an object, `{...}`".to_owned()));
+    }
     serde_json::from_slice(bytes).map_err(|error| Refused::BadJson(error.to_string()))
 }
 
 async fn read(request: Request) -> Result<Bytes, Refused> {
-    let body = Limited::new(request.into_body(), BODY_BYTES_MAX);
+    let body = request.into_body();
+    // Refused at once where the length is known, so that a caller that asks first need not send it.
+    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+        return Err(Refused::BodyTooLarge { max: BODY_BYTES_MAX });
+    }
+    let body = Limited::new(body, BODY_BYTES_MAX);
     match tokio::time::timeout(BODY_WAIT, body.collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
@@ -101,11 +111,14 @@ fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
 
 /// `Prefer: wait=N`, in seconds; at most a minute.
 pub(super) fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refused> {
-    let bad = |problem: &str| Refused::BadHeader { header: HeaderName::from_static("prefer"), problem: problem.to_owned() };
+    let bad =
+        |problem: &str| Refused::BadHeader { header: HeaderName::from_static("prefer"), problem: problem.to_owned() };
     for value in headers.get_all("prefer") {
         let text = value.to_str().map_err(|_| bad("has characters that are not ASCII"))?;
         for preference in text.split([',', ';']) {
-            let Some((name, seconds)) = preference.split_once('=') else { continue };
+            let Some((name, seconds)) = preference.split_once('=') else {
+                continue;
+            };
             if name.trim().eq_ignore_ascii_case("wait") {
                 return seconds_to_wait(seconds.trim().trim_matches('"').parse().ok())
                     .map(Some)
@@ -125,7 +138,9 @@ pub(super) fn seconds_to_wait(seconds: Option<f64>) -> Option<Duration> {
 /// `Idempotency-Key`, hashed.
 pub(super) fn request_key(headers: &HeaderMap) -> Result<Option<RequestKey>, Refused> {
     let header = HeaderName::from_static("idempotency-key");
-    let Some(value) = headers.get(&header) else { return Ok(None) };
+    let Some(value) = headers.get(&header) else {
+        return Ok(None);
+    };
     let key = value.as_bytes();
     if key.is_empty() || key.len() > KEY_CHARS_MAX || !key.iter().all(u8::is_ascii_graphic) {
         let problem = format!("must have 1 to {KEY_CHARS_MAX} visible ASCII characters");
@@ -144,7 +159,9 @@ pub(super) fn etag(run_id: Uuid, version: u64) -> String {
 /// `If-Match`: the run and the version that it names.
 pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<(Uuid, u64)>, Refused> {
     let header = axum::http::header::IF_MATCH;
-    let Some(value) = headers.get(&header) else { return Ok(None) };
+    let Some(value) = headers.get(&header) else {
+        return Ok(None);
+    };
     let text = value.to_str().unwrap_or_default().trim();
     if text == "*" {
         return Ok(None);

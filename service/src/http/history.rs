@@ -32,6 +32,9 @@ const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 const STREAM_EVENTS: usize = 100;
 const STREAM_BYTES: usize = 512 * 1024;
 
+/// Beyond every event id, with room to count on.
+const EVENT_ID_BEYOND: u64 = u64::MAX / 2;
+
 /// How often a stream without news says that it is alive.
 const STREAM_COMMENT_EVERY: Duration = Duration::from_secs(15);
 
@@ -49,7 +52,7 @@ pub(super) struct HistoryParams {
 impl HistoryParams {
     fn page(&self) -> Page {
         Page {
-            after: self.after.unwrap_or(0),
+            after: self.after.unwrap_or(0).min(EVENT_ID_BEYOND),
             before: self.before,
             reverse: self.reverse,
             limit: self.limit.unwrap_or(EVENTS_DEFAULT).clamp(1, EVENTS_MAX),
@@ -76,9 +79,10 @@ pub(super) async fn read(
     });
     if streams {
         if let Some(value) = headers.get("last-event-id") {
-            let last = value.to_str().ok().and_then(|text| text.parse().ok());
+            let last: Option<u64> = value.to_str().ok().and_then(|text| text.parse().ok());
             let header = HeaderName::from_static("last-event-id");
-            page.after = last.ok_or_else(|| Refused::BadHeader { header, problem: "is not an event id".to_owned() })?;
+            let last = last.ok_or_else(|| Refused::BadHeader { header, problem: "is not an event id".to_owned() })?;
+            page.after = last.min(EVENT_ID_BEYOND);
         }
         return stream_events(engine, at, page.after).await;
     }
@@ -119,8 +123,7 @@ async fn stream_events(engine: Arc<Engine>, at: RunRef, after: u64) -> Answer {
             if reader.closed {
                 return None;
             }
-            let page =
-                Page { after: reader.after, limit: STREAM_EVENTS, bytes_max: STREAM_BYTES, ..Page::default() };
+            let page = Page { after: reader.after, limit: STREAM_EVENTS, bytes_max: STREAM_BYTES, ..Page::default() };
             let found = match reader.engine.history(&reader.at, &page).await {
                 Ok(found) => found,
                 Err(refusal) => {
@@ -133,7 +136,9 @@ async fn stream_events(engine: Arc<Engine>, at: RunRef, after: u64) -> Answer {
                 reader.closed = found.closed && last.id == found.last_event_id;
                 let mut text = Vec::new();
                 for event in &found.events {
-                    text.extend_from_slice(format!("id: {}\nevent: {}\ndata: ", event.id, event.kind.name()).as_bytes());
+                    text.extend_from_slice(
+                        format!("id: {}\nevent: {}\ndata: ", event.id, event.kind.name()).as_bytes(),
+                    );
                     // An event that was read has a JSON form; payloads hold no line breaks that JSON would not allow.
                     let json = serde_json::to_string(event).unwrap_or_default().replace(['\r', '\n'], " ");
                     text.extend_from_slice(json.as_bytes());

@@ -93,11 +93,14 @@ fn fault_advice(fault: &Fault) -> &'static str {
         Fault::RunClosed { .. } => "nothing more can happen to this run; start another one",
         Fault::AlreadyOpen { .. } => "use the open run, or choose another workflow id",
         Fault::ReuseRefused { .. } => "choose another workflow id, or start with another reusePolicy",
-        Fault::TurnCompleted => "if you repeated your answer, the first one was recorded; otherwise drop it",
         Fault::TurnLost => "drop your answer and poll again; the turn is given to a decider again",
         Fault::TurnNotWaiting { .. } | Fault::ActivityNotWaiting { .. } => "poll again",
-        Fault::ActivityClosed => "if you repeated your answer, the first one was recorded; otherwise drop it",
-        Fault::CancelNotRequested => "answer with success or failure; canceled is for activities that were asked to stop",
+        Fault::TurnCompleted | Fault::ActivityClosed => {
+            "if you repeated your answer, the first one was recorded; otherwise drop it"
+        }
+        Fault::CancelNotRequested => {
+            "answer with success or failure; canceled is for activities that were asked to stop"
+        }
         Fault::VersionMoved { .. } => "read the run again and decide anew",
         Fault::Invalid { .. } => "correct the field",
         Fault::TooLarge { .. } => "make it smaller, or keep the content elsewhere and pass where it is",
@@ -214,9 +217,12 @@ impl Parts {
             Refused::BadHeader { header, problem } => {
                 plain(StatusCode::BAD_REQUEST, "bad-header", format!("`{header}` {problem}"), "correct the header")
             }
-            Refused::BadQuery(what) => {
-                plain(StatusCode::BAD_REQUEST, "bad-query", what.clone(), "correct the query; /openapi.json describes it")
-            }
+            Refused::BadQuery(what) => plain(
+                StatusCode::BAD_REQUEST,
+                "bad-query",
+                what.clone(),
+                "correct the query; /openapi.json describes it",
+            ),
             Refused::BadPath(what) => plain(
                 StatusCode::BAD_REQUEST,
                 "bad-path",

@@ -24,11 +24,7 @@ pub struct ServerLimits {
 
 impl Default for ServerLimits {
     fn default() -> Self {
-        Self {
-            connections_max: 20_000,
-            header_wait: Duration::from_secs(15),
-            shutdown_wait: Duration::from_secs(10),
-        }
+        Self { connections_max: 20_000, header_wait: Duration::from_secs(15), shutdown_wait: Duration::from_secs(10) }
     }
 }
 
@@ -58,8 +54,7 @@ impl Server {
         http.timer(TokioTimer::new())
             .header_read_timeout(limits.header_wait)
             .max_headers(HEADERS_MAX)
-            .max_buf_size(BUFFER_BYTES_MAX)
-            .pipeline_flush(true);
+            .max_buf_size(BUFFER_BYTES_MAX);
         tokio::pin!(stop);
         loop {
             let permit = tokio::select! {
@@ -100,4 +95,3 @@ impl Server {
         }
     }
 }
-

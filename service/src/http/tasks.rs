@@ -91,28 +91,35 @@ pub(super) async fn poll_activity(
 fn next_poll(next: body::Next) -> Result<Poll, Refused> {
     let wait: Duration = match next.wait {
         None => WAIT_MAX,
-        Some(seconds) => seconds_to_wait(Some(seconds)).ok_or_else(|| {
-            Refused::BadJson("`next.wait` is not a number of seconds from 0 on".to_owned())
-        })?,
+        Some(seconds) => seconds_to_wait(Some(seconds))
+            .ok_or_else(|| Refused::BadJson("`next.wait` is not a number of seconds from 0 on".to_owned()))?,
     };
+    if let Some(identity) = &next.identity {
+        // Now, not when the answer is recorded and nobody can be told any more.
+        history::admit::check_name("next.identity", identity)?;
+    }
     Ok(Poll { wait, identity: next.identity, events_max: next.max_events })
 }
 
 /// The answer to an answer. With `next` the headers go out at once, so that the caller knows that its answer is durable;
 /// the body follows when there is a task, or when the wait ends.
-fn answered<T: Unpin + Send + 'static>(next: Option<(PolledTask<T>, fn(&T) -> Vec<u8>)>) -> Response {
+fn answered<T: Unpin + Send + 'static>(next: Option<(PolledTask<T>, Render<T>)>) -> Response {
     match next {
         None => bytes_of_json(StatusCode::OK, "{}"),
         Some((poll, render)) => bytes_of_json(StatusCode::OK, Body::new(Next { poll: Some(poll), render })),
     }
 }
 
+/// How a task becomes a body.
+type Render<T> = fn(&T) -> Vec<u8>;
+
+/// A poll for the next task.
 type PolledTask<T> = BoxFuture<'static, Result<Option<Delivery<T>>, Refusal>>;
 
 /// A body that comes when the next task does.
 struct Next<T> {
     poll: Option<PolledTask<T>>,
-    render: fn(&T) -> Vec<u8>,
+    render: Render<T>,
 }
 
 impl<T: Unpin> hyper::body::Body for Next<T> {
@@ -123,8 +130,12 @@ impl<T: Unpin> hyper::body::Body for Next<T> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> TaskPoll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let Some(poll) = &mut self.poll else { return TaskPoll::Ready(None) };
-        let TaskPoll::Ready(polled) = poll.as_mut().poll(context) else { return TaskPoll::Pending };
+        let Some(poll) = &mut self.poll else {
+            return TaskPoll::Ready(None);
+        };
+        let TaskPoll::Ready(polled) = poll.as_mut().poll(context) else {
+            return TaskPoll::Pending;
+        };
         self.poll = None;
         let bytes = match polled {
             Ok(Some(delivery)) => {
@@ -161,7 +172,7 @@ async fn answer_turn(engine: Arc<Engine>, token: &str, command: Command, next: O
     };
     engine.answer_turn(&token, command).await?;
     let list = std::mem::take(&mut token.task_list);
-    let poll = next.map(|poll| -> (PolledTask<DeciderTask>, fn(&DeciderTask) -> Vec<u8>) {
+    let poll = next.map(|poll| -> (PolledTask<DeciderTask>, Render<DeciderTask>) {
         let polled = async move { engine.poll_decider(&token.domain, &list, poll).await };
         (Box::pin(polled), render_turn)
     });
@@ -206,7 +217,7 @@ async fn answer_activity(engine: Arc<Engine>, token: &str, command: Command, nex
     };
     engine.answer_activity(&token, command).await?;
     let list = std::mem::take(&mut token.task_list);
-    let poll = next.map(|poll| -> (PolledTask<ActivityTask>, fn(&ActivityTask) -> Vec<u8>) {
+    let poll = next.map(|poll| -> (PolledTask<ActivityTask>, Render<ActivityTask>) {
         let polled = async move { engine.poll_activity(&token.domain, &list, poll).await };
         (Box::pin(polled), render_activity)
     });

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::header::{ETAG, HeaderMap, HeaderValue};
 use axum::http::StatusCode;
+use axum::http::header::{ETAG, HeaderMap, HeaderValue};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -115,11 +115,7 @@ fn list_query(domain: &str, params: &ListParams) -> Result<ListQuery, Refused> {
     })
 }
 
-pub(super) async fn list(
-    State(engine): AppState,
-    Path([domain]): Path<1>,
-    Query(params): Query<ListParams>,
-) -> Answer {
+pub(super) async fn list(State(engine): AppState, Path([domain]): Path<1>, Query(params): Query<ListParams>) -> Answer {
     let query = list_query(&domain, &params)?;
     let page = params.page.as_deref().map(|page| URL_SAFE_NO_PAD.decode(page).map(PageToken)).transpose();
     let page = page.map_err(|_| Refused::BadQuery("`page` is not one that this service gave".to_owned()))?;
@@ -194,10 +190,7 @@ fn render(described: &Described) -> body::Described {
         scheduled_at: activity.scheduled_at,
         started_at: activity.started_at,
         cancel_requested: activity.cancel_event_id.is_some(),
-        last_heartbeat_at: beats
-            .iter()
-            .find(|beat| beat.scheduled_event_id == *scheduled_event_id)
-            .map(|beat| beat.at),
+        last_heartbeat_at: beats.iter().find(|beat| beat.scheduled_event_id == *scheduled_event_id).map(|beat| beat.at),
     });
     let open_timers = run.timers.iter().map(|(timer_id, timer)| body::OpenTimer {
         timer_id: timer_id.clone(),
@@ -273,8 +266,14 @@ pub(super) async fn result(
     }
     let page = Page { after: run.last_event_id - 1, limit: 1, ..Page::default() };
     let last = engine.history(&at, &page).await?.events.into_iter().next();
-    let mut result =
-        body::RunResult { status: run.status, run_id, closed_at: run.closed_at, result: None, reason: None, details: None };
+    let mut result = body::RunResult {
+        status: run.status,
+        run_id,
+        closed_at: run.closed_at,
+        result: None,
+        reason: None,
+        details: None,
+    };
     match last.map(|Event { kind, .. }| kind) {
         Some(EventKind::WorkflowSuccess(it)) => result.result = it.result,
         Some(EventKind::WorkflowFailed(it)) => (result.reason, result.details) = (Some(it.reason), it.details),

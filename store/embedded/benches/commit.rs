@@ -31,17 +31,11 @@ fn head(version: u64) -> Head {
 /// One workflow id after another, eight commits each.
 async fn write(store: Arc<Embedded>, writer: u64, commits: u64) {
     for number in 0..commits {
-        let key = HeadKey {
-            domain: Arc::from("bench"),
-            workflow_id: Arc::from(format!("{writer}-{}", number / 8)),
-        };
+        let key = HeadKey { domain: Arc::from("bench"), workflow_id: Arc::from(format!("{writer}-{}", number / 8)) };
         let version = number % 8 + 1;
         let expect = match store.load(&key).await.expect("a load") {
             None => Expect::Absent,
-            Some(found) => Expect::Exactly {
-                run: found.run,
-                version: found.version,
-            },
+            Some(found) => Expect::Exactly { run: found.run, version: found.version },
         };
         let answer = store.commit(&key, expect, &head(version), &[]).await.expect("a commit");
         assert_eq!(answer, Cas::Won);
@@ -53,9 +47,7 @@ async fn write(store: Arc<Embedded>, writer: u64, commits: u64) {
 fn commits(criterion: &mut Criterion) {
     let directory = tempfile::TempDir::new().expect("a directory");
     let runtime = Runtime::new().expect("a runtime");
-    let store = runtime
-        .block_on(Embedded::open(Options::new(directory.path())))
-        .expect("an open store");
+    let store = runtime.block_on(Embedded::open(Options::new(directory.path()))).expect("an open store");
     let mut group = criterion.benchmark_group("commit");
     group.sample_size(10);
     for writers in [1_u64, 64] {

@@ -30,10 +30,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
     while let Some(work) = next(shared) {
         let done = match work {
-            Work::Spare => shared
-                .segments
-                .prepare_spare()
-                .map_err(|error| Error::Failed { why: error.to_string() }),
+            Work::Spare => shared.segments.prepare_spare().map_err(|error| Error::Failed { why: error.to_string() }),
             Work::Layer(frozen) => checkpoint(shared, &frozen),
         };
         if let Err(error) = done {
@@ -58,11 +55,7 @@ fn next(shared: &Shared) -> Option<Work> {
         if std::mem::take(&mut state.needs_spare) && state.phase == Phase::Open {
             return Some(Work::Spare);
         }
-        if let Some(frozen) = state
-            .frozen
-            .as_ref()
-            .filter(|frozen| frozen.durable_needed <= state.durable_batch)
-        {
+        if let Some(frozen) = state.frozen.as_ref().filter(|frozen| frozen.durable_needed <= state.durable_batch) {
             return Some(Work::Layer(Arc::clone(frozen)));
         }
         if state.phase == Phase::Closing && state.frozen.is_none() {
@@ -72,20 +65,12 @@ fn next(shared: &Shared) -> Option<Work> {
             state.freeze();
             continue;
         }
-        state = shared
-            .checkpoint_ready
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner);
+        state = shared.checkpoint_ready.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
 }
 
 fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
-    let point = |name| {
-        shared
-            .segments
-            .point(name)
-            .map_err(|error| Error::Failed { why: error.to_string() })
-    };
+    let point = |name| shared.segments.point(name).map_err(|error| Error::Failed { why: error.to_string() });
     write_layer(
         &shared.tree,
         &frozen.layer,
@@ -107,9 +92,7 @@ fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
     shared
         .segments
         .drop_through(frozen.position)
-        .map_err(|error| Error::Failed {
-            why: format!("dropping an old segment: {error}"),
-        })?;
+        .map_err(|error| Error::Failed { why: format!("dropping an old segment: {error}") })?;
     shared.made_room();
     Ok(())
 }
@@ -120,12 +103,7 @@ fn pause(shared: &Shared) {
     let is_in_time = state.active.bytes < shared.half_bytes / 2 && state.logged < shared.log_bytes / 2;
     if is_in_time && state.phase == Phase::Open {
         let is_over = |state: &mut crate::shared::State| state.phase == Phase::Open;
-        drop(
-            shared
-                .pace
-                .wait_timeout_while(state, PAUSE, is_over)
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+        drop(shared.pace.wait_timeout_while(state, PAUSE, is_over).unwrap_or_else(PoisonError::into_inner));
     }
 }
 

@@ -47,9 +47,6 @@ fn take(shared: &Shared, builder: &mut Builder) -> Option<u64> {
             return None;
         }
         state.is_committer_idle = true;
-        state = shared
-            .batch_ready
-            .wait(state)
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        state = shared.batch_ready.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
     }
 }

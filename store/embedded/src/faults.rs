@@ -85,20 +85,13 @@ impl Faults {
             return Ok(());
         }
         if space < length as u64 {
-            return Err((
-                usize::try_from(space).unwrap_or(0),
-                io::Error::from(io::ErrorKind::StorageFull),
-            ));
+            return Err((usize::try_from(space).unwrap_or(0), io::Error::from(io::ErrorKind::StorageFull)));
         }
         self.space_left.store(space - length as u64, Ordering::Relaxed);
         Ok(())
     }
 
     pub(crate) fn before_sync(&self) -> io::Result<()> {
-        if self.syncs_fail.load(Ordering::Relaxed) {
-            Err(io::Error::other("injected sync failure"))
-        } else {
-            Ok(())
-        }
+        if self.syncs_fail.load(Ordering::Relaxed) { Err(io::Error::other("injected sync failure")) } else { Ok(()) }
     }
 }

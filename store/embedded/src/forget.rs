@@ -49,11 +49,7 @@ impl Embedded {
         // Batches become durable in order: the last one stands for all.
         let mut last = None;
         while count < limit {
-            let want = Want {
-                pairs: (limit - count).min(PARTS),
-                bytes: usize::MAX,
-                is_reverse: false,
-            };
+            let want = Want { pairs: (limit - count).min(PARTS), bytes: usize::MAX, is_reverse: false };
             let expired = self.shared.scan(vec![keys::EXPIRY], to.clone(), want).await?;
             let mut progress = 0;
             for (found, _) in &expired.pairs {
@@ -121,11 +117,7 @@ async fn sweep(shared: &Arc<Shared>, key: &HeadKey, run: RunId) -> Result<Option
     }
     let prefix = keys::parts_of(key, run);
     loop {
-        let want = Want {
-            pairs: PARTS,
-            bytes: 4 << 20,
-            is_reverse: false,
-        };
+        let want = Want { pairs: PARTS, bytes: 4 << 20, is_reverse: false };
         let parts = shared.scan(prefix.clone(), keys::after_prefix(&prefix), want).await?;
         shared.wait_for_room().await?;
         let durable = {

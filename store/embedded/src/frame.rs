@@ -65,15 +65,7 @@ impl SegmentHeader {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
         let mut fields = Fields(bytes);
-        let read = (|| {
-            Some((
-                fields.array::<8>()?,
-                fields.u32()?,
-                fields.u32()?,
-                fields.u64()?,
-                fields.u64()?,
-            ))
-        })();
+        let read = (|| Some((fields.array::<8>()?, fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?)))();
         let Some((magic, format, crc, first_batch, salt)) = read else {
             return Err("too short for a header".to_owned());
         };
@@ -81,16 +73,10 @@ impl SegmentHeader {
             return Err("it does not begin with `BATONLOG`".to_owned());
         }
         if format != FORMAT {
-            return Err(format!(
-                "it has format {format}; this version of Baton reads format {FORMAT}"
-            ));
+            return Err(format!("it has format {format}; this version of Baton reads format {FORMAT}"));
         }
         let header = Self { first_batch, salt };
-        if crc == header.crc() {
-            Ok(header)
-        } else {
-            Err("its header's checksum is wrong".to_owned())
-        }
+        if crc == header.crc() { Ok(header) } else { Err("its header's checksum is wrong".to_owned()) }
     }
 }
 
@@ -214,11 +200,7 @@ pub(crate) fn frame_at(bytes: &[u8], salt: u64, wanted: std::ops::Range<u64>) ->
     if operations.is_empty() || frame_crc(salt, length, batch, operations) != crc {
         return None;
     }
-    Some(Frame {
-        batch,
-        operations,
-        size: (FRAME_HEADER + operations.len()).next_multiple_of(ALIGNMENT),
-    })
+    Some(Frame { batch, operations, size: (FRAME_HEADER + operations.len()).next_multiple_of(ALIGNMENT) })
 }
 
 /// Looks behind a frame that could not be read for one that can: the offset of a frame of batch `from` or later. There
@@ -254,9 +236,7 @@ pub(crate) fn operations(bytes: &[u8]) -> impl Iterator<Item = Result<Operation<
         if operation.is_none() {
             fields.0 = &[];
         }
-        Some(operation.ok_or_else(|| Error::Corrupt {
-            what: "an operation inside a whole frame".to_owned(),
-        }))
+        Some(operation.ok_or_else(|| Error::Corrupt { what: "an operation inside a whole frame".to_owned() }))
     })
 }
 
@@ -290,16 +270,7 @@ mod tests {
         let found = frame_at(&bytes, 7, 42..43).unwrap();
         assert_eq!((found.batch, found.size), (42, bytes.len()));
         let found: Vec<_> = operations(found.operations).map(Result::unwrap).collect();
-        assert_eq!(
-            found,
-            [
-                Operation::Put {
-                    key: b"key",
-                    value: b"value"
-                },
-                Operation::Delete { key: b"gone" }
-            ]
-        );
+        assert_eq!(found, [Operation::Put { key: b"key", value: b"value" }, Operation::Delete { key: b"gone" }]);
     }
 
     #[test]
@@ -330,10 +301,7 @@ mod tests {
 
     #[test]
     fn a_segment_header_comes_back_and_a_changed_one_does_not() {
-        let header = SegmentHeader {
-            first_batch: 9,
-            salt: 5,
-        };
+        let header = SegmentHeader { first_batch: 9, salt: 5 };
         let bytes = header.encode();
         assert_eq!(SegmentHeader::decode(&bytes), Ok(header));
         for at in 0..SEGMENT_HEADER {

@@ -180,17 +180,12 @@ impl Reader<'_> {
     }
 
     fn key(&mut self) -> Option<HeadKey> {
-        Some(HeadKey {
-            domain: self.text()?,
-            workflow_id: self.text()?,
-        })
+        Some(HeadKey { domain: self.text()?, workflow_id: self.text()? })
     }
 }
 
 fn read<T>(bytes: &[u8], fields: impl FnOnce(&mut Reader<'_>) -> Option<T>) -> Result<T, Error> {
-    let corrupt = || Error::Corrupt {
-        what: format!("a key of {} bytes cannot be read: {bytes:02x?}", bytes.len()),
-    };
+    let corrupt = || Error::Corrupt { what: format!("a key of {} bytes cannot be read: {bytes:02x?}", bytes.len()) };
     let mut reader = Reader(bytes);
     let [_table] = reader.array().ok_or_else(corrupt)?;
     let value = fields(&mut reader).ok_or_else(corrupt)?;
@@ -198,9 +193,7 @@ fn read<T>(bytes: &[u8], fields: impl FnOnce(&mut Reader<'_>) -> Option<T>) -> R
 }
 
 pub(crate) fn read_due(bytes: &[u8]) -> Result<(UnixMs, HeadKey), Error> {
-    read(bytes, |reader| {
-        Some((u64::from_be_bytes(reader.array()?), reader.key()?))
-    })
+    read(bytes, |reader| Some((u64::from_be_bytes(reader.array()?), reader.key()?)))
 }
 
 pub(crate) fn read_row(bytes: &[u8]) -> Result<Position, Error> {
@@ -212,9 +205,7 @@ pub(crate) fn read_row(bytes: &[u8]) -> Result<Position, Error> {
 }
 
 pub(crate) fn read_expiry(bytes: &[u8]) -> Result<(UnixMs, HeadKey, RunId), Error> {
-    read(bytes, |reader| {
-        Some((u64::from_be_bytes(reader.array()?), reader.key()?, reader.array()?))
-    })
+    read(bytes, |reader| Some((u64::from_be_bytes(reader.array()?), reader.key()?, reader.array()?)))
 }
 
 pub(crate) fn read_doomed(bytes: &[u8]) -> Result<(HeadKey, RunId), Error> {
@@ -223,9 +214,8 @@ pub(crate) fn read_doomed(bytes: &[u8]) -> Result<(HeadKey, RunId), Error> {
 
 /// The number at the end of a part's key.
 pub(crate) fn read_part_number(bytes: &[u8]) -> Result<u64, Error> {
-    let (_, number) = bytes.split_last_chunk::<8>().ok_or_else(|| Error::Corrupt {
-        what: format!("a part's key: {bytes:02x?}"),
-    })?;
+    let (_, number) =
+        bytes.split_last_chunk::<8>().ok_or_else(|| Error::Corrupt { what: format!("a part's key: {bytes:02x?}") })?;
     Ok(u64::from_be_bytes(*number))
 }
 
@@ -234,10 +224,7 @@ mod tests {
     use super::*;
 
     fn key(domain: &str, workflow_id: &str) -> HeadKey {
-        HeadKey {
-            domain: Arc::from(domain),
-            workflow_id: Arc::from(workflow_id),
-        }
+        HeadKey { domain: Arc::from(domain), workflow_id: Arc::from(workflow_id) }
     }
 
     #[test]
@@ -245,10 +232,7 @@ mod tests {
         for id in ["", "a", "a\0b", "\0", "ü\0\0"] {
             let key = key("d\0", id);
             assert_eq!(read_due(&due(5, &key)).unwrap(), (5, key.clone()));
-            assert_eq!(
-                read_expiry(&expiry(6, &key, [3; 16])).unwrap(),
-                (6, key.clone(), [3; 16])
-            );
+            assert_eq!(read_expiry(&expiry(6, &key, [3; 16])).unwrap(), (6, key.clone(), [3; 16]));
             assert_eq!(read_doomed(&doomed(&key, [3; 16])).unwrap(), (key.clone(), [3; 16]));
             assert_eq!(
                 read_row(&row(true, &key, 7, [3; 16])).unwrap(),
@@ -264,10 +248,7 @@ mod tests {
             .flat_map(|(at, id)| [[0; 16], [255; 16]].map(|run| (Position::new(at, Arc::from(id), run), at, id, run)))
             .collect();
         places.sort();
-        let by_place: Vec<_> = places
-            .iter()
-            .map(|(_, at, id, run)| row(true, &key("d", id), *at, *run))
-            .collect();
+        let by_place: Vec<_> = places.iter().map(|(_, at, id, run)| row(true, &key("d", id), *at, *run)).collect();
         let mut by_bytes = by_place.clone();
         by_bytes.sort();
         assert_eq!(by_place, by_bytes);

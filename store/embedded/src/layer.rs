@@ -64,29 +64,17 @@ impl Layer {
             slot.batch = batch;
         } else {
             self.bytes += key.len() + SLOT_OVERHEAD;
-            self.slots.insert(
-                Box::from(key),
-                Slot {
-                    value: Some(value),
-                    batch,
-                    is_new_below: is_new,
-                },
-            );
+            self.slots.insert(Box::from(key), Slot { value: Some(value), batch, is_new_below: is_new });
         }
     }
 
     /// Deletes a key. An index entry that redb never saw leaves no trace; anything else leaves a mark, so that nobody
     /// is shown the deletion before it is durable.
     pub(crate) fn delete(&mut self, key: &[u8], batch: u64) {
-        let is_index = matches!(
-            key.first(),
-            Some(&(keys::DUE | keys::OPEN_ROW | keys::CLOSED_ROW | keys::EXPIRY))
-        );
+        let is_index = matches!(key.first(), Some(&(keys::DUE | keys::OPEN_ROW | keys::CLOSED_ROW | keys::EXPIRY)));
         match self.slots.entry(Box::from(key)) {
             Entry::Occupied(mut entry) => {
-                self.bytes = self
-                    .bytes
-                    .saturating_sub(entry.get().value.as_ref().map_or(0, Bytes::len));
+                self.bytes = self.bytes.saturating_sub(entry.get().value.as_ref().map_or(0, Bytes::len));
                 if is_index && entry.get().is_new_below {
                     self.bytes = self.bytes.saturating_sub(key.len() + SLOT_OVERHEAD);
                     entry.remove();
@@ -98,11 +86,7 @@ impl Layer {
             }
             Entry::Vacant(entry) => {
                 self.bytes += key.len() + SLOT_OVERHEAD;
-                entry.insert(Slot {
-                    value: None,
-                    batch,
-                    is_new_below: false,
-                });
+                entry.insert(Slot { value: None, batch, is_new_below: false });
             }
         }
     }
@@ -136,10 +120,7 @@ mod tests {
         layer.put(b"h1", Bytes::from_static(b"v"), 1, true);
         layer.delete(b"h1", 2);
         let slot = layer.get(b"h1").unwrap();
-        assert_eq!(
-            (slot.batch, slot.value.is_none(), slot.must_be_written()),
-            (2, true, false)
-        );
+        assert_eq!((slot.batch, slot.value.is_none(), slot.must_be_written()), (2, true, false));
     }
 
     #[test]

@@ -197,9 +197,7 @@ async fn blocking<T: Send + 'static>(call: impl FnOnce() -> Result<T, Error> + S
 
 /// An IO error of a file, with what was being done.
 fn storage_error(error: &std::io::Error, doing: &str, path: &Path) -> Error {
-    Error::Failed {
-        why: format!("cannot {doing} `{}`: {error}", path.display()),
-    }
+    Error::Failed { why: format!("cannot {doing} `{}`: {error}", path.display()) }
 }
 
 #[async_trait]

@@ -37,22 +37,8 @@ async fn list_rows(shared: &Arc<Shared>, query: &ListQuery, after: Option<Positi
     for table in tables {
         let (from, to) = bounds(*table, query, after.as_ref());
         let is_filtered = query.status.is_some() || query.workflow_type.is_some() || query.tag.is_some();
-        let pairs = if is_filtered {
-            LOOKED_AT
-        } else {
-            limit.saturating_add(1).min(LOOKED_AT)
-        };
-        let scanned = shared
-            .scan(
-                from,
-                to,
-                Want {
-                    pairs,
-                    bytes: 4 << 20,
-                    is_reverse: false,
-                },
-            )
-            .await?;
+        let pairs = if is_filtered { LOOKED_AT } else { limit.saturating_add(1).min(LOOKED_AT) };
+        let scanned = shared.scan(from, to, Want { pairs, bytes: 4 << 20, is_reverse: false }).await?;
         let mut last = None;
         for (key, value) in scanned.pairs {
             let position = keys::read_row(&key)?;
@@ -73,22 +59,12 @@ async fn list_rows(shared: &Arc<Shared>, query: &ListQuery, after: Option<Positi
         let row = decode_row(&value)?;
         if matches(query, position.workflow_id(), &row) {
             if rows.len() == limit {
-                return Ok(ListPage {
-                    next: rows.last().map(|last| Position::of(last).token()),
-                    rows,
-                });
+                return Ok(ListPage { next: rows.last().map(|last| Position::of(last).token()), rows });
             }
-            rows.push(Listed {
-                workflow_id: Arc::clone(position.workflow_id()),
-                run: position.run(),
-                row,
-            });
+            rows.push(Listed { workflow_id: Arc::clone(position.workflow_id()), run: position.run(), row });
         }
     }
-    Ok(ListPage {
-        rows,
-        next: covered.map(|covered| covered.token()),
-    })
+    Ok(ListPage { rows, next: covered.map(|covered| covered.token()) })
 }
 
 /// The keys of a table between the query's instants and behind the page before.
@@ -99,20 +75,10 @@ fn bounds(table: u8, query: &ListQuery, after: Option<&Position>) -> (Vec<u8>, V
         key.extend_from_slice(&(!start).to_be_bytes());
         key
     };
-    let to = query
-        .started_from
-        .map_or_else(|| keys::after_prefix(&prefix), |from| keys::after_prefix(&at(from)));
-    let from = query
-        .started_before
-        .map_or_else(|| prefix.clone(), |before| keys::after_prefix(&at(before)));
+    let to = query.started_from.map_or_else(|| keys::after_prefix(&prefix), |from| keys::after_prefix(&at(from)));
+    let from = query.started_before.map_or_else(|| prefix.clone(), |before| keys::after_prefix(&at(before)));
     let behind = after.map(|after| {
-        keys::after(&keys::row_at(
-            table,
-            &query.domain,
-            after.started_at(),
-            after.workflow_id(),
-            after.run(),
-        ))
+        keys::after(&keys::row_at(table, &query.domain, after.started_at(), after.workflow_id(), after.run()))
     });
     (behind.map_or(from.clone(), |behind| behind.max(from)), to)
 }
@@ -123,19 +89,12 @@ async fn list_one(
     workflow_id: &str,
     after: Option<Position>,
 ) -> Result<ListPage, Error> {
-    let key = HeadKey {
-        domain: Arc::clone(&query.domain),
-        workflow_id: Arc::from(workflow_id),
-    };
+    let key = HeadKey { domain: Arc::clone(&query.domain), workflow_id: Arc::from(workflow_id) };
     let mut heads: Vec<_> = shared.load(&key).await?.into_iter().collect();
     let kept = keys::kept_of(&key);
     let mut from = kept.clone();
     loop {
-        let want = Want {
-            pairs: 256,
-            bytes: 4 << 20,
-            is_reverse: false,
-        };
+        let want = Want { pairs: 256, bytes: 4 << 20, is_reverse: false };
         let scanned = shared.scan(from, keys::after_prefix(&kept), want).await?;
         for (_, value) in &scanned.pairs {
             heads.push(decode_head(value)?);
@@ -150,24 +109,13 @@ async fn list_one(
         let Some(row) = head.row.filter(|row| matches(query, workflow_id, row)) else {
             continue;
         };
-        let listed = Listed {
-            workflow_id: Arc::clone(&key.workflow_id),
-            run: head.run,
-            row,
-        };
+        let listed = Listed { workflow_id: Arc::clone(&key.workflow_id), run: head.run, row };
         let position = Position::of(&listed);
         if after.as_ref().is_none_or(|after| position > *after) {
             rows.insert(position, listed);
         }
     }
     let limit = query.limit.max(1);
-    let next = if rows.len() > limit {
-        rows.keys().nth(limit - 1).map(Position::token)
-    } else {
-        None
-    };
-    Ok(ListPage {
-        rows: rows.into_values().take(limit).collect(),
-        next,
-    })
+    let next = if rows.len() > limit { rows.keys().nth(limit - 1).map(Position::token) } else { None };
+    Ok(ListPage { rows: rows.into_values().take(limit).collect(), next })
 }

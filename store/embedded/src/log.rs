@@ -74,10 +74,7 @@ pub(crate) fn find_segments(directory: &Path) -> io::Result<Vec<u64>> {
             std::fs::remove_file(&path)?;
         }
         if path.extension().is_some_and(|suffix| suffix == SUFFIX)
-            && let Some(number) = path
-                .file_stem()
-                .and_then(|stem| stem.to_str())
-                .and_then(|stem| stem.parse().ok())
+            && let Some(number) = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok())
         {
             found.push(number);
         }
@@ -101,11 +98,7 @@ impl Segments {
             id,
             segment_bytes,
             faults,
-            files: Mutex::new(Files {
-                live: live.into(),
-                spare: None,
-                next,
-            }),
+            files: Mutex::new(Files { live: live.into(), spare: None, next }),
             syncs: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
         }
@@ -189,20 +182,12 @@ impl Segments {
         };
         let number = files.next;
         files.next += 1;
-        files.live.push_back(Live {
-            number,
-            first_batch,
-            bytes: self.segment_bytes,
-        });
+        files.live.push_back(Live { number, first_batch, bytes: self.segment_bytes });
         drop(files);
         let salt = salt(self.id, number);
         file.seek(SeekFrom::Start(0))?;
         self.write(&mut file, &SegmentHeader { first_batch, salt }.encode())?;
-        Ok(Segment {
-            file,
-            salt,
-            end: SEGMENT_HEADER as u64,
-        })
+        Ok(Segment { file, salt, end: SEGMENT_HEADER as u64 })
     }
 
     /// Removes the segments that hold nothing after batch `position`; one of them becomes the next one. The newest stays.
@@ -236,11 +221,7 @@ impl Segments {
         self.write(&mut file, &[0; SEGMENT_HEADER])?;
         file.sync_data()?;
         let mut files = self.files();
-        if files.spare.is_none() {
-            self.number(&mut files, file)
-        } else {
-            Ok(())
-        }
+        if files.spare.is_none() { self.number(&mut files, file) } else { Ok(()) }
     }
 }
 
@@ -262,10 +243,7 @@ pub(crate) struct Tail {
 impl Tail {
     /// The first batch begins a new segment.
     pub(crate) fn new(segments: Arc<Segments>) -> Self {
-        Self {
-            segments,
-            segment: None,
-        }
+        Self { segments, segment: None }
     }
 
     /// Appends a batch; durable on return. Answers whether the segment has just become half full, so that the next one

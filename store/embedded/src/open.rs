@@ -56,13 +56,7 @@ pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
     };
     tracing::info!(directory = %options.directory.display(), position, ?recovery, "the store is open");
     find_doomed(&tree, &mut state)?;
-    let shared = Arc::new(Shared::new(
-        state,
-        tree,
-        segments,
-        options.memory_bytes,
-        options.log_bytes,
-    ));
+    let shared = Arc::new(Shared::new(state, tree, segments, options.memory_bytes, options.log_bytes));
     let threads = vec![
         spawn("store-commit", &shared, move |shared| committer::run(shared, tail))?,
         spawn("store-checkpoint", &shared, checkpoint::run)?,
@@ -111,9 +105,7 @@ fn spawn(
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || run(&watch.0))
-        .map_err(|error| Error::Failed {
-            why: format!("cannot start thread `{name}`: {error}"),
-        })
+        .map_err(|error| Error::Failed { why: format!("cannot start thread `{name}`: {error}") })
 }
 
 /// Packs redb's file. The store was closed just before, so that redb has everything.

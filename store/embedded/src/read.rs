@@ -37,22 +37,11 @@ pub(crate) struct Want {
 impl Shared {
     pub(crate) async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
         let values = self.values(&[keys::head(key)]).await?;
-        values
-            .into_iter()
-            .flatten()
-            .next()
-            .as_ref()
-            .map(decode_head)
-            .transpose()
+        values.into_iter().flatten().next().as_ref().map(decode_head).transpose()
     }
 
     pub(crate) async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
-        for value in self
-            .values(&[keys::head(key), keys::kept(key, run)])
-            .await?
-            .iter()
-            .flatten()
-        {
+        for value in self.values(&[keys::head(key), keys::kept(key, run)]).await?.iter().flatten() {
             let head = decode_head(value)?;
             if head.run == run {
                 return Ok(Some(head));
@@ -92,11 +81,7 @@ impl Shared {
         let mut newest = 0;
         while from < to {
             let layers = self.layers(&from, &to, want.is_reverse)?;
-            let remaining = Want {
-                pairs: want.pairs - scanned.pairs.len(),
-                bytes: want.bytes - bytes,
-                ..want
-            };
+            let remaining = Want { pairs: want.pairs - scanned.pairs.len(), bytes: want.bytes - bytes, ..want };
             let part = blocking(move || layers.merge(remaining)).await?;
             newest = newest.max(part.newest_batch);
             bytes += part.pairs.iter().map(|(_, value)| value.len()).sum::<usize>();
@@ -123,11 +108,8 @@ impl Shared {
     fn layers(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Layers, Error> {
         let state = self.open()?;
         let range = state.active.range(from, to);
-        let active: BTreeMap<_, _> = if is_reverse {
-            range.rev().take(COPY).map(copy).collect()
-        } else {
-            range.take(COPY).map(copy).collect()
-        };
+        let active: BTreeMap<_, _> =
+            if is_reverse { range.rev().take(COPY).map(copy).collect() } else { range.take(COPY).map(copy).collect() };
         let (mut from, mut to, mut next) = (from.to_vec(), to.to_vec(), None);
         if active.len() == COPY {
             if is_reverse {
@@ -139,15 +121,7 @@ impl Shared {
             }
         }
         let frozen = state.frozen.clone();
-        Ok(Layers {
-            snapshot: self.tree.snapshot()?,
-            frozen,
-            active,
-            from,
-            to,
-            next,
-            is_reverse,
-        })
+        Ok(Layers { snapshot: self.tree.snapshot()?, frozen, active, from, to, next, is_reverse })
     }
 }
 
@@ -172,41 +146,21 @@ type Slots<'a> = Box<dyn Iterator<Item = Result<(Bytes, (Option<Bytes>, u64)), E
 
 impl Layers {
     fn merge(self, want: Want) -> Result<Merged, Error> {
-        let Self {
-            active,
-            frozen,
-            snapshot,
-            from,
-            to,
-            next,
-            is_reverse,
-        } = self;
+        let Self { active, frozen, snapshot, from, to, next, is_reverse } = self;
         let frozen_slots = frozen.iter().flat_map(|frozen| {
             let range = frozen.layer.range(&from, &to);
-            let slots: Slots<'_> = if is_reverse {
-                Box::new(range.rev().map(copy).map(Ok))
-            } else {
-                Box::new(range.map(copy).map(Ok))
-            };
+            let slots: Slots<'_> =
+                if is_reverse { Box::new(range.rev().map(copy).map(Ok)) } else { Box::new(range.map(copy).map(Ok)) };
             slots
         });
-        let active: Slots<'_> = if is_reverse {
-            Box::new(active.into_iter().rev().map(Ok))
-        } else {
-            Box::new(active.into_iter().map(Ok))
-        };
-        let tree = snapshot
-            .range(&from, &to, is_reverse)?
-            .map(|pair| pair.map(|(key, value)| (key, (Some(value), 0))));
+        let active: Slots<'_> =
+            if is_reverse { Box::new(active.into_iter().rev().map(Ok)) } else { Box::new(active.into_iter().map(Ok)) };
+        let tree = snapshot.range(&from, &to, is_reverse)?.map(|pair| pair.map(|(key, value)| (key, (Some(value), 0))));
         let mut sources = [active.peekable(), (Box::new(frozen_slots) as Slots<'_>).peekable(), {
             let tree: Slots<'_> = Box::new(tree);
             tree.peekable()
         }];
-        let mut merged = Merged {
-            pairs: Vec::new(),
-            newest_batch: 0,
-            next,
-        };
+        let mut merged = Merged { pairs: Vec::new(), newest_batch: 0, next };
         let mut bytes = 0;
         loop {
             let mut first: Option<Bytes> = None;
@@ -216,10 +170,7 @@ impl Layers {
                     Some(Ok((key, _))) => key,
                     Some(Err(_)) => return Err(source.next().and_then(Result::err).unwrap_or(Error::InvalidPage)),
                 };
-                if first
-                    .as_ref()
-                    .is_none_or(|first| if is_reverse { key > first } else { key < first })
-                {
+                if first.as_ref().is_none_or(|first| if is_reverse { key > first } else { key < first }) {
                     first = Some(key.clone());
                 }
             }
@@ -237,11 +188,7 @@ impl Layers {
             bytes += value.len();
             merged.pairs.push((first.clone(), value));
             if merged.pairs.len() >= want.pairs || bytes >= want.bytes {
-                merged.next = Some(if is_reverse {
-                    first.to_vec()
-                } else {
-                    keys::after(&first)
-                });
+                merged.next = Some(if is_reverse { first.to_vec() } else { keys::after(&first) });
                 return Ok(merged);
             }
         }
@@ -260,16 +207,9 @@ pub(crate) async fn chunks(
     is_reverse: bool,
     max_bytes: usize,
 ) -> Result<Vec<(u64, Bytes)>, Error> {
-    let want = Want {
-        pairs: usize::MAX,
-        bytes: max_bytes.max(1),
-        is_reverse,
-    };
+    let want = Want { pairs: usize::MAX, bytes: max_bytes.max(1), is_reverse };
     let pairs = shared.scan(from, to, want).await?.pairs;
-    pairs
-        .into_iter()
-        .map(|(key, value)| Ok((keys::read_part_number(&key)?, value)))
-        .collect()
+    pairs.into_iter().map(|(key, value)| Ok((keys::read_part_number(&key)?, value))).collect()
 }
 
 /// The earliest due heads.
@@ -279,14 +219,7 @@ pub(crate) async fn due(shared: &Arc<Shared>, until: UnixMs, limit: usize) -> Re
     }
     let mut to = vec![keys::DUE];
     to.extend_from_slice(&until.to_be_bytes());
-    let want = Want {
-        pairs: limit,
-        bytes: usize::MAX,
-        is_reverse: false,
-    };
+    let want = Want { pairs: limit, bytes: usize::MAX, is_reverse: false };
     let pairs = shared.scan(vec![keys::DUE], keys::after_prefix(&to), want).await?.pairs;
-    pairs
-        .iter()
-        .map(|(key, _)| keys::read_due(key).map(|(at, key)| Due { at, key }))
-        .collect()
+    pairs.iter().map(|(key, _)| keys::read_due(key).map(|(at, key)| Due { at, key })).collect()
 }

@@ -71,14 +71,12 @@ fn encode(record: &impl Encode<()>, size: usize) -> Bytes {
 }
 
 fn decode<'a, T: Decode<'a, ()>>(bytes: &'a [u8], what: &str) -> Result<T, Error> {
-    let corrupt = |why: String| Error::Corrupt {
-        what: format!("a stored {what}: {why}"),
-    };
+    let corrupt = |why: String| Error::Corrupt { what: format!("a stored {what}: {why}") };
     match bytes.split_first() {
         Some((&FORMAT, record)) => minicbor::decode(record).map_err(|error| corrupt(error.to_string())),
-        Some((format, _)) => Err(corrupt(format!(
-            "format {format}, where this version of Baton reads formats up to {FORMAT}"
-        ))),
+        Some((format, _)) => {
+            Err(corrupt(format!("format {format}, where this version of Baton reads formats up to {FORMAT}")))
+        }
         None => Err(corrupt("empty".to_owned())),
     }
 }

@@ -39,11 +39,7 @@ pub(crate) fn recover(
 ) -> Result<Recovered, Error> {
     let failed = |error: std::io::Error| storage_error(&error, "list or clear the log's segments in", directory);
     let numbers = find_segments(directory).map_err(failed)?;
-    let mut recovered = Recovered {
-        last_batch: position,
-        next_number: 1,
-        ..Recovered::default()
-    };
+    let mut recovered = Recovered { last_batch: position, next_number: 1, ..Recovered::default() };
     let mut unused = Vec::new();
     let mut last = None;
     for number in numbers {
@@ -51,12 +47,7 @@ pub(crate) fn recover(
         let path = segment_path(directory, number);
         let bytes = std::fs::read(&path).map_err(|error| storage_error(&error, "read", &path))?;
         recovered.bytes_read += bytes.len() as u64;
-        let read = Segment {
-            path,
-            bytes,
-            salt: salt(id, number),
-            number,
-        };
+        let read = Segment { path, bytes, salt: salt(id, number), number };
         if read.replay(directory, position, &mut recovered, &mut replay)? {
             last = Some(read);
         } else {
@@ -73,9 +64,7 @@ pub(crate) fn recover(
     if let Some(last) = last
         && let Some(live) = recovered.segments.last()
     {
-        recovered.bytes_cut += last
-            .cut(live.bytes)
-            .map_err(|error| storage_error(&error, "secure", &last.path))?;
+        recovered.bytes_cut += last.cut(live.bytes).map_err(|error| storage_error(&error, "secure", &last.path))?;
     }
     for read in unused {
         recovered.bytes_cut += read.used_bytes(0);
@@ -154,11 +143,7 @@ impl Segment {
         let next = recovered.last_batch + 1;
         if let Some(behind) = frame_behind(self.from(offset), self.salt, next) {
             if !has_frames && header.first_batch > next {
-                let found = format!(
-                    "segment `{}` begins with batch {}",
-                    self.path.display(),
-                    header.first_batch
-                );
+                let found = format!("segment `{}` begins with batch {}", self.path.display(), header.first_batch);
                 return Err(missing(directory, next, &found));
             }
             let behind = offset + behind;
@@ -169,11 +154,7 @@ impl Segment {
         }
         if has_frames {
             let bytes = offset.min(self.bytes.len()) as u64;
-            recovered.segments.push(Live {
-                number: self.number,
-                first_batch: header.first_batch,
-                bytes,
-            });
+            recovered.segments.push(Live { number: self.number, first_batch: header.first_batch, bytes });
         }
         Ok(has_frames)
     }
@@ -185,10 +166,7 @@ impl Segment {
 
     /// How many bytes after `offset` are not zeros.
     fn used_bytes(&self, offset: usize) -> u64 {
-        self.from(offset)
-            .iter()
-            .rposition(|byte| *byte != 0)
-            .map_or(0, |last| last as u64 + 1)
+        self.from(offset).iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1)
     }
 
     /// Cuts the last segment where its frames end, and writes it again before anybody is shown what it holds: its last

@@ -103,9 +103,7 @@ impl State {
 
     /// The newest slot of a key in memory; `None` when only redb can tell.
     pub(crate) fn slot(&self, key: &[u8]) -> Option<&Slot> {
-        self.active
-            .get(key)
-            .or_else(|| self.frozen.as_ref().and_then(|frozen| frozen.layer.get(key)))
+        self.active.get(key).or_else(|| self.frozen.as_ref().and_then(|frozen| frozen.layer.get(key)))
     }
 
     pub(crate) fn put(&mut self, key: &[u8], value: Bytes, is_new: bool) {
@@ -132,11 +130,7 @@ impl State {
         self.frozen = Some(Arc::new(Frozen {
             layer,
             position: self.open_batch - 1,
-            durable_needed: if is_batch_open {
-                self.open_batch
-            } else {
-                self.open_batch - 1
-            },
+            durable_needed: if is_batch_open { self.open_batch } else { self.open_batch - 1 },
         }));
         self.logged = 0;
     }
@@ -187,13 +181,7 @@ impl Shared {
         if let Some(error) = state.failed() {
             return Err(error);
         }
-        if state.phase == Phase::Open {
-            Ok(state)
-        } else {
-            Err(Error::Failed {
-                why: "it was closed".to_owned(),
-            })
-        }
+        if state.phase == Phase::Open { Ok(state) } else { Err(Error::Failed { why: "it was closed".to_owned() }) }
     }
 
     /// The state, if all `keys` can be told from it: from memory, or from redb as `fetched`. Else what to fetch from.
@@ -204,14 +192,8 @@ impl Shared {
             .iter()
             .enumerate()
             .map(|(index, key)| match state.slot(key) {
-                Some(slot) => Some(Found {
-                    value: slot.value.clone(),
-                    batch: slot.batch,
-                }),
-                None if is_current => fetched.values.get(index).map(|value| Found {
-                    value: value.clone(),
-                    batch: 0,
-                }),
+                Some(slot) => Some(Found { value: slot.value.clone(), batch: slot.batch }),
+                None if is_current => fetched.values.get(index).map(|value| Found { value: value.clone(), batch: 0 }),
                 None => None,
             })
             .collect();
@@ -240,10 +222,7 @@ impl Shared {
                 Told::Fetch(epoch, snapshot) => (epoch, snapshot),
             };
             let values = keys.iter().map(|key| snapshot.get(key)).collect::<Result<_, _>>()?;
-            fetched = Fetched {
-                epoch: Some(epoch),
-                values,
-            };
+            fetched = Fetched { epoch: Some(epoch), values };
         }
     }
 
@@ -315,9 +294,8 @@ impl Shared {
         let (ready, has_frozen) = {
             let mut state = self.lock();
             state.durable_batch = batch;
-            let (ready, waiting) = std::mem::take(&mut state.waiters)
-                .into_iter()
-                .partition::<Vec<_>, _>(|(of, _)| *of <= batch);
+            let (ready, waiting) =
+                std::mem::take(&mut state.waiters).into_iter().partition::<Vec<_>, _>(|(of, _)| *of <= batch);
             state.waiters = waiting;
             (ready, state.frozen.is_some())
         };
@@ -383,11 +361,7 @@ impl Shared {
     /// A commit larger than a frame can be.
     pub(crate) fn check_frame(size: usize) -> Result<(), Error> {
         let max = FRAME_MAX / 4;
-        if size > max {
-            Err(Error::TooLarge { max, found: size })
-        } else {
-            Ok(())
-        }
+        if size > max { Err(Error::TooLarge { max, found: size }) } else { Ok(()) }
     }
 
     pub(crate) fn count_commit(&self) {

@@ -29,47 +29,32 @@ pub(crate) type Pairs = Box<dyn Iterator<Item = Result<(Bytes, Bytes), Error>>>;
 
 fn failed(error: impl Into<redb::Error>) -> Error {
     match error.into() {
-        redb::Error::Corrupted(what) => Error::Corrupt {
-            what: format!("redb: {what}"),
-        },
-        error => Error::Failed {
-            why: format!("redb: {error}"),
-        },
+        redb::Error::Corrupted(what) => Error::Corrupt { what: format!("redb: {what}") },
+        error => Error::Failed { why: format!("redb: {error}") },
     }
 }
 
 impl Tree {
     /// Opens or creates the file; also answers the log position that it reflects.
     pub(crate) fn open(path: &Path, cache_bytes: usize) -> Result<(Self, u64), Error> {
-        let database = Database::builder()
-            .set_cache_size(cache_bytes)
-            .create(path)
-            .map_err(failed)?;
+        let database = Database::builder().set_cache_size(cache_bytes).create(path).map_err(failed)?;
         let mut txn = database.begin_write().map_err(failed)?;
         txn.set_quick_repair(true);
         let position = {
             txn.open_table(MAP).map_err(failed)?;
             let meta = txn.open_table(META).map_err(failed)?;
-            meta.get(POSITION)
-                .map_err(failed)?
-                .map_or(0, |position| position.value())
+            meta.get(POSITION).map_err(failed)?.map_or(0, |position| position.value())
         };
         txn.commit().map_err(failed)?;
         Ok((
-            Self {
-                database: RwLock::new(Some(database)),
-                writes: AtomicU64::new(0),
-                bytes_written: AtomicU64::new(0),
-            },
+            Self { database: RwLock::new(Some(database)), writes: AtomicU64::new(0), bytes_written: AtomicU64::new(0) },
             position,
         ))
     }
 
     fn with<T>(&self, call: impl FnOnce(&Database) -> Result<T, Error>) -> Result<T, Error> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
-        call(database.as_ref().ok_or_else(|| Error::Failed {
-            why: "it was closed".to_owned(),
-        })?)
+        call(database.as_ref().ok_or_else(|| Error::Failed { why: "it was closed".to_owned() })?)
     }
 
     /// The map as it is now.
@@ -103,10 +88,7 @@ impl Tree {
                 .map_err(failed)?;
             }
             if let Some(position) = position {
-                txn.open_table(META)
-                    .map_err(failed)?
-                    .insert(POSITION, position)
-                    .map_err(failed)?;
+                txn.open_table(META).map_err(failed)?.insert(POSITION, position).map_err(failed)?;
             }
         }
         self.writes.fetch_add(1, Ordering::Relaxed);
@@ -129,9 +111,7 @@ impl Tree {
         let Some(database) = database.as_mut() else {
             return Ok(false);
         };
-        database.compact().map_err(|error| Error::Failed {
-            why: format!("redb: {error}"),
-        })
+        database.compact().map_err(|error| Error::Failed { why: format!("redb: {error}") })
     }
 
     /// Closes the file.
@@ -142,11 +122,7 @@ impl Tree {
 
 impl Snapshot {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
-        Ok(self
-            .0
-            .get(key)
-            .map_err(failed)?
-            .map(|value| Bytes::copy_from_slice(value.value())))
+        Ok(self.0.get(key).map_err(failed)?.map(|value| Bytes::copy_from_slice(value.value())))
     }
 
     /// The pairs with `from <= key < to`.
@@ -155,11 +131,7 @@ impl Snapshot {
             return Ok(Box::new(std::iter::empty()));
         }
         let range = self.0.range(from..to).map_err(failed)?;
-        if is_reverse {
-            Ok(Box::new(range.rev().map(copy)))
-        } else {
-            Ok(Box::new(range.map(copy)))
-        }
+        if is_reverse { Ok(Box::new(range.rev().map(copy))) } else { Ok(Box::new(range.map(copy))) }
     }
 }
 
@@ -167,8 +139,5 @@ type Guard<'a> = redb::AccessGuard<'a, &'static [u8]>;
 
 fn copy(pair: Result<(Guard<'_>, Guard<'_>), redb::StorageError>) -> Result<(Bytes, Bytes), Error> {
     let (key, value) = pair.map_err(failed)?;
-    Ok((
-        Bytes::copy_from_slice(key.value()),
-        Bytes::copy_from_slice(value.value()),
-    ))
+    Ok((Bytes::copy_from_slice(key.value()), Bytes::copy_from_slice(value.value())))
 }

@@ -14,11 +14,7 @@ enum Outcome {
 }
 
 fn check_size(found: usize, max: usize) -> Result<(), Error> {
-    if found > max {
-        Err(Error::TooLarge { max, found })
-    } else {
-        Ok(())
-    }
+    if found > max { Err(Error::TooLarge { max, found }) } else { Ok(()) }
 }
 
 impl Shared {
@@ -37,16 +33,11 @@ impl Shared {
         }
         Self::check_frame(size)?;
         let record = encode_head(head);
-        let parts: Vec<_> = parts
-            .iter()
-            .map(|(part, bytes)| (keys::part(key, head.run, *part), bytes))
-            .collect();
+        let parts: Vec<_> = parts.iter().map(|(part, bytes)| (keys::part(key, head.run, *part), bytes)).collect();
         self.wait_for_room().await?;
         let outcome = self.with(&[keys::head(key)], |state, found| {
             let Some(Found { value, batch }) = found.into_iter().next() else {
-                return Err(Error::Corrupt {
-                    what: "a lookup without an answer".to_owned(),
-                });
+                return Err(Error::Corrupt { what: "a lookup without an answer".to_owned() });
             };
             let old = value.as_ref().map(decode_head).transpose()?;
             if !holds(&expect, old.as_ref()) {

@@ -1,9 +1,6 @@
 //! Files that are not as they were left: a torn end is cut off, damage is refused, devices that fail stop the store.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, which the lint does not take for tests"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
 
 mod support;
 
@@ -38,28 +35,11 @@ async fn a_torn_sector_of_the_last_batch_costs_only_that_batch() {
     // One more batch, large enough to have many sectors; the crash came before it was acknowledged.
     {
         let store = Embedded::open(small(original.path())).await.unwrap();
-        let parts = [
-            chunk(&key("a"), 31),
-            (PartKey::Pack { op: 1 }, Bytes::from(vec![0xEE; 20 * SECTOR])),
-        ];
-        let expect = Expect::Exactly {
-            run: support::RUN,
-            version: 30,
-        };
-        assert_eq!(
-            store
-                .commit(&key("a"), expect, &head(&key("a"), 31), &parts)
-                .await
-                .unwrap(),
-            Cas::Won
-        );
+        let parts = [chunk(&key("a"), 31), (PartKey::Pack { op: 1 }, Bytes::from(vec![0xEE; 20 * SECTOR]))];
+        let expect = Expect::Exactly { run: support::RUN, version: 30 };
+        assert_eq!(store.commit(&key("a"), expect, &head(&key("a"), 31), &parts).await.unwrap(), Cas::Won);
     }
-    let name = segments(original.path())
-        .last()
-        .unwrap()
-        .file_name()
-        .unwrap()
-        .to_owned();
+    let name = segments(original.path()).last().unwrap().file_name().unwrap().to_owned();
     let end = data_end(&original.path().join("log").join(&name));
     let sectors: Vec<usize> = (0..end.div_ceil(SECTOR)).collect();
     assert!(sectors.len() >= 20, "{} sectors", sectors.len());
@@ -93,12 +73,7 @@ async fn a_torn_sector_of_the_last_batch_costs_only_that_batch() {
 async fn a_hole_before_a_later_batch_is_refused_and_named() {
     let original = TempDir::new().unwrap();
     let last = left_behind(original.path(), small(original.path()), 30).await;
-    let name = segments(original.path())
-        .last()
-        .unwrap()
-        .file_name()
-        .unwrap()
-        .to_owned();
+    let name = segments(original.path()).last().unwrap().file_name().unwrap().to_owned();
     for position in (40..last).step_by(last / 25) {
         for with in [0x00, 0xA5] {
             let copy = TempDir::new().unwrap();
@@ -110,10 +85,7 @@ async fn a_hole_before_a_later_batch_is_refused_and_named() {
             }
             match Embedded::open(small(copy.path())).await {
                 Err(Error::Corrupt { what }) => {
-                    assert!(
-                        what.contains(name.to_str().unwrap()) && what.contains("offset"),
-                        "{what}"
-                    );
+                    assert!(what.contains(name.to_str().unwrap()) && what.contains("offset"), "{what}");
                 }
                 other => panic!("a hole at {position} was not refused: {other:?}"),
             }
@@ -124,10 +96,7 @@ async fn a_hole_before_a_later_batch_is_refused_and_named() {
 
 /// A store that has several segments and no checkpoint.
 async fn several_segments(directory: &Path) {
-    let options = Options {
-        segment_bytes: 4096,
-        ..Options::new(directory)
-    };
+    let options = Options { segment_bytes: 4096, ..Options::new(directory) };
     left_behind(directory, options, 60).await;
     assert!(segments(directory).len() > 4, "{:?}", segments(directory));
 }
@@ -139,10 +108,7 @@ async fn a_missing_segment_is_refused() {
         several_segments(directory.path()).await;
         fs::remove_file(&segments(directory.path())[missing]).unwrap();
         let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
-        assert!(
-            matches!(&error, Error::Corrupt { what } if what.contains("missing")),
-            "{error}"
-        );
+        assert!(matches!(&error, Error::Corrupt { what } if what.contains("missing")), "{error}");
     }
 }
 
@@ -154,10 +120,7 @@ async fn a_lost_end_of_an_earlier_segment_is_refused() {
     let end = data_end(path);
     change(path, |bytes| bytes[end - 200..].fill(0));
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
-    assert!(
-        matches!(&error, Error::Corrupt { what } if what.contains("should go on with batch")),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::Corrupt { what } if what.contains("should go on with batch")), "{error}");
 }
 
 #[tokio::test]
@@ -171,18 +134,12 @@ async fn a_log_that_ends_before_the_checkpoint_is_refused() {
     drop(store);
     change(&segments(directory.path())[0], |bytes| bytes[first..].fill(0));
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
-    assert!(
-        matches!(&error, Error::Corrupt { what } if what.contains("log ends")),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::Corrupt { what } if what.contains("log ends")), "{error}");
     for path in segments(directory.path()) {
         fs::remove_file(path).unwrap();
     }
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
-    assert!(
-        matches!(&error, Error::Corrupt { what } if what.contains("no segment")),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::Corrupt { what } if what.contains("no segment")), "{error}");
 }
 
 #[tokio::test]
@@ -192,35 +149,19 @@ async fn a_changed_segment_header_or_format_is_refused() {
     let path = segments(directory.path()).pop().unwrap();
     change(&path, |bytes| bytes[8] = 2);
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
-    assert!(
-        matches!(&error, Error::Corrupt { what } if what.contains("format 2")),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::Corrupt { what } if what.contains("format 2")), "{error}");
     change(&path, |bytes| bytes[8] = 1);
-    fs::write(
-        directory.path().join("FORMAT"),
-        "baton embedded store, format 2, id 0\n",
-    )
-    .unwrap();
+    fs::write(directory.path().join("FORMAT"), "baton embedded store, format 2, id 0\n").unwrap();
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
-    assert!(
-        matches!(&error, Error::Corrupt { what } if what.contains("format 2")),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::Corrupt { what } if what.contains("format 2")), "{error}");
 }
 
 #[tokio::test]
 async fn a_directory_in_use_is_refused_with_the_owner_and_what_to_do() {
     let directory = TempDir::new().unwrap();
     let store = Embedded::open(Options::new(directory.path())).await.unwrap();
-    let error = Embedded::open(Options::new(directory.path()))
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains(&std::process::id().to_string()) && error.contains("stop that process"),
-        "{error}"
-    );
+    let error = Embedded::open(Options::new(directory.path())).await.unwrap_err().to_string();
+    assert!(error.contains(&std::process::id().to_string()) && error.contains("stop that process"), "{error}");
     store.close().await.unwrap();
     Embedded::open(Options::new(directory.path())).await.unwrap();
 }
@@ -309,10 +250,7 @@ async fn a_load_waits_for_the_sync_of_what_it_shows() {
     next(&*store, &key("a")).await.unwrap();
     faults.fail_syncs();
     let second = head(&key("a"), 2);
-    let expect = Expect::Exactly {
-        run: support::RUN,
-        version: 1,
-    };
+    let expect = Expect::Exactly { run: support::RUN, version: 1 };
     let key = key("a");
     let (commit, load, lost) = tokio::join!(
         biased;

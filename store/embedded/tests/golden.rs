@@ -3,10 +3,7 @@
 //! Written once by `BATON_WRITE_GOLDEN=DIRECTORY cargo test -p baton-store-embedded --test golden`: `log` is a store that
 //! was left with everything in its log, `tree` one that was closed and compacted, so that redb has everything.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, which the lint does not take for tests"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
 
 mod support;
 
@@ -57,14 +54,7 @@ fn open() -> Head {
 }
 
 fn bare() -> Head {
-    Head {
-        run: FIRST,
-        version: 1,
-        body: Bytes::new(),
-        due: None,
-        row: None,
-        expires_at: None,
-    }
+    Head { run: FIRST, version: 1, body: Bytes::new(), due: None, row: None, expires_at: None }
 }
 
 const PARTS: [(PartKey, Bytes); 3] = [
@@ -74,17 +64,8 @@ const PARTS: [(PartKey, Bytes); 3] = [
 ];
 
 async fn write(store: &dyn Store) {
-    let earlier = Head {
-        version: 1,
-        due: Some(5),
-        row: None,
-        expires_at: None,
-        ..closed()
-    };
-    let at = |head: &Head| Expect::Exactly {
-        run: head.run,
-        version: head.version,
-    };
+    let earlier = Head { version: 1, due: Some(5), row: None, expires_at: None, ..closed() };
+    let at = |head: &Head| Expect::Exactly { run: head.run, version: head.version };
     let (closed, open) = (closed(), open());
     let (none, all): (&[_], &[_]) = (&[], &PARTS);
     for (id, expect, head, parts) in [
@@ -106,34 +87,11 @@ async fn check(store: &dyn Store) {
     assert_eq!(store.load(&key("bare")).await.unwrap(), Some(bare()));
     assert_eq!(store.load(&key("gone")).await.unwrap(), None);
     let want = PARTS.map(|(part, _)| part);
-    assert_eq!(
-        store.parts(&a, FIRST, &want).await.unwrap(),
-        PARTS.map(|(_, bytes)| Some(bytes))
-    );
-    assert_eq!(
-        store.parts(&key("gone"), FIRST, &want).await.unwrap(),
-        [None, None, None]
-    );
-    assert_eq!(
-        store.due(0, u64::MAX, 9).await.unwrap(),
-        [Due {
-            at: open().due.unwrap(),
-            key: a.clone()
-        }]
-    );
-    let query = ListQuery {
-        domain: Arc::from("crash"),
-        limit: 9,
-        ..ListQuery::default()
-    };
-    let rows: Vec<_> = store
-        .list(&query, None)
-        .await
-        .unwrap()
-        .rows
-        .into_iter()
-        .map(|listed| listed.row)
-        .collect();
+    assert_eq!(store.parts(&a, FIRST, &want).await.unwrap(), PARTS.map(|(_, bytes)| Some(bytes)));
+    assert_eq!(store.parts(&key("gone"), FIRST, &want).await.unwrap(), [None, None, None]);
+    assert_eq!(store.due(0, u64::MAX, 9).await.unwrap(), [Due { at: open().due.unwrap(), key: a.clone() }]);
+    let query = ListQuery { domain: Arc::from("crash"), limit: 9, ..ListQuery::default() };
+    let rows: Vec<_> = store.list(&query, None).await.unwrap().rows.into_iter().map(|listed| listed.row).collect();
     assert_eq!(rows, [open().row.unwrap(), closed().row.unwrap()]);
     assert_eq!(store.expire(1_800_000_000_000, 9).await.unwrap(), 1);
     assert_eq!(store.load_run(&a, FIRST).await.unwrap(), None);
@@ -163,9 +121,7 @@ async fn stores_of_format_1_can_be_read() {
         write_golden(Path::new(&directory)).await;
     }
     for form in ["log", "tree"] {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/golden/format-1")
-            .join(form);
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format-1").join(form);
         let copy = TempDir::new().unwrap();
         copy_directory(&golden, copy.path());
         let store = Embedded::open(Options::new(copy.path())).await.unwrap();

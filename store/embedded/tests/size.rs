@@ -1,9 +1,6 @@
 //! Sizes: memory, start-up and disk are bounded by what the options say, not by what the store holds.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, which the lint does not take for tests"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
 
 mod support;
 
@@ -26,9 +23,7 @@ async fn start_runs(store: &Arc<Embedded>, runs: u64, shape: impl Fn(u64) -> Hea
             for number in (task..runs).step_by(64) {
                 let head = shape(number);
                 let chunk = [(PartKey::Chunk { last: 9 }, Bytes::from(vec![5; 500]))];
-                let answer = store
-                    .commit(&key(&format!("run-{number:07}")), Expect::Absent, &head, &chunk)
-                    .await;
+                let answer = store.commit(&key(&format!("run-{number:07}")), Expect::Absent, &head, &chunk).await;
                 assert_eq!(answer.unwrap(), Cas::Won);
             }
         });
@@ -37,37 +32,21 @@ async fn start_runs(store: &Arc<Embedded>, runs: u64, shape: impl Fn(u64) -> Hea
 }
 
 fn of_one_kb(number: u64) -> Head {
-    Head {
-        body: Bytes::from(vec![3; 1000]),
-        ..head(&key(&number.to_string()), 1)
-    }
+    Head { body: Bytes::from(vec![3; 1000]), ..head(&key(&number.to_string()), 1) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_stays_below_its_bound_whatever_the_number_of_runs() {
     let directory = TempDir::new().unwrap();
-    let options = Options {
-        memory_bytes: 2 << 20,
-        log_bytes: 8 << 20,
-        ..small(directory.path())
-    };
+    let options = Options { memory_bytes: 2 << 20, log_bytes: 8 << 20, ..small(directory.path()) };
     let store = Embedded::open(options.clone()).await.unwrap();
     start_runs(&store, 10_000, of_one_kb).await;
     let (_, most) = store.memory_bytes();
     // 64 commits may pass the gate together.
     let most_allowed = options.memory_bytes + 64 * 2500;
-    assert!(
-        most > options.memory_bytes / 2 && most <= most_allowed,
-        "{most} bytes where {most_allowed} are allowed"
-    );
-    let log: u64 = support::segments(directory.path())
-        .iter()
-        .map(|path| path.metadata().unwrap().len())
-        .sum();
-    assert!(
-        log <= options.log_bytes + 4 * options.segment_bytes,
-        "{log} bytes of log"
-    );
+    assert!(most > options.memory_bytes / 2 && most <= most_allowed, "{most} bytes where {most_allowed} are allowed");
+    let log: u64 = support::segments(directory.path()).iter().map(|path| path.metadata().unwrap().len()).sum();
+    assert!(log <= options.log_bytes + 4 * options.segment_bytes, "{log} bytes of log");
 }
 
 async fn work_of_a_start(directory: &Path, runs: u64) -> store_embedded::Recovery {
@@ -76,14 +55,7 @@ async fn work_of_a_start(directory: &Path, runs: u64) -> store_embedded::Recover
     store.close().await.unwrap();
     drop(store);
     let store = Embedded::open(small(directory)).await.unwrap();
-    assert_eq!(
-        store
-            .due(0, u64::MAX, usize::try_from(runs).unwrap() + 1)
-            .await
-            .unwrap()
-            .len() as u64,
-        runs
-    );
+    assert_eq!(store.due(0, u64::MAX, usize::try_from(runs).unwrap() + 1).await.unwrap().len() as u64, runs);
     store.recovery()
 }
 
@@ -94,10 +66,7 @@ async fn the_work_of_a_start_does_not_grow_with_the_open_runs() {
     let many = work_of_a_start(many.path(), 10_000).await;
     assert_eq!((few.batches_replayed, many.batches_replayed), (0, 0));
     let one_segment = 2 * small(Path::new("")).segment_bytes;
-    assert!(
-        few.bytes_read <= one_segment && many.bytes_read <= one_segment,
-        "{few:?} {many:?}"
-    );
+    assert!(few.bytes_read <= one_segment && many.bytes_read <= one_segment, "{few:?} {many:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,11 +78,7 @@ async fn the_work_of_a_start_after_a_crash_is_bounded_by_the_log() {
     drop(store);
     let store = Embedded::open(options.clone()).await.unwrap();
     let read = store.recovery().bytes_read;
-    assert!(
-        read <= options.log_bytes * 2,
-        "{read} bytes read of a log of at most {}",
-        options.log_bytes
-    );
+    assert!(read <= options.log_bytes * 2, "{read} bytes read of a log of at most {}", options.log_bytes);
     assert_eq!(store.due(0, u64::MAX, 20_000).await.unwrap().len(), 10_000);
 }
 
@@ -122,27 +87,15 @@ async fn a_million_events_are_readable_by_range() {
     const CHUNKS: u64 = 1000;
     const EVENTS: u64 = 1000;
     let directory = TempDir::new().unwrap();
-    let options = Options {
-        memory_bytes: 1 << 20,
-        ..Options::new(directory.path())
-    };
+    let options = Options { memory_bytes: 1 << 20, ..Options::new(directory.path()) };
     let store = Embedded::open(options.clone()).await.unwrap();
     let key = key("long");
     let chunk = |last: u64| Bytes::from(format!("{last:010}").repeat(500));
     for number in 1..=CHUNKS {
-        let expect = if number == 1 {
-            Expect::Absent
-        } else {
-            Expect::Exactly {
-                run: support::RUN,
-                version: number - 1,
-            }
-        };
+        let expect =
+            if number == 1 { Expect::Absent } else { Expect::Exactly { run: support::RUN, version: number - 1 } };
         let part = (PartKey::Chunk { last: number * EVENTS }, chunk(number * EVENTS));
-        assert_eq!(
-            store.commit(&key, expect, &head(&key, number), &[part]).await.unwrap(),
-            Cas::Won
-        );
+        assert_eq!(store.commit(&key, expect, &head(&key, number), &[part]).await.unwrap(), Cas::Won);
     }
     for is_reopened in [false, true] {
         let store = if is_reopened {
@@ -154,22 +107,13 @@ async fn a_million_events_are_readable_by_range() {
         for from in [1, 999, 1000, 1001, 500_500, 777_777, 999_001, 1_000_000] {
             let found = store.chunks(&key, support::RUN, from, 12_000).await.unwrap();
             let first = from.div_ceil(EVENTS) * EVENTS;
-            let expected: Vec<_> = (0..3)
-                .map(|next| first + next * EVENTS)
-                .filter(|last| *last <= CHUNKS * EVENTS)
-                .collect();
-            assert_eq!(
-                found.iter().map(|(last, _)| *last).collect::<Vec<_>>(),
-                expected,
-                "from {from}"
-            );
+            let expected: Vec<_> =
+                (0..3).map(|next| first + next * EVENTS).filter(|last| *last <= CHUNKS * EVENTS).collect();
+            assert_eq!(found.iter().map(|(last, _)| *last).collect::<Vec<_>>(), expected, "from {from}");
             assert!(found.iter().all(|(last, bytes)| *bytes == chunk(*last)));
         }
         let back = store.chunks_back(&key, support::RUN, 500_001, 12_000).await.unwrap();
-        assert_eq!(
-            back.iter().map(|(last, _)| *last).collect::<Vec<_>>(),
-            [500_000, 499_000, 498_000]
-        );
+        assert_eq!(back.iter().map(|(last, _)| *last).collect::<Vec<_>>(), [500_000, 499_000, 498_000]);
         let all = store.chunks(&key, support::RUN, 0, usize::MAX).await.unwrap();
         assert_eq!(all.len() as u64, CHUNKS);
     }
@@ -184,13 +128,9 @@ async fn retention_frees_disk_for_later_runs_and_compaction_gives_it_back() {
     let directory = TempDir::new().unwrap();
     let mut sizes = Vec::new();
     for generation in 1..=3 {
-        let store = Embedded::open(Options {
-            memory_bytes: 4 << 20,
-            log_bytes: 16 << 20,
-            ..small(directory.path())
-        })
-        .await
-        .unwrap();
+        let store = Embedded::open(Options { memory_bytes: 4 << 20, log_bytes: 16 << 20, ..small(directory.path()) })
+            .await
+            .unwrap();
         start_runs(&store, 3000, move |number| Head {
             run: [generation; 16],
             expires_at: Some(u64::from(generation)),
@@ -204,33 +144,19 @@ async fn retention_frees_disk_for_later_runs_and_compaction_gives_it_back() {
         sizes.push(tree_bytes(directory.path()));
         println!("tree.redb after each generation: {sizes:?}");
     }
-    assert!(
-        sizes[2] <= sizes[0] * 3 / 2,
-        "the file grows with each generation: {sizes:?}"
-    );
+    assert!(sizes[2] <= sizes[0] * 3 / 2, "the file grows with each generation: {sizes:?}");
     Embedded::compact(directory.path()).await.unwrap();
     let compacted = tree_bytes(directory.path());
-    assert!(
-        compacted < 1 << 20,
-        "{compacted} bytes for an empty store, of {sizes:?}"
-    );
+    assert!(compacted < 1 << 20, "{compacted} bytes for an empty store, of {sizes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_with_very_many_parts_is_forgotten_whole_even_across_a_crash() {
     let directory = TempDir::new().unwrap();
     let store = Embedded::open(small(directory.path())).await.unwrap();
-    let parts: Vec<_> = (1..=5000)
-        .map(|last| (PartKey::Chunk { last }, Bytes::from_static(b"chunk")))
-        .collect();
-    let first = Head {
-        expires_at: Some(5),
-        ..head(&key("a"), 1)
-    };
-    assert_eq!(
-        store.commit(&key("a"), Expect::Absent, &first, &parts).await.unwrap(),
-        Cas::Won
-    );
+    let parts: Vec<_> = (1..=5000).map(|last| (PartKey::Chunk { last }, Bytes::from_static(b"chunk"))).collect();
+    let first = Head { expires_at: Some(5), ..head(&key("a"), 1) };
+    assert_eq!(store.commit(&key("a"), Expect::Absent, &first, &parts).await.unwrap(), Cas::Won);
     // Dropped in the middle: the head goes first, the parts follow in pieces.
     {
         let forgetting = store.expire(5, 10);
@@ -247,12 +173,6 @@ async fn a_run_with_very_many_parts_is_forgotten_whole_even_across_a_crash() {
     drop(store);
     let store = Embedded::open(small(directory.path())).await.unwrap();
     // The same run again finds nothing of its former self.
-    assert_eq!(
-        store
-            .commit(&key("a"), Expect::Absent, &head(&key("a"), 1), &[])
-            .await
-            .unwrap(),
-        Cas::Won
-    );
+    assert_eq!(store.commit(&key("a"), Expect::Absent, &head(&key("a"), 1), &[]).await.unwrap(), Cas::Won);
     assert_eq!(store.chunks(&key("a"), support::RUN, 0, 100).await.unwrap(), []);
 }

@@ -15,22 +15,11 @@ pub async fn nothing_is_there_at_first(store: Arc<dyn Store>) {
 
 /// What was won is what load shows, in every field.
 pub async fn a_won_head_is_what_load_shows(store: Arc<dyn Store>) {
-    let full = Head {
-        due: Some(5),
-        expires_at: Some(9),
-        row: Some(row(3, Some(4))),
-        ..head(RUN, 1)
-    };
+    let full = Head { due: Some(5), expires_at: Some(9), row: Some(row(3, Some(4))), ..head(RUN, 1) };
     win(&*store, &key("a"), Expect::Absent, &full).await;
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(full.clone()));
     assert_eq!(store.load_run(&key("a"), RUN).await.unwrap(), Some(full.clone()));
-    let bare = Head {
-        due: None,
-        expires_at: None,
-        row: None,
-        body: Bytes::new(),
-        ..head(RUN, 2)
-    };
+    let bare = Head { due: None, expires_at: None, row: None, body: Bytes::new(), ..head(RUN, 2) };
     win(&*store, &key("a"), at(&full), &bare).await;
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(bare));
     assert!(store.stats().commits >= 2);
@@ -39,10 +28,7 @@ pub async fn a_won_head_is_what_load_shows(store: Arc<dyn Store>) {
 /// A commit that expects nothing is lost where something is.
 pub async fn absent_holds_only_where_no_head_is(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
-    let answer = store
-        .commit(&key("a"), Expect::Absent, &head(LATER, 1), &[])
-        .await
-        .unwrap();
+    let answer = store.commit(&key("a"), Expect::Absent, &head(LATER, 1), &[]).await.unwrap();
     assert_eq!(answer, Cas::Lost(Some(first)));
 }
 
@@ -51,10 +37,7 @@ pub async fn exactly_holds_only_for_that_run_at_that_version(store: Arc<dyn Stor
     let first = start(&*store, &key("a")).await;
     let wrong = [(RUN, 0), (RUN, 2), (LATER, 1)];
     for (run, version) in wrong {
-        let answer = store
-            .commit(&key("a"), Expect::Exactly { run, version }, &head(RUN, 2), &[])
-            .await
-            .unwrap();
+        let answer = store.commit(&key("a"), Expect::Exactly { run, version }, &head(RUN, 2), &[]).await.unwrap();
         assert_eq!(answer, Cas::Lost(Some(first.clone())), "expected version {version}");
     }
     let answer = store.commit(&key("b"), at(&first), &head(RUN, 2), &[]).await.unwrap();
@@ -64,52 +47,22 @@ pub async fn exactly_holds_only_for_that_run_at_that_version(store: Arc<dyn Stor
 /// A lost commit leaves head and indexes as they were.
 pub async fn a_lost_commit_changes_nothing_and_shows_what_is_there(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
-    let other = Head {
-        due: Some(1),
-        expires_at: Some(1),
-        row: Some(row(9, Some(9))),
-        ..head(LATER, 5)
-    };
+    let other = Head { due: Some(1), expires_at: Some(1), row: Some(row(9, Some(9))), ..head(LATER, 5) };
     let answer = store.commit(&key("a"), Expect::Absent, &other, &[]).await.unwrap();
     assert_eq!(answer, Cas::Lost(Some(first.clone())));
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(first));
     assert_eq!(store.load_run(&key("a"), LATER).await.unwrap(), None);
     assert!(store.due(0, 1, 10).await.unwrap().is_empty());
     assert_eq!(store.expire(1, 10).await.unwrap(), 0);
-    let query = ListQuery {
-        domain: Arc::from("orders"),
-        limit: 10,
-        ..Default::default()
-    };
+    let query = ListQuery { domain: Arc::from("orders"), limit: 10, ..Default::default() };
     assert_eq!(store.list(&query, None).await.unwrap().rows.len(), 1);
 }
 
 async fn replace(store: &dyn Store, key: &HeadKey) -> (Head, Head) {
-    let first = Head {
-        row: Some(row(100, Some(150))),
-        expires_at: Some(500),
-        ..head(RUN, 1)
-    };
-    win_with(
-        store,
-        key,
-        Expect::Absent,
-        &first,
-        &[(PartKey::Chunk { last: 3 }, Bytes::from("one"))],
-    )
-    .await;
-    let second = Head {
-        row: Some(row(200, None)),
-        ..head(LATER, 2)
-    };
-    win_with(
-        store,
-        key,
-        Expect::Replacing(&first),
-        &second,
-        &[(PartKey::Chunk { last: 3 }, Bytes::from("two"))],
-    )
-    .await;
+    let first = Head { row: Some(row(100, Some(150))), expires_at: Some(500), ..head(RUN, 1) };
+    win_with(store, key, Expect::Absent, &first, &[(PartKey::Chunk { last: 3 }, Bytes::from("one"))]).await;
+    let second = Head { row: Some(row(200, None)), ..head(LATER, 2) };
+    win_with(store, key, Expect::Replacing(&first), &second, &[(PartKey::Chunk { last: 3 }, Bytes::from("two"))]).await;
     (first, second)
 }
 
@@ -119,27 +72,10 @@ pub async fn a_replaced_head_is_kept_for_its_run(store: Arc<dyn Store>) {
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(second.clone()));
     assert_eq!(store.load_run(&key("a"), RUN).await.unwrap(), Some(first));
     assert_eq!(store.load_run(&key("a"), LATER).await.unwrap(), Some(second.clone()));
-    assert_eq!(
-        store.chunks(&key("a"), RUN, 0, 100).await.unwrap(),
-        [(3, Bytes::from("one"))]
-    );
-    assert_eq!(
-        store.chunks(&key("a"), LATER, 0, 100).await.unwrap(),
-        [(3, Bytes::from("two"))]
-    );
-    let query = ListQuery {
-        domain: Arc::from("orders"),
-        limit: 10,
-        ..Default::default()
-    };
-    let runs: Vec<_> = store
-        .list(&query, None)
-        .await
-        .unwrap()
-        .rows
-        .iter()
-        .map(|listed| listed.run)
-        .collect();
+    assert_eq!(store.chunks(&key("a"), RUN, 0, 100).await.unwrap(), [(3, Bytes::from("one"))]);
+    assert_eq!(store.chunks(&key("a"), LATER, 0, 100).await.unwrap(), [(3, Bytes::from("two"))]);
+    let query = ListQuery { domain: Arc::from("orders"), limit: 10, ..Default::default() };
+    let runs: Vec<_> = store.list(&query, None).await.unwrap().rows.iter().map(|listed| listed.run).collect();
     assert_eq!(runs, [LATER, RUN]);
     let due = store.due(0, u64::MAX, 10).await.unwrap();
     assert_eq!(due.iter().map(|due| due.at).collect::<Vec<_>>(), [second.due.unwrap()]);
@@ -150,44 +86,23 @@ pub async fn replacing_holds_only_for_the_newest_head(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let second = head(RUN, 2);
     win(&*store, &key("a"), at(&first), &second).await;
-    let answer = store
-        .commit(&key("a"), Expect::Replacing(&first), &head(LATER, 3), &[])
-        .await
-        .unwrap();
+    let answer = store.commit(&key("a"), Expect::Replacing(&first), &head(LATER, 3), &[]).await.unwrap();
     assert_eq!(answer, Cas::Lost(Some(second.clone())));
     assert_eq!(store.load_run(&key("a"), RUN).await.unwrap(), Some(second));
-    let answer = store
-        .commit(&key("b"), Expect::Replacing(&first), &head(LATER, 3), &[])
-        .await
-        .unwrap();
+    let answer = store.commit(&key("b"), Expect::Replacing(&first), &head(LATER, 3), &[]).await.unwrap();
     assert_eq!(answer, Cas::Lost(None));
 }
 
 /// Whatever characters domains and ids are made of.
 pub async fn keys_do_not_run_into_each_other(store: Arc<dyn Store>) {
-    let names = [
-        ("a", "bc"),
-        ("ab", "c"),
-        ("a", "b"),
-        ("a", "b\0c"),
-        ("a\0b", "c"),
-        ("", ""),
-        ("ü", "/#%\u{10FFFF}"),
-    ];
-    let keys = names.map(|(domain, id)| HeadKey {
-        domain: Arc::from(domain),
-        workflow_id: Arc::from(id),
-    });
+    let names = [("a", "bc"), ("ab", "c"), ("a", "b"), ("a", "b\0c"), ("a\0b", "c"), ("", ""), ("ü", "/#%\u{10FFFF}")];
+    let keys = names.map(|(domain, id)| HeadKey { domain: Arc::from(domain), workflow_id: Arc::from(id) });
     for (index, key) in keys.iter().enumerate() {
         let body = Bytes::from(format!("body of {index}"));
         win(&*store, key, Expect::Absent, &Head { body, ..head(RUN, 1) }).await;
     }
     for (index, key) in keys.iter().enumerate() {
-        assert_eq!(
-            store.load(key).await.unwrap().unwrap().body,
-            format!("body of {index}"),
-            "{key:?}"
-        );
+        assert_eq!(store.load(key).await.unwrap().unwrap().body, format!("body of {index}"), "{key:?}");
     }
     assert_eq!(store.due(0, u64::MAX, 100).await.unwrap().len(), keys.len());
 }
@@ -195,30 +110,18 @@ pub async fn keys_do_not_run_into_each_other(store: Arc<dyn Store>) {
 /// The limit itself is allowed; one byte more writes nothing.
 pub async fn a_body_at_the_limit_is_taken_and_one_above_refused(store: Arc<dyn Store>) {
     let max = store.limits().head_hard;
-    let largest = Head {
-        body: Bytes::from(vec![7; max]),
-        ..head(RUN, 1)
-    };
+    let largest = Head { body: Bytes::from(vec![7; max]), ..head(RUN, 1) };
     win(&*store, &key("a"), Expect::Absent, &largest).await;
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(largest.clone()));
-    let larger = Head {
-        body: Bytes::from(vec![7; max + 1]),
-        ..head(RUN, 2)
-    };
+    let larger = Head { body: Bytes::from(vec![7; max + 1]), ..head(RUN, 2) };
     let error = store.commit(&key("a"), at(&largest), &larger, &[]).await.unwrap_err();
-    assert!(
-        matches!(error, Error::TooLarge { max: limit, found } if limit == max && found == max + 1),
-        "{error}"
-    );
+    assert!(matches!(error, Error::TooLarge { max: limit, found } if limit == max && found == max + 1), "{error}");
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(largest));
 }
 
 /// Head, parts and row are gone, the due index need not be looked at, and once more does no harm.
 pub async fn a_forgotten_run_is_gone_and_forgetting_is_idempotent(store: Arc<dyn Store>) {
-    let parts = [
-        (PartKey::Chunk { last: 3 }, Bytes::from("c")),
-        (PartKey::Pack { op: 1 }, Bytes::from("p")),
-    ];
+    let parts = [(PartKey::Chunk { last: 3 }, Bytes::from("c")), (PartKey::Pack { op: 1 }, Bytes::from("p"))];
     win_with(&*store, &key("a"), Expect::Absent, &head(RUN, 1), &parts).await;
     for _ in 0..2 {
         store.drop_run(&key("a"), RUN).await.unwrap();
@@ -226,11 +129,7 @@ pub async fn a_forgotten_run_is_gone_and_forgetting_is_idempotent(store: Arc<dyn
         assert_eq!(store.load_run(&key("a"), RUN).await.unwrap(), None);
         let left = store.parts(&key("a"), RUN, &[parts[0].0, parts[1].0]).await.unwrap();
         assert_eq!(left, [None, None]);
-        let query = ListQuery {
-            domain: Arc::from("orders"),
-            limit: 10,
-            ..Default::default()
-        };
+        let query = ListQuery { domain: Arc::from("orders"), limit: 10, ..Default::default() };
         assert!(store.list(&query, None).await.unwrap().rows.is_empty());
     }
 }
@@ -242,10 +141,7 @@ pub async fn forgetting_an_earlier_run_leaves_the_newest(store: Arc<dyn Store>) 
     assert_eq!(store.load_run(&key("a"), RUN).await.unwrap(), None);
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(second));
     assert_eq!(store.chunks(&key("a"), RUN, 0, 100).await.unwrap(), []);
-    assert_eq!(
-        store.chunks(&key("a"), LATER, 0, 100).await.unwrap(),
-        [(3, Bytes::from("two"))]
-    );
+    assert_eq!(store.chunks(&key("a"), LATER, 0, 100).await.unwrap(), [(3, Bytes::from("two"))]);
 }
 
 /// Even by the same run, which finds nothing of its former self.
@@ -261,10 +157,7 @@ pub async fn a_forgotten_key_can_be_used_again(store: Arc<dyn Store>) {
 /// Newest and kept heads alike; what has expired can be read until it is forgotten.
 pub async fn runs_expire_at_their_instant_and_not_before(store: Arc<dyn Store>) {
     let (first, second) = replace(&*store, &key("a")).await;
-    let closed = Head {
-        expires_at: Some(800),
-        ..head(LATER, 3)
-    };
+    let closed = Head { expires_at: Some(800), ..head(LATER, 3) };
     win(&*store, &key("a"), at(&second), &closed).await;
     assert_eq!(store.expire(499, 10).await.unwrap(), 0);
     assert_eq!(store.load_run(&key("a"), RUN).await.unwrap(), Some(first));
@@ -281,10 +174,7 @@ pub async fn runs_expire_at_their_instant_and_not_before(store: Arc<dyn Store>) 
 /// The rest is for the next call.
 pub async fn expiry_forgets_no_more_than_asked(store: Arc<dyn Store>) {
     for index in 0..5_u8 {
-        let expiring = Head {
-            expires_at: Some(10),
-            ..head([index; 16], 1)
-        };
+        let expiring = Head { expires_at: Some(10), ..head([index; 16], 1) };
         win(&*store, &key(&format!("w{index}")), Expect::Absent, &expiring).await;
     }
     assert_eq!(store.expire(10, 0).await.unwrap(), 0);
@@ -295,21 +185,12 @@ pub async fn expiry_forgets_no_more_than_asked(store: Arc<dyn Store>) {
 
 /// Later, or never.
 pub async fn a_head_whose_expiry_moved_is_judged_by_the_new_one(store: Arc<dyn Store>) {
-    let first = Head {
-        expires_at: Some(10),
-        ..head(RUN, 1)
-    };
+    let first = Head { expires_at: Some(10), ..head(RUN, 1) };
     win(&*store, &key("a"), Expect::Absent, &first).await;
-    let second = Head {
-        expires_at: Some(20),
-        ..head(RUN, 2)
-    };
+    let second = Head { expires_at: Some(20), ..head(RUN, 2) };
     win(&*store, &key("a"), at(&first), &second).await;
     assert_eq!(store.expire(19, 10).await.unwrap(), 0);
-    let third = Head {
-        expires_at: None,
-        ..head(RUN, 3)
-    };
+    let third = Head { expires_at: None, ..head(RUN, 3) };
     win(&*store, &key("a"), at(&second), &third).await;
     assert_eq!(store.expire(u64::MAX, 10).await.unwrap(), 0);
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(third));
@@ -319,10 +200,7 @@ pub async fn a_head_whose_expiry_moved_is_judged_by_the_new_one(store: Arc<dyn S
 pub async fn a_closed_store_answers_failed(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     store.close().await.unwrap();
-    let commit = store
-        .commit(&key("a"), at(&first), &head(RUN, 2), &[])
-        .await
-        .unwrap_err();
+    let commit = store.commit(&key("a"), at(&first), &head(RUN, 2), &[]).await.unwrap_err();
     assert!(matches!(commit, Error::Failed { .. }), "{commit}");
     assert!(matches!(store.load(&key("a")).await, Err(Error::Failed { .. })));
     assert!(matches!(store.due(0, 0, 1).await, Err(Error::Failed { .. })));

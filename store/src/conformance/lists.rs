@@ -6,11 +6,7 @@ use super::{Arc, Error, Expect, LATER, RUN, Store, at, head, key, row, start, wi
 use crate::{Head, HeadKey, ListQuery, Listed, PageToken, Row};
 
 fn query() -> ListQuery {
-    ListQuery {
-        domain: Arc::from("orders"),
-        limit: 100,
-        ..ListQuery::default()
-    }
+    ListQuery { domain: Arc::from("orders"), limit: 100, ..ListQuery::default() }
 }
 
 /// All pages of a list.
@@ -19,11 +15,7 @@ async fn rows(store: &dyn Store, query: &ListQuery) -> Vec<Listed> {
     let mut page = None;
     loop {
         let found = store.list(query, page.as_ref()).await.unwrap();
-        assert!(
-            found.rows.len() <= query.limit.max(1),
-            "a page of {} rows for {query:?}",
-            found.rows.len()
-        );
+        assert!(found.rows.len() <= query.limit.max(1), "a page of {} rows for {query:?}", found.rows.len());
         rows.extend(found.rows);
         match found.next {
             Some(next) => page = Some(next),
@@ -33,29 +25,17 @@ async fn rows(store: &dyn Store, query: &ListQuery) -> Vec<Listed> {
 }
 
 async fn ids(store: &dyn Store, query: &ListQuery) -> Vec<String> {
-    rows(store, query)
-        .await
-        .iter()
-        .map(|listed| listed.workflow_id.to_string())
-        .collect()
+    rows(store, query).await.iter().map(|listed| listed.workflow_id.to_string()).collect()
 }
 
 /// And no later ones, and no more than asked for.
 pub async fn due_heads_come_earliest_first(store: Arc<dyn Store>) {
-    for (id, due) in [
-        ("c", Some(30)),
-        ("a", Some(10)),
-        ("never", None),
-        ("b", Some(20)),
-        ("b2", Some(20)),
-    ] {
+    for (id, due) in [("c", Some(30)), ("a", Some(10)), ("never", None), ("b", Some(20)), ("b2", Some(20))] {
         win(&*store, &key(id), Expect::Absent, &Head { due, ..head(RUN, 1) }).await;
     }
     let due = async |until, limit| -> Vec<(u64, String)> {
         let due = store.due(0, until, limit).await.unwrap();
-        due.iter()
-            .map(|due| (due.at, due.key.workflow_id.to_string()))
-            .collect()
+        due.iter().map(|due| (due.at, due.key.workflow_id.to_string())).collect()
     };
     assert_eq!(due(9, 10).await, []);
     assert_eq!(due(10, 10).await, [(10, "a".to_owned())]);
@@ -69,18 +49,12 @@ pub async fn due_heads_come_earliest_first(store: Arc<dyn Store>) {
 pub async fn due_follows_the_head(store: Arc<dyn Store>) {
     let mut newest = start(&*store, &key("a")).await;
     for due in [Some(50), Some(40), None, Some(50), Some(60), None, Some(60)] {
-        let next = Head {
-            due,
-            ..head(RUN, newest.version + 1)
-        };
+        let next = Head { due, ..head(RUN, newest.version + 1) };
         win(&*store, &key("a"), at(&newest), &next).await;
         newest = next;
         if let Some(at) = due {
             let named = store.due(0, at, 10).await.unwrap();
-            assert!(
-                named.iter().any(|named| named.at == at),
-                "due at {at}, but the index has {named:?}"
-            );
+            assert!(named.iter().any(|named| named.at == at), "due at {at}, but the index has {named:?}");
         }
     }
 }
@@ -95,34 +69,12 @@ pub async fn a_due_shard_out_of_range_is_empty(store: Arc<dyn Store>) {
 
 /// Rows with the same start stand in some order, always the same.
 pub async fn lists_show_rows_newest_start_first(store: Arc<dyn Store>) {
-    for (id, started_at, closed_at) in [
-        ("b", 20, None),
-        ("a", 10, None),
-        ("d", 40, Some(41)),
-        ("c", 30, None),
-        ("c2", 30, Some(31)),
-    ] {
-        win(
-            &*store,
-            &key(id),
-            Expect::Absent,
-            &Head {
-                row: Some(row(started_at, closed_at)),
-                ..head(RUN, 1)
-            },
-        )
-        .await;
+    for (id, started_at, closed_at) in
+        [("b", 20, None), ("a", 10, None), ("d", 40, Some(41)), ("c", 30, None), ("c2", 30, Some(31))]
+    {
+        win(&*store, &key(id), Expect::Absent, &Head { row: Some(row(started_at, closed_at)), ..head(RUN, 1) }).await;
     }
-    win(
-        &*store,
-        &key("unlisted"),
-        Expect::Absent,
-        &Head {
-            row: None,
-            ..head(RUN, 1)
-        },
-    )
-    .await;
+    win(&*store, &key("unlisted"), Expect::Absent, &Head { row: None, ..head(RUN, 1) }).await;
     assert_eq!(ids(&*store, &query()).await, ["d", "c", "c2", "b", "a"]);
     let listed = rows(&*store, &query()).await;
     assert_eq!(listed.first().unwrap().row, row(40, Some(41)));
@@ -130,159 +82,36 @@ pub async fn lists_show_rows_newest_start_first(store: Arc<dyn Store>) {
 
 /// One by one and together.
 pub async fn every_condition_of_a_list_holds(store: Arc<dyn Store>) {
-    let other = Row {
-        workflow_type: Arc::from("refund"),
-        tags: vec!["us".to_owned()],
-        ..row(30, None)
-    };
+    let other = Row { workflow_type: Arc::from("refund"), tags: vec!["us".to_owned()], ..row(30, None) };
     for (id, row) in [("a", row(10, None)), ("b", row(20, Some(25))), ("c", other)] {
-        win(
-            &*store,
-            &key(id),
-            Expect::Absent,
-            &Head {
-                row: Some(row),
-                ..head(RUN, 1)
-            },
-        )
-        .await;
+        win(&*store, &key(id), Expect::Absent, &Head { row: Some(row), ..head(RUN, 1) }).await;
     }
-    let elsewhere = HeadKey {
-        domain: Arc::from("other"),
-        workflow_id: Arc::from("d"),
-    };
+    let elsewhere = HeadKey { domain: Arc::from("other"), workflow_id: Arc::from("d") };
     win(&*store, &elsewhere, Expect::Absent, &head(RUN, 1)).await;
     let cases: [(&[&str], ListQuery); 16] = [
         (&["c", "b", "a"], query()),
-        (
-            &["c", "a"],
-            ListQuery {
-                open: Some(true),
-                ..query()
-            },
-        ),
-        (
-            &["b"],
-            ListQuery {
-                open: Some(false),
-                ..query()
-            },
-        ),
-        (
-            &["b"],
-            ListQuery {
-                status: Some("success".to_owned()),
-                ..query()
-            },
-        ),
-        (
-            &["b", "a"],
-            ListQuery {
-                workflow_type: Some("order".to_owned()),
-                ..query()
-            },
-        ),
-        (
-            &[],
-            ListQuery {
-                workflow_type: Some("orde".to_owned()),
-                ..query()
-            },
-        ),
-        (
-            &["b"],
-            ListQuery {
-                workflow_id: Some("b".to_owned()),
-                ..query()
-            },
-        ),
-        (
-            &[],
-            ListQuery {
-                workflow_id: Some("d".to_owned()),
-                ..query()
-            },
-        ),
-        (
-            &["c"],
-            ListQuery {
-                tag: Some("us".to_owned()),
-                ..query()
-            },
-        ),
-        (
-            &["b", "a"],
-            ListQuery {
-                tag: Some("vip".to_owned()),
-                ..query()
-            },
-        ),
-        (
-            &["c", "b"],
-            ListQuery {
-                started_from: Some(20),
-                ..query()
-            },
-        ),
-        (
-            &["a"],
-            ListQuery {
-                started_before: Some(20),
-                ..query()
-            },
-        ),
-        (
-            &["b"],
-            ListQuery {
-                started_from: Some(20),
-                started_before: Some(30),
-                ..query()
-            },
-        ),
-        (
-            &[],
-            ListQuery {
-                started_from: Some(30),
-                started_before: Some(20),
-                ..query()
-            },
-        ),
-        (
-            &["a"],
-            ListQuery {
-                open: Some(true),
-                tag: Some("vip".to_owned()),
-                ..query()
-            },
-        ),
-        (
-            &["d"],
-            ListQuery {
-                domain: Arc::from("other"),
-                ..query()
-            },
-        ),
+        (&["c", "a"], ListQuery { open: Some(true), ..query() }),
+        (&["b"], ListQuery { open: Some(false), ..query() }),
+        (&["b"], ListQuery { status: Some("success".to_owned()), ..query() }),
+        (&["b", "a"], ListQuery { workflow_type: Some("order".to_owned()), ..query() }),
+        (&[], ListQuery { workflow_type: Some("orde".to_owned()), ..query() }),
+        (&["b"], ListQuery { workflow_id: Some("b".to_owned()), ..query() }),
+        (&[], ListQuery { workflow_id: Some("d".to_owned()), ..query() }),
+        (&["c"], ListQuery { tag: Some("us".to_owned()), ..query() }),
+        (&["b", "a"], ListQuery { tag: Some("vip".to_owned()), ..query() }),
+        (&["c", "b"], ListQuery { started_from: Some(20), ..query() }),
+        (&["a"], ListQuery { started_before: Some(20), ..query() }),
+        (&["b"], ListQuery { started_from: Some(20), started_before: Some(30), ..query() }),
+        (&[], ListQuery { started_from: Some(30), started_before: Some(20), ..query() }),
+        (&["a"], ListQuery { open: Some(true), tag: Some("vip".to_owned()), ..query() }),
+        (&["d"], ListQuery { domain: Arc::from("other"), ..query() }),
     ];
     for (expected, query) in cases {
         assert_eq!(ids(&*store, &query).await, expected, "{query:?}");
     }
-    let edges = ListQuery {
-        started_from: Some(0),
-        started_before: Some(u64::MAX),
-        ..query()
-    };
+    let edges = ListQuery { started_from: Some(0), started_before: Some(u64::MAX), ..query() };
     assert_eq!(ids(&*store, &edges).await, ["c", "b", "a"]);
-    assert_eq!(
-        ids(
-            &*store,
-            &ListQuery {
-                started_before: Some(0),
-                ..query()
-            }
-        )
-        .await,
-        Vec::<String>::new()
-    );
+    assert_eq!(ids(&*store, &ListQuery { started_before: Some(0), ..query() }).await, Vec::<String>::new());
 }
 
 /// Whatever the size of the page, and where many start together.
@@ -290,10 +119,7 @@ pub async fn pages_show_every_row_once(store: Arc<dyn Store>) {
     for index in 0..23_u8 {
         let started_at = u64::from(index / 5);
         let closed_at = if index % 3 == 0 { Some(99) } else { None };
-        let listed = Head {
-            row: Some(row(started_at, closed_at)),
-            ..head([index; 16], 1)
-        };
+        let listed = Head { row: Some(row(started_at, closed_at)), ..head([index; 16], 1) };
         win(&*store, &key(&format!("w{index:02}")), Expect::Absent, &listed).await;
     }
     for open in [None, Some(true), Some(false)] {
@@ -313,21 +139,14 @@ pub async fn pages_show_every_row_once(store: Arc<dyn Store>) {
 pub async fn pages_by_workflow_id_show_every_run_once(store: Arc<dyn Store>) {
     let mut newest: Option<Head> = None;
     for index in 1..=7_u8 {
-        let next = Head {
-            row: Some(row(u64::from(index), None)),
-            ..head([index; 16], u64::from(index))
-        };
+        let next = Head { row: Some(row(u64::from(index), None)), ..head([index; 16], u64::from(index)) };
         let expect = newest.as_ref().map_or(Expect::Absent, Expect::Replacing);
         win(&*store, &key("a"), expect, &next).await;
         newest = Some(next);
     }
     start(&*store, &key("b")).await;
     for limit in [1, 3, 7, 8] {
-        let query = ListQuery {
-            workflow_id: Some("a".to_owned()),
-            limit,
-            ..query()
-        };
+        let query = ListQuery { workflow_id: Some("a".to_owned()), limit, ..query() };
         let runs: Vec<_> = rows(&*store, &query).await.iter().map(|listed| listed.run[0]).collect();
         assert_eq!(runs, [7, 6, 5, 4, 3, 2, 1], "pages of {limit}");
     }
@@ -345,34 +164,15 @@ pub async fn a_foreign_page_token_is_refused(store: Arc<dyn Store>) {
 /// Through status, tags, start, and out of lists again.
 pub async fn a_row_follows_its_head(store: Arc<dyn Store>) {
     let mut newest = start(&*store, &key("a")).await;
-    let tagged = Row {
-        tags: vec!["new".to_owned()],
-        ..row(100, None)
-    };
-    for row in [
-        Some(tagged),
-        Some(row(100, Some(120))),
-        None,
-        Some(row(90, None)),
-        Some(row(95, None)),
-    ] {
-        let next = Head {
-            row,
-            ..head(RUN, newest.version + 1)
-        };
+    let tagged = Row { tags: vec!["new".to_owned()], ..row(100, None) };
+    for row in [Some(tagged), Some(row(100, Some(120))), None, Some(row(90, None)), Some(row(95, None))] {
+        let next = Head { row, ..head(RUN, newest.version + 1) };
         win(&*store, &key("a"), at(&newest), &next).await;
-        let listed: Vec<_> = rows(&*store, &query())
-            .await
-            .into_iter()
-            .map(|listed| listed.row)
-            .collect();
+        let listed: Vec<_> = rows(&*store, &query()).await.into_iter().map(|listed| listed.row).collect();
         assert_eq!(listed, next.row.clone().into_iter().collect::<Vec<_>>());
         newest = next;
     }
-    let next = Head {
-        row: None,
-        ..head(LATER, newest.version + 1)
-    };
+    let next = Head { row: None, ..head(LATER, newest.version + 1) };
     win(&*store, &key("a"), Expect::Replacing(&newest), &next).await;
     assert_eq!(rows(&*store, &query()).await.len(), 1, "the kept head's row");
 }

@@ -18,10 +18,7 @@ pub async fn parts_come_with_their_head(store: Arc<dyn Store>) {
     win_with(&*store, &key("a"), Expect::Absent, &head(RUN, 1), &parts).await;
     let want = [beat, chunk(8), pack, chunk(7), PartKey::Pack { op: 7 }];
     let found = store.parts(&key("a"), RUN, &want).await.unwrap();
-    assert_eq!(
-        found,
-        [Some(bytes("b")), None, Some(bytes("p")), Some(bytes("c")), None]
-    );
+    assert_eq!(found, [Some(bytes("b")), None, Some(bytes("p")), Some(bytes("c")), None]);
 }
 
 /// By a commit or by itself.
@@ -29,18 +26,8 @@ pub async fn a_part_put_twice_is_there_once(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     store.put_part(&key("a"), RUN, chunk(5), bytes("same")).await.unwrap();
     store.put_part(&key("a"), RUN, chunk(5), bytes("same")).await.unwrap();
-    win_with(
-        &*store,
-        &key("a"),
-        at(&first),
-        &head(RUN, 2),
-        &[(chunk(5), bytes("same"))],
-    )
-    .await;
-    assert_eq!(
-        store.chunks(&key("a"), RUN, 0, 100).await.unwrap(),
-        [(5, bytes("same"))]
-    );
+    win_with(&*store, &key("a"), at(&first), &head(RUN, 2), &[(chunk(5), bytes("same"))]).await;
+    assert_eq!(store.chunks(&key("a"), RUN, 0, 100).await.unwrap(), [(5, bytes("same"))]);
 }
 
 /// A beat is the one part that is overwritten.
@@ -60,15 +47,9 @@ pub async fn a_part_at_the_limit_is_taken_and_one_above_refused(store: Arc<dyn S
     let largest = Bytes::from(vec![3; max]);
     let second = head(RUN, 2);
     win_with(&*store, &key("a"), at(&first), &second, &[(chunk(1), largest.clone())]).await;
-    assert!(
-        store.parts(&key("a"), RUN, &[chunk(1)]).await.unwrap() == [Some(largest)],
-        "the largest part"
-    );
+    assert!(store.parts(&key("a"), RUN, &[chunk(1)]).await.unwrap() == [Some(largest)], "the largest part");
     let larger = Bytes::from(vec![3; max + 1]);
-    let error = store
-        .commit(&key("a"), at(&second), &head(RUN, 3), &[(chunk(2), larger.clone())])
-        .await
-        .unwrap_err();
+    let error = store.commit(&key("a"), at(&second), &head(RUN, 3), &[(chunk(2), larger.clone())]).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
     let error = store.put_part(&key("a"), RUN, chunk(2), larger).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
@@ -79,31 +60,18 @@ pub async fn a_part_at_the_limit_is_taken_and_one_above_refused(store: Arc<dyn S
 /// Same key, same number, another run; another key, same run.
 pub async fn parts_of_one_run_are_not_those_of_another(store: Arc<dyn Store>) {
     for (id, run, text) in [("a", RUN, "a"), ("ab", RUN, "ab"), ("b", LATER, "b")] {
-        win_with(
-            &*store,
-            &key(id),
-            Expect::Absent,
-            &head(run, 1),
-            &[(chunk(1), bytes(text))],
-        )
-        .await;
+        win_with(&*store, &key(id), Expect::Absent, &head(run, 1), &[(chunk(1), bytes(text))]).await;
     }
     assert_eq!(store.chunks(&key("a"), RUN, 0, 100).await.unwrap(), [(1, bytes("a"))]);
     assert_eq!(store.chunks(&key("a"), LATER, 0, 100).await.unwrap(), []);
-    assert_eq!(
-        store.chunks_back(&key("ab"), RUN, 9, 100).await.unwrap(),
-        [(1, bytes("ab"))]
-    );
+    assert_eq!(store.chunks_back(&key("ab"), RUN, 9, 100).await.unwrap(), [(1, bytes("ab"))]);
 }
 
 async fn ten_chunks(store: &dyn Store) {
     let mut newest = start(store, &key("a")).await;
     for number in 1..=10 {
         let next = head(RUN, newest.version + 1);
-        let parts = [
-            (chunk(number * 100), bytes(&format!("{number:04}"))),
-            (PartKey::Pack { op: number }, bytes("p")),
-        ];
+        let parts = [(chunk(number * 100), bytes(&format!("{number:04}"))), (PartKey::Pack { op: number }, bytes("p"))];
         win_with(store, &key("a"), at(&newest), &next, &parts).await;
         newest = next;
     }
@@ -118,10 +86,7 @@ fn lasts(chunks: &[(u64, Bytes)]) -> Vec<u64> {
 pub async fn chunks_are_read_forward_from_an_event(store: Arc<dyn Store>) {
     ten_chunks(&*store).await;
     let read = async |from, max| lasts(&store.chunks(&key("a"), RUN, from, max).await.unwrap());
-    assert_eq!(
-        read(0, usize::MAX).await,
-        (1..=10).map(|number| number * 100).collect::<Vec<_>>()
-    );
+    assert_eq!(read(0, usize::MAX).await, (1..=10).map(|number| number * 100).collect::<Vec<_>>());
     assert_eq!(read(100, 1).await, [100]);
     assert_eq!(read(101, 8).await, [200, 300]);
     assert_eq!(read(101, 9).await, [200, 300, 400]);
@@ -133,10 +98,7 @@ pub async fn chunks_are_read_forward_from_an_event(store: Arc<dyn Store>) {
 pub async fn chunks_are_read_back_from_an_event(store: Arc<dyn Store>) {
     ten_chunks(&*store).await;
     let read = async |before, max| lasts(&store.chunks_back(&key("a"), RUN, before, max).await.unwrap());
-    assert_eq!(
-        read(u64::MAX, usize::MAX).await,
-        (1..=10).rev().map(|number| number * 100).collect::<Vec<_>>()
-    );
+    assert_eq!(read(u64::MAX, usize::MAX).await, (1..=10).rev().map(|number| number * 100).collect::<Vec<_>>());
     assert_eq!(read(1000, 8).await, [900, 800]);
     assert_eq!(read(201, 0).await, [200]);
     assert_eq!(read(100, 100).await, Vec::<u64>::new());

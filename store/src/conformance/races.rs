@@ -13,17 +13,10 @@ pub async fn of_many_commits_on_one_version_one_wins(store: Arc<dyn Store>) {
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..TASKS {
         let (store, expect) = (Arc::clone(&store), at(&first));
-        let mine = Head {
-            body: Bytes::from(vec![task]),
-            ..head(RUN, 2)
-        };
+        let mine = Head { body: Bytes::from(vec![task]), ..head(RUN, 2) };
         tasks.spawn(async move { (store.commit(&key("a"), expect, &mine, &[]).await.unwrap(), mine) });
     }
-    let (won, lost): (Vec<_>, Vec<_>) = tasks
-        .join_all()
-        .await
-        .into_iter()
-        .partition(|(answer, _)| *answer == Cas::Won);
+    let (won, lost): (Vec<_>, Vec<_>) = tasks.join_all().await.into_iter().partition(|(answer, _)| *answer == Cas::Won);
     assert_eq!(won.len(), 1);
     let winner = won.into_iter().next().map(|(_, head)| head);
     for (answer, _) in lost {
@@ -64,19 +57,9 @@ pub async fn of_many_first_commits_one_wins(store: Arc<dyn Store>) {
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..TASKS {
         let store = Arc::clone(&store);
-        tasks.spawn(async move {
-            store
-                .commit(&key("a"), Expect::Absent, &head([task; 16], 1), &[])
-                .await
-                .unwrap()
-        });
+        tasks.spawn(async move { store.commit(&key("a"), Expect::Absent, &head([task; 16], 1), &[]).await.unwrap() });
     }
-    let won = tasks
-        .join_all()
-        .await
-        .iter()
-        .filter(|answer| **answer == Cas::Won)
-        .count();
+    let won = tasks.join_all().await.iter().filter(|answer| **answer == Cas::Won).count();
     assert_eq!(won, 1);
 }
 
@@ -98,10 +81,7 @@ pub async fn loads_during_commits_never_go_back(store: Arc<dyn Store>) {
     });
     for _ in 0..100 {
         let next = head(RUN, newest.version + 1);
-        assert_eq!(
-            store.commit(&key("a"), at(&newest), &next, &[]).await.unwrap(),
-            Cas::Won
-        );
+        assert_eq!(store.commit(&key("a"), at(&newest), &next, &[]).await.unwrap(), Cas::Won);
         assert_eq!(store.load(&key("a")).await.unwrap().unwrap().version, next.version);
         newest = next;
     }
@@ -115,10 +95,7 @@ pub async fn an_unknown_outcome_can_be_told_by_loading(store: Arc<dyn Store>) {
     let faulty = FaultStore::new(Arc::clone(&store), 42, Chances::bad_day());
     let mut newest = start(&*store, &key("a")).await;
     for mark in 0..200_u8 {
-        let next = Head {
-            body: Bytes::from(vec![mark]),
-            ..head(RUN, newest.version + 1)
-        };
+        let next = Head { body: Bytes::from(vec![mark]), ..head(RUN, newest.version + 1) };
         loop {
             let answer = faulty.commit(&key("a"), at(&newest), &next, &[]).await;
             let found = store.load(&key("a")).await.unwrap().unwrap();

@@ -14,26 +14,15 @@ use crate::{
     Transition, TurnId, admit,
 };
 
-const LOST: TurnId = TurnId {
-    scheduled_event_id: 2,
-    started_event_id: 99,
-};
+const LOST: TurnId = TurnId { scheduled_event_id: 2, started_event_id: 99 };
 
-const NO_TASK: TaskId = TaskId {
-    scheduled_event_id: 5,
-    started_event_id: 99,
-};
+const NO_TASK: TaskId = TaskId { scheduled_event_id: 5, started_event_id: 99 };
 
 #[test]
 fn a_start_is_two_events() {
     assert_eq!(told(&scene().events), "WorkflowStarted DeciderScheduled");
-    let start = Start {
-        key: Some(RequestKey(7)),
-        ..plain()
-    };
-    let (run, events) = Transition::start(&start, Uuid::nil(), Timestamp::from_millis(5))
-        .unwrap()
-        .into_parts();
+    let start = Start { key: Some(RequestKey(7)), ..plain() };
+    let (run, events) = Transition::start(&start, Uuid::nil(), Timestamp::from_millis(5)).unwrap().into_parts();
     assert_eq!(events[0].key, Some(RequestKey(7)));
     assert_eq!(run.event_of_request(RequestKey(7)), Some(1));
     assert_eq!(Run::replay(&events), Some(run));
@@ -49,10 +38,7 @@ fn an_id_is_started_again_as_its_policy_says() {
         (Status::Failed, open.clone().decide([failure()]).run),
         (Status::Canceled, open.clone().decide([cancellation()]).run),
         (Status::Terminated, open.clone().then(&terminate()).run),
-        (
-            Status::TimedOut,
-            open.clone().after(366 * 86_400).then(&open.fire()).run,
-        ),
+        (Status::TimedOut, open.clone().after(366 * 86_400).then(&open.fire()).run),
     ];
     for policy in [AllowDuplicate, AllowDuplicateFailedOnly, RejectDuplicate] {
         let refused = may_start(&open.run, policy).unwrap_err();
@@ -94,11 +80,7 @@ fn news_from_outside_schedules_one_turn() {
 
 #[test]
 fn terminate_closes_whatever_is_open() {
-    for given in [
-        scene(),
-        scene().take(),
-        scene().decide([schedule("a"), timer("t", 9)]).takes("a"),
-    ] {
+    for given in [scene(), scene().take(), scene().decide([schedule("a"), timer("t", 9)]).takes("a")] {
         check(&given, &terminate(), "WorkflowTerminated");
         let run = given.then(&terminate()).run;
         assert_eq!(run.status, Status::Terminated);
@@ -115,21 +97,11 @@ fn a_closed_run_refuses_everything() {
         signal("go"),
         request_cancel(),
         terminate(),
-        Command::StartTurn {
-            scheduled_event_id: 2,
-            identity: None,
-        },
+        Command::StartTurn { scheduled_event_id: 2, identity: None },
         complete(turn, vec![]),
-        Command::FailTurn {
-            turn,
-            reason: None,
-            details: None,
-        },
+        Command::FailTurn { turn, reason: None, details: None },
         Command::ReturnTurn { turn },
-        Command::StartActivity {
-            scheduled_event_id: 5,
-            identity: None,
-        },
+        Command::StartActivity { scheduled_event_id: 5, identity: None },
         succeed(task),
         fail(task),
         Command::CancelActivity { task, details: None },
@@ -146,20 +118,10 @@ fn a_closed_run_refuses_everything() {
 fn a_decider_takes_the_turn_that_waits() {
     let new = scene();
     check(&new, &new.start_turn(), "DeciderStarted");
-    let other = Command::StartTurn {
-        scheduled_event_id: 1,
-        identity: None,
-    };
+    let other = Command::StartTurn { scheduled_event_id: 1, identity: None };
     check(&new, &other, "fault turn-not-waiting");
     let busy = new.take();
-    check(
-        &busy,
-        &Command::StartTurn {
-            scheduled_event_id: 2,
-            identity: None,
-        },
-        "fault turn-not-waiting",
-    );
+    check(&busy, &Command::StartTurn { scheduled_event_id: 2, identity: None }, "fault turn-not-waiting");
     // S3.37: the next turn waits until this one has ended.
     let behind = busy.then(&signal("go"));
     check(&behind, &behind.start_turn(), "fault turn-not-waiting");
@@ -175,34 +137,13 @@ fn an_answer_needs_the_turn_and_is_taken_once() {
     let turn = busy.turn();
     check(&busy, &busy.complete([]), "DeciderCompleted");
     check(&busy, &complete(LOST, vec![]), "fault turn-lost");
-    let other = TurnId {
-        scheduled_event_id: 1,
-        ..turn
-    };
+    let other = TurnId { scheduled_event_id: 1, ..turn };
     check(&busy, &complete(other, vec![]), "fault turn-lost");
-    check(
-        &scene(),
-        &complete(
-            TurnId {
-                scheduled_event_id: 2,
-                started_event_id: 0,
-            },
-            vec![],
-        ),
-        "fault turn-lost",
-    );
+    check(&scene(), &complete(TurnId { scheduled_event_id: 2, started_event_id: 0 }, vec![]), "fault turn-lost");
 
     let answered = busy.clone().decide([]);
     check(&answered, &complete(turn, vec![success()]), "fault turn-completed");
-    check(
-        &answered,
-        &Command::FailTurn {
-            turn,
-            reason: None,
-            details: None,
-        },
-        "fault turn-completed",
-    );
+    check(&answered, &Command::FailTurn { turn, reason: None, details: None }, "fault turn-completed");
     check(&answered, &Command::ReturnTurn { turn }, "fault turn-completed");
     // The repeated answer that closed the run was heard, too.
     let closed = busy.clone().decide([success()]);
@@ -220,11 +161,7 @@ fn an_answer_needs_the_turn_and_is_taken_once() {
 fn context_is_kept_in_the_answer() {
     let busy = scene().take();
     let context = Some(Payload::from_json("[1]").unwrap());
-    let command = Command::CompleteTurn {
-        turn: busy.turn(),
-        decisions: vec![],
-        context: context.clone(),
-    };
+    let command = Command::CompleteTurn { turn: busy.turn(), decisions: vec![], context: context.clone() };
     let events = admit(&busy.run, &command, busy.now).unwrap();
     assert!(matches!(&events[0].kind, EventKind::DeciderCompleted(it) if it.context == context));
 }
@@ -234,11 +171,7 @@ fn a_turn_given_back_waits_longer_each_time() {
     let mut given = scene().take();
     for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600, 600] {
         let wait = Duration::from_secs(seconds);
-        check(
-            &given,
-            &given.fail_turn(),
-            &format!("DeciderFailed(Reported) DeciderScheduled(+{wait})"),
-        );
+        check(&given, &given.fail_turn(), &format!("DeciderFailed(Reported) DeciderScheduled(+{wait})"));
         given = given.clone().then(&given.fail_turn());
         check(&given, &given.start_turn(), "fault turn-not-waiting");
         given = given.after(seconds - 1);
@@ -249,11 +182,7 @@ fn a_turn_given_back_waits_longer_each_time() {
     assert_eq!(limits::TURN_BACKOFF_MAX, Duration::from_secs(600));
     // An answer ends the series.
     let given = given.decide([]).then(&signal("go")).take();
-    check(
-        &given,
-        &given.fail_turn(),
-        "DeciderFailed(Reported) DeciderScheduled(+PT1S)",
-    );
+    check(&given, &given.fail_turn(), "DeciderFailed(Reported) DeciderScheduled(+PT1S)");
     assert_eq!(given.run.turn.as_ref().unwrap().attempt, 1);
 }
 
@@ -261,11 +190,7 @@ fn a_turn_given_back_waits_longer_each_time() {
 fn a_turn_given_back_while_another_waits_schedules_no_third() {
     let busy = scene().take().then(&signal("go"));
     check(&busy, &busy.fail_turn(), "DeciderFailed(Reported)");
-    check(
-        &busy,
-        &Command::ReturnTurn { turn: busy.turn() },
-        "DeciderFailed(DeliveryFailed)",
-    );
+    check(&busy, &Command::ReturnTurn { turn: busy.turn() }, "DeciderFailed(DeliveryFailed)");
     let next = busy.clone().then(&busy.fail_turn());
     check(&next, &next.start_turn(), "DeciderStarted");
 }
@@ -273,28 +198,12 @@ fn a_turn_given_back_while_another_waits_schedules_no_third() {
 #[test]
 fn a_turn_that_never_arrived_is_dispatched_again_at_once() {
     let busy = scene().take();
-    check(
-        &busy,
-        &Command::ReturnTurn { turn: busy.turn() },
-        "DeciderFailed(DeliveryFailed) DeciderScheduled",
-    );
+    check(&busy, &Command::ReturnTurn { turn: busy.turn() }, "DeciderFailed(DeliveryFailed) DeciderScheduled");
     check(&busy, &Command::ReturnTurn { turn: LOST }, "fault turn-lost");
-    check(
-        &busy,
-        &Command::FailTurn {
-            turn: LOST,
-            reason: None,
-            details: None,
-        },
-        "fault turn-lost",
-    );
+    check(&busy, &Command::FailTurn { turn: LOST, reason: None, details: None }, "fault turn-lost");
     let next = busy.clone().then(&Command::ReturnTurn { turn: busy.turn() });
     check(&next, &next.start_turn(), "DeciderStarted");
-    assert_eq!(
-        next.run.turn_task.as_ref().unwrap().attempt,
-        1,
-        "it says nothing about the decider"
-    );
+    assert_eq!(next.run.turn_task.as_ref().unwrap().attempt, 1, "it says nothing about the decider");
 }
 
 #[test]
@@ -311,14 +220,7 @@ fn a_window_begins_at_the_last_completed_turn() {
 fn a_runner_takes_an_activity_once() {
     let given = scene().decide([schedule("a")]);
     check(&given, &given.start_activity("a"), "ActivityStarted");
-    check(
-        &given,
-        &Command::StartActivity {
-            scheduled_event_id: 4,
-            identity: None,
-        },
-        "fault activity-not-waiting",
-    );
+    check(&given, &Command::StartActivity { scheduled_event_id: 4, identity: None }, "fault activity-not-waiting");
     let taken = given.clone().takes("a");
     check(&taken, &given.start_activity("a"), "fault activity-not-waiting");
     assert_eq!(given.run.waiting_tasks().count(), 1);
@@ -332,42 +234,17 @@ fn a_runner_answers_once_and_a_decider_looks_at_it() {
     check(&given, &given.fail("a"), "ActivityFailed DeciderScheduled");
     check(&given, &given.canceled("a"), "fault cancel-not-requested");
     let returned = Command::ReturnActivity { task: given.task("a") };
-    check(
-        &given,
-        &returned,
-        "ActivityTimedOut(StartToClose, DeliveryFailed) DeciderScheduled",
-    );
+    check(&given, &returned, "ActivityTimedOut(StartToClose, DeliveryFailed) DeciderScheduled");
     let answered = given.clone().succeeds("a");
     check(&answered, &given.succeed("b"), "ActivitySuccess");
-    for stale in [
-        given.task("a"),
-        NO_TASK,
-        TaskId {
-            scheduled_event_id: 4,
-            started_event_id: 7,
-        },
-    ] {
+    for stale in [given.task("a"), NO_TASK, TaskId { scheduled_event_id: 4, started_event_id: 7 }] {
         check(&answered, &succeed(stale), "fault activity-closed");
         check(&answered, &fail(stale), "fault activity-closed");
-        check(
-            &answered,
-            &Command::CancelActivity {
-                task: stale,
-                details: None,
-            },
-            "fault activity-closed",
-        );
-        check(
-            &answered,
-            &Command::ReturnActivity { task: stale },
-            "fault activity-closed",
-        );
+        check(&answered, &Command::CancelActivity { task: stale, details: None }, "fault activity-closed");
+        check(&answered, &Command::ReturnActivity { task: stale }, "fault activity-closed");
     }
     // An open activity, and a start that is not its own.
-    let other = TaskId {
-        started_event_id: 99,
-        ..given.task("b")
-    };
+    let other = TaskId { started_event_id: 99, ..given.task("b") };
     check(&given, &succeed(other), "fault activity-closed");
     check(&given, &fail(other), "fault activity-closed");
     // Nobody answers what nobody took.
@@ -377,11 +254,7 @@ fn a_runner_answers_once_and_a_decider_looks_at_it() {
 
 #[test]
 fn an_activity_asked_to_stop_may_still_do_as_it_likes() {
-    let given = scene()
-        .decide([schedule("a")])
-        .takes("a")
-        .then(&signal("stop"))
-        .decide([cancel("a")]);
+    let given = scene().decide([schedule("a")]).takes("a").then(&signal("stop")).decide([cancel("a")]);
     check(&given, &given.canceled("a"), "ActivityCanceled DeciderScheduled");
     check(&given, &given.succeed("a"), "ActivitySuccess DeciderScheduled");
     check(&given, &given.fail("a"), "ActivityFailed DeciderScheduled");
@@ -394,27 +267,10 @@ fn a_repeated_key_answers_as_the_first_time() {
     check(&given, &keyed_signal("go", 2), "Signal(go)");
     check(&given, &signal("go"), "Signal(go)");
     let key = Some(RequestKey(5));
-    let given = given.then(&Command::RequestCancel {
-        reason: None,
-        identity: None,
-        key,
-    });
-    check(
-        &given,
-        &Command::RequestCancel {
-            reason: None,
-            identity: None,
-            key,
-        },
-        "repeats 4",
-    );
+    let given = given.then(&Command::RequestCancel { reason: None, identity: None, key });
+    check(&given, &Command::RequestCancel { reason: None, identity: None, key }, "repeats 4");
     // Even when the run has closed or moved on since.
-    let terminate = Command::Terminate {
-        reason: None,
-        details: None,
-        identity: None,
-        key: Some(RequestKey(6)),
-    };
+    let terminate = Command::Terminate { reason: None, details: None, identity: None, key: Some(RequestKey(6)) };
     let given = given.then(&terminate);
     check(&given, &terminate, "repeats 5");
     check(&given, &keyed_signal("go", 1), "repeats 3");
@@ -425,13 +281,7 @@ fn a_repeated_key_answers_as_the_first_time() {
 fn a_refused_key_is_not_remembered() {
     let key = Some(RequestKey(1));
     let given = scene();
-    let stale = Command::Signal {
-        name: "go".to_owned(),
-        input: None,
-        identity: None,
-        key,
-        if_version: Some(9),
-    };
+    let stale = Command::Signal { name: "go".to_owned(), input: None, identity: None, key, if_version: Some(9) };
     check(&given, &stale, "fault version-moved");
     check(&given, &keyed_signal("go", 1), "Signal(go)");
 }
@@ -483,10 +333,7 @@ fn a_conditional_signal_is_refused_when_the_run_has_moved_on() {
     check(&given, &signal_at(3), "Signal(go)");
     check(&given, &signal_at(2), "fault version-moved");
     check(&given, &signal_at(4), "fault version-moved");
-    assert_eq!(
-        admit(&given.run, &signal_at(1), given.now),
-        Err(Fault::VersionMoved { expected: 1, found: 3 })
-    );
+    assert_eq!(admit(&given.run, &signal_at(1), given.now), Err(Fault::VersionMoved { expected: 1, found: 3 }));
     // Of racing conditional signals with one token exactly one is accepted.
     let won = given.then(&signal_at(3));
     check(&won, &signal_at(3), "fault version-moved");
@@ -508,24 +355,12 @@ fn time_does_not_go_back_whatever_the_clock_does() {
 fn one_transition_folds_several_commands() {
     let given = scene().decide([schedule("a")]).takes("a");
     let mut transition = Transition::of(given.run.clone());
-    assert_eq!(
-        transition.admit(&given.succeed("a"), given.now),
-        Ok(Outcome::Recorded(7))
-    );
+    assert_eq!(transition.admit(&given.succeed("a"), given.now), Ok(Outcome::Recorded(7)));
     assert_eq!(transition.admit(&signal("go"), given.now), Ok(Outcome::Recorded(9)));
-    assert_eq!(
-        transition.admit(&given.succeed("a"), given.now),
-        Err(Fault::ActivityClosed)
-    );
-    let start = Command::StartTurn {
-        scheduled_event_id: 8,
-        identity: None,
-    };
+    assert_eq!(transition.admit(&given.succeed("a"), given.now), Err(Fault::ActivityClosed));
+    let start = Command::StartTurn { scheduled_event_id: 8, identity: None };
     assert_eq!(transition.admit(&start, given.now), Ok(Outcome::Recorded(10)));
-    assert_eq!(
-        told(transition.events()),
-        "ActivitySuccess DeciderScheduled Signal(go) DeciderStarted"
-    );
+    assert_eq!(told(transition.events()), "ActivitySuccess DeciderScheduled Signal(go) DeciderStarted");
     let (run, events) = transition.into_parts();
     let all: Vec<_> = given.events.into_iter().chain(events).collect();
     assert_eq!(Run::replay(&all), Some(run));

@@ -11,55 +11,31 @@ use crate::{Decision, Duration, Payload, ScheduleActivity, Start, Status, limits
 #[test]
 fn a_decision_is_recorded_behind_its_turn() {
     let busy = scene().take();
-    check(
-        &busy,
-        &busy.complete([schedule("a")]),
-        "DeciderCompleted ActivityScheduled(a)",
-    );
-    check(
-        &busy,
-        &busy.complete([timer("t", 1)]),
-        "DeciderCompleted TimerScheduled(t)",
-    );
+    check(&busy, &busy.complete([schedule("a")]), "DeciderCompleted ActivityScheduled(a)");
+    check(&busy, &busy.complete([timer("t", 1)]), "DeciderCompleted TimerScheduled(t)");
     check(&busy, &busy.complete([marker("m")]), "DeciderCompleted Marker(m)");
     check(&busy, &busy.complete([success()]), "DeciderCompleted WorkflowSuccess");
-    check(
-        &busy,
-        &busy.complete([failure()]),
-        "DeciderCompleted WorkflowFailed(no stock)",
-    );
-    check(
-        &busy,
-        &busy.complete([cancellation()]),
-        "DeciderCompleted WorkflowCanceled",
-    );
+    check(&busy, &busy.complete([failure()]), "DeciderCompleted WorkflowFailed(no stock)");
+    check(&busy, &busy.complete([cancellation()]), "DeciderCompleted WorkflowCanceled");
     check(&busy, &busy.complete([]), "DeciderCompleted");
     check(
         &busy,
         &busy.complete([marker("m"), schedule("b"), schedule("a"), timer("t", 1)]),
         "DeciderCompleted Marker(m) ActivityScheduled(b) ActivityScheduled(a) TimerScheduled(t)",
     );
-    for (decision, status) in [
-        (success(), Status::Success),
-        (failure(), Status::Failed),
-        (cancellation(), Status::Canceled),
-    ] {
+    for (decision, status) in
+        [(success(), Status::Success), (failure(), Status::Failed), (cancellation(), Status::Canceled)]
+    {
         let closed = busy.clone().decide([decision]);
         assert_eq!(closed.run.status, status);
         assert_eq!(closed.run.closed_at, Some(closed.now));
-        assert_eq!(
-            closed.run.expires_at(),
-            Some(closed.now.plus(limits::RETENTION_DEFAULT))
-        );
+        assert_eq!(closed.run.expires_at(), Some(closed.now.plus(limits::RETENTION_DEFAULT)));
     }
 }
 
 #[test]
 fn a_decision_that_fails_is_recorded_and_schedules_a_turn() {
-    let busy = scene()
-        .decide([schedule("a"), timer("t", 9)])
-        .then(&signal("go"))
-        .take();
+    let busy = scene().decide([schedule("a"), timer("t", 9)]).then(&signal("go")).take();
     for (decision, then) in [
         (schedule("a"), "ActivityScheduleFailed(a, ActivityIdAlreadyInUse)"),
         (cancel("b"), "ActivityTaskCancelFailed(b, ActivityIdUnknown)"),
@@ -67,11 +43,7 @@ fn a_decision_that_fails_is_recorded_and_schedules_a_turn() {
         (cancel_timer("u"), "TimerCancelFailed(u, TimerIdUnknown)"),
         (marker("baton.m"), "MarkerFailed(baton.m, NameReserved)"),
     ] {
-        check(
-            &busy,
-            &busy.complete([decision]),
-            &format!("DeciderCompleted {then} DeciderScheduled"),
-        );
+        check(&busy, &busy.complete([decision]), &format!("DeciderCompleted {then} DeciderScheduled"));
     }
     // One turn for all of them, behind the last.
     check(
@@ -84,16 +56,8 @@ fn a_decision_that_fails_is_recorded_and_schedules_a_turn() {
 
 #[test]
 fn an_id_is_free_again_once_its_activity_or_timer_has_ended() {
-    let busy = scene()
-        .decide([schedule("a"), timer("t", 9)])
-        .takes("a")
-        .succeeds("a")
-        .take();
-    check(
-        &busy,
-        &busy.complete([schedule("a")]),
-        "DeciderCompleted ActivityScheduled(a)",
-    );
+    let busy = scene().decide([schedule("a"), timer("t", 9)]).takes("a").succeeds("a").take();
+    check(&busy, &busy.complete([schedule("a")]), "DeciderCompleted ActivityScheduled(a)");
     check(
         &busy,
         &busy.complete([cancel_timer("t"), timer("t", 1)]),
@@ -106,20 +70,12 @@ fn an_id_is_free_again_once_its_activity_or_timer_has_ended() {
     );
     let late = busy.after(9);
     let late = late.clone().then(&late.fire());
-    check(
-        &late,
-        &late.complete([cancel_timer("t")]),
-        "DeciderCompleted TimerCancelFailed(t, TimerIdUnknown)",
-    );
+    check(&late, &late.complete([cancel_timer("t")]), "DeciderCompleted TimerCancelFailed(t, TimerIdUnknown)");
 }
 
 #[test]
 fn a_timer_taken_back_causes_neither_expiry_nor_turn() {
-    let given = scene()
-        .decide([timer("t", 9)])
-        .then(&signal("stop"))
-        .decide([cancel_timer("t")])
-        .after(9);
+    let given = scene().decide([timer("t", 9)]).then(&signal("stop")).decide([cancel_timer("t")]).after(9);
     check(&given, &given.fire(), "");
     assert!(given.run.turn_task.is_none());
 }
@@ -153,21 +109,13 @@ fn canceling_an_activity_that_nobody_took_ends_it_on_the_spot() {
 #[test]
 fn canceling_an_activity_that_a_runner_has_only_asks() {
     let given = scene().decide([schedule("a")]).takes("a").then(&signal("stop")).take();
-    check(
-        &given,
-        &given.complete([cancel("a")]),
-        "DeciderCompleted ActivityTaskCancel(a)",
-    );
+    check(&given, &given.complete([cancel("a")]), "DeciderCompleted ActivityTaskCancel(a)");
     let given = given.decide([cancel("a")]);
     let cancel_event_id = given.run.activity("a").unwrap().1.cancel_event_id;
     assert_eq!(cancel_event_id, Some(given.events.last().unwrap().id));
     // Asked twice, it is recorded twice.
     let given = given.then(&signal("stop!")).take();
-    check(
-        &given,
-        &given.complete([cancel("a")]),
-        "DeciderCompleted ActivityTaskCancel(a)",
-    );
+    check(&given, &given.complete([cancel("a")]), "DeciderCompleted ActivityTaskCancel(a)");
 }
 
 #[test]
@@ -175,38 +123,14 @@ fn a_close_with_unseen_news_fails_unless_forced() {
     let busy = scene().take().then(&signal("late"));
     let forced: [Decision; 3] = [
         success_by_force(),
-        FailWorkflow {
-            reason: "r".to_owned(),
-            details: None,
-            force: true,
-        }
-        .into(),
-        CancelWorkflow {
-            details: None,
-            force: true,
-        }
-        .into(),
+        FailWorkflow { reason: "r".to_owned(), details: None, force: true }.into(),
+        CancelWorkflow { details: None, force: true }.into(),
     ];
     // The turn that the news scheduled waits already; it is the new turn.
-    check(
-        &busy,
-        &busy.complete([success()]),
-        "DeciderCompleted WorkflowCloseFailed(SucceedWorkflow)",
-    );
-    check(
-        &busy,
-        &busy.complete([failure()]),
-        "DeciderCompleted WorkflowCloseFailed(FailWorkflow)",
-    );
-    check(
-        &busy,
-        &busy.complete([cancellation()]),
-        "DeciderCompleted WorkflowCloseFailed(CancelWorkflow)",
-    );
-    for (decision, then) in forced
-        .into_iter()
-        .zip(["WorkflowSuccess", "WorkflowFailed(r)", "WorkflowCanceled"])
-    {
+    check(&busy, &busy.complete([success()]), "DeciderCompleted WorkflowCloseFailed(SucceedWorkflow)");
+    check(&busy, &busy.complete([failure()]), "DeciderCompleted WorkflowCloseFailed(FailWorkflow)");
+    check(&busy, &busy.complete([cancellation()]), "DeciderCompleted WorkflowCloseFailed(CancelWorkflow)");
+    for (decision, then) in forced.into_iter().zip(["WorkflowSuccess", "WorkflowFailed(r)", "WorkflowCanceled"]) {
         check(&busy, &busy.complete([decision]), &format!("DeciderCompleted {then}"));
     }
     let again = busy.decide([success()]).take();
@@ -215,11 +139,7 @@ fn a_close_with_unseen_news_fails_unless_forced() {
 
 #[test]
 fn every_kind_of_news_holds_a_close_up() {
-    let given = scene()
-        .decide([schedule("a"), schedule("b"), timer("t", 9)])
-        .takes("a")
-        .then(&signal("go"))
-        .take();
+    let given = scene().decide([schedule("a"), schedule("b"), timer("t", 9)]).takes("a").then(&signal("go")).take();
     let (on_time, due) = (given.clone(), given.after(9));
     for (given, news) in [
         (&on_time, signal("late")),
@@ -229,11 +149,7 @@ fn every_kind_of_news_holds_a_close_up() {
         (&due, due.fire()),
     ] {
         let given = given.clone().then(&news);
-        check(
-            &given,
-            &given.complete([success()]),
-            "DeciderCompleted WorkflowCloseFailed(SucceedWorkflow)",
-        );
+        check(&given, &given.complete([success()]), "DeciderCompleted WorkflowCloseFailed(SucceedWorkflow)");
     }
     // That a runner took an activity is no news.
     let given = on_time.takes("b");
@@ -260,45 +176,23 @@ fn a_close_that_is_not_last_is_refused_with_the_whole_answer() {
     let busy = scene().take();
     check(&busy, &busy.complete([success(), marker("m")]), "fault invalid-field");
     check(&busy, &busy.complete([success(), success()]), "fault invalid-field");
-    check(
-        &busy,
-        &busy.complete([marker("m"), success_by_force(), schedule("a")]),
-        "fault invalid-field",
-    );
+    check(&busy, &busy.complete([marker("m"), success_by_force(), schedule("a")]), "fault invalid-field");
 }
 
 #[test]
 fn an_activity_has_its_own_timeouts_and_else_those_of_the_start() {
     let all = |seconds| {
         let span = Some(Duration::from_secs(seconds));
-        ActivityTimeouts {
-            schedule_to_start: span,
-            start_to_close: span,
-            schedule_to_close: span,
-            heartbeat: span,
-        }
+        ActivityTimeouts { schedule_to_start: span, start_to_close: span, schedule_to_close: span, heartbeat: span }
     };
-    let mine = ActivityTimeouts {
-        heartbeat: Some(Duration::from_secs(1)),
-        ..ActivityTimeouts::default()
-    };
+    let mine = ActivityTimeouts { heartbeat: Some(Duration::from_secs(1)), ..ActivityTimeouts::default() };
     for (start, decision, expected) in [
         (all(9), ActivityTimeouts::default(), all(9)),
         (all(9), all(5), all(5)),
-        (
-            all(9),
-            mine,
-            ActivityTimeouts {
-                heartbeat: mine.heartbeat,
-                ..all(9)
-            },
-        ),
+        (all(9), mine, ActivityTimeouts { heartbeat: mine.heartbeat, ..all(9) }),
         (ActivityTimeouts::default(), mine, mine),
     ] {
-        let given = Scene::of(&Start {
-            activity_timeouts: start,
-            ..plain()
-        });
+        let given = Scene::of(&Start { activity_timeouts: start, ..plain() });
         let given = given.decide([schedule_with("a", decision)]);
         assert_eq!(given.run.activity("a").unwrap().1.timeouts, expected);
     }
@@ -328,14 +222,8 @@ fn an_activity_waits_on_its_own_list_and_else_on_the_run_s() {
 #[test]
 fn no_more_activities_are_open_than_may_be() {
     let busy = scene().take();
-    let ids = (0..limits::OPEN_ACTIVITIES_MAX)
-        .map(|index| schedule(&format!("a{index}")))
-        .collect();
-    let full = busy
-        .clone()
-        .then(&complete(busy.turn(), ids))
-        .then(&signal("go"))
-        .take();
+    let ids = (0..limits::OPEN_ACTIVITIES_MAX).map(|index| schedule(&format!("a{index}"))).collect();
+    let full = busy.clone().then(&complete(busy.turn(), ids)).then(&signal("go")).take();
     assert_eq!(full.run.activities.len(), limits::OPEN_ACTIVITIES_MAX);
     check(
         &full,
@@ -352,14 +240,8 @@ fn no_more_activities_are_open_than_may_be() {
 #[test]
 fn no_more_timers_are_open_than_may_be() {
     let busy = scene().take();
-    let ids = (0..limits::OPEN_TIMERS_MAX)
-        .map(|index| timer(&format!("t{index}"), 9))
-        .collect();
-    let full = busy
-        .clone()
-        .then(&complete(busy.turn(), ids))
-        .then(&signal("go"))
-        .take();
+    let ids = (0..limits::OPEN_TIMERS_MAX).map(|index| timer(&format!("t{index}"), 9)).collect();
+    let full = busy.clone().then(&complete(busy.turn(), ids)).then(&signal("go")).take();
     assert_eq!(full.run.timers.len(), limits::OPEN_TIMERS_MAX);
     check(
         &full,

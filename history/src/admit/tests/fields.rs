@@ -48,22 +48,13 @@ fn names_of_a_start_have_their_limits() {
         for (name, then) in [
             (text(1), "ok".to_owned()),
             (text(limits::NAME_BYTES_MAX), "ok".to_owned()),
-            (
-                text(limits::NAME_BYTES_MAX + 1),
-                format!("too-large `{field}` has 257 bytes, at most 256 are allowed"),
-            ),
+            (text(limits::NAME_BYTES_MAX + 1), format!("too-large `{field}` has 257 bytes, at most 256 are allowed")),
             // Bytes, not characters.
             ("é".repeat(128), "ok".to_owned()),
             ("é".repeat(129), format!("too-large `{field}` has 258 bytes")),
             (String::new(), format!("invalid-field `{field}` is empty")),
-            (
-                "a\nb".to_owned(),
-                format!("invalid-field `{field}` contains a control character"),
-            ),
-            (
-                "a\u{7f}".to_owned(),
-                format!("invalid-field `{field}` contains a control character"),
-            ),
+            ("a\nb".to_owned(), format!("invalid-field `{field}` contains a control character")),
+            ("a\u{7f}".to_owned(), format!("invalid-field `{field}` contains a control character")),
         ] {
             let mut it = plain();
             set(&mut it, name);
@@ -74,33 +65,15 @@ fn names_of_a_start_have_their_limits() {
 
 #[test]
 fn a_start_has_at_most_five_tags() {
-    let tags = |count| Start {
-        tags: vec!["tag".to_owned(); count],
-        ..plain()
-    };
+    let tags = |count| Start { tags: vec!["tag".to_owned(); count], ..plain() };
     start(&tags(limits::TAGS_MAX), "ok");
-    start(
-        &tags(limits::TAGS_MAX + 1),
-        "invalid-field `tags` has 6 entries, at most 5 are allowed",
-    );
+    start(&tags(limits::TAGS_MAX + 1), "invalid-field `tags` has 6 entries, at most 5 are allowed");
 }
 
 #[test]
 fn the_input_of_a_start_has_its_limit() {
-    start(
-        &Start {
-            input: payload(limits::PAYLOAD_BYTES_MAX),
-            ..plain()
-        },
-        "ok",
-    );
-    start(
-        &Start {
-            input: payload(limits::PAYLOAD_BYTES_MAX + 1),
-            ..plain()
-        },
-        "too-large `input` has 262145 bytes",
-    );
+    start(&Start { input: payload(limits::PAYLOAD_BYTES_MAX), ..plain() }, "ok");
+    start(&Start { input: payload(limits::PAYLOAD_BYTES_MAX + 1), ..plain() }, "too-large `input` has 262145 bytes");
 }
 
 #[test]
@@ -140,27 +113,9 @@ fn the_timeouts_of_a_start_are_neither_zero_nor_endless() {
         }
     }
     // Retention may be zero: forgotten as soon as closed.
-    start(
-        &Start {
-            retention: Duration::ZERO,
-            ..plain()
-        },
-        "ok",
-    );
-    start(
-        &Start {
-            retention: limits::SPAN_MAX,
-            ..plain()
-        },
-        "ok",
-    );
-    start(
-        &Start {
-            retention: beyond,
-            ..plain()
-        },
-        "invalid-field `retention` is ",
-    );
+    start(&Start { retention: Duration::ZERO, ..plain() }, "ok");
+    start(&Start { retention: limits::SPAN_MAX, ..plain() }, "ok");
+    start(&Start { retention: beyond, ..plain() }, "invalid-field `retention` is ");
 }
 
 #[test]
@@ -168,10 +123,7 @@ fn the_fields_of_requests_have_their_limits() {
     let open = scene();
     let (name, too_long) = (text(limits::NAME_BYTES_MAX), text(limits::NAME_BYTES_MAX + 1));
     let (reason, long_reason) = (text(limits::REASON_BYTES_MAX), text(limits::REASON_BYTES_MAX + 1));
-    let (most, too_much) = (
-        payload(limits::PAYLOAD_BYTES_MAX),
-        payload(limits::PAYLOAD_BYTES_MAX + 1),
-    );
+    let (most, too_much) = (payload(limits::PAYLOAD_BYTES_MAX), payload(limits::PAYLOAD_BYTES_MAX + 1));
 
     let sent = |name: &str, input: &Option<Payload>, identity: Option<&str>| Command::Signal {
         name: name.to_owned(),
@@ -209,10 +161,7 @@ fn the_fields_of_requests_have_their_limits() {
     check(&open, &end("r", &None, &too_long), TOO_LARGE);
 
     // Who polls is a field like any other.
-    let poll = |identity: &str| Command::StartTurn {
-        scheduled_event_id: 2,
-        identity: Some(identity.to_owned()),
-    };
+    let poll = |identity: &str| Command::StartTurn { scheduled_event_id: 2, identity: Some(identity.to_owned()) };
     check(&open, &poll(&name), "DeciderStarted");
     check(&open, &poll(&too_long), TOO_LARGE);
     check(&open, &poll(""), INVALID);
@@ -220,17 +169,10 @@ fn the_fields_of_requests_have_their_limits() {
 
 #[test]
 fn the_fields_of_answers_have_their_limits() {
-    let given = scene()
-        .decide([schedule("a"), schedule("b")])
-        .takes("a")
-        .then(&signal("go"))
-        .take();
+    let given = scene().decide([schedule("a"), schedule("b")]).takes("a").then(&signal("go")).take();
     let (turn, task) = (given.turn(), given.task("a"));
     let (reason, long_reason) = (text(limits::REASON_BYTES_MAX), text(limits::REASON_BYTES_MAX + 1));
-    let (most, too_much) = (
-        payload(limits::PAYLOAD_BYTES_MAX),
-        payload(limits::PAYLOAD_BYTES_MAX + 1),
-    );
+    let (most, too_much) = (payload(limits::PAYLOAD_BYTES_MAX), payload(limits::PAYLOAD_BYTES_MAX + 1));
 
     let poll = |identity: String| Command::StartActivity {
         scheduled_event_id: given.scheduled("b"),
@@ -240,11 +182,7 @@ fn the_fields_of_answers_have_their_limits() {
     check(&given, &poll(text(limits::NAME_BYTES_MAX + 1)), TOO_LARGE);
     check(&given, &poll(String::new()), INVALID);
 
-    let context = |context| Command::CompleteTurn {
-        turn,
-        decisions: vec![],
-        context,
-    };
+    let context = |context| Command::CompleteTurn { turn, decisions: vec![], context };
     check(&given, &context(payload(limits::CONTEXT_BYTES_MAX)), "DeciderCompleted");
     check(&given, &context(payload(limits::CONTEXT_BYTES_MAX + 1)), TOO_LARGE);
 
@@ -253,18 +191,11 @@ fn the_fields_of_answers_have_their_limits() {
         reason: Some(reason.to_owned()),
         details: details.clone(),
     };
-    check(
-        &given,
-        &give_back(&reason, &most),
-        "DeciderFailed(Reported) DeciderScheduled(+PT1S)",
-    );
+    check(&given, &give_back(&reason, &most), "DeciderFailed(Reported) DeciderScheduled(+PT1S)");
     check(&given, &give_back(&long_reason, &None), TOO_LARGE);
     check(&given, &give_back("r", &too_much), TOO_LARGE);
 
-    let succeed = |result: &Option<Payload>| Command::SucceedActivity {
-        task,
-        result: result.clone(),
-    };
+    let succeed = |result: &Option<Payload>| Command::SucceedActivity { task, result: result.clone() };
     check(&given, &succeed(&most), "ActivitySuccess DeciderScheduled");
     check(&given, &succeed(&too_much), TOO_LARGE);
 
@@ -279,10 +210,7 @@ fn the_fields_of_answers_have_their_limits() {
     check(&given, &fail("", &None), INVALID);
     check(&given, &fail("r", &too_much), TOO_LARGE);
 
-    let canceled = |details: &Option<Payload>| Command::CancelActivity {
-        task,
-        details: details.clone(),
-    };
+    let canceled = |details: &Option<Payload>| Command::CancelActivity { task, details: details.clone() };
     check(&given, &canceled(&too_much), TOO_LARGE);
     check(&given, &canceled(&most), "fault cancel-not-requested");
 }
@@ -291,10 +219,7 @@ fn the_fields_of_answers_have_their_limits() {
 fn the_fields_of_decisions_have_their_limits() {
     let busy = scene().take();
     let (name, too_long) = (text(limits::NAME_BYTES_MAX), text(limits::NAME_BYTES_MAX + 1));
-    let (most, too_much) = (
-        payload(limits::PAYLOAD_BYTES_MAX),
-        payload(limits::PAYLOAD_BYTES_MAX + 1),
-    );
+    let (most, too_much) = (payload(limits::PAYLOAD_BYTES_MAX), payload(limits::PAYLOAD_BYTES_MAX + 1));
     let beyond = Duration::from_millis(limits::SPAN_MAX.as_millis() + 1);
     let activity = |id: &str, kind: &str, list: Option<&str>, input: &Option<Payload>| {
         Decision::from(ScheduleActivity {
@@ -305,37 +230,14 @@ fn the_fields_of_decisions_have_their_limits() {
             timeouts: ActivityTimeouts::default(),
         })
     };
-    let wait = |after| {
-        Decision::from(StartTimer {
-            timer_id: "t".to_owned(),
-            after,
-        })
-    };
-    let note = |details: &Option<Payload>| {
-        Decision::from(RecordMarker {
-            name: "m".to_owned(),
-            details: details.clone(),
-        })
-    };
-    let succeed = |result: &Option<Payload>| {
-        Decision::from(SucceedWorkflow {
-            result: result.clone(),
-            force: false,
-        })
-    };
+    let wait = |after| Decision::from(StartTimer { timer_id: "t".to_owned(), after });
+    let note =
+        |details: &Option<Payload>| Decision::from(RecordMarker { name: "m".to_owned(), details: details.clone() });
+    let succeed = |result: &Option<Payload>| Decision::from(SucceedWorkflow { result: result.clone(), force: false });
     let fail = |reason: String, details: &Option<Payload>| {
-        Decision::from(FailWorkflow {
-            reason,
-            details: details.clone(),
-            force: false,
-        })
+        Decision::from(FailWorkflow { reason, details: details.clone(), force: false })
     };
-    let stop = |details: &Option<Payload>| {
-        Decision::from(CancelWorkflow {
-            details: details.clone(),
-            force: false,
-        })
-    };
+    let stop = |details: &Option<Payload>| Decision::from(CancelWorkflow { details: details.clone(), force: false });
     let longest = text(limits::REASON_BYTES_MAX);
     for (decision, field) in [
         (activity(&name, &name, Some(&name), &most), Ok("ActivityScheduled")),
@@ -347,23 +249,11 @@ fn the_fields_of_decisions_have_their_limits() {
         (activity("a", "A", Some(""), &None), Err("taskList")),
         (activity("a", "A", None, &too_much), Err("input")),
         (
-            schedule_with(
-                "a",
-                ActivityTimeouts {
-                    heartbeat: Some(Duration::ZERO),
-                    ..ActivityTimeouts::default()
-                },
-            ),
+            schedule_with("a", ActivityTimeouts { heartbeat: Some(Duration::ZERO), ..ActivityTimeouts::default() }),
             Err("timeouts.heartbeat"),
         ),
         (
-            schedule_with(
-                "a",
-                ActivityTimeouts {
-                    start_to_close: Some(beyond),
-                    ..ActivityTimeouts::default()
-                },
-            ),
+            schedule_with("a", ActivityTimeouts { start_to_close: Some(beyond), ..ActivityTimeouts::default() }),
             Err("timeouts.startToClose"),
         ),
         (crate::scene::cancel(&too_long), Err("activityId")),
@@ -413,24 +303,15 @@ fn an_answer_that_comes_too_late_hears_that_first() {
     let busy = scene().take();
     let turn = busy.turn();
     let answered = busy.decide([]);
-    check(
-        &answered,
-        &complete(turn, vec![success(), success()]),
-        "fault turn-completed",
-    );
+    check(&answered, &complete(turn, vec![success(), success()]), "fault turn-completed");
 }
 
 #[test]
 fn every_fault_has_its_own_code() {
     let faults = [
-        Fault::RunClosed {
-            status: crate::Status::Failed,
-        },
+        Fault::RunClosed { status: crate::Status::Failed },
         Fault::AlreadyOpen { run_id: Uuid::nil() },
-        Fault::ReuseRefused {
-            run_id: Uuid::nil(),
-            status: crate::Status::Success,
-        },
+        Fault::ReuseRefused { run_id: Uuid::nil(), status: crate::Status::Success },
         Fault::TurnCompleted,
         Fault::TurnLost,
         Fault::TurnNotWaiting { scheduled_event_id: 1 },
@@ -438,15 +319,8 @@ fn every_fault_has_its_own_code() {
         Fault::ActivityNotWaiting { scheduled_event_id: 1 },
         Fault::CancelNotRequested,
         Fault::VersionMoved { expected: 1, found: 2 },
-        Fault::Invalid {
-            field: "f".to_owned(),
-            problem: "is empty".to_owned(),
-        },
-        Fault::TooLarge {
-            field: "f".to_owned(),
-            found: 2,
-            max: 1,
-        },
+        Fault::Invalid { field: "f".to_owned(), problem: "is empty".to_owned() },
+        Fault::TooLarge { field: "f".to_owned(), found: 2, max: 1 },
     ];
     let codes: std::collections::BTreeSet<_> = faults.iter().map(Fault::code).collect();
     assert_eq!(codes.len(), faults.len());

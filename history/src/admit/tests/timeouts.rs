@@ -5,12 +5,8 @@ use crate::run::DeadlineKind;
 use crate::scene::{Scene, check, plain, scene, schedule_with, signal, timer};
 use crate::{Command, Duration, Payload, Start, Timestamp};
 
-const NONE: ActivityTimeouts = ActivityTimeouts {
-    schedule_to_start: None,
-    start_to_close: None,
-    schedule_to_close: None,
-    heartbeat: None,
-};
+const NONE: ActivityTimeouts =
+    ActivityTimeouts { schedule_to_start: None, start_to_close: None, schedule_to_close: None, heartbeat: None };
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -29,10 +25,7 @@ fn fires(given: &Scene, seconds: u64, then: &str) {
 
 #[test]
 fn an_activity_that_nobody_takes_in_time_times_out() {
-    let timeouts = ActivityTimeouts {
-        schedule_to_start: Some(seconds(10)),
-        ..NONE
-    };
+    let timeouts = ActivityTimeouts { schedule_to_start: Some(seconds(10)), ..NONE };
     let given = scene().decide([schedule_with("a", timeouts)]);
     fires(&given, 10, "ActivityScheduledTimeout DeciderScheduled");
     let taken = given.after(9).takes("a").after(1);
@@ -41,10 +34,7 @@ fn an_activity_that_nobody_takes_in_time_times_out() {
 
 #[test]
 fn an_activity_that_is_not_answered_in_time_times_out() {
-    let timeouts = ActivityTimeouts {
-        start_to_close: Some(seconds(10)),
-        ..NONE
-    };
+    let timeouts = ActivityTimeouts { start_to_close: Some(seconds(10)), ..NONE };
     let given = scene().decide([schedule_with("a", timeouts)]).after(100);
     check(&given, &given.fire(), "");
     fires(&given.takes("a"), 10, "ActivityTimedOut(StartToClose) DeciderScheduled");
@@ -52,25 +42,15 @@ fn an_activity_that_is_not_answered_in_time_times_out() {
 
 #[test]
 fn an_activity_that_does_not_close_in_time_times_out_taken_or_not() {
-    let timeouts = ActivityTimeouts {
-        schedule_to_close: Some(seconds(10)),
-        ..NONE
-    };
+    let timeouts = ActivityTimeouts { schedule_to_close: Some(seconds(10)), ..NONE };
     let given = scene().decide([schedule_with("a", timeouts)]);
     fires(&given, 10, "ActivityTimedOut(ScheduleToClose) DeciderScheduled");
-    fires(
-        &given.after(4).takes("a"),
-        6,
-        "ActivityTimedOut(ScheduleToClose) DeciderScheduled",
-    );
+    fires(&given.after(4).takes("a"), 6, "ActivityTimedOut(ScheduleToClose) DeciderScheduled");
 }
 
 #[test]
 fn an_activity_that_shows_no_life_in_time_times_out() {
-    let timeouts = ActivityTimeouts {
-        heartbeat: Some(seconds(10)),
-        ..NONE
-    };
+    let timeouts = ActivityTimeouts { heartbeat: Some(seconds(10)), ..NONE };
     let given = scene().decide([schedule_with("a", timeouts)]).after(100);
     check(&given, &given.fire(), "");
     let given = given.takes("a");
@@ -88,36 +68,17 @@ fn an_activity_that_shows_no_life_in_time_times_out() {
 
 #[test]
 fn a_heartbeat_goes_into_every_timeout_and_stops_none_but_its_own() {
-    let timeouts = ActivityTimeouts {
-        start_to_close: Some(seconds(10)),
-        heartbeat: Some(seconds(60)),
-        ..NONE
-    };
-    let given = scene()
-        .decide([schedule_with("a", timeouts)])
-        .takes("a")
-        .after(9)
-        .beat("a", "[1]")
-        .after(1);
-    check(
-        &given,
-        &given.fire(),
-        "ActivityTimedOut(StartToClose, [1]) DeciderScheduled",
-    );
+    let timeouts = ActivityTimeouts { start_to_close: Some(seconds(10)), heartbeat: Some(seconds(60)), ..NONE };
+    let given = scene().decide([schedule_with("a", timeouts)]).takes("a").after(9).beat("a", "[1]").after(1);
+    check(&given, &given.fire(), "ActivityTimedOut(StartToClose, [1]) DeciderScheduled");
 }
 
 #[test]
 fn a_beat_from_before_the_start_does_not_shorten_the_deadline() {
-    let timeouts = ActivityTimeouts {
-        heartbeat: Some(seconds(10)),
-        ..NONE
-    };
+    let timeouts = ActivityTimeouts { heartbeat: Some(seconds(10)), ..NONE };
     let mut given = scene().decide([schedule_with("a", timeouts)]).takes("a");
-    given.beats = vec![crate::Beat {
-        scheduled_event_id: given.scheduled("a"),
-        at: Timestamp::from_millis(0),
-        details: None,
-    }];
+    given.beats =
+        vec![crate::Beat { scheduled_event_id: given.scheduled("a"), at: Timestamp::from_millis(0), details: None }];
     fires(&given, 10, "ActivityTimedOut(Heartbeat) DeciderScheduled");
 }
 
@@ -138,10 +99,7 @@ fn of_two_timeouts_of_one_activity_only_the_first_is_recorded() {
 
 #[test]
 fn a_late_answer_to_a_timed_out_activity_is_refused() {
-    let timeouts = ActivityTimeouts {
-        start_to_close: Some(seconds(10)),
-        ..NONE
-    };
+    let timeouts = ActivityTimeouts { start_to_close: Some(seconds(10)), ..NONE };
     let given = scene().decide([schedule_with("a", timeouts)]).takes("a").after(10);
     let answer = given.succeed("a");
     let given = given.clone().then(&given.fire());
@@ -150,10 +108,7 @@ fn a_late_answer_to_a_timed_out_activity_is_refused() {
 
 #[test]
 fn a_turn_that_nobody_takes_in_time_times_out_and_waits_again() {
-    let given = Scene::of(&Start {
-        decider_schedule_to_start: Some(seconds(10)),
-        ..plain()
-    });
+    let given = Scene::of(&Start { decider_schedule_to_start: Some(seconds(10)), ..plain() });
     fires(&given, 10, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
     let given = given.clone().after(10).then(&Command::FireDeadlines { beats: vec![] });
     assert_eq!(given.run.turn_task.as_ref().unwrap().attempt, 2);
@@ -167,26 +122,15 @@ fn a_turn_that_nobody_takes_in_time_times_out_and_waits_again() {
 
 #[test]
 fn a_turn_that_waits_behind_another_times_out_from_the_end_of_that_one() {
-    let given = Scene::of(&Start {
-        decider_schedule_to_start: Some(seconds(10)),
-        ..plain()
-    });
+    let given = Scene::of(&Start { decider_schedule_to_start: Some(seconds(10)), ..plain() });
     let given = given.take().then(&signal("go")).after(20);
     check(&given, &given.fire(), "");
-    fires(
-        &given.decide([]),
-        10,
-        "DeciderTimedOut(ScheduleToStart) DeciderScheduled",
-    );
+    fires(&given.decide([]), 10, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
 }
 
 #[test]
 fn a_turn_that_is_held_back_times_out_from_the_end_of_that() {
-    let given = Scene::of(&Start {
-        decider_schedule_to_start: Some(seconds(10)),
-        ..plain()
-    })
-    .take();
+    let given = Scene::of(&Start { decider_schedule_to_start: Some(seconds(10)), ..plain() }).take();
     let given = given.clone().then(&given.fail_turn());
     fires(&given, 11, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
 }
@@ -206,10 +150,7 @@ fn a_turn_that_is_not_answered_in_time_times_out_and_is_scheduled_again() {
 
 #[test]
 fn a_run_that_takes_too_long_times_out() {
-    let start = Start {
-        execution_timeout: Duration::from_secs(10),
-        ..plain()
-    };
+    let start = Start { execution_timeout: Duration::from_secs(10), ..plain() };
     fires(&Scene::of(&start), 10, "WorkflowTimedOut");
     let given = Scene::of(&start).decide([timer("t", 10), timer("u", 11)]);
     // What came due before it is recorded before it; what came after, not at all.
@@ -222,11 +163,7 @@ fn timers_expire_in_the_order_of_time_with_one_turn_for_all() {
     let given = scene().decide([timer("b", 20), timer("a", 10), timer("c", 30), timer("now", 0)]);
     check(&given, &given.fire(), "TimerExpired(now) DeciderScheduled");
     let late = given.clone().after(20);
-    check(
-        &late,
-        &late.fire(),
-        "TimerExpired(now) TimerExpired(a) TimerExpired(b) DeciderScheduled",
-    );
+    check(&late, &late.fire(), "TimerExpired(now) TimerExpired(a) TimerExpired(b) DeciderScheduled");
     // While a turn waits, no further one.
     let given = given.then(&signal("go")).after(10);
     check(&given, &given.fire(), "TimerExpired(now) TimerExpired(a)");
@@ -234,15 +171,8 @@ fn timers_expire_in_the_order_of_time_with_one_turn_for_all() {
 
 #[test]
 fn everything_of_one_instant_fires_in_a_fixed_order() {
-    let timeouts = ActivityTimeouts {
-        start_to_close: Some(seconds(30)),
-        ..NONE
-    };
-    let given = scene().decide([
-        schedule_with("a", timeouts),
-        schedule_with("b", timeouts),
-        timer("t", 30),
-    ]);
+    let timeouts = ActivityTimeouts { start_to_close: Some(seconds(30)), ..NONE };
+    let given = scene().decide([schedule_with("a", timeouts), schedule_with("b", timeouts), timer("t", 30)]);
     let given = given.takes("b").takes("a").then(&signal("go")).take().after(30);
     check(
         &given,
@@ -250,12 +180,7 @@ fn everything_of_one_instant_fires_in_a_fixed_order() {
         "TimerExpired(t) ActivityTimedOut(StartToClose) ActivityTimedOut(StartToClose) DeciderTimedOut(StartToClose) \
          DeciderScheduled",
     );
-    let order: Vec<_> = given
-        .run
-        .deadlines(&[])
-        .into_iter()
-        .map(|deadline| deadline.what)
-        .collect();
+    let order: Vec<_> = given.run.deadlines(&[]).into_iter().map(|deadline| deadline.what).collect();
     assert_eq!(
         order,
         [

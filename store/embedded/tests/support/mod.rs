@@ -1,9 +1,6 @@
 //! What the tests share: a load whose every acknowledged commit can be checked, in this process or in one to be killed.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, which the lint does not take for tests"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use std::collections::BTreeMap;
@@ -32,10 +29,7 @@ pub fn small(directory: &Path) -> Options {
 }
 
 pub fn key(workflow_id: &str) -> HeadKey {
-    HeadKey {
-        domain: Arc::from("crash"),
-        workflow_id: Arc::from(workflow_id),
-    }
+    HeadKey { domain: Arc::from("crash"), workflow_id: Arc::from(workflow_id) }
 }
 
 /// Everything about a head follows from its key and version.
@@ -58,23 +52,15 @@ pub fn head(key: &HeadKey, version: u64) -> Head {
 }
 
 pub fn chunk(key: &HeadKey, version: u64) -> (PartKey, Bytes) {
-    (
-        PartKey::Chunk { last: version },
-        Bytes::from(format!("events of {} up to {version}", key.workflow_id)),
-    )
+    (PartKey::Chunk { last: version }, Bytes::from(format!("events of {} up to {version}", key.workflow_id)))
 }
 
 /// Commits the next version of a key, with its chunk.
 pub async fn next(store: &dyn Store, key: &HeadKey) -> Result<u64, store::Error> {
     let found = store.load(key).await?;
     let version = found.as_ref().map_or(0, |head| head.version) + 1;
-    let expect = found.map_or(Expect::Absent, |head| Expect::Exactly {
-        run: head.run,
-        version: head.version,
-    });
-    let answer = store
-        .commit(key, expect, &head(key, version), &[chunk(key, version)])
-        .await?;
+    let expect = found.map_or(Expect::Absent, |head| Expect::Exactly { run: head.run, version: head.version });
+    let answer = store.commit(key, expect, &head(key, version), &[chunk(key, version)]).await?;
     assert_eq!(answer, Cas::Won, "{key:?} has one writer");
     Ok(version)
 }
@@ -83,10 +69,7 @@ pub async fn next(store: &dyn Store, key: &HeadKey) -> Result<u64, store::Error>
 pub async fn check(store: &dyn Store, key: &HeadKey, acknowledged: u64) -> u64 {
     let found = store.load(key).await.unwrap();
     let version = found.as_ref().map_or(0, |head| head.version);
-    assert!(
-        version >= acknowledged,
-        "{key:?}: version {acknowledged} was acknowledged, {version} is there"
-    );
+    assert!(version >= acknowledged, "{key:?}: version {acknowledged} was acknowledged, {version} is there");
     if let Some(found) = found {
         assert_eq!(found, head(key, version));
         let chunks = store.chunks(key, RUN, 0, usize::MAX).await.unwrap();
@@ -112,10 +95,7 @@ impl Acknowledged {
             let version = check(&*store, &key, acknowledged).await;
             if version > 0 {
                 self.0.insert(writer, version);
-                expected_due.push(store::Due {
-                    at: 1000 + version,
-                    key,
-                });
+                expected_due.push(store::Due { at: 1000 + version, key });
             }
         }
         expected_due.sort_by_key(|due| (due.at, due.key.clone()));
@@ -162,9 +142,7 @@ pub struct Hammer {
 impl Hammer {
     pub fn start(directory: &Path, abort_at: Option<&str>) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", "hammer", "--nocapture", "--test-threads=1"])
-            .env("BATON_HAMMER", directory);
+        command.args(["--exact", "hammer", "--nocapture", "--test-threads=1"]).env("BATON_HAMMER", directory);
         if let Some(point) = abort_at {
             command.env("BATON_ABORT_AT", point);
         }
@@ -173,10 +151,7 @@ impl Hammer {
         let mut line = String::new();
         while line.trim() != "ready" {
             line.clear();
-            assert!(
-                out.read_line(&mut line).unwrap() > 0,
-                "the process ended before it was ready"
-            );
+            assert!(out.read_line(&mut line).unwrap() > 0, "the process ended before it was ready");
         }
         Self { child, out }
     }
@@ -235,10 +210,7 @@ pub fn newest_segment(directory: &Path) -> Option<PathBuf> {
 /// Where a segment's frames end, its zeros begin.
 pub fn data_end(path: &Path) -> usize {
     let bytes = std::fs::read(path).unwrap();
-    bytes
-        .iter()
-        .rposition(|byte| *byte != 0)
-        .map_or(0, |last| (last + 1).next_multiple_of(8))
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| (last + 1).next_multiple_of(8))
 }
 
 pub fn copy_directory(from: &Path, to: &Path) {

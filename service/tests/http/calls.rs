@@ -1,0 +1,325 @@
+//! Every call once, with its success.
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS, activity_path, schedule, segment, turn_path};
+
+#[tokio::test]
+async fn domains_are_created_listed_and_shown() {
+    let api = Api::open().await;
+    let create = json!({ "name": "shop/é 1", "description": "what for", "retention": "P7D" });
+    let created = api.post("/v1/domains", &create).await.json(201);
+    assert_eq!(created["retention"], "P7D");
+    assert_eq!(created["createdAt"], "2023-11-14T22:13:20.000Z");
+    assert_eq!(api.get(&format!("/v1/domains/{}", segment("shop/é 1"))).await.json(200), created);
+    let listed = api.get("/v1/domains").await.json(200);
+    let names: Vec<_> = listed["domains"].as_array().unwrap().iter().map(|domain| &domain["name"]).collect();
+    assert_eq!(names, ["default", "shop/é 1"]);
+}
+
+#[tokio::test]
+async fn the_same_id_in_two_domains_is_two_workflows() {
+    let api = Api::open().await;
+    api.post("/v1/domains", &json!({ "name": "other", "retention": 60 })).await.json(201);
+    let start = json!({ "workflowId": "w", "workflowType": "t" });
+    let here = api.post(WORKFLOWS, &start).await.json(201);
+    let there = api.post("/v1/domains/other/workflows", &start).await.json(201);
+    assert_ne!(here["runId"], there["runId"]);
+    assert_eq!(api.get("/v1/domains/other/workflows/w").await.json(200)["runId"], there["runId"]);
+}
+
+#[tokio::test]
+async fn a_workflow_is_started_described_signaled_and_canceled() {
+    let api = Api::open().await;
+    let start = json!({
+        "workflowId": "w", "workflowType": "order", "taskList": "deciders", "input": { "n": 1 },
+        "executionTimeout": "P1D", "deciderStartToClose": 5, "deciderScheduleToStart": "PT1H",
+        "activityTimeouts": { "startToClose": "PT30S", "heartbeat": 2.5 }, "tags": ["a", "b"],
+        "retention": "P3D", "reusePolicy": "allow-duplicate", "identity": "me",
+    });
+    let started = api.post(WORKFLOWS, &start).await.json(201);
+    assert_eq!(started["workflowId"], "w");
+    let run_id = started["runId"].as_str().unwrap();
+
+    let answer = api.get(&format!("{WORKFLOWS}/w")).await;
+    let described = answer.json(200);
+    assert_eq!(answer.header("etag"), format!("\"{run_id}-{}\"", described["version"]));
+    assert_eq!(described["runId"], run_id);
+    assert_eq!(described["workflowType"], "order");
+    assert_eq!(described["taskList"], "deciders");
+    assert_eq!(described["status"], "open");
+    assert_eq!(described["executionTimeout"], "P1D");
+    assert_eq!(described["tags"], json!(["a", "b"]));
+    assert_eq!(described["cancelRequested"], false);
+    assert_eq!(described["historyLength"], 2);
+    assert_eq!(described["turn"], "waiting");
+    assert_eq!(described["openActivities"], json!([]));
+    let whats: Vec<_> = described["deadlines"].as_array().unwrap().iter().map(|it| &it["what"]).collect();
+    assert_eq!(whats, ["turn-schedule-to-start", "execution"]);
+
+    let signaled = api.post(&format!("{WORKFLOWS}/w/signals/paid"), &json!({ "input": [1], "identity": "bank" })).await;
+    assert_eq!(signaled.json(202), json!({ "eventId": 3, "runId": run_id }));
+    let canceled = api.post(&format!("{WORKFLOWS}/w/cancel"), &json!({ "reason": "no stock" })).await;
+    assert_eq!(canceled.json(202)["runId"], run_id);
+    assert_eq!(api.get(&format!("{WORKFLOWS}/w")).await.json(200)["cancelRequested"], true);
+    api.decide(json!([{ "type": "CancelWorkflow", "details": "as asked" }])).await;
+    let result = api.get(&format!("{WORKFLOWS}/w/result")).await.json(200);
+    assert_eq!(result["status"], "canceled");
+    assert_eq!(result["details"], "as asked");
+}
+
+#[tokio::test]
+async fn a_run_is_terminated() {
+    let api = Api::open().await;
+    let run_id = api.start("w").await;
+    let path = format!("{WORKFLOWS}/w/terminate?runId={run_id}");
+    let told = api.post(&path, &json!({ "reason": "stuck", "details": { "by": 1 }, "identity": "op" })).await;
+    assert_eq!(told.json(200), json!({ "eventId": 3, "runId": run_id }));
+    let result = api.get(&format!("{WORKFLOWS}/w/result")).await.json(200);
+    assert_eq!((&result["status"], &result["reason"]), (&json!("terminated"), &json!("stuck")));
+    assert_eq!(result["details"], json!({ "by": 1 }));
+}
+
+#[tokio::test]
+async fn a_call_without_a_body_is_a_call_with_an_empty_object() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let answer = api.ask(Ask::new("POST", &format!("{WORKFLOWS}/w/signals/go"))).await;
+    assert_eq!(answer.json(202)["eventId"], 3);
+    let answer = api.ask(Ask::new("POST", &format!("{WORKFLOWS}/w/terminate"))).await;
+    answer.json(200);
+}
+
+#[tokio::test]
+async fn a_result_waits_for_the_close_and_says_202_when_the_wait_ends_first() {
+    let api = Api::open().await;
+    let run_id = api.start("w").await;
+    let path = format!("{WORKFLOWS}/w/result");
+    let open = api.get(&path).await.json(202);
+    assert_eq!(open, json!({ "status": "open", "runId": run_id }));
+    api.ask(Ask::get(&path).header("prefer", "wait=0.01")).await.json(202);
+    let wait = api.ask(Ask::get(&path).header("prefer", "respond-async, wait=20"));
+    let close = api.decide(json!([{ "type": "FailWorkflow", "reason": "declined", "details": [1.50] }]));
+    let (result, _) = tokio::join!(wait, close);
+    let closed = result.json(200);
+    assert_eq!((&closed["status"], &closed["reason"]), (&json!("failed"), &json!("declined")));
+    assert!(result.text.contains("[1.5]"), "{}", result.text);
+    assert_eq!(closed["closedAt"], "2023-11-14T22:13:20.000Z");
+}
+
+#[tokio::test]
+async fn payloads_are_kept_byte_for_byte() {
+    let api = Api::open().await;
+    let payload = r#"{"b": 1.0,   "a":1e2, "big":123456789012345678901234567890, "s":"é\u00e9", "b":null}"#;
+    let start = format!(r#"{{"workflowId":"w","workflowType":"t","taskList":"deciders","input":{payload}}}"#);
+    api.ask(Ask::text(WORKFLOWS, &start)).await.json(201);
+    let history = api.get(&format!("{WORKFLOWS}/w/history")).await;
+    assert!(history.text.contains(payload), "{}", history.text);
+    let turn = api.turn().await;
+    let result = format!(r#"{{"decisions":[{{"type":"SucceedWorkflow","result":{payload}}}]}}"#);
+    api.ask(Ask::text(&format!("{}/complete", turn_path(&turn)), &result)).await.json(200);
+    let result = api.get(&format!("{WORKFLOWS}/w/result")).await;
+    assert!(result.text.contains(payload), "{}", result.text);
+}
+
+#[tokio::test]
+async fn a_null_payload_is_a_payload_and_an_absent_one_is_none() {
+    let api = Api::open().await;
+    for (id, end, expected) in [("null", ",\"result\":null", true), ("none", "", false)] {
+        api.start(id).await;
+        let turn = api.turn().await;
+        let answer = format!(r#"{{"decisions":[{{"type":"SucceedWorkflow"{end}}}]}}"#);
+        api.ask(Ask::text(&format!("{}/complete", turn_path(&turn)), &answer)).await.json(200);
+        let result = api.get(&format!("{WORKFLOWS}/{id}/result")).await.json(200);
+        assert_eq!(result.as_object().unwrap().contains_key("result"), expected, "{result}");
+    }
+}
+
+#[tokio::test]
+async fn a_decider_takes_a_turn_looks_back_answers_and_leaves_a_context() {
+    let api = Api::open().await;
+    let run_id = api.start("w").await;
+    let turn = api.turn().await;
+    assert_eq!(
+        (&turn["domain"], &turn["workflowId"], &turn["runId"]),
+        (&json!("default"), &json!("w"), &json!(run_id))
+    );
+    assert_eq!((&turn["workflowType"], &turn["taskList"]), (&json!("test"), &json!("deciders")));
+    assert_eq!((&turn["attempt"], &turn["startedEventId"]), (&json!(1), &json!(3)));
+    assert_eq!(turn["previousStartedEventId"], 0);
+    assert_eq!(turn["events"].as_array().unwrap().len(), 3);
+    let answer =
+        json!({ "decisions": [{ "type": "StartTimer", "timerId": "t", "after": "PT1H" }], "context": { "k": 1 } });
+    api.post(&format!("{}/complete", turn_path(&turn)), &answer).await.json(200);
+    let described = api.get(&format!("{WORKFLOWS}/w")).await.json(200);
+    assert_eq!(described["openTimers"][0]["timerId"], "t");
+    assert_eq!(described["openTimers"][0]["expiresAt"], "2023-11-14T23:13:20.000Z");
+    api.clock.advance(history::Duration::from_secs(3_600));
+    let turn = api.turn().await;
+    assert_eq!((&turn["previousStartedEventId"], &turn["context"]), (&json!(3), &json!({ "k": 1 })));
+    api.post(&format!("{WORKFLOWS}/w/signals/late"), &json!({})).await.json(202);
+    let look = api.get(&format!("{}/history", turn_path(&turn))).await.json(200);
+    let last = look["events"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["id"], turn["startedEventId"], "never an event after the turn's own DeciderStarted");
+    let back = format!("{}/history?reverse=true&limit=2", turn_path(&turn));
+    let back = api.get(&back).await.json(200);
+    assert_eq!(back["events"][0]["id"], turn["startedEventId"]);
+    assert_eq!(back["next"], turn["startedEventId"].as_u64().unwrap() - 1);
+}
+
+#[tokio::test]
+async fn the_context_comes_with_a_window_that_is_cut_short() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let turn = api.turn().await;
+    api.post(&format!("{}/complete", turn_path(&turn)), &json!({ "context": "kept" })).await.json(200);
+    for _ in 0..5 {
+        api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
+    }
+    let turn = api.post(DECIDERS, &json!({ "maxEvents": 2 })).await.json(200);
+    assert_eq!(turn["events"].as_array().unwrap().len(), 2, "without its oldest part");
+    assert_eq!(turn["context"], "kept");
+}
+
+#[tokio::test]
+async fn a_turn_that_is_failed_comes_again() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let turn = api.turn().await;
+    let fail = json!({ "reason": "panic", "details": "at main.rs" });
+    assert_eq!(api.post(&format!("{}/fail", turn_path(&turn)), &fail).await.json(200), json!({}));
+    assert!(api.names("w").await.contains(&"DeciderFailed".to_owned()));
+    api.clock.advance(history::Duration::from_secs(1));
+    assert_eq!(api.turn().await["attempt"], 2);
+}
+
+#[tokio::test]
+async fn an_empty_list_answers_204_when_the_wait_ends() {
+    let api = Api::open().await;
+    for side in ["decider", "activity"] {
+        let path = format!("/v1/domains/default/task-lists/nobody/{side}/poll");
+        for wait in ["wait=0", "wait=0.01", "WAIT=\"0\"", "handling=lenient; wait=0"] {
+            let answer = api.ask(Ask::post(&path, &json!({})).header("prefer", wait)).await;
+            assert_eq!((answer.status.as_u16(), answer.text.as_str()), (204, ""));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_activity_is_taken_beats_and_succeeds() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let decision = json!({
+        "type": "ScheduleActivity", "activityId": "charge", "activityType": "card", "taskList": "PCI",
+        "input": { "cents": 1 }, "timeouts": { "heartbeat": "PT10S", "startToClose": 60 },
+    });
+    api.decide(json!([decision])).await;
+    let task = api.take_activity("PCI").await;
+    assert_eq!((&task["activityId"], &task["activityType"]), (&json!("charge"), &json!("card")));
+    assert_eq!((&task["taskList"], &task["input"]), (&json!("PCI"), &json!({ "cents": 1 })));
+    assert_eq!((&task["timeouts"]["heartbeat"], &task["timeouts"]["startToClose"]), (&json!("PT10S"), &json!("PT1M")));
+    assert_eq!((&task["scheduledEventId"], &task["startedEventId"]), (&json!(5), &json!(6)));
+    let beat = format!("{}/heartbeat", activity_path(&task));
+    assert_eq!(api.post(&beat, &json!({ "details": 50 })).await.json(200), json!({ "cancelRequested": false }));
+    let open = api.get(&format!("{WORKFLOWS}/w")).await.json(200)["openActivities"][0].clone();
+    assert_eq!((&open["activityId"], &open["scheduledEventId"]), (&json!("charge"), &json!(5)));
+    assert!(open["lastHeartbeatAt"].is_string(), "{open}");
+    let done = api.post(&format!("{}/success", activity_path(&task)), &json!({ "result": "ok" })).await;
+    assert_eq!(done.json(200), json!({}));
+    assert!(api.names("w").await.contains(&"ActivitySuccess".to_owned()));
+}
+
+#[tokio::test]
+async fn an_activity_fails_with_a_reason() {
+    let api = Api::open().await;
+    let task = api.activity("w").await;
+    let fail = json!({ "reason": "declined", "details": {}, "nonRetryable": true });
+    assert_eq!(api.post(&format!("{}/failure", activity_path(&task)), &fail).await.json(200), json!({}));
+    let history = api.get(&format!("{WORKFLOWS}/w/history?reverse=true")).await.json(200);
+    let events = history["events"].as_array().unwrap();
+    let failed = events.iter().find(|event| event["type"] == "ActivityFailed").unwrap();
+    assert_eq!((&failed["reason"], &failed["nonRetryable"]), (&json!("declined"), &json!(true)));
+}
+
+#[tokio::test]
+async fn an_activity_that_is_asked_to_stop_hears_it_from_its_heartbeat_and_stops() {
+    let api = Api::open().await;
+    let task = api.activity("w").await;
+    api.post(&format!("{WORKFLOWS}/w/signals/stop"), &json!({})).await.json(202);
+    api.decide(json!([{ "type": "CancelActivity", "activityId": "a" }])).await;
+    let beat = api.post(&format!("{}/heartbeat", activity_path(&task)), &json!({})).await;
+    assert_eq!(beat.json(200), json!({ "cancelRequested": true }));
+    let path = format!("{}/canceled", activity_path(&task));
+    assert_eq!(api.post(&path, &json!({ "details": "undone" })).await.json(200), json!({}));
+    assert!(api.names("w").await.contains(&"ActivityCanceled".to_owned()));
+}
+
+#[tokio::test]
+async fn an_answer_takes_the_next_turn_along() {
+    let api = Api::open().await;
+    api.start("one").await;
+    api.start("two").await;
+    let first = api.turn().await;
+    let body = json!({ "next": { "wait": 20, "identity": "d", "maxEvents": 2 } });
+    let second = api.post(&format!("{}/complete", turn_path(&first)), &body).await.json(200)["next"].clone();
+    assert_eq!(second["workflowId"], "two");
+    assert_eq!(second["events"].as_array().unwrap().len(), 2);
+    let body = json!({ "reason": "no", "next": { "wait": 0 } });
+    let third = api.post(&format!("{}/fail", turn_path(&second)), &body).await.json(200);
+    assert_eq!(third, json!({ "next": null }));
+}
+
+#[tokio::test]
+async fn an_answer_takes_the_next_activity_along() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let ids = ["a", "b", "c", "d"];
+    let decisions: Vec<Value> = ids.iter().map(|id| schedule(id, "acts")).collect();
+    api.decide(json!(decisions)).await;
+    let mut task = api.take_activity("acts").await;
+    let answers = [("success", json!({})), ("failure", json!({ "reason": "no" })), ("success", json!({ "result": 1 }))];
+    for (answer, mut body) in answers {
+        body["next"] = json!({ "wait": 5 });
+        let next = api.post(&format!("{}/{answer}", activity_path(&task)), &body).await.json(200)["next"].clone();
+        assert!(next.is_object(), "{answer}: {next}");
+        assert_ne!(next["activityId"], task["activityId"]);
+        task = next;
+    }
+    api.decide(json!([{ "type": "CancelActivity", "activityId": task["activityId"] }])).await;
+    let body = json!({ "next": { "wait": 0 } });
+    let last = api.post(&format!("{}/canceled", activity_path(&task)), &body).await.json(200);
+    assert_eq!(last, json!({ "next": null }));
+}
+
+#[tokio::test]
+async fn an_answer_is_durable_when_its_headers_come_though_the_next_task_does_not() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let turn = api.turn().await;
+    let body = json!({ "next": { "wait": 60 } });
+    let response = api.call(Ask::post(&format!("{}/complete", turn_path(&turn)), &body)).await;
+    assert_eq!(response.status(), 200);
+    assert_eq!(api.names("w").await.last().unwrap(), "DeciderCompleted");
+    let (answer, _) = tokio::join!(Answer::read(response), async {
+        api.until_pollers("list=\"deciders\"", 1).await;
+        api.start("next").await;
+    });
+    assert_eq!(answer.json(200)["next"]["workflowId"], "next");
+}
+
+#[tokio::test]
+async fn the_service_says_how_it_is() {
+    let api = Api::open().await;
+    assert_eq!(api.get("/healthz").await.text, "ok\n");
+    assert_eq!(api.get("/readyz").await.status, 200);
+    let metrics = api.get("/metrics").await;
+    assert!(metrics.header("content-type").starts_with("application/openmetrics-text"));
+    assert!(metrics.text.ends_with("# EOF\n"), "{}", metrics.text);
+    api.engine.begin_shutdown();
+    let stopping = api.get("/readyz").await;
+    assert_eq!(stopping.problem(503, "stopping")["retryable"], true);
+    assert_eq!(stopping.header("retry-after"), "1");
+    assert_eq!(api.get("/healthz").await.status, 200);
+    let answer = api.ask(Ask::post(DECIDERS, &json!({}))).await;
+    assert_eq!(answer.status, 204, "a poll does not wait for a service that stops");
+}

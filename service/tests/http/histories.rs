@@ -1,0 +1,261 @@
+//! Reading: histories by page, by long poll and as a stream; lists and counts; names of any kind in paths.
+
+use axum::response::Response;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+use crate::support::{Api, Ask, PATIENCE, WORKFLOWS, ids, segment};
+
+/// A run of 22 events: two from the start, then signals.
+async fn busy(api: &Api, id: &str) {
+    api.start(id).await;
+    for number in 0..20 {
+        api.post(&format!("{WORKFLOWS}/{id}/signals/s"), &json!({ "input": number })).await.json(202);
+    }
+}
+
+#[tokio::test]
+async fn a_history_is_paged_forward_and_back() {
+    let api = Api::open().await;
+    busy(&api, "w").await;
+    let (mut on, mut after) = (Vec::new(), 0);
+    loop {
+        let page = api.get(&format!("{WORKFLOWS}/w/history?after={after}&limit=7")).await.json(200);
+        assert_eq!((&page["lastEventId"], &page["closed"]), (&json!(22), &json!(false)));
+        on.extend(ids(&page));
+        match page["next"].as_u64() {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    assert_eq!(on, (1..=22).collect::<Vec<_>>());
+    let (mut back, mut before) = (Vec::new(), String::new());
+    loop {
+        let page = api.get(&format!("{WORKFLOWS}/w/history?reverse=true&limit=5{before}")).await.json(200);
+        back.extend(ids(&page));
+        match page["next"].as_u64() {
+            Some(next) => before = format!("&before={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(back, (1..=22).rev().collect::<Vec<_>>());
+    let part = api.get(&format!("{WORKFLOWS}/w/history?after=3&before=6")).await.json(200);
+    assert_eq!(ids(&part), [4, 5]);
+    assert_eq!(part["next"], Value::Null);
+}
+
+#[tokio::test]
+async fn pages_at_the_ends_of_the_numbers_are_empty_and_nothing_breaks() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let most = u64::MAX;
+    let empty = [
+        "after=2",
+        "before=0",
+        "before=1",
+        "before=0&reverse=true",
+        "after=5&before=3",
+        "after=5&before=3&reverse=true",
+    ];
+    let extreme =
+        [format!("after={most}"), format!("after={most}&reverse=true"), format!("after={most}&before={most}")];
+    for query in empty.into_iter().map(str::to_owned).chain(extreme) {
+        let page = api.get(&format!("{WORKFLOWS}/w/history?{query}")).await.json(200);
+        assert_eq!(ids(&page), [0; 0], "{query}");
+    }
+    for query in [format!("before={most}"), format!("limit={}", usize::MAX), "limit=10000&reverse=false".to_owned()] {
+        let page = api.get(&format!("{WORKFLOWS}/w/history?{query}")).await.json(200);
+        assert_eq!(ids(&page), [1, 2], "{query}");
+    }
+    assert_eq!(ids(&api.get(&format!("{WORKFLOWS}/w/history?limit=0")).await.json(200)), [1]);
+    let turn = crate::support::turn_path(&api.turn().await);
+    for query in [format!("after={most}"), format!("after={most}&reverse=true")] {
+        let page = api.get(&format!("{turn}/history?{query}")).await.json(200);
+        assert_eq!(ids(&page), [0; 0], "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_history_that_is_waited_for_comes_with_its_next_event() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let path = format!("{WORKFLOWS}/w/history?after=2");
+    let wait = api.ask(Ask::get(&path).header("prefer", "wait=20"));
+    let signal = async { api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202) };
+    let (page, _) = tokio::join!(wait, signal);
+    assert_eq!(ids(&page.json(200)), [3]);
+    let page = api.ask(Ask::get(&format!("{WORKFLOWS}/w/history?after=3")).header("prefer", "wait=0.01")).await;
+    assert_eq!(ids(&page.json(200)), [0; 0], "the wait ended first");
+    api.post(&format!("{WORKFLOWS}/w/terminate"), &json!({})).await.json(200);
+    let page = api.ask(Ask::get(&format!("{WORKFLOWS}/w/history?after=4")).header("prefer", "wait=60")).await;
+    assert_eq!(page.json(200)["closed"], true, "nothing more can come");
+}
+
+/// Reads a stream up to its end, or until it has so many messages.
+async fn messages(response: Response, most: usize) -> Vec<(u64, String, Value)> {
+    let mut body = response.into_body();
+    let mut text = String::new();
+    let mut messages = Vec::new();
+    while messages.len() < most {
+        let frame = tokio::time::timeout(PATIENCE, body.frame()).await.expect("a message or the end");
+        let Some(frame) = frame else { break };
+        text.push_str(std::str::from_utf8(&frame.unwrap().into_data().unwrap()).unwrap());
+        while let Some((message, rest)) = text.split_once("\n\n") {
+            let mut lines = message.lines();
+            let mut field = |name: &str| lines.next().unwrap().strip_prefix(name).unwrap().to_owned();
+            let (id, name, data) = (field("id: "), field("event: "), field("data: "));
+            messages.push((id.parse().unwrap(), name, serde_json::from_str(&data).unwrap()));
+            text = rest.to_owned();
+        }
+    }
+    messages
+}
+
+fn stream(path: &str) -> Ask {
+    Ask::get(path).header("accept", "text/event-stream")
+}
+
+#[tokio::test]
+async fn a_stream_has_one_event_a_message_and_ends_when_the_run_closes() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let response = api.call(stream(&format!("{WORKFLOWS}/w/history"))).await;
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let go_on = async {
+        let input = "{\"input\": {\n\"a\":\r\n1}}";
+        api.ask(Ask::text(&format!("{WORKFLOWS}/w/signals/s"), input)).await.json(202);
+        api.decide(json!([{ "type": "SucceedWorkflow" }])).await;
+    };
+    let (messages, ()) = tokio::join!(messages(response, usize::MAX), go_on);
+    let ids: Vec<u64> = messages.iter().map(|(id, ..)| *id).collect();
+    assert_eq!(ids, [1, 2, 3, 4, 5, 6]);
+    for (id, name, event) in &messages {
+        assert_eq!((&event["id"], &event["type"]), (&json!(id), &json!(name)));
+    }
+    assert_eq!(messages[2].2["input"], json!({ "a": 1 }));
+    assert_eq!(messages[5].1, "WorkflowSuccess");
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_after_the_last_event_id() {
+    let api = Api::open().await;
+    api.succeeded("w").await;
+    let path = format!("{WORKFLOWS}/w/history");
+    let after = |id: &str| stream(&path).header("last-event-id", id);
+    let seen: Vec<u64> = messages(api.call(after("3")).await, 9).await.iter().map(|(id, ..)| *id).collect();
+    assert_eq!(seen, [4, 5]);
+    assert_eq!(messages(api.call(stream(&format!("{path}?after=4"))).await, 9).await.len(), 1);
+    assert_eq!(messages(api.call(after("5")).await, 9).await.len(), 0);
+    assert_eq!(messages(api.call(after(&u64::MAX.to_string())).await, 9).await.len(), 0);
+    api.refused(after("x"), 400, "bad-header").await;
+    api.refused(stream(&format!("{WORKFLOWS}/nobody/history")), 404, "unknown-workflow").await;
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_the_service_stops() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let response = api.call(stream(&format!("{WORKFLOWS}/w/history"))).await;
+    let (messages, ()) = tokio::join!(messages(response, usize::MAX), async { api.engine.begin_shutdown() });
+    assert_eq!(messages.len(), 2);
+}
+
+#[tokio::test]
+async fn a_stream_is_made_as_slowly_as_it_is_read() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let input = "x".repeat(200 * 1024);
+    for _ in 0..30 {
+        api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({ "input": input })).await.json(202);
+    }
+    let mut body = api.call(stream(&format!("{WORKFLOWS}/w/history"))).await.into_body();
+    let (mut frames, mut bytes) = (0, 0);
+    while bytes < 30 * 200 * 1024 {
+        let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert!(frame.len() <= 1024 * 1024, "{} bytes at once", frame.len());
+        (frames, bytes) = (frames + 1, bytes + frame.len());
+    }
+    assert!(frames > 6, "{frames} frames");
+}
+
+#[tokio::test]
+async fn a_page_of_large_events_is_cut_and_says_where_to_go_on() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let input = "x".repeat(250 * 1024);
+    for _ in 0..20 {
+        api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({ "input": input })).await.json(202);
+    }
+    let page = api.get(&format!("{WORKFLOWS}/w/history")).await;
+    assert!(page.text.len() < 5 * 1024 * 1024, "{} bytes", page.text.len());
+    let page = page.json(200);
+    assert_eq!(page["next"], json!(ids(&page).last()));
+}
+
+#[tokio::test]
+async fn runs_are_listed_newest_first_by_page_and_by_filter_and_counted() {
+    let api = Api::open().await;
+    for number in 0..7 {
+        let list = json!({
+            "workflowId": format!("w{number}"), "workflowType": if number % 2 == 0 { "even" } else { "odd" },
+            "taskList": "deciders", "tags": [format!("t{}", number % 3)],
+        });
+        api.post(WORKFLOWS, &list).await.json(201);
+        api.clock.advance(history::Duration::from_secs(60));
+    }
+    api.post(&format!("{WORKFLOWS}/w1/terminate"), &json!({})).await.json(200);
+    api.decide(json!([{ "type": "SucceedWorkflow" }])).await;
+    let all = async |query: &str| {
+        let (mut found, mut page) = (Vec::new(), String::new());
+        loop {
+            let path = format!("{WORKFLOWS}?limit=2&{query}{page}");
+            let listed = api.get(&path).await.json(200);
+            let runs = listed["workflows"].as_array().unwrap();
+            assert!(runs.len() <= 2);
+            found.extend(runs.iter().map(|run| run["workflowId"].as_str().unwrap().to_owned()));
+            match listed["nextPage"].as_str() {
+                Some(next) => page = format!("&page={next}"),
+                None => break,
+            }
+        }
+        let count = api.get(&format!("{WORKFLOWS}/count?{query}")).await.json(200);
+        assert_eq!(count, json!({ "count": found.len(), "truncated": false }), "{query}");
+        found
+    };
+    assert_eq!(all("").await, ["w6", "w5", "w4", "w3", "w2", "w1", "w0"]);
+    assert_eq!(all("status=open").await, ["w6", "w5", "w4", "w3", "w2"]);
+    assert_eq!(all("status=closed").await, ["w1", "w0"]);
+    assert_eq!(all("status=success").await, ["w0"]);
+    assert_eq!(all("status=terminated").await, ["w1"]);
+    assert_eq!(all("status=timed-out").await, [""; 0]);
+    assert_eq!(all("type=odd").await, ["w5", "w3", "w1"]);
+    assert_eq!(all("type=odd&status=open").await, ["w5", "w3"]);
+    assert_eq!(all("workflowId=w4").await, ["w4"]);
+    assert_eq!(all("tag=t1").await, ["w4", "w1"]);
+    let from = segment("2023-11-14T22:15:20Z");
+    let before = segment("2023-11-14T22:17:20.000Z");
+    assert_eq!(all(&format!("startedFrom={from}&startedBefore={before}")).await, ["w3", "w2"]);
+    let one = api.get(&format!("{WORKFLOWS}?workflowId=w1")).await.json(200)["workflows"][0].clone();
+    assert_eq!((&one["status"], &one["tags"]), (&json!("terminated"), &json!(["t1"])));
+    assert_eq!(one["startedAt"], "2023-11-14T22:14:20.000Z");
+    assert_eq!(one["closedAt"], "2023-11-14T22:20:20.000Z");
+}
+
+#[tokio::test]
+async fn ids_with_slashes_percents_and_letters_of_any_script_go_through_the_path() {
+    let api = Api::open().await;
+    for id in ["a/b", "100%", "%2F", "../x", "été 漢字 🎻", "a?b#c&d=e", "+ +", ".", "..", "a;b", "\"q\""] {
+        let start = json!({ "workflowId": id, "workflowType": "t", "taskList": id });
+        let run_id = api.post(WORKFLOWS, &start).await.json(201)["runId"].clone();
+        let workflow = format!("{WORKFLOWS}/{}", segment(id));
+        let described = api.get(&workflow).await.json(200);
+        assert_eq!((&described["workflowId"], &described["runId"]), (&json!(id), &run_id));
+        api.post(&format!("{workflow}/signals/{}", segment(id)), &json!({})).await.json(202);
+        let history = api.get(&format!("{workflow}/history")).await.json(200);
+        assert_eq!(history["events"][2]["name"], id, "{history}");
+        let poll = format!("/v1/domains/default/task-lists/{}/decider/poll", segment(id));
+        assert_eq!(api.post(&poll, &json!({})).await.json(200)["workflowId"], id);
+        let found = api.get(&format!("{WORKFLOWS}?workflowId={}", segment(id))).await.json(200);
+        assert_eq!(found["workflows"][0]["workflowId"], id);
+    }
+}

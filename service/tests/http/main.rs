@@ -1,0 +1,13 @@
+//! The REST API: every call and every refusal over the in-process router, and what needs a connection over a real one.
+//!
+//! Memory store, a clock that stands still, fixed ids. Every history that a refused request might have touched is
+//! compared byte for byte, and held against the rules' own checker.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+
+mod calls;
+mod histories;
+mod openapi;
+mod refusals;
+mod sockets;
+mod support;

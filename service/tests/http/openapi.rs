@@ -1,0 +1,140 @@
+//! The OpenAPI document against the router.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::support::{Api, Ask};
+
+async fn document(api: &Api) -> Value {
+    api.get("/openapi.json").await.json(200)
+}
+
+/// A path of the document with something in place of what varies.
+fn filled(path: &str) -> String {
+    path.split('/')
+        .map(|segment| if segment.starts_with('{') { "default" } else { segment })
+        .collect::<Vec<_>>()
+        .join("/")
+}
+
+#[tokio::test]
+async fn the_document_names_these_calls() {
+    let api = Api::open().await;
+    let document = document(&api).await;
+    let mut calls = Vec::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        calls.extend(methods.as_object().unwrap().keys().map(|method| format!("{method} {path}")));
+    }
+    calls.sort();
+    let expected = [
+        "get /healthz",
+        "get /metrics",
+        "get /openapi.json",
+        "get /readyz",
+        "get /v1/decider-tasks/{token}/history",
+        "get /v1/domains",
+        "get /v1/domains/{domain}",
+        "get /v1/domains/{domain}/workflows",
+        "get /v1/domains/{domain}/workflows/count",
+        "get /v1/domains/{domain}/workflows/{id}",
+        "get /v1/domains/{domain}/workflows/{id}/history",
+        "get /v1/domains/{domain}/workflows/{id}/result",
+        "post /v1/activity-tasks/{token}/canceled",
+        "post /v1/activity-tasks/{token}/failure",
+        "post /v1/activity-tasks/{token}/heartbeat",
+        "post /v1/activity-tasks/{token}/success",
+        "post /v1/decider-tasks/{token}/complete",
+        "post /v1/decider-tasks/{token}/fail",
+        "post /v1/domains",
+        "post /v1/domains/{domain}/task-lists/{list}/activity/poll",
+        "post /v1/domains/{domain}/task-lists/{list}/decider/poll",
+        "post /v1/domains/{domain}/workflows",
+        "post /v1/domains/{domain}/workflows/{id}/cancel",
+        "post /v1/domains/{domain}/workflows/{id}/signals/{name}",
+        "post /v1/domains/{domain}/workflows/{id}/terminate",
+    ];
+    assert_eq!(calls, expected);
+}
+
+#[tokio::test]
+async fn the_router_takes_the_methods_of_the_document_and_names_them_when_asked_for_others() {
+    let api = Api::open().await;
+    for (path, operations) in document(&api).await["paths"].as_object().unwrap() {
+        let mut expected: BTreeSet<String> =
+            operations.as_object().unwrap().keys().map(|it| it.to_uppercase()).collect();
+        if expected.contains("GET") {
+            expected.insert("HEAD".to_owned());
+        }
+        for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"] {
+            let ask = Ask::new(method, &filled(path)).header("prefer", "wait=0");
+            let answer = api.ask(ask).await;
+            if expected.contains(method) {
+                assert_ne!(answer.status, 405, "{method} {path}");
+                assert!(!answer.text.contains("no-such-path"), "{method} {path}: {}", answer.text);
+                continue;
+            }
+            if method == "HEAD" {
+                assert_eq!((answer.status.as_u16(), answer.text.as_str()), (405, ""), "{path}");
+            } else {
+                answer.problem(405, "method-not-allowed");
+            }
+            let allowed: BTreeSet<String> = answer.header("allow").split(',').map(|it| it.trim().to_owned()).collect();
+            assert_eq!(allowed, expected, "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_router_has_no_path_that_the_document_lacks() {
+    let api = Api::open().await;
+    let routes = include_str!("../../src/http.rs").matches(".route(").count();
+    assert_eq!(document(&api).await["paths"].as_object().unwrap().len(), routes);
+}
+
+#[tokio::test]
+async fn the_fields_of_the_document_are_those_that_bodies_and_queries_take() {
+    let api = Api::open().await;
+    for (path, operations) in document(&api).await["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            // Each field with a value of no field's type: it is known if what is refused is its value.
+            let empty = serde_json::Map::new();
+            let body = &operation["requestBody"]["content"]["application/json"]["schema"]["properties"];
+            for field in body.as_object().unwrap_or(&empty).keys() {
+                let ask = Ask::text(&filled(path), &format!("{{\"{field}\":1,\"no such field\":1}}"));
+                let problem = api.ask(ask).await.problem(400, "bad-json");
+                let detail = problem["detail"].as_str().unwrap();
+                assert!(!detail.contains(&format!("unknown field `{field}`")), "{path}: {detail}");
+            }
+            for parameter in operation["parameters"].as_array().unwrap() {
+                let name = parameter["name"].as_str().unwrap();
+                if parameter["in"] == "query" {
+                    let ask = Ask::new(&method.to_uppercase(), &format!("{}?{name}=1&no-such=1", filled(path)));
+                    let problem = api.ask(ask).await.problem(400, "bad-query");
+                    let detail = problem["detail"].as_str().unwrap();
+                    assert!(!detail.contains(&format!("unknown field `{name}`")), "{path}: {detail}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn required_fields_are_required() {
+    let api = Api::open().await;
+    for (path, operations) in document(&api).await["paths"].as_object().unwrap() {
+        let Some(operation) = operations.get("post") else {
+            continue;
+        };
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        for field in schema["required"].as_array().unwrap() {
+            let mut body = json!({});
+            for other in schema["required"].as_array().unwrap().iter().filter(|other| *other != field) {
+                body[other.as_str().unwrap()] = json!("x");
+            }
+            let problem = api.post(&filled(path), &body).await.problem(400, "bad-json");
+            let missing = format!("missing field `{}`", field.as_str().unwrap());
+            assert!(problem["detail"].as_str().unwrap().contains(&missing), "{path}: {problem}");
+        }
+    }
+}

@@ -1,0 +1,594 @@
+//! Every refusal: its status, its code, its problem document, and that nothing was recorded.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use history::limits::{CONTEXT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use serde_json::{Value, json};
+
+use crate::support::{Api, Ask, DECIDERS, WORKFLOWS, activity_path, schedule, turn_path};
+
+const UNKNOWN_RUN: &str = "00000000-0000-7000-8000-000000000000";
+
+fn signal(id: &str) -> String {
+    format!("{WORKFLOWS}/{id}/signals/s")
+}
+
+/// A JSON string of so many bytes.
+fn text_of(bytes: usize) -> String {
+    format!("\"{}\"", "x".repeat(bytes - 2))
+}
+
+fn field_of(problem: &Value) -> &str {
+    problem["field"].as_str().unwrap_or_else(|| panic!("no field in {problem}"))
+}
+
+#[tokio::test]
+async fn an_unknown_domain_is_named_by_every_call() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let domain = "/v1/domains/nowhere";
+    for path in ["", "/workflows", "/workflows/count", "/workflows/w", "/workflows/w/history", "/workflows/w/result"] {
+        api.refused(Ask::get(&format!("{domain}{path}")), 404, "unknown-domain").await;
+    }
+    let start = json!({ "workflowId": "w", "workflowType": "t" });
+    api.refused(Ask::post(&format!("{domain}/workflows"), &start), 404, "unknown-domain").await;
+    let start = json!({ "workflowId": "w", "workflowType": "t", "retention": 1 });
+    api.refused(Ask::post(&format!("{domain}/workflows"), &start), 404, "unknown-domain").await;
+    for path in [
+        "workflows/w/signals/s",
+        "workflows/w/cancel",
+        "workflows/w/terminate",
+        "task-lists/l/decider/poll",
+        "task-lists/l/activity/poll",
+    ] {
+        let problem = api.refused(Ask::post(&format!("{domain}/{path}"), &json!({})), 404, "unknown-domain").await;
+        assert!(problem["detail"].as_str().unwrap().contains("nowhere"));
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_workflow_and_an_unknown_run_are_told_apart() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let run = format!("?runId={UNKNOWN_RUN}");
+    for path in ["", "/history", "/result"] {
+        api.refused(Ask::get(&format!("{WORKFLOWS}/nobody{path}")), 404, "unknown-workflow").await;
+        api.refused(Ask::get(&format!("{WORKFLOWS}/nobody{path}{run}")), 404, "unknown-workflow").await;
+        api.refused(Ask::get(&format!("{WORKFLOWS}/w{path}{run}")), 404, "unknown-run").await;
+    }
+    for path in ["/signals/s", "/cancel", "/terminate"] {
+        let post = |tail: String| Ask::post(&format!("{WORKFLOWS}/{tail}"), &json!({}));
+        api.refused(post(format!("nobody{path}")), 404, "unknown-workflow").await;
+        api.refused(post(format!("nobody{path}{run}")), 404, "unknown-workflow").await;
+        api.refused(post(format!("w{path}{run}")), 404, "unknown-run").await;
+    }
+    api.refused(Ask::get(&format!("{WORKFLOWS}/w?runId=7")), 400, "bad-query").await;
+}
+
+#[tokio::test]
+async fn a_domain_is_created_once_and_its_fields_are_checked() {
+    let api = Api::open().await;
+    let create = |body: Value| Ask::post("/v1/domains", &body);
+    api.refused(create(json!({ "name": "default" })), 409, "domain-exists").await;
+    assert_eq!(field_of(&api.refused(create(json!({ "name": "" })), 400, "invalid-field").await), "name");
+    api.refused(create(json!({ "name": "a\nb" })), 400, "invalid-field").await;
+    let long = json!({ "name": "x".repeat(NAME_BYTES_MAX + 1) });
+    let problem = api.refused(create(long), 413, "too-large").await;
+    assert_eq!((&problem["field"], &problem["found"], &problem["max"]), (&json!("name"), &json!(257), &json!(256)));
+    let wordy = json!({ "name": "a", "description": "x".repeat(1_025) });
+    assert_eq!(field_of(&api.refused(create(wordy), 413, "too-large").await), "description");
+    let long = json!({ "name": "a", "retention": "P4000D" });
+    assert_eq!(field_of(&api.refused(create(long), 400, "invalid-field").await), "retention");
+    for retention in [json!("soon"), json!(-1), json!(true), json!("")] {
+        api.refused(create(json!({ "name": "a", "retention": retention })), 400, "bad-json").await;
+    }
+}
+
+#[tokio::test]
+async fn json_that_is_wrong_is_refused_with_what_is_wrong() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let cases = [
+        ("{", "EOF"),
+        ("", "missing field `workflowId`"),
+        ("null", "invalid type"),
+        ("[]", ""),
+        ("{} {}", "missing field"),
+        (r#"{"workflowId":"a","workflowType":"t"} x"#, "trailing characters"),
+        (r#"{"workflowId":"a"}"#, "missing field `workflowType`"),
+        (r#"{"workflowId":"a","workflowType":"t","workflowID":"b"}"#, "unknown field `workflowID`"),
+        (r#"{"workflowId":"a","workflowType":"t","workflowId":"b"}"#, "duplicate field `workflowId`"),
+        (r#"{"workflowId":7,"workflowType":"t"}"#, "invalid type: integer `7`"),
+        (r#"{"workflowId":"a","workflowType":"t","input":}"#, "expected value"),
+        (r#"{"workflowId":"a","workflowType":"t","input":1,"input":2}"#, "duplicate field `input`"),
+        (r#"{"workflowId":"a","workflowType":"t","tags":"x"}"#, "invalid type"),
+        (r#"{"workflowId":"a","workflowType":"t","executionTimeout":"1 day"}"#, ""),
+        (r#"{"workflowId":"a","workflowType":"t","executionTimeout":1e400}"#, ""),
+        (r#"{"workflowId":"a","workflowType":"t","activityTimeouts":{"heartBeat":1}}"#, "unknown field `heartBeat`"),
+        (r#"{"workflowId":"a","workflowType":"t","reusePolicy":"maybe"}"#, "unknown variant `maybe`"),
+    ];
+    for (body, expected) in cases {
+        let problem = api.refused(Ask::text(WORKFLOWS, body), 400, "bad-json").await;
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(expected), "{body}: {detail}");
+    }
+    let deep = format!(r#"{{"input":{}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    api.refused(Ask::text(&signal("w"), &deep), 400, "bad-json").await;
+}
+
+#[tokio::test]
+async fn text_that_is_not_utf_8_is_refused() {
+    let api = Api::open().await;
+    api.start("w").await;
+    for bytes in
+        [&b"{\"input\":\"\xff\"}"[..], b"{\"input\":\"\xc0\xaf\"}", b"{\"input\":\"\xed\xa0\x80\"}", b"\xff\xfe{\0}\0"]
+    {
+        let ask = Ask::text(&signal("w"), "").body(bytes.to_vec());
+        api.refused(ask, 400, "bad-json").await;
+    }
+    for path in [format!("{WORKFLOWS}/%FF/signals/s"), format!("{WORKFLOWS}/w/signals/%C0%AF")] {
+        api.refused(Ask::post(&path, &json!({})), 400, "bad-path").await;
+    }
+    let nul = api.refused(Ask::post(&format!("{WORKFLOWS}/w/signals/%00"), &json!({})), 400, "invalid-field").await;
+    assert!(field_of(&nul).contains("ame"), "{nul}");
+}
+
+#[tokio::test]
+async fn a_body_of_another_type_is_refused() {
+    let api = Api::open().await;
+    api.start("w").await;
+    for found in ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", "application/", ";"] {
+        let ask = Ask::new("POST", &signal("w")).header("content-type", found).body("{}");
+        let problem = api.refused(ask, 415, "unsupported-media-type").await;
+        assert!(problem["detail"].as_str().unwrap().contains(found));
+    }
+    api.refused(Ask::new("POST", &signal("w")).body("{}"), 415, "unsupported-media-type").await;
+    for taken in ["application/json; charset=utf-8", "Application/JSON"] {
+        let ask = Ask::new("POST", &signal("w")).header("content-type", taken).body("{}");
+        api.ask(ask).await.json(202);
+    }
+}
+
+#[tokio::test]
+async fn a_payload_at_its_limit_is_taken_and_one_byte_more_is_not() {
+    let api = Api::open().await;
+    let task = api.activity("w").await;
+    let (fits, over) = (text_of(PAYLOAD_BYTES_MAX), text_of(PAYLOAD_BYTES_MAX + 1));
+    let activity = activity_path(&task);
+    let cases = [
+        (WORKFLOWS.to_owned(), r#""workflowId":"new","workflowType":"t","input":"#, "input"),
+        (signal("w"), r#""input":"#, "input"),
+        (format!("{activity}/heartbeat"), r#""details":"#, "details"),
+        (format!("{activity}/failure"), r#""reason":"r","details":"#, "details"),
+        (format!("{activity}/success"), r#""result":"#, "result"),
+        (format!("{WORKFLOWS}/new/terminate"), r#""details":"#, "details"),
+    ];
+    for (path, before, field) in &cases {
+        let problem = api.refused(Ask::text(path, &format!("{{{before}{over}}}")), 413, "too-large").await;
+        assert_eq!((&problem["field"], &problem["found"]), (&json!(field), &json!(PAYLOAD_BYTES_MAX + 1)));
+        assert_eq!(problem["max"], PAYLOAD_BYTES_MAX);
+        if !path.ends_with("/failure") {
+            let answer = api.ask(Ask::text(path, &format!("{{{before}{fits}}}"))).await;
+            assert!(answer.status.is_success(), "{path}: {}", answer.text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_payloads_and_the_context_of_a_turn_have_limits_too() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let path = format!("{}/complete", turn_path(&api.turn().await));
+    let over = text_of(PAYLOAD_BYTES_MAX + 1);
+    let decision = |head: &str| format!(r#"{{"decisions":[{{"type":"RecordMarker","name":"n"}},{{{head}:{over}}}]}}"#);
+    for (head, field) in [
+        (r#""type":"ScheduleActivity","activityId":"a","activityType":"t","input""#, "decisions[1].input"),
+        (r#""type":"RecordMarker","name":"n","details""#, "decisions[1].details"),
+        (r#""type":"SucceedWorkflow","result""#, "decisions[1].result"),
+        (r#""type":"FailWorkflow","reason":"r","details""#, "decisions[1].details"),
+        (r#""type":"CancelWorkflow","details""#, "decisions[1].details"),
+    ] {
+        assert_eq!(field_of(&api.refused(Ask::text(&path, &decision(head)), 413, "too-large").await), field);
+    }
+    let context = |bytes| format!(r#"{{"context":{}}}"#, text_of(bytes));
+    let problem = api.refused(Ask::text(&path, &context(CONTEXT_BYTES_MAX + 1)), 413, "too-large").await;
+    assert_eq!((field_of(&problem), &problem["max"]), ("context", &json!(CONTEXT_BYTES_MAX)));
+    api.ask(Ask::text(&path, &context(CONTEXT_BYTES_MAX))).await.json(200);
+}
+
+#[tokio::test]
+async fn a_body_of_more_than_8_mib_is_refused_and_one_that_never_ends_too() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let max = 8 * 1024 * 1024;
+    let fits = format!(r#"{{"input":1{}}}"#, " ".repeat(max - 11));
+    assert_eq!(fits.len(), max);
+    api.ask(Ask::text(&signal("w"), &fits)).await.json(202);
+    let problem = api.refused(Ask::text(&signal("w"), &format!("{fits} ")), 413, "too-large").await;
+    assert_eq!(problem["max"], max);
+    let endless = stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(&[b' '; 4096])));
+    let ask = Ask::text(&signal("w"), "").body(Body::from_stream(endless));
+    api.refused(ask, 413, "too-large").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_stops_on_its_way_is_given_up() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let first = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b"{\"inp")) });
+    let ask = Ask::text(&signal("w"), "").body(Body::from_stream(first.chain(stream::pending())));
+    // Its time has to pass, so that this one cannot go through a helper that allows less.
+    let before = api.everything().await;
+    let problem = api.ask_for(ask, std::time::Duration::from_secs(60)).await.problem(408, "body-too-slow");
+    assert_eq!(problem["retryable"], true);
+    assert_eq!(api.everything().await, before);
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_refused() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let broken = stream::iter([Ok(Bytes::from_static(b"{}")), Err(std::io::Error::other("gone"))]);
+    api.refused(Ask::text(&signal("w"), "").body(Body::from_stream(broken)), 400, "bad-json").await;
+}
+
+#[tokio::test]
+async fn nothing_is_at_other_paths() {
+    let api = Api::open().await;
+    for path in [
+        "/",
+        "/v1",
+        "/v2/domains",
+        "/v1/domains/",
+        "/v1/domains/default/workflows//history",
+        "/v1/decider-tasks/t",
+        "/favicon.ico",
+    ] {
+        api.refused(Ask::get(path), 404, "no-such-path").await;
+        api.refused(Ask::post(path, &json!({})), 404, "no-such-path").await;
+    }
+}
+
+#[tokio::test]
+async fn names_are_checked_wherever_they_come_from() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let long = "x".repeat(NAME_BYTES_MAX + 1);
+    let start = |field: &str, value: Value| {
+        let mut body = json!({ "workflowId": "new", "workflowType": "t" });
+        body[field] = value;
+        Ask::post(WORKFLOWS, &body)
+    };
+    for field in ["workflowId", "workflowType", "taskList", "identity"] {
+        assert_eq!(field_of(&api.refused(start(field, json!("")), 400, "invalid-field").await), field);
+        assert_eq!(field_of(&api.refused(start(field, json!("a\u{7}")), 400, "invalid-field").await), field);
+        assert_eq!(field_of(&api.refused(start(field, json!(long)), 413, "too-large").await), field);
+    }
+    let six = json!(["1", "2", "3", "4", "5", "6"]);
+    assert_eq!(field_of(&api.refused(start("tags", six), 400, "invalid-field").await), "tags");
+    assert_eq!(field_of(&api.refused(start("tags", json!(["1", ""])), 400, "invalid-field").await), "tags[1]");
+    for field in ["executionTimeout", "deciderStartToClose", "deciderScheduleToStart", "retention"] {
+        assert_eq!(field_of(&api.refused(start(field, json!("P4000D")), 400, "invalid-field").await), field);
+    }
+    api.refused(start("executionTimeout", json!(0)), 400, "invalid-field").await;
+    api.refused(Ask::post(&format!("{WORKFLOWS}/w/signals/{long}"), &json!({})), 413, "too-large").await;
+    let reason = json!({ "reason": long });
+    api.refused(Ask::post(&format!("{WORKFLOWS}/w/cancel"), &reason), 413, "too-large").await;
+    api.refused(Ask::post(&format!("{WORKFLOWS}/w/terminate"), &reason), 413, "too-large").await;
+    let list = |name: &str| Ask::post(&format!("/v1/domains/default/task-lists/{name}/activity/poll"), &json!({}));
+    api.refused(list(&long), 413, "too-large").await;
+    api.refused(list("%0A"), 400, "invalid-field").await;
+    api.refused(Ask::post(DECIDERS, &json!({ "identity": "" })), 400, "invalid-field").await;
+}
+
+#[tokio::test]
+async fn a_token_that_the_service_did_not_make_for_this_is_refused() {
+    let api = Api::open().await;
+    let task = api.activity("w").await;
+    api.post(&signal("w"), &json!({})).await.json(202);
+    let turn = api.turn().await;
+    let (turn_token, activity_token) = (turn["token"].as_str().unwrap(), task["token"].as_str().unwrap());
+    let mut changed = turn_token.to_owned();
+    let last = if changed.pop() == Some('A') { 'Q' } else { 'A' };
+    changed.push(last);
+    for token in ["x", "%FF", &"A".repeat(3_000), &changed, activity_token] {
+        let code = if token == "%FF" { "bad-path" } else { "bad-token" };
+        api.refused(Ask::get(&format!("/v1/decider-tasks/{token}/history")), 400, code).await;
+        api.refused(Ask::post(&format!("/v1/decider-tasks/{token}/complete"), &json!({})), 400, code).await;
+        api.refused(Ask::post(&format!("/v1/decider-tasks/{token}/fail"), &json!({})), 400, code).await;
+    }
+    // A level of its own for each: who holds a turn holds no activity (S3.4).
+    for token in ["x", turn_token] {
+        for (answer, body) in [
+            ("success", json!({})),
+            ("failure", json!({ "reason": "r" })),
+            ("canceled", json!({})),
+            ("heartbeat", json!({})),
+        ] {
+            api.refused(Ask::post(&format!("/v1/activity-tasks/{token}/{answer}"), &body), 400, "bad-token").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_decision_of_an_unknown_type_or_with_wrong_fields_is_refused() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let path = format!("{}/complete", turn_path(&api.turn().await));
+    for (decisions, expected) in [
+        (json!([{ "type": "ShipIt" }]), "unknown decision type `ShipIt`"),
+        (json!([{ "timerId": "t" }]), "missing field `type`"),
+        (json!([{ "type": "StartTimer", "timerId": "t" }]), "missing field `after`"),
+        (json!([{ "type": "StartTimer", "timerId": "t", "after": 1, "at": 2 }]), "unknown field `at`"),
+        (json!([7]), ""),
+        (json!({}), ""),
+    ] {
+        let problem = api.refused(Ask::post(&path, &json!({ "decisions": decisions })), 400, "bad-json").await;
+        assert!(problem["detail"].as_str().unwrap().contains(expected), "{problem}");
+    }
+    let twice = r#"{"decisions":[{"type":"StartTimer","timerId":"t","after":1,"after":2}]}"#;
+    api.refused(Ask::text(&path, twice), 400, "bad-json").await;
+    let empty = json!({ "decisions": [{ "type": "StartTimer", "timerId": "", "after": 1 }] });
+    assert_eq!(field_of(&api.refused(Ask::post(&path, &empty), 400, "invalid-field").await), "decisions[0].timerId");
+    let many: Vec<Value> = (0..2_501).map(|_| json!({ "type": "RecordMarker", "name": "m" })).collect();
+    let problem = api.refused(Ask::post(&path, &json!({ "decisions": many })), 400, "invalid-field").await;
+    assert_eq!(field_of(&problem), "decisions");
+    for wait in [json!(-1), json!("1")] {
+        api.refused(Ask::post(&path, &json!({ "next": { "wait": wait } })), 400, "bad-json").await;
+    }
+    api.post(&path, &json!({})).await.json(200);
+}
+
+#[tokio::test]
+async fn a_next_whose_poll_would_be_refused_is_refused_with_the_answer() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let path = format!("{}/complete", turn_path(&api.turn().await));
+    let problem = api.refused(Ask::post(&path, &json!({ "next": { "identity": "" } })), 400, "invalid-field").await;
+    assert_eq!(field_of(&problem), "next.identity");
+    let long = json!({ "next": { "identity": "x".repeat(257) } });
+    api.refused(Ask::post(&path, &long), 413, "too-large").await;
+    api.post(&path, &json!({})).await.json(200);
+}
+
+#[tokio::test]
+async fn a_closing_decision_that_is_not_last_is_refused() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let path = format!("{}/complete", turn_path(&api.turn().await));
+    for close in [
+        json!({ "type": "SucceedWorkflow" }),
+        json!({ "type": "FailWorkflow", "reason": "r" }),
+        json!({ "type": "CancelWorkflow" }),
+    ] {
+        let decisions = json!({ "decisions": [schedule("a", "acts"), close, schedule("b", "acts")] });
+        let problem = api.refused(Ask::post(&path, &decisions), 400, "invalid-field").await;
+        assert_eq!(field_of(&problem), "decisions[1]");
+    }
+    api.post(&path, &json!({})).await.json(200);
+}
+
+#[tokio::test]
+async fn an_activity_that_is_named_twice_is_recorded_as_failed_to_schedule() {
+    let api = Api::open().await;
+    api.start("w").await;
+    api.decide(json!([schedule("a", "acts"), schedule("a", "acts"), schedule("b", "acts")])).await;
+    let names = api.names("w").await;
+    let expected =
+        ["DeciderCompleted", "ActivityScheduled", "ActivityScheduleFailed", "DeciderScheduled", "ActivityScheduled"];
+    assert_eq!(names.iter().skip(3).collect::<Vec<_>>(), expected);
+    let history = api.get(&format!("{WORKFLOWS}/w/history?after=5&limit=1")).await.json(200);
+    assert_eq!(history["events"][0]["cause"], "activity-id-already-in-use", "{history}");
+}
+
+#[tokio::test]
+async fn a_turn_is_answered_once() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let turn = api.turn().await;
+    let complete = format!("{}/complete", turn_path(&turn));
+    let answer = json!({ "decisions": [schedule("a", "acts")] });
+    api.post(&complete, &answer).await.json(200);
+    api.refused(Ask::post(&complete, &answer), 409, "turn-completed").await;
+    api.refused(Ask::post(&complete, &json!({ "next": { "wait": 0 } })), 409, "turn-completed").await;
+    api.refused(Ask::post(&format!("{}/fail", turn_path(&turn)), &json!({})), 409, "turn-completed").await;
+}
+
+#[tokio::test]
+async fn a_turn_that_was_lost_cannot_be_answered() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let turn = api.turn().await;
+    api.clock.advance(history::Duration::from_secs(31));
+    let again = api.turn().await;
+    assert_eq!(again["attempt"], 2);
+    for answer in ["complete", "fail"] {
+        api.refused(Ask::post(&format!("{}/{answer}", turn_path(&turn)), &json!({})), 409, "turn-lost").await;
+    }
+    api.post(&format!("{}/fail", turn_path(&again)), &json!({})).await.json(200);
+    let path = format!("{}/complete", turn_path(&again));
+    api.refused(Ask::post(&path, &json!({})), 409, "turn-lost").await;
+}
+
+#[tokio::test]
+async fn an_activity_is_answered_once() {
+    let api = Api::open().await;
+    let activity = activity_path(&api.activity("w").await);
+    let asks = || {
+        [
+            ("success", json!({})),
+            ("failure", json!({ "reason": "r" })),
+            ("canceled", json!({})),
+            ("heartbeat", json!({})),
+        ]
+        .map(|(answer, body)| Ask::post(&format!("{activity}/{answer}"), &body))
+    };
+    api.refused(Ask::post(&format!("{activity}/canceled"), &json!({})), 409, "cancel-not-requested").await;
+    api.refused(Ask::post(&format!("{activity}/failure"), &json!({ "reason": "" })), 400, "invalid-field").await;
+    api.refused(Ask::post(&format!("{activity}/failure"), &json!({})), 400, "bad-json").await;
+    api.post(&format!("{activity}/success"), &json!({})).await.json(200);
+    for ask in asks() {
+        api.refused(ask, 409, "activity-closed").await;
+    }
+    api.decide(json!([{ "type": "SucceedWorkflow" }])).await;
+    for ask in asks() {
+        api.refused(ask, 409, "run-closed").await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_written_to_a_run_that_has_closed() {
+    let api = Api::open().await;
+    let task = api.activity("w").await;
+    api.post(&signal("w"), &json!({})).await.json(202);
+    let turn = api.turn().await;
+    let run_id = api.post(&format!("{WORKFLOWS}/w/terminate"), &json!({})).await.json(200)["runId"].clone();
+    let closed = [
+        signal("w"),
+        format!("{}?runId={}", signal("w"), run_id.as_str().unwrap()),
+        format!("{WORKFLOWS}/w/cancel"),
+        format!("{WORKFLOWS}/w/terminate"),
+        format!("{}/complete", turn_path(&turn)),
+        format!("{}/fail", turn_path(&turn)),
+        format!("{}/success", activity_path(&task)),
+        format!("{}/heartbeat", activity_path(&task)),
+    ];
+    for path in closed {
+        let problem = api.refused(Ask::post(&path, &json!({})), 409, "run-closed").await;
+        assert_eq!(problem["runStatus"], "terminated");
+    }
+    // The next run has nothing to do with the tokens of this one.
+    api.start("w").await;
+    api.refused(Ask::post(&format!("{}/complete", turn_path(&turn)), &json!({})), 409, "turn-lost").await;
+    api.refused(Ask::post(&format!("{}/success", activity_path(&task)), &json!({})), 409, "activity-closed").await;
+    let path = format!("{}?runId={}", signal("w"), run_id.as_str().unwrap());
+    let problem = api.refused(Ask::post(&path, &json!({})), 409, "run-not-current").await;
+    let current = api.get(&format!("{WORKFLOWS}/w")).await.json(200)["runId"].clone();
+    assert_eq!(problem["current"], current);
+}
+
+#[tokio::test]
+async fn a_workflow_id_is_open_once_and_used_again_as_its_policy_says() {
+    let api = Api::open().await;
+    let start = |policy: Option<&str>| {
+        let mut body = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders" });
+        if let Some(policy) = policy {
+            body["reusePolicy"] = json!(policy);
+        }
+        Ask::post(WORKFLOWS, &body)
+    };
+    let mut run_id = api.succeeded("w").await;
+    for (policy, refused_after_success) in
+        [(None, true), (Some("allow-duplicate-failed-only"), true), (Some("reject-duplicate"), true)]
+    {
+        assert!(refused_after_success);
+        let problem = api.refused(start(policy), 409, "workflow-id-reuse-refused").await;
+        assert_eq!((&problem["runId"], &problem["runStatus"]), (&json!(run_id), &json!("success")));
+    }
+    let again = api.ask(start(Some("allow-duplicate"))).await.json(201)["runId"].clone();
+    assert_ne!(again, json!(run_id));
+    let problem = api.refused(start(Some("allow-duplicate")), 409, "workflow-already-open").await;
+    assert_eq!(problem["runId"], again);
+    api.post(&format!("{WORKFLOWS}/w/terminate"), &json!({})).await.json(200);
+    api.refused(start(Some("reject-duplicate")), 409, "workflow-id-reuse-refused").await;
+    run_id = api.ask(start(None)).await.json(201)["runId"].as_str().unwrap().to_owned();
+    assert_eq!(api.get(&format!("{WORKFLOWS}/w")).await.json(200)["runId"], json!(run_id));
+    assert_eq!(api.get(&format!("{WORKFLOWS}/count")).await.json(200)["count"], 3);
+}
+
+#[tokio::test]
+async fn a_request_that_is_repeated_with_its_key_answers_as_the_first_time() {
+    let api = Api::open().await;
+    let start = |key: &str| {
+        Ask::post(WORKFLOWS, &json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders" }))
+            .header("idempotency-key", key)
+    };
+    let first = api.ask(start("start-1")).await.json(201);
+    let history = api.everything().await;
+    assert_eq!(api.ask(start("start-1")).await.json(200), first);
+    assert_eq!(api.everything().await, history);
+    api.refused(start("start-2"), 409, "workflow-already-open").await;
+    for (path, status) in [("signals/s", 202), ("cancel", 202), ("terminate", 200)] {
+        let ask = || Ask::post(&format!("{WORKFLOWS}/w/{path}"), &json!({})).header("idempotency-key", path);
+        let told = api.ask(ask()).await.json(status);
+        let history = api.everything().await;
+        assert_eq!(api.ask(ask()).await.json(status), told, "{path}");
+        assert_eq!(api.everything().await, history, "{path}");
+    }
+    assert_eq!(api.ask(start("start-1")).await.json(200), first, "also when it has closed");
+}
+
+#[tokio::test]
+async fn a_key_that_is_empty_too_long_or_not_visible_is_refused() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let ask = |key: &str| Ask::post(&signal("w"), &json!({})).header("idempotency-key", key);
+    for key in ["", &"k".repeat(256), "a b", "é"] {
+        api.refused(ask(key), 400, "bad-header").await;
+    }
+    api.ask(ask(&"k".repeat(255))).await.json(202);
+    let start = Ask::post(WORKFLOWS, &json!({ "workflowId": "x", "workflowType": "t" })).header("idempotency-key", "");
+    api.refused(start, 400, "bad-header").await;
+}
+
+#[tokio::test]
+async fn a_signal_with_if_match_is_taken_only_by_the_version_that_it_names() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let etag = api.get(&format!("{WORKFLOWS}/w")).await.header("etag").to_owned();
+    let ask = |etag: &str| Ask::post(&signal("w"), &json!({})).header("if-match", etag);
+    api.ask(ask(&etag)).await.json(202);
+    let problem = api.refused(ask(&etag), 412, "version-moved").await;
+    assert!(problem["expected"].as_u64() < problem["found"].as_u64(), "{problem}");
+    api.ask(ask("*")).await.json(202);
+    let etag = api.get(&format!("{WORKFLOWS}/w")).await.header("etag").to_owned();
+    api.ask(ask(&etag)).await.json(202);
+    for malformed in ["1", "\"1\"", "\"x-1\"", &etag.replace('"', ""), &format!("W/{etag}"), "\"\"", "", "é"] {
+        api.refused(ask(malformed), 400, "bad-header").await;
+    }
+    let other = format!("\"{UNKNOWN_RUN}-1\"");
+    let problem = api.refused(ask(&other), 412, "version-moved").await;
+    assert!(problem["detail"].as_str().unwrap().contains(UNKNOWN_RUN));
+    api.refused(Ask::post(&signal("nobody"), &json!({})).header("if-match", &etag), 404, "unknown-workflow").await;
+}
+
+#[tokio::test]
+async fn a_wait_that_is_no_number_of_seconds_is_refused() {
+    let api = Api::open().await;
+    api.start("w").await;
+    for wait in ["wait=-1", "wait=soon", "wait=", "wait=NaN", "respond-async, wait=x", "é"] {
+        for path in [format!("{WORKFLOWS}/w/history"), format!("{WORKFLOWS}/w/result")] {
+            api.refused(Ask::get(&path).header("prefer", wait), 400, "bad-header").await;
+        }
+        api.refused(Ask::post(DECIDERS, &json!({})).header("prefer", wait), 400, "bad-header").await;
+    }
+    api.ask(Ask::get(&format!("{WORKFLOWS}/w/history")).header("prefer", "return=minimal, wait=1e9")).await.json(200);
+}
+
+#[tokio::test]
+async fn a_query_that_is_wrong_is_refused() {
+    let api = Api::open().await;
+    for query in [
+        "status=done",
+        "state=open",
+        "limit=x",
+        "limit=-1",
+        "startedFrom=yesterday",
+        "page=%21",
+        "runId=1",
+        "limit=1&limit=2",
+    ] {
+        api.refused(Ask::get(&format!("{WORKFLOWS}?{query}")), 400, "bad-query").await;
+    }
+    api.refused(Ask::get(&format!("{WORKFLOWS}?page=AAAA")), 400, "bad-page").await;
+    api.start("w").await;
+    for query in ["after=x", "after=-1", "reverse=yes", "limit=1.5", "from=1", "runId=w"] {
+        api.refused(Ask::get(&format!("{WORKFLOWS}/w/history?{query}")), 400, "bad-query").await;
+    }
+    for query in ["a=1", "runid=x"] {
+        api.refused(Ask::post(&format!("{}?{query}", signal("w")), &json!({})), 400, "bad-query").await;
+    }
+}

@@ -1,0 +1,332 @@
+//! What only a connection shows: floods, slow peers, pollers that vanish, shutdown.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use service::http::{Server, ServerLimits};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::support::{Api, PATIENCE, WORKFLOWS, schedule, turn_path};
+
+/// The service on a socket.
+struct Socket {
+    api: Api,
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<()>,
+}
+
+impl Socket {
+    async fn open() -> Self {
+        Self::with(ServerLimits::default()).await
+    }
+
+    async fn with(limits: ServerLimits) -> Self {
+        let api = Api::open().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let server = Server { listener, router: api.router.clone(), limits };
+        let served = tokio::spawn(server.run_until(async {
+            stopped.await.ok();
+        }));
+        Self { api, address, stop, served }
+    }
+
+    async fn connect(&self) -> Peer {
+        Peer(TcpStream::connect(self.address).await.unwrap())
+    }
+
+    /// A connection with a call under way.
+    async fn call(&self, method: &str, path: &str, headers: &str, body: &str) -> Peer {
+        let mut peer = self.connect().await;
+        peer.call(method, path, headers, body).await;
+        peer
+    }
+
+    /// That the service still answers others.
+    async fn answers_others(&self) {
+        let mut peer = self.call("GET", "/healthz", "connection: close\r\n", "").await;
+        let answer = peer.to_end().await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+}
+
+/// One end of a connection.
+struct Peer(TcpStream);
+
+impl Peer {
+    async fn send(&mut self, text: &str) {
+        self.0.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    async fn call(&mut self, method: &str, path: &str, headers: &str, body: &str) {
+        let length = body.len();
+        let kind = "content-type: application/json\r\n";
+        self.send(&format!(
+            "{method} {path} HTTP/1.1\r\nhost: h\r\n{kind}content-length: {length}\r\n{headers}\r\n{body}"
+        ))
+        .await;
+    }
+
+    /// Everything up to the end of the connection.
+    async fn to_end(&mut self) -> std::io::Result<String> {
+        let mut bytes = Vec::new();
+        let read = self.0.read_to_end(&mut bytes);
+        tokio::time::timeout(PATIENCE, read).await.expect("the connection ends")?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The head of an answer.
+    async fn head(&mut self) -> String {
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(b"\r\n\r\n") {
+            let read = tokio::time::timeout(PATIENCE, self.0.read_u8());
+            bytes.push(read.await.expect("an answer comes").expect("the connection is open"));
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+}
+
+const POLL: &str = "/v1/domains/default/task-lists/deciders/decider/poll";
+
+#[tokio::test]
+async fn a_connection_carries_one_call_after_the_other() {
+    let socket = Socket::open().await;
+    socket.api.start("w").await;
+    let mut peer = socket.connect().await;
+    for _ in 0..3 {
+        peer.call("HEAD", &format!("{WORKFLOWS}/w"), "", "").await;
+        let head = peer.head().await;
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_cut_off_at_8_mib() {
+    let socket = Socket::open().await;
+    socket.api.start("w").await;
+    let before = socket.api.everything().await;
+    let mut peer = socket.connect().await;
+    let head = "content-type: application/json\r\ntransfer-encoding: chunked\r\n";
+    peer.send(&format!("POST {WORKFLOWS}/w/signals/s HTTP/1.1\r\nhost: h\r\n{head}\r\n")).await;
+    let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
+    for _ in 0..128 {
+        peer.send(&chunk).await;
+    }
+    peer.send("1\r\n \r\n").await;
+    let answer = peer.to_end().await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(answer.contains("\"code\":\"too-large\""), "{answer}");
+    assert_eq!(socket.api.everything().await, before);
+    socket.answers_others().await;
+}
+
+#[tokio::test]
+async fn a_body_that_says_that_it_is_too_large_is_refused_before_it_comes() {
+    let socket = Socket::open().await;
+    socket.api.start("w").await;
+    let mut peer = socket.connect().await;
+    let head = "content-type: application/json\r\ncontent-length: 8388609\r\nexpect: 100-continue\r\n";
+    peer.send(&format!("POST {WORKFLOWS}/w/signals/s HTTP/1.1\r\nhost: h\r\n{head}\r\n")).await;
+    let answer = peer.to_end().await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+}
+
+#[tokio::test]
+async fn a_caller_that_leaves_in_the_middle_of_its_body_leaves_nothing_behind() {
+    let socket = Socket::open().await;
+    socket.api.start("w").await;
+    let before = socket.api.everything().await;
+    let mut peer = socket.connect().await;
+    let head = "content-type: application/json\r\ncontent-length: 100\r\n";
+    peer.send(&format!("POST {WORKFLOWS}/w/signals/s HTTP/1.1\r\nhost: h\r\n{head}\r\n{{\"input\"")).await;
+    peer.0.shutdown().await.unwrap();
+    let answer = peer.to_end().await.unwrap();
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert_eq!(socket.api.everything().await, before);
+}
+
+#[tokio::test]
+async fn a_flood_of_headers_is_refused_and_the_connection_closed() {
+    let socket = Socket::open().await;
+    let many: String = (0..100).map(|number| format!("x-{number}: 1\r\n")).collect();
+    let mut peer = socket.call("GET", "/healthz", &many, "").await;
+    let answer = peer.to_end().await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+
+    let mut peer = socket.connect().await;
+    peer.send("GET /healthz HTTP/1.1\r\nhost: h\r\n").await;
+    let line = format!("x: {}\r\n", "y".repeat(1_000));
+    let flood = async {
+        // Until the service has had enough: it closes, whereupon writing fails.
+        while peer.0.write_all(line.as_bytes()).await.is_ok() {}
+    };
+    tokio::time::timeout(PATIENCE, flood).await.expect("the connection is closed");
+    socket.answers_others().await;
+}
+
+#[tokio::test]
+async fn what_is_not_http_is_refused_and_the_connection_closed() {
+    let socket = Socket::open().await;
+    for junk in ["\x16\x03\x01 hello\r\n\r\n", "GET /healthz\r\n\r\n", "GET /healthz HTTP/1.1\r\nno colon\r\n\r\n"] {
+        let mut peer = socket.connect().await;
+        peer.send(junk).await;
+        let answer = peer.to_end().await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{junk:?}: {answer}");
+    }
+    socket.answers_others().await;
+}
+
+#[tokio::test]
+async fn headers_that_come_too_slowly_end_the_connection() {
+    let limits = ServerLimits { header_wait: Duration::from_millis(200), ..ServerLimits::default() };
+    let socket = Socket::with(limits).await;
+    for start in ["", "GET /hea", "GET /healthz HTTP/1.1\r\nhost: h\r\nx: "] {
+        let mut peer = socket.connect().await;
+        peer.send(start).await;
+        let answer = peer.to_end().await.unwrap();
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    }
+    // A poll that waits longer than that is no slow header.
+    let mut peer = socket.call("POST", POLL, "prefer: wait=60\r\n", "").await;
+    let mut slow = socket.connect().await;
+    slow.to_end().await.unwrap();
+    socket.api.start("w").await;
+    assert!(peer.head().await.starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test]
+async fn a_poller_that_hangs_up_takes_no_task() {
+    let socket = Socket::open().await;
+    let api = &socket.api;
+    let peer = socket.call("POST", POLL, "prefer: wait=60\r\n", "{}").await;
+    api.until_pollers("list=\"deciders\"", 1).await;
+    drop(peer);
+    api.until_pollers("list=\"deciders\"", 0).await;
+    api.start("w").await;
+    let turn = api.turn().await;
+    assert_eq!((&turn["startedEventId"], &turn["attempt"]), (&json!(3), &json!(1)));
+}
+
+#[tokio::test]
+async fn a_task_whose_answer_is_dropped_before_it_is_sent_is_given_back_at_once() {
+    let api = Api::open().await;
+    api.start("w").await;
+    drop(api.call(crate::support::Ask::post(POLL, &json!({}))).await);
+    let turn = api.turn().await;
+    assert_eq!((&turn["workflowId"], &turn["attempt"]), (&json!("w"), &json!(1)));
+    let answer = json!({ "decisions": [schedule("a", "acts")] });
+    api.post(&format!("{}/complete", turn_path(&turn)), &answer).await.json(200);
+    let path = "/v1/domains/default/task-lists/acts/activity/poll";
+    drop(api.call(crate::support::Ask::post(path, &json!({}))).await);
+    let task = api.take_activity("acts").await;
+    assert_eq!(task["activityId"], "a");
+}
+
+#[tokio::test]
+async fn a_caller_that_hangs_up_while_it_waits_for_its_next_task_takes_none() {
+    let socket = Socket::open().await;
+    let api = &socket.api;
+    api.start("w").await;
+    let path = format!("{}/complete", turn_path(&api.turn().await));
+    let mut peer = socket.call("POST", &path, "", "{\"next\":{\"wait\":60}}").await;
+    let head = peer.head().await;
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert_eq!(api.names("w").await.last().unwrap(), "DeciderCompleted", "durable with the headers");
+    api.until_pollers("list=\"deciders\"", 1).await;
+    drop(peer);
+    api.until_pollers("list=\"deciders\"", 0).await;
+    api.start("next").await;
+    let turn = api.turn().await;
+    assert_eq!((&turn["workflowId"], &turn["attempt"]), (&json!("next"), &json!(1)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_polls_answer_204_when_the_service_stops() {
+    let Socket { api, address, stop, served } = Socket::open().await;
+    let mut peers = Vec::new();
+    for number in 0..200 {
+        let mut peer = Peer(TcpStream::connect(address).await.unwrap());
+        let side = if number % 2 == 0 { "decider" } else { "activity" };
+        let path = format!("/v1/domains/default/task-lists/idle/{side}/poll");
+        peer.call("POST", &path, "prefer: wait=60\r\n", "{}").await;
+        peers.push(peer);
+    }
+    api.until_pollers("list=\"idle\"", 200).await;
+    api.engine.begin_shutdown();
+    stop.send(()).unwrap();
+    for mut peer in peers {
+        let answer = peer.to_end().await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
+    }
+    tokio::time::timeout(PATIENCE, served).await.expect("the server ends").unwrap();
+    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+}
+
+#[tokio::test]
+async fn an_answer_under_way_when_the_service_stops_is_still_recorded() {
+    let Socket { api, address, stop, served } = Socket::open().await;
+    api.start("w").await;
+    let path = format!("{}/complete", turn_path(&api.turn().await));
+    let mut peer = Peer(TcpStream::connect(address).await.unwrap());
+    let body = "{\"decisions\":[{\"type\":\"SucceedWorkflow\"}],\"next\":{\"wait\":60}}";
+    let head = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    peer.send(&format!("POST {path} HTTP/1.1\r\nhost: h\r\n{head}\r\n{}", &body[..20])).await;
+    // Another call's answer shows that the server has had the time to see this one.
+    let mut other = Peer(TcpStream::connect(address).await.unwrap());
+    other.call("GET", "/healthz", "connection: close\r\n", "").await;
+    other.to_end().await.unwrap();
+    api.engine.begin_shutdown();
+    stop.send(()).unwrap();
+    peer.send(&body[20..]).await;
+    let answer = peer.to_end().await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("{\"next\":null}"), "{answer}");
+    assert_eq!(api.names("w").await.last().unwrap(), "WorkflowSuccess");
+    tokio::time::timeout(PATIENCE, served).await.expect("the server ends").unwrap();
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_holds_up_nobody_and_frees_its_place_when_it_goes() {
+    let socket = Socket::with(ServerLimits { connections_max: 2, ..ServerLimits::default() }).await;
+    let api = &socket.api;
+    api.start("w").await;
+    let input = "x".repeat(250 * 1024);
+    for _ in 0..40 {
+        api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({ "input": input })).await.json(202);
+    }
+    let path = format!("{WORKFLOWS}/w/history");
+    let mut slow = socket.call("GET", &path, "accept: text/event-stream\r\n", "").await;
+    assert!(slow.head().await.starts_with("HTTP/1.1 200 "));
+    for _ in 0..3 {
+        socket.answers_others().await;
+    }
+    // One place is the slow reader's, one is taken by this poll; the third waits to be accepted until the reader goes.
+    let poll =
+        socket.call("POST", "/v1/domains/default/task-lists/idle/decider/poll", "prefer: wait=60\r\n", "{}").await;
+    api.until_pollers("list=\"idle\"", 1).await;
+    let mut third = socket.call("GET", "/healthz", "connection: close\r\n", "").await;
+    drop(slow);
+    assert!(third.to_end().await.unwrap().starts_with("HTTP/1.1 200 "));
+    drop(poll);
+}
+
+#[tokio::test]
+async fn a_page_reaches_a_slow_reader_whole() {
+    let socket = Socket::open().await;
+    let api = &socket.api;
+    api.start("w").await;
+    let input = "x".repeat(250 * 1024);
+    for _ in 0..8 {
+        api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({ "input": input })).await.json(202);
+    }
+    let mut slow = socket.call("GET", &format!("{WORKFLOWS}/w/history"), "connection: close\r\n", "").await;
+    slow.head().await;
+    socket.answers_others().await;
+    let page: Value = serde_json::from_str(&slow.to_end().await.unwrap()).unwrap();
+    assert_eq!(page["events"].as_array().unwrap().len(), 10);
+}

@@ -1,0 +1,305 @@
+//! What the tests share: the service in process, requests, and answers taken apart.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, StatusCode};
+use axum::response::Response;
+use client::body;
+use history::{Timestamp, check};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use service::engine::{Clock, Engine, Settings};
+use store::memory::Memory;
+use tower::ServiceExt;
+
+/// Longer than anything here takes: a test that waits in vain ends.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The workflows of the domain that is always there.
+pub(crate) const WORKFLOWS: &str = "/v1/domains/default/workflows";
+
+/// Where the tests' deciders poll.
+pub(crate) const DECIDERS: &str = "/v1/domains/default/task-lists/deciders/decider/poll";
+
+/// A clock that stands still until it is told to go on.
+pub(crate) struct TestClock {
+    now: AtomicU64,
+    moved: tokio::sync::Notify,
+}
+
+impl TestClock {
+    fn new() -> Self {
+        Self { now: AtomicU64::new(1_700_000_000_000), moved: tokio::sync::Notify::new() }
+    }
+
+    pub(crate) fn advance(&self, by: history::Duration) {
+        self.now.fetch_add(by.as_millis(), Ordering::SeqCst);
+        self.moved.notify_waiters();
+    }
+}
+
+#[async_trait]
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.now.load(Ordering::SeqCst))
+    }
+
+    async fn sleep_until(&self, at: Timestamp) {
+        loop {
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            if self.now() >= at {
+                return;
+            }
+            moved.await;
+        }
+    }
+}
+
+/// A request.
+pub(crate) struct Ask(Request<Body>);
+
+impl Ask {
+    /// Any request.
+    pub(crate) fn new(method: &str, path: &str) -> Self {
+        Self(Request::builder().method(method).uri(path).body(Body::empty()).unwrap())
+    }
+
+    pub(crate) fn get(path: &str) -> Self {
+        Self::new("GET", path)
+    }
+
+    /// A call with a JSON body.
+    pub(crate) fn post(path: &str, body: &Value) -> Self {
+        Self::text(path, &body.to_string())
+    }
+
+    /// A call with a body that says that it is JSON.
+    pub(crate) fn text(path: &str, body: &str) -> Self {
+        Self::new("POST", path).header("content-type", "application/json").body(body.to_owned())
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+        self.0.headers_mut().append(name, value.parse().unwrap());
+        self
+    }
+
+    pub(crate) fn body(mut self, body: impl Into<Body>) -> Self {
+        *self.0.body_mut() = body.into();
+        self
+    }
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) async fn read(response: Response) -> Self {
+        let (parts, body) = response.into_parts();
+        let bytes = tokio::time::timeout(PATIENCE, body.collect()).await.expect("the body ends").unwrap().to_bytes();
+        Self { status: parts.status, headers: parts.headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
+    }
+
+    /// The body, of an answer with this status.
+    #[track_caller]
+    pub(crate) fn json(&self, status: u16) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    /// A problem document with every member, and its body.
+    #[track_caller]
+    pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
+        let problem = self.json(status);
+        assert_eq!(self.header("content-type"), "application/problem+json");
+        assert_eq!(problem["code"], code, "{problem}");
+        assert_eq!(problem["type"], format!("https://baton.invalid/problems/{code}"));
+        assert_eq!(problem["status"], status);
+        assert_eq!(problem["recorded"], false, "{problem}");
+        assert!(problem["retryable"].is_boolean(), "{problem}");
+        for member in ["title", "detail", "advice"] {
+            assert!(problem[member].as_str().is_some_and(|text| !text.is_empty()), "`{member}` in {problem}");
+        }
+        problem
+    }
+
+    #[track_caller]
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name).unwrap_or_else(|| panic!("no `{name}` in {:?}", self.headers));
+        value.to_str().unwrap()
+    }
+}
+
+/// The service in process.
+pub(crate) struct Api {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) clock: Arc<TestClock>,
+    pub(crate) router: Router,
+}
+
+impl Api {
+    pub(crate) async fn open() -> Self {
+        let clock = Arc::new(TestClock::new());
+        let settings = Settings { seed: Some(7), ..Settings::default() };
+        let engine = Engine::open(Arc::new(Memory::new()), Arc::clone(&clock) as _, settings).await.unwrap();
+        let router = service::http::router(Arc::clone(&engine));
+        Self { engine, clock, router }
+    }
+
+    /// The answer, its body not read.
+    pub(crate) async fn call(&self, ask: Ask) -> Response {
+        let answer = self.router.clone().oneshot(ask.0);
+        tokio::time::timeout(PATIENCE, answer).await.expect("an answer comes").unwrap()
+    }
+
+    pub(crate) async fn ask(&self, ask: Ask) -> Answer {
+        Answer::read(self.call(ask).await).await
+    }
+
+    /// As [`ask`](Self::ask), where an answer may take so long.
+    pub(crate) async fn ask_for(&self, ask: Ask, patience: Duration) -> Answer {
+        let answer = self.router.clone().oneshot(ask.0);
+        Answer::read(tokio::time::timeout(patience, answer).await.expect("an answer comes").unwrap()).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.ask(Ask::get(path)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.ask(Ask::post(path, body)).await
+    }
+
+    /// Starts a run; answers its id.
+    pub(crate) async fn start(&self, id: &str) -> String {
+        let start = json!({ "workflowId": id, "workflowType": "test", "taskList": "deciders" });
+        let started = self.post(WORKFLOWS, &start).await.json(201);
+        started["runId"].as_str().unwrap().to_owned()
+    }
+
+    /// A turn that waits.
+    pub(crate) async fn turn(&self) -> Value {
+        self.ask(Ask::post(DECIDERS, &json!({ "identity": "decider" })).header("prefer", "wait=20")).await.json(200)
+    }
+
+    /// Answers a turn that waits.
+    pub(crate) async fn decide(&self, decisions: Value) -> Value {
+        let turn = self.turn().await;
+        let path = format!("{}/complete", turn_path(&turn));
+        assert_eq!(self.post(&path, &json!({ "decisions": decisions })).await.json(200), json!({}));
+        turn
+    }
+
+    /// Starts a run with one activity, and takes that.
+    pub(crate) async fn activity(&self, id: &str) -> Value {
+        self.start(id).await;
+        self.decide(json!([schedule("a", "acts")])).await;
+        self.take_activity("acts").await
+    }
+
+    pub(crate) async fn take_activity(&self, list: &str) -> Value {
+        let path = format!("/v1/domains/default/task-lists/{list}/activity/poll");
+        self.ask(Ask::post(&path, &json!({ "identity": "runner" })).header("prefer", "wait=20")).await.json(200)
+    }
+
+    /// Starts a run and has it succeed.
+    pub(crate) async fn succeeded(&self, id: &str) -> String {
+        let run_id = self.start(id).await;
+        self.decide(json!([{ "type": "SucceedWorkflow", "result": { "n": 1 } }])).await;
+        run_id
+    }
+
+    /// The names of a run's events.
+    pub(crate) async fn names(&self, id: &str) -> Vec<String> {
+        let history = self.get(&format!("{WORKFLOWS}/{id}/history")).await.json(200);
+        let events = history["events"].as_array().unwrap();
+        events.iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Everything that can be read: domains, runs, their histories and their states, byte for byte.
+    pub(crate) async fn everything(&self) -> String {
+        let domains = self.get("/v1/domains").await;
+        let mut text = domains.text.clone();
+        for domain in domains.json(200)["domains"].as_array().unwrap() {
+            let workflows = format!("/v1/domains/{}/workflows", segment(domain["name"].as_str().unwrap()));
+            let listed = self.get(&format!("{workflows}?limit=1000")).await;
+            text.push_str(&listed.text);
+            for run in listed.json(200)["workflows"].as_array().unwrap() {
+                let workflow = format!("{workflows}/{}", segment(run["workflowId"].as_str().unwrap()));
+                let run_id = run["runId"].as_str().unwrap();
+                let history = self.get(&format!("{workflow}/history?runId={run_id}&limit=10000")).await;
+                history.json(200);
+                let events: body::History = serde_json::from_str(&history.text).unwrap();
+                check::history(&events.events).unwrap();
+                text.push_str(&history.text);
+                text.push_str(&self.get(&format!("{workflow}?runId={run_id}")).await.text);
+            }
+        }
+        text
+    }
+
+    /// Has a request refused, and nothing recorded.
+    pub(crate) async fn refused(&self, ask: Ask, status: u16, code: &str) -> Value {
+        let what = format!("{} {}", ask.0.method(), ask.0.uri());
+        let before = self.everything().await;
+        let answer = self.ask(ask).await;
+        println!("{what}: {}", answer.text);
+        let problem = answer.problem(status, code);
+        assert_eq!(self.everything().await, before, "{what} left something behind");
+        problem
+    }
+
+    /// Waits until so many pollers wait on the lists that have this in their labels.
+    pub(crate) async fn until_pollers(&self, label: &str, count: u64) {
+        let wait = async {
+            loop {
+                let metrics = self.engine.render_metrics();
+                let lines = metrics.lines().filter(|line| line.starts_with("baton_pollers_waiting{"));
+                let counts = lines.filter(|line| line.contains(label)).filter_map(|line| line.rsplit_once(' '));
+                if counts.map(|(_, count)| count.parse::<u64>().unwrap()).sum::<u64>() == count {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.expect("the pollers come or go");
+    }
+}
+
+/// The path of a turn.
+pub(crate) fn turn_path(turn: &Value) -> String {
+    format!("/v1/decider-tasks/{}", turn["token"].as_str().unwrap())
+}
+
+/// The path of an activity.
+pub(crate) fn activity_path(task: &Value) -> String {
+    format!("/v1/activity-tasks/{}", task["token"].as_str().unwrap())
+}
+
+/// Has an activity done.
+pub(crate) fn schedule(id: &str, list: &str) -> Value {
+    json!({ "type": "ScheduleActivity", "activityId": id, "activityType": "do", "taskList": list })
+}
+
+/// A name as one segment of a path.
+pub(crate) fn segment(name: &str) -> String {
+    name.bytes().fold(String::new(), |text, byte| {
+        if byte.is_ascii_alphanumeric() { format!("{text}{}", byte as char) } else { format!("{text}%{byte:02X}") }
+    })
+}
+
+/// The ids of the events of a page.
+pub(crate) fn ids(page: &Value) -> Vec<u64> {
+    page["events"].as_array().unwrap().iter().map(|event| event["id"].as_u64().unwrap()).collect()
+}
