@@ -32,7 +32,7 @@ pub(crate) enum Refused {
     /// There is nothing at this path.
     NoSuchPath,
     /// The path takes other methods.
-    Method { allow: Option<HeaderValue> },
+    Method,
     /// `If-Match` names something else than what is.
     Precondition { expected: String },
     /// No credential, or one that is not known.
@@ -232,7 +232,7 @@ impl Parts {
             Refused::NoSuchPath => {
                 plain(StatusCode::NOT_FOUND, "no-such-path", "nothing is here".to_owned(), "see /openapi.json")
             }
-            Refused::Method { .. } => plain(
+            Refused::Method => plain(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "method-not-allowed",
                 "this path takes other methods".to_owned(),
@@ -298,9 +298,6 @@ impl IntoResponse for Refused {
             }
             Self::Engine(Refusal::Stopping) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(1));
-            }
-            Self::Method { allow: Some(allow) } => {
-                headers.insert(axum::http::header::ALLOW, allow);
             }
             Self::Unauthorized => {
                 headers.insert(axum::http::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
