@@ -1,0 +1,238 @@
+//! The real binary as real processes: restarts, `kill -9` under load, the command line's exit codes, credentials.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use client::body::{CompleteTurn, PollDecider, StartWorkflow};
+use client::tasks::Outcome;
+use client::{Client, Patience};
+use history::{Decision, Status, SucceedWorkflow, check};
+
+/// A directory of this test's own, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("baton-test-{name}-{}", std::process::id()));
+        drop(std::fs::remove_dir_all(&path));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// A `baton serve` that dies with the test.
+struct Service {
+    child: Child,
+    url: String,
+}
+
+impl Service {
+    fn start(scratch: &Path, args: &[&str]) -> Self {
+        let port_file = scratch.join("address");
+        drop(std::fs::remove_file(&port_file));
+        let mut child = Command::new(env!("CARGO_BIN_EXE_baton"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--port-file"])
+            .arg(&port_file)
+            .arg("--data-dir")
+            .arg(scratch.join("data"))
+            .args(args)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let url = loop {
+            if let Ok(address) = std::fs::read_to_string(&port_file) {
+                break format!("http://{}", address.trim());
+            }
+            assert!(child.try_wait().unwrap().is_none(), "the service ended early");
+            std::thread::yield_now();
+        };
+        Self { child, url }
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&self.url).unwrap().patience(Patience::None)
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn baton(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_baton")).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn start(id: &str) -> StartWorkflow {
+    StartWorkflow {
+        workflow_id: id.to_owned(),
+        workflow_type: "test".to_owned(),
+        task_list: Some("deciders".to_owned()),
+        ..StartWorkflow::default()
+    }
+}
+
+async fn succeed_one(client: &Client) -> Option<String> {
+    let task = client.poll_decider("deciders", &PollDecider::default(), Duration::from_secs(5)).await.ok()??;
+    let decisions = vec![Decision::from(SucceedWorkflow::default())];
+    let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
+    match client.complete_turn(&task.token, &complete, Patience::None).await {
+        Ok(Outcome::Recorded(_)) => Some(task.workflow_id),
+        _ => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_was_answered_survives_kill_9_under_load() {
+    let scratch = Scratch::new("kill");
+    let mut started: Vec<String> = Vec::new();
+    let mut completed: Vec<String> = Vec::new();
+    for round in 0..8 {
+        let mut service = Service::start(&scratch.0, &[]);
+        let starters: Vec<_> = (0..4)
+            .map(|lane| {
+                let client = service.client();
+                tokio::spawn(async move {
+                    let mut acknowledged = Vec::new();
+                    for number in 0.. {
+                        let id = format!("{round}-{lane}-{number}");
+                        match client.start(&start(&id), None).await {
+                            Ok(_) => acknowledged.push(id),
+                            Err(_) => break,
+                        }
+                    }
+                    acknowledged
+                })
+            })
+            .collect();
+        let client = service.client();
+        let decider = tokio::spawn(async move {
+            let mut acknowledged = Vec::new();
+            while let Some(id) = succeed_one(&client).await {
+                acknowledged.push(id);
+            }
+            acknowledged
+        });
+        // A moment of load, longer from round to round, so that the kill meets it at different points.
+        tokio::time::sleep(Duration::from_millis(50 + 37 * round)).await;
+        service.kill();
+        for starter in starters {
+            started.extend(starter.await.unwrap());
+        }
+        completed.extend(decider.await.unwrap());
+    }
+    assert!(!started.is_empty() && !completed.is_empty(), "there was load");
+    let mut service = Service::start(&scratch.0, &[]);
+    let client = service.client();
+    for id in &started {
+        let events = client.events(id, None).await.unwrap_or_else(|error| panic!("{id}: {error}"));
+        check::history(&events).unwrap();
+    }
+    for id in &completed {
+        let result = client.result(id, None, Duration::ZERO).await.unwrap();
+        assert_eq!(result.status, Status::Success, "{id}");
+    }
+    service.kill();
+    let data_dir = scratch.0.join("data");
+    let checked = baton(&["fsck", "--data-dir", data_dir.to_str().unwrap()]);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_line_says_how_it_went_by_its_exit_code() {
+    let scratch = Scratch::new("cli");
+    let mut service = Service::start(&scratch.0, &[]);
+    let url = service.url.clone();
+    let code = |args: &[&str]| {
+        let output = baton(&[args, &["--url", url.as_str()]].concat());
+        (output.status.code().unwrap(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let (started, text) =
+        code(&["workflow", "start", "a", "--type", "test", "--list", "deciders", "--input", "{\"n\":1}"]);
+    assert_eq!(started, 0, "{text}");
+    let (again, text) = code(&["workflow", "start", "a", "--type", "test"]);
+    assert_eq!(again, 1, "{text}");
+    assert!(text.contains("workflow-already-open") && text.contains("another workflow id"), "{text}");
+    assert_eq!(code(&["workflow", "start", "b", "--type", "test", "--input", "nonsense"]).0, 2);
+    assert_eq!(code(&["workflow", "result", "a"]).0, 5);
+    assert_eq!(code(&["workflow", "signal", "a", "hello", "--input", "\"there\""]).0, 0);
+    succeed_one(&service.client()).await.unwrap();
+    assert_eq!(code(&["workflow", "result", "a", "--wait", "PT5S"]).0, 0);
+    let (history, text) = code(&["history", "a"]);
+    assert_eq!(history, 0);
+    for word in ["WorkflowStarted", "`hello` \"there\"", "DeciderCompleted", "WorkflowSuccess", "because of"] {
+        assert!(text.contains(word), "{word} in\n{text}");
+    }
+    let (followed, text) = code(&["history", "a", "--follow", "--json"]);
+    assert_eq!((followed, text.lines().count()), (0, 6), "{text}");
+    assert_eq!(code(&["workflow", "start", "c", "--type", "test"]).0, 0);
+    assert_eq!(code(&["workflow", "terminate", "c", "--reason", "enough"]).0, 0);
+    assert_eq!(code(&["workflow", "result", "c"]).0, 4);
+    let (listed, text) = code(&["workflow", "list", "--status", "terminated"]);
+    assert_eq!(listed, 0);
+    assert!(text.contains(" c ") && !text.contains(" a "), "{text}");
+    assert_eq!(code(&["workflow", "show", "nobody"]).0, 1);
+    service.kill();
+    let (unreachable, text) = code(&["workflow", "list"]);
+    assert_eq!(unreachable, 3, "{text}");
+    assert!(text.contains("is `baton serve` running there?"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_service_on_one_data_directory_is_refused() {
+    let scratch = Scratch::new("lock");
+    let _service = Service::start(&scratch.0, &[]);
+    let data_dir = scratch.0.join("data");
+    let second = baton(&["serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir.to_str().unwrap()]);
+    assert_eq!(second.status.code(), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runner_s_credential_polls_its_own_list_and_nothing_else() {
+    let scratch = Scratch::new("credentials");
+    let config = scratch.0.join("baton.toml");
+    let text = format!(
+        "[[credentials]]\nname = 'ops'\nsecret-sha256 = '{}'\noperator = true\n\n\
+         [[credentials]]\nname = 'pci-rack'\nsecret-sha256 = '{}'\nrunners = ['default/PCI']\n",
+        sha256_hex("ops"),
+        sha256_hex("pci"),
+    );
+    std::fs::write(&config, text).unwrap();
+    let service = Service::start(&scratch.0, &["--config", config.to_str().unwrap()]);
+    let code = |result: Result<_, client::Error>| result.err().and_then(|error| error.status());
+    let poll = client::body::PollActivity::default();
+    let pci = Client::with_secret(&service.url, "pci").unwrap().patience(Patience::None);
+    assert!(pci.poll_activity("PCI", &poll, Duration::ZERO).await.unwrap().is_none());
+    assert_eq!(code(pci.poll_activity("orders", &poll, Duration::ZERO).await.map(drop)), Some(403));
+    assert_eq!(code(pci.poll_decider("PCI", &PollDecider::default(), Duration::ZERO).await.map(drop)), Some(403));
+    assert_eq!(code(pci.start(&start("x"), None).await.map(drop)), Some(403));
+    assert_eq!(code(service.client().start(&start("x"), None).await.map(drop)), Some(401));
+    assert_eq!(code(pci.ready().await), None);
+    let ops = Client::with_secret(&service.url, "ops").unwrap().patience(Patience::None);
+    assert_eq!(code(ops.start(&start("x"), None).await.map(drop)), None);
+}
+
+fn sha256_hex(text: &str) -> String {
+    let output = {
+        use std::io::Write as _;
+        let mut child =
+            Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("coreutils");
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    String::from_utf8_lossy(&output.stdout).chars().take(64).collect()
+}
