@@ -286,7 +286,7 @@ async fn an_answer_is_durable_when_its_headers_come_though_the_next_task_does_no
     let response = api.call(Ask::post(&format!("{}/complete", turn_path(&turn)), &body)).await;
     assert_eq!(response.status(), 200);
     assert_eq!(api.names("w").await.last().unwrap(), "DeciderCompleted");
-    let (answer, _) = tokio::join!(Answer::read(response), async {
+    let (answer, ()) = tokio::join!(Answer::read(response), async {
         api.until_pollers("list=\"deciders\"", 1).await;
         api.start("next").await;
     });

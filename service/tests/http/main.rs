@@ -3,9 +3,14 @@
 //! Memory store, a clock that stands still, fixed ids. Every history that a refused request might have touched is
 //! compared byte for byte, and held against the rules' own checker.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests, which the lint does not take for tests"
+)]
 
 mod calls;
+mod conditions;
 mod histories;
 mod openapi;
 mod refusals;

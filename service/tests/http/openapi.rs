@@ -1,4 +1,4 @@
-//! The OpenAPI document against the router.
+//! The `OpenAPI` document against the router.
 
 use std::collections::BTreeSet;
 

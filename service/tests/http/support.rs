@@ -14,6 +14,7 @@ use history::{Timestamp, check};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use service::engine::{Clock, Engine, Settings};
+use store::Store;
 use store::memory::Memory;
 use tower::ServiceExt;
 
@@ -150,9 +151,13 @@ pub(crate) struct Api {
 
 impl Api {
     pub(crate) async fn open() -> Self {
+        Self::over(Arc::new(Memory::new())).await
+    }
+
+    pub(crate) async fn over(store: Arc<dyn Store>) -> Self {
         let clock = Arc::new(TestClock::new());
         let settings = Settings { seed: Some(7), ..Settings::default() };
-        let engine = Engine::open(Arc::new(Memory::new()), Arc::clone(&clock) as _, settings).await.unwrap();
+        let engine = Engine::open(store, Arc::clone(&clock) as _, settings).await.unwrap();
         let router = service::http::router(Arc::clone(&engine));
         Self { engine, clock, router }
     }

@@ -1,0 +1,134 @@
+//! What depends on who asks and on how the store is.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use service::http::{Credential, Credentials, router_for};
+use sha2::{Digest, Sha256};
+use store::fault::{Chances, FaultStore};
+use store::memory::Memory;
+
+use crate::support::{Api, Ask, DECIDERS, WORKFLOWS, activity_path, schedule, turn_path};
+
+fn credential(name: &str) -> Credential {
+    let digest = Sha256::digest(name.as_bytes());
+    let secret_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+    Credential { name: name.to_owned(), secret_sha256, ..Credential::default() }
+}
+
+/// The service, asking for credentials, with a turn of list `deciders` and an activity of list `acts` taken.
+async fn guarded() -> (Api, String, String) {
+    let api = Api::open().await;
+    let activity = activity_path(&api.activity("w").await);
+    api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
+    let turn = turn_path(&api.turn().await);
+    let credentials = vec![
+        Credential { operator: true, ..credential("operator") },
+        Credential { applications: vec!["default".to_owned()], ..credential("application") },
+        Credential { deciders: vec!["default/deciders".to_owned()], ..credential("decider") },
+        Credential { runners: vec!["default/*".to_owned()], ..credential("runner") },
+        Credential { applications: vec!["other".to_owned()], ..credential("stranger") },
+    ];
+    let router = router_for(Arc::clone(&api.engine), Credentials::new(credentials).unwrap());
+    (Api { router, ..api }, turn, activity)
+}
+
+#[tokio::test]
+async fn each_level_may_do_what_is_its_own_and_nothing_else() {
+    let (api, turn, activity) = guarded().await;
+    let history = async || {
+        let ask = Ask::get(&format!("{WORKFLOWS}/w/history")).header("authorization", "Bearer operator");
+        api.ask(ask).await.text
+    };
+    let post = |path: &str| Ask::post(path, &json!({})).header("prefer", "wait=0");
+    type Make<'a> = Box<dyn Fn() -> Ask + 'a>;
+    let calls: Vec<(&str, Make<'_>)> = vec![
+        ("operator", Box::new(|| Ask::post("/v1/domains", &json!({ "name": "default" })))),
+        ("operator", Box::new(|| Ask::get("/metrics"))),
+        ("application", Box::new(|| Ask::get(WORKFLOWS))),
+        ("application", Box::new(|| Ask::get(&format!("{WORKFLOWS}/w")))),
+        ("application", Box::new(|| post(&format!("{WORKFLOWS}/nobody/cancel")))),
+        ("decider", Box::new(|| post(DECIDERS))),
+        ("decider", Box::new(|| Ask::get(&format!("{turn}/history")))),
+        ("runner", Box::new(|| post("/v1/domains/default/task-lists/acts/activity/poll"))),
+        ("runner", Box::new(|| post(&format!("{activity}/heartbeat")))),
+    ];
+    for (level, make) in &calls {
+        for who in ["operator", "application", "decider", "runner", "stranger"] {
+            let before = history().await;
+            let answer = api.ask(make().header("authorization", &format!("Bearer {who}"))).await;
+            if who == "operator" || who == *level {
+                assert!(![401, 403].contains(&answer.status.as_u16()), "{who}: {}", answer.text);
+            } else {
+                let problem = answer.problem(403, "forbidden");
+                assert!(problem["detail"].as_str().unwrap().contains("may not"), "{problem}");
+                assert_eq!(history().await, before);
+            }
+        }
+        for wrong in ["Bearer nobody", "Bearer ", "Basic operator", "operator", "bearer"] {
+            let answer = api.ask(make().header("authorization", wrong)).await;
+            answer.problem(401, "unauthorized");
+            assert_eq!(answer.header("www-authenticate"), "Bearer");
+        }
+        api.ask(make()).await.problem(401, "unauthorized");
+    }
+    for path in ["/healthz", "/readyz", "/openapi.json"] {
+        assert_eq!(api.get(path).await.status, 200, "{path} is for everybody");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_takes_nothing_is_answered_with_503_and_nothing_is_recorded() {
+    let store = Arc::new(FaultStore::new(Memory::new(), 7, Chances::NONE));
+    let api = Api::over(Arc::clone(&store) as _).await;
+    let task = api.activity("w").await;
+    let before = api.everything().await;
+    store.set_chances(Chances { not_applied: 1_000, ..Chances::NONE });
+    let asks: [(String, Value); 4] = [
+        (WORKFLOWS.to_owned(), json!({ "workflowId": "x", "workflowType": "t" })),
+        (format!("{WORKFLOWS}/w/signals/s"), json!({})),
+        (format!("{}/success", activity_path(&task)), json!({ "next": { "wait": 60 } })),
+        ("/v1/domains".to_owned(), json!({ "name": "x" })),
+    ];
+    for (path, body) in asks {
+        let answer = api.post(&path, &body).await;
+        let problem = answer.problem(503, "unavailable");
+        assert_eq!(problem["retryable"], true, "{path}");
+        assert!(answer.header("retry-after").parse::<u64>().unwrap() >= 1);
+    }
+    store.set_on(false);
+    assert_eq!(api.everything().await, before);
+    api.post(&format!("{}/success", activity_path(&task)), &json!({})).await.json(200);
+}
+
+#[tokio::test]
+async fn a_request_whose_outcome_is_not_known_is_repeated_with_its_key_and_recorded_once() {
+    for chances in
+        [Chances { unknown_before: 1_000, ..Chances::NONE }, Chances { unknown_after: 1_000, ..Chances::NONE }]
+    {
+        let store = Arc::new(FaultStore::new(Memory::new(), 7, Chances::NONE));
+        let api = Api::over(Arc::clone(&store) as _).await;
+        api.start("w").await;
+        api.decide(json!([schedule("a", "acts")])).await;
+        let ask = || Ask::post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).header("idempotency-key", "k");
+        store.set_chances(chances);
+        let answer = api.ask(ask()).await;
+        store.set_on(false);
+        let signals = async || api.names("w").await.iter().filter(|name| *name == "Signal").count();
+        let recorded = signals().await;
+        match answer.status.as_u16() {
+            202 => assert_eq!(recorded, 1),
+            _ => {
+                let problem = answer.json(503);
+                assert_eq!(problem["retryable"], true, "{problem}");
+                match problem["code"].as_str().unwrap() {
+                    "unavailable" => assert_eq!((&problem["recorded"], recorded), (&json!(false), 0)),
+                    code => assert_eq!((code, &problem["recorded"]), ("outcome-unknown", &json!("unknown"))),
+                }
+            }
+        }
+        api.ask(ask()).await.json(202);
+        assert_eq!(signals().await, 1);
+        api.everything().await;
+    }
+}
