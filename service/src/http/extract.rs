@@ -135,8 +135,8 @@ pub(super) fn seconds_to_wait(seconds: Option<f64>) -> Option<Duration> {
     Some(Duration::try_from_secs_f64(seconds).unwrap_or(WAIT_MAX).min(WAIT_MAX))
 }
 
-/// `Idempotency-Key`, hashed.
-pub(super) fn request_key(headers: &HeaderMap) -> Result<Option<RequestKey>, Refused> {
+/// `Idempotency-Key`, hashed together with what is asked, so that one key may be used for a start and for a signal.
+pub(super) fn request_key(headers: &HeaderMap, operation: &str) -> Result<Option<RequestKey>, Refused> {
     let header = HeaderName::from_static("idempotency-key");
     let Some(value) = headers.get(&header) else {
         return Ok(None);
@@ -146,7 +146,7 @@ pub(super) fn request_key(headers: &HeaderMap) -> Result<Option<RequestKey>, Ref
         let problem = format!("must have 1 to {KEY_CHARS_MAX} visible ASCII characters");
         return Err(Refused::BadHeader { header, problem });
     }
-    let digest = Sha256::digest(key);
+    let digest = Sha256::new().chain_update(operation).chain_update([0]).chain_update(key).finalize();
     let first = digest.first_chunk::<8>().copied().unwrap_or_default();
     Ok(Some(RequestKey(u64::from_be_bytes(first))))
 }

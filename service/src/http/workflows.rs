@@ -46,7 +46,7 @@ pub(super) async fn start(
     headers: HeaderMap,
     Json(start): Json<body::StartWorkflow>,
 ) -> Answer {
-    let key = request_key(&headers)?;
+    let key = request_key(&headers, "start")?;
     let workflow_id = start.workflow_id.clone();
     let retention = match start.retention {
         Some(retention) => retention,
@@ -296,7 +296,7 @@ pub(super) async fn signal(
     headers: HeaderMap,
     Json(signal): Json<body::SignalWorkflow>,
 ) -> Answer {
-    let key = request_key(&headers)?;
+    let key = request_key(&headers, &format!("signal/{name}"))?;
     let matches = if_match(&headers)?;
     let mut at = run_ref(&domain, &id, query.run_id);
     if let Some((run_id, version)) = matches {
@@ -317,7 +317,7 @@ pub(super) async fn cancel(
     headers: HeaderMap,
     Json(cancel): Json<body::CancelWorkflow>,
 ) -> Answer {
-    let key = request_key(&headers)?;
+    let key = request_key(&headers, "cancel")?;
     let command = Command::RequestCancel { reason: cancel.reason, identity: cancel.identity, key };
     tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::ACCEPTED).await
 }
@@ -329,7 +329,7 @@ pub(super) async fn terminate(
     headers: HeaderMap,
     Json(terminate): Json<body::TerminateWorkflow>,
 ) -> Answer {
-    let key = request_key(&headers)?;
+    let key = request_key(&headers, "terminate")?;
     let body::TerminateWorkflow { reason, details, identity } = terminate;
     let command = Command::Terminate { reason, details, identity, key };
     tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await

@@ -16,6 +16,9 @@ fn credential(name: &str) -> Credential {
     Credential { name: name.to_owned(), secret_sha256, ..Credential::default() }
 }
 
+/// Makes the same request again and again.
+type Make<'a> = Box<dyn Fn() -> Ask + 'a>;
+
 /// The service, asking for credentials, with a turn of list `deciders` and an activity of list `acts` taken.
 async fn guarded() -> (Api, String, String) {
     let api = Api::open().await;
@@ -41,7 +44,6 @@ async fn each_level_may_do_what_is_its_own_and_nothing_else() {
         api.ask(ask).await.text
     };
     let post = |path: &str| Ask::post(path, &json!({})).header("prefer", "wait=0");
-    type Make<'a> = Box<dyn Fn() -> Ask + 'a>;
     let calls: Vec<(&str, Make<'_>)> = vec![
         ("operator", Box::new(|| Ask::post("/v1/domains", &json!({ "name": "default" })))),
         ("operator", Box::new(|| Ask::get("/metrics"))),

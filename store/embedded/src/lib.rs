@@ -90,7 +90,8 @@ pub struct Recovery {
     pub batches_replayed: u64,
     /// Bytes of the log that were read.
     pub bytes_read: u64,
-    /// Bytes of a torn, never acknowledged end that were cut off.
+    /// Bytes behind the last batch that were cut off: a batch that was torn and never acknowledged, or what a file held
+    /// before it was used again.
     pub bytes_cut: u64,
 }
 

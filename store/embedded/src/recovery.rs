@@ -20,7 +20,7 @@ pub(crate) struct Recovered {
     pub(crate) batches_replayed: u64,
     /// Bytes read from the log.
     pub(crate) bytes_read: u64,
-    /// Bytes of a torn end that were cut off.
+    /// Bytes behind the last batch that were cut off.
     pub(crate) bytes_cut: u64,
     /// The segments that hold frames.
     pub(crate) segments: Vec<Live>,

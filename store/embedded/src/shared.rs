@@ -378,3 +378,34 @@ enum Told<'a> {
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Durable(Option<oneshot::Receiver<()>>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_from_redb_counts_only_until_a_layer_has_gone_there() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let (tree, _) = Tree::open(&directory.path().join("tree.redb"), 1 << 20).unwrap();
+        let segments = Arc::new(Segments::new(directory.path(), 1, 4096, Arc::default(), Vec::new(), 1));
+        let shared = Shared::new(State::new(0), tree, segments, 1 << 20, 1 << 20);
+        let key = b"hkey".to_vec();
+        shared.tree.write([(key.as_slice(), Some(b"old".as_slice()))].into_iter(), Some(1)).unwrap();
+        let keys = [key.clone()];
+        let Ok(Told::Fetch(epoch, snapshot)) = shared.told(&keys, &Fetched::default()) else {
+            panic!("only redb can tell")
+        };
+        let fetched = Fetched { epoch: Some(epoch), values: vec![snapshot.get(&key).unwrap()] };
+        assert!(
+            matches!(shared.told(&keys, &fetched), Ok(Told::All(_, found)) if found[0].value.as_deref() == Some(b"old"))
+        );
+
+        // Somebody commits, and the checkpoint brings it to redb, before the reader has the lock again.
+        shared.tree.write([(key.as_slice(), Some(b"new".as_slice()))].into_iter(), Some(2)).unwrap();
+        shared.lock().epoch += 1;
+        let Ok(Told::Fetch(_, snapshot)) = shared.told(&keys, &fetched) else {
+            panic!("what was fetched is of before")
+        };
+        assert_eq!(snapshot.get(&key).unwrap().as_deref(), Some(b"new".as_slice()));
+    }
+}

@@ -169,7 +169,7 @@ async fn a_directory_in_use_is_refused_with_the_owner_and_what_to_do() {
 /// Commits from many tasks while the device begins to fail; answers the newest acknowledged version of each key.
 async fn commit_until_it_fails(store: &Arc<Embedded>, fail: impl FnOnce()) -> Vec<u64> {
     let mut tasks = tokio::task::JoinSet::new();
-    let warm = Arc::new(tokio::sync::Semaphore::new(0));
+    let warm = Arc::new(tokio::sync::Barrier::new(9));
     for writer in 0..8 {
         let (store, warm) = (Arc::clone(store), Arc::clone(&warm));
         tasks.spawn(async move {
@@ -180,11 +180,13 @@ async fn commit_until_it_fails(store: &Arc<Embedded>, fail: impl FnOnce()) -> Ve
                     Err(Error::Failed { .. }) => return (writer, acknowledged),
                     Err(error) => panic!("{error}"),
                 }
-                warm.add_permits(1);
+                if acknowledged == 10 {
+                    warm.wait().await;
+                }
             }
         });
     }
-    warm.acquire_many(100).await.unwrap().forget();
+    warm.wait().await;
     fail();
     let mut acknowledged = tasks.join_all().await;
     acknowledged.sort_unstable();

@@ -1,0 +1,252 @@
+//! Orders, end to end: starts a real service, a decider, a runner, and a runner of its own for the `PCI` list, each a
+//! process; sends a few hundred orders through; shows what became of them.
+
+mod decider;
+mod orders;
+mod runner;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use clap::{Parser, Subcommand};
+use client::body::StartWorkflow;
+use client::{Client, Filter, Patience};
+use history::Payload;
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use crate::decider::OrderDecider;
+use crate::orders::{Ending, Order};
+
+/// The list of the deciders, and of all activities but those on `PCI`.
+const LIST: &str = "orders";
+
+/// How long the whole may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[derive(Parser)]
+#[command(about = "Sends a few hundred orders through a workflow")]
+struct Cli {
+    /// A service that runs already; without it one is started for the occasion
+    #[arg(long, global = true)]
+    url: Option<String>,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// Only the decider
+    Decider,
+    /// Only a runner
+    Runner {
+        /// The task list
+        #[arg(long, default_value = LIST)]
+        list: String,
+    },
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    let url = || cli.url.as_deref().unwrap_or("http://127.0.0.1:7420");
+    match &cli.role {
+        None => demonstrate(cli.url.as_deref()).await,
+        Some(Role::Decider) => {
+            let order = OrderDecider { cancel_window: history::Duration::from_secs(1) };
+            let host = decider_kit::Host::new(Client::new(url())?, LIST).register("order", order);
+            host.identity("order-decider").concurrency(16).run().await;
+            Ok(())
+        }
+        Some(Role::Runner { list }) => {
+            runner::host(Client::new(url())?, list).run().await;
+            Ok(())
+        }
+    }
+}
+
+/// A process that ends with us.
+struct Process {
+    name: &'static str,
+    child: Child,
+}
+
+impl Process {
+    fn start(name: &'static str, program: &Path, args: &[&str]) -> anyhow::Result<Self> {
+        let mut command = Command::new(program);
+        command.args(args).stdin(Stdio::null()).kill_on_drop(true);
+        let child = command.spawn().with_context(|| format!("{}", program.display()))?;
+        println!("started   {name} (process {})", child.id().unwrap_or(0));
+        Ok(Self { name, child })
+    }
+
+    /// Asks it to stop, and waits for it.
+    async fn stop(mut self) -> anyhow::Result<()> {
+        let id = self.child.id().context("it has ended early")?.to_string();
+        Command::new("kill").args(["-TERM", &id]).status().await?;
+        let status = tokio::time::timeout(Duration::from_secs(20), self.child.wait()).await;
+        let status = status.with_context(|| format!("{} does not stop", self.name))??;
+        ensure!(status.success(), "{} ended with {status}", self.name);
+        Ok(())
+    }
+}
+
+/// Builds the service's binary where this one was built.
+async fn build_service(own: &Path) -> anyhow::Result<PathBuf> {
+    let binary = own.with_file_name(format!("baton{}", std::env::consts::EXE_SUFFIX));
+    let mut build = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    build.args(["build", "--package", "baton-service", "--bin", "baton"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    if !cfg!(debug_assertions) {
+        build.arg("--release");
+    }
+    let built = build.status().await;
+    ensure!(built.is_ok_and(|status| status.success()) || binary.exists(), "the service could not be built");
+    Ok(binary)
+}
+
+async fn demonstrate(url: Option<&str>) -> anyhow::Result<()> {
+    let own = std::env::current_exe()?;
+    let scratch = std::env::temp_dir().join(format!("baton-order-{}", std::process::id()));
+    let mut processes = Vec::new();
+    let url = match url {
+        Some(url) => url.to_owned(),
+        None => {
+            let baton = build_service(&own).await?;
+            std::fs::create_dir_all(&scratch)?;
+            let (data, address) = (scratch.join("data"), scratch.join("address"));
+            let (data_arg, address_arg) = (data.to_string_lossy(), address.to_string_lossy());
+            let args = [
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--log",
+                "warn",
+                "--data-dir",
+                &data_arg,
+                "--port-file",
+                &address_arg,
+            ];
+            processes.push(Process::start("service", &baton, &args)?);
+            format!("http://{}", wait_for_file(&address).await?.trim())
+        }
+    };
+    processes.push(Process::start("decider", &own, &["decider", "--url", &url])?);
+    processes.push(Process::start("runner of `orders`", &own, &["runner", "--url", &url])?);
+    processes.push(Process::start("runner of `PCI`", &own, &["runner", "--list", decider::PCI, "--url", &url])?);
+    let client = Client::new(&url)?.patience(Patience::For(Duration::from_secs(30)));
+    client.ready().await?;
+    let outcome = send_orders(&client).await;
+    for process in processes.into_iter().rev() {
+        process.stop().await?;
+    }
+    drop(std::fs::remove_dir_all(&scratch));
+    outcome
+}
+
+async fn wait_for_file(path: &Path) -> anyhow::Result<String> {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if let Ok(text) = std::fs::read_to_string(path) {
+            return Ok(text);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bail!("the service was not ready in time")
+}
+
+async fn send_orders(client: &Client) -> anyhow::Result<()> {
+    let orders = Order::all()?;
+    let began = Instant::now();
+    // Every run of the example has orders of its own, also on a service that keeps them.
+    let batch = format!("batch-{}", std::process::id());
+    let id = |order: &Order| format!("{batch}/{}", order.id);
+    println!("sending   {} orders", orders.len());
+    for order in &orders {
+        let start = StartWorkflow {
+            workflow_id: id(order),
+            workflow_type: "order".to_owned(),
+            task_list: Some(LIST.to_owned()),
+            input: Some(Payload::of(order)?),
+            tags: vec![batch.clone()],
+            ..StartWorkflow::default()
+        };
+        client.start(&start, Some(&id(order))).await?;
+        if order.cancels {
+            client.signal(&id(order), "cancel", None, Some(&id(order))).await?;
+        }
+    }
+    let counts = watch(client, &batch, orders.len() as u64, began).await?;
+    println!("\n{:<10} {:>6}  {:>12}", "ended as", "orders", "charged");
+    let expected = |endings: &[Ending]| {
+        let matching: Vec<&Order> = orders.iter().filter(|order| endings.contains(&order.ending())).collect();
+        let cents: u64 = matching.iter().filter(|it| it.ending() == Ending::Shipped).map(|order| order.cents).sum();
+        (matching.len() as u64, cents)
+    };
+    let rows = [
+        ("success", &[Ending::Shipped][..]),
+        ("failed", &[Ending::Declined, Ending::Suspicious]),
+        ("canceled", &[Ending::Canceled]),
+    ];
+    for (status, endings) in rows {
+        let (count, cents) = expected(endings);
+        let found = counts.get(status).copied().unwrap_or(0);
+        println!("{status:<10} {found:>6}  {:>9}.{:02}", cents / 100, cents % 100);
+        ensure!(found == count, "{found} orders ended as {status} where the file says {count}");
+    }
+    let interesting = orders.iter().find(|order| order.carrier_busy == 2 && order.ending() == Ending::Shipped);
+    if let Some(order) = interesting {
+        let events = client.events(&id(order), None).await?;
+        println!(
+            "\nthe history of {} (its carrier was busy twice):\n\n{}\n",
+            id(order),
+            client::table::history(&events)
+        );
+    }
+    println!("all {} orders ended as they should, in {:.1} s", orders.len(), began.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Shows progress until no order is open; how many ended in which way.
+async fn watch(
+    client: &Client,
+    batch: &str,
+    total: u64,
+    began: Instant,
+) -> anyhow::Result<BTreeMap<&'static str, u64>> {
+    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
+    let mut last = String::new();
+    loop {
+        let mut counts = BTreeMap::new();
+        for status in ["success", "failed", "canceled"] {
+            let filter = Filter { status: Some(status.to_owned()), tag: Some(batch.to_owned()), ..Filter::default() };
+            counts.insert(status, client.count(&filter).await?.count);
+        }
+        let done: u64 = counts.values().sum();
+        let count = |status: &str| counts.get(status).copied().unwrap_or(0);
+        let line = format!(
+            "progress  {done:>4} of {total}: {} success, {} failed, {} canceled",
+            count("success"),
+            count("failed"),
+            count("canceled")
+        );
+        if is_terminal {
+            print!("\r{line}");
+        } else if line != last {
+            println!("{line}");
+        }
+        std::io::stdout().flush()?;
+        last = line;
+        if done == total {
+            if is_terminal {
+                println!();
+            }
+            return Ok(counts);
+        }
+        ensure!(began.elapsed() < PATIENCE, "not all orders have ended in time");
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+}

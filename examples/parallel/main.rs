@@ -1,0 +1,145 @@
+//! A and B side by side, then C as soon as *either* is done, exactly once: the trace of REQUIREMENTS.md S3.49.
+//!
+//! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.
+
+use std::time::Duration;
+
+use client::Client;
+use client::body::StartWorkflow;
+use decider_kit::{Activity, Decider, Decisions, Event, EventKind, Window};
+use runner_kit::{Context, Failure, activity_fn};
+
+/// The task list of the decider and of the activities.
+const LIST: &str = "parallel";
+
+/// What the history says of A, B and C.
+#[derive(Debug, Default)]
+struct State {
+    done: u32,
+    c_is_scheduled: bool,
+    c_scheduled_event_id: u64,
+    c_is_done: bool,
+}
+
+struct Parallel;
+
+impl Decider for Parallel {
+    type State = State;
+
+    fn evolve(&self, state: &mut State, event: &Event) {
+        match &event.kind {
+            EventKind::ActivityScheduled(it) if it.activity_id == "C" => {
+                state.c_is_scheduled = true;
+                state.c_scheduled_event_id = event.id;
+            }
+            EventKind::ActivitySuccess(it) if it.scheduled_event_id == state.c_scheduled_event_id => {
+                state.c_is_done = true;
+            }
+            EventKind::ActivitySuccess(_) => state.done += 1,
+            _ => {}
+        }
+    }
+
+    fn decide(&self, state: &State, window: &Window) -> Decisions {
+        if window.is_first_turn() {
+            return Decisions::new().schedule(Activity::new("A", "A")).schedule(Activity::new("B", "B"));
+        }
+        // C may have been scheduled by the turn that was out when this one's news came: its window holds both (S3.49,
+        // event 16), and so does the state.
+        match (state.done, state.c_is_scheduled, state.c_is_done) {
+            (1.., false, _) => Decisions::new().schedule(Activity::new("C", "C")),
+            (_, _, true) => Decisions::new().succeed(&"A, B or both, and C"),
+            _ => Decisions::new(),
+        }
+    }
+}
+
+async fn work(context: Context, (): ()) -> Result<String, Failure> {
+    Ok(context.activity_id.to_string())
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let url = std::env::var("BATON_URL").unwrap_or_else(|_| "http://127.0.0.1:7420".to_owned());
+    let client = Client::new(&url)?;
+    let workflow_id = format!("parallel-{}", std::process::id());
+    let deciders = decider_kit::Host::new(client.clone(), LIST).register("parallel", Parallel);
+    let runners = ["A", "B", "C"]
+        .into_iter()
+        .fold(runner_kit::Host::new(client.clone(), LIST), |host, name| host.register(activity_fn(name, work)));
+    let once = async {
+        let start = StartWorkflow {
+            workflow_id: workflow_id.clone(),
+            workflow_type: "parallel".to_owned(),
+            task_list: Some(LIST.to_owned()),
+            ..StartWorkflow::default()
+        };
+        client.start(&start, None).await?;
+        client.result(&workflow_id, None, Duration::from_secs(60)).await?;
+        let events = client.events(&workflow_id, None).await?;
+        println!("{}", client::table::history(&events));
+        Ok::<(), client::Error>(())
+    };
+    tokio::select! {
+        done = once => Ok(done?),
+        () = deciders.run() => Ok(()),
+        () = runners.run() => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use history::{Command, Start, TaskId, Timestamp, Transition, TurnId};
+
+    use super::*;
+
+    /// Plays the trace of S3.49 and asks the decider at each of its turns.
+    #[test]
+    fn c_is_scheduled_once_although_a_and_b_finish_around_one_turn() {
+        let now = Timestamp::from_millis(1_000);
+        let mut transition = Transition::start(&Start::new("p", "parallel", LIST), uuid_nil(), now).unwrap();
+        let tell = |transition: &mut Transition, command: Command| {
+            transition.admit(&command, now).unwrap();
+            transition.run().last_event_id
+        };
+        let decide = |transition: &Transition, started: u64| {
+            let events: Vec<_> = transition.events().iter().filter(|event| event.id <= started).cloned().collect();
+            let mut state = State::default();
+            for event in &events {
+                Parallel.evolve(&mut state, event);
+            }
+            Parallel.decide(&state, &Window::of_history(&events)).as_slice().to_vec()
+        };
+        let turn = |scheduled_event_id, started_event_id| TurnId { scheduled_event_id, started_event_id };
+        let complete = |turn, decisions| Command::CompleteTurn { turn, decisions, context: None };
+        let start_turn = |scheduled_event_id| Command::StartTurn { scheduled_event_id, identity: None };
+        let start = |scheduled_event_id| Command::StartActivity { scheduled_event_id, identity: None };
+        let succeed = |scheduled_event_id, started_event_id| Command::SucceedActivity {
+            task: TaskId { scheduled_event_id, started_event_id },
+            result: None,
+        };
+        tell(&mut transition, start_turn(2));
+        let decisions = decide(&transition, 3);
+        assert_eq!(tell(&mut transition, complete(turn(2, 3), decisions)), 6, "A and B");
+        tell(&mut transition, start(6));
+        tell(&mut transition, start(5));
+        assert_eq!(tell(&mut transition, succeed(6, 7)), 10);
+        tell(&mut transition, start_turn(10));
+        assert_eq!(tell(&mut transition, succeed(5, 8)), 13, "while the turn is out");
+        let decisions = decide(&transition, 11);
+        assert_eq!(tell(&mut transition, complete(turn(10, 11), decisions)), 15, "C");
+        tell(&mut transition, start_turn(13));
+        tell(&mut transition, start(15));
+        assert_eq!(decide(&transition, 16), [], "the window 11 to 16 holds ActivityScheduled(C)");
+        tell(&mut transition, complete(turn(13, 16), Vec::new()));
+        tell(&mut transition, succeed(15, 17));
+        tell(&mut transition, start_turn(20));
+        let decisions = decide(&transition, 21);
+        assert_eq!(tell(&mut transition, complete(turn(20, 21), decisions)), 23);
+        history::check::history(transition.events()).unwrap();
+    }
+
+    fn uuid_nil() -> history::RunId {
+        history::RunId::nil()
+    }
+}

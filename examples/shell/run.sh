@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Runs the decider and the runner beside it, starts one workflow, and shows how it ended. Needs a running service.
+set -euo pipefail
+cd "$(dirname "$0")"
+url=${BATON_URL:-http://127.0.0.1:7420}/v1/domains/default
+./decider.sh & decider=$!
+./runner.sh & runner=$!
+trap 'kill $decider $runner 2>/dev/null' EXIT
+id=shell-$$
+curl -sf "$url/workflows" -H 'content-type: application/json' \
+  -d "{\"workflowId\": \"$id\", \"workflowType\": \"greeting\", \"taskList\": \"shell\", \"input\": {\"name\": \"${1:-Ada}\"}}"
+echo
+curl -sf "$url/workflows/$id/result" -H 'Prefer: wait=20'
+echo
+curl -sf "$url/workflows/$id/history" | jq -r '.events[] | "\(.id)\t\(.type)"'
