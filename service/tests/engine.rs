@@ -1,5 +1,7 @@
 //! The engine over the memory store: whole workflows, sync match, give-back, races and faults, without HTTP.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

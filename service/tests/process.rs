@@ -1,5 +1,7 @@
 //! The real binary as real processes: restarts, `kill -9` under load, the command line's exit codes, credentials.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;

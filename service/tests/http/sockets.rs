@@ -333,3 +333,21 @@ async fn a_page_reaches_a_slow_reader_whole() {
     let page: Value = serde_json::from_str(&slow.read_all().await.unwrap()).unwrap();
     assert_eq!(page["events"].as_array().unwrap().len(), 10);
 }
+
+#[tokio::test]
+async fn a_poller_that_hangs_up_in_the_moment_of_the_handover_takes_no_task() {
+    let socket = Socket::open().await;
+    let api = &socket.api;
+    for number in 0..40 {
+        let peer = socket.call("POST", POLL, "prefer: wait=60\r\n", "{}").await;
+        api.until_pollers("list=\"deciders\"", 1).await;
+        let (id, other) = (format!("w{number}"), api.turn());
+        let hang_up = async {
+            drop(peer);
+            api.start(&id).await;
+        };
+        let (turn, ()) = tokio::join!(other, hang_up);
+        assert_eq!(turn["workflowId"], id);
+        api.post(&format!("{}/complete", turn_path(&turn)), &json!({})).await.json(200);
+    }
+}
