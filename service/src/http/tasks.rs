@@ -64,6 +64,12 @@ fn no_task() -> Response {
     response
 }
 
+/// Lets the connection see whether its peer has hung up while a task came: a yield goes by way of the reactor, and a
+/// connection that has ended drops its call, which gives the task back (S3.46).
+async fn look_at_connection() {
+    tokio::task::yield_now().await;
+}
+
 pub(super) async fn poll_decider(
     State(engine): AppState,
     Path([domain, list]): Path<2>,
@@ -73,6 +79,7 @@ pub(super) async fn poll_decider(
     let wait = wait(&headers)?.unwrap_or(WAIT_MAX);
     let poll = Poll { wait, identity: poll.identity, events_max: poll.max_events };
     let delivery = engine.poll_decider(&domain, &list, poll).await?;
+    look_at_connection().await;
     Ok(delivery.map_or_else(no_task, |delivery| deliver::task(render_turn(delivery.task()), delivery)))
 }
 
@@ -85,6 +92,7 @@ pub(super) async fn poll_activity(
     let wait = wait(&headers)?.unwrap_or(WAIT_MAX);
     let poll = Poll { wait, identity: poll.identity, events_max: None };
     let delivery = engine.poll_activity(&domain, &list, poll).await?;
+    look_at_connection().await;
     Ok(delivery.map_or_else(no_task, |delivery| deliver::task(render_activity(delivery.task()), delivery)))
 }
 
@@ -173,7 +181,11 @@ async fn answer_turn(engine: Arc<Engine>, token: &str, command: Command, next: O
     engine.answer_turn(&token, command).await?;
     let list = std::mem::take(&mut token.task_list);
     let poll = next.map(|poll| -> (PolledTask<DeciderTask>, Render<DeciderTask>) {
-        let polled = async move { engine.poll_decider(&token.domain, &list, poll).await };
+        let polled = async move {
+            let polled = engine.poll_decider(&token.domain, &list, poll).await;
+            look_at_connection().await;
+            polled
+        };
         (Box::pin(polled), render_turn)
     });
     Ok(answered(poll))
@@ -218,7 +230,11 @@ async fn answer_activity(engine: Arc<Engine>, token: &str, command: Command, nex
     engine.answer_activity(&token, command).await?;
     let list = std::mem::take(&mut token.task_list);
     let poll = next.map(|poll| -> (PolledTask<ActivityTask>, Render<ActivityTask>) {
-        let polled = async move { engine.poll_activity(&token.domain, &list, poll).await };
+        let polled = async move {
+            let polled = engine.poll_activity(&token.domain, &list, poll).await;
+            look_at_connection().await;
+            polled
+        };
         (Box::pin(polled), render_activity)
     });
     Ok(answered(poll))
