@@ -85,6 +85,7 @@ bodies! {@request
         decider_schedule_to_start: Option<Duration>,
         /// What applies to activities whose decisions do not say; start to close 5 minutes when absent.
         #[serde(default)]
+        #[serde(deserialize_with = "history::event::timeouts_of_request")]
         activity_timeouts: ActivityTimeouts,
         /// At most five tags.
         #[serde(default)]

@@ -96,7 +96,7 @@ pub struct ScheduleActivity {
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
     /// Its timeouts; an absent one is that of the run's start (D9).
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub timeouts: ActivityTimeouts,
 }
 
@@ -211,6 +211,10 @@ mod tests {
             (r#"{"type":"StartTimer","timerId":"t"}"#, "decision `StartTimer`: missing field `after`"),
             (r#"{"type":"StartTimer","timerId":"t","after":1,"at":2}"#, "unknown field `at`"),
             (r#"{"type":"StartTimer","timerId":"t","after":1,"after":2}"#, "`after` appears twice"),
+            (
+                r#"{"type":"ScheduleActivity","activityId":"a","activityType":"A","timeouts":{"heartBeat":1}}"#,
+                "unknown field `heartBeat`",
+            ),
             (r#"{"type":"CancelTimer","timerId":7}"#, "invalid type: integer `7`"),
             ("[]", "an object with a `type`"),
         ];

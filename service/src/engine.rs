@@ -1,7 +1,7 @@
 //! The engine: brings commands, tasks and time to runs. Moves bytes and wakes waiters; the rules are `history`'s.
 //!
-//! One call's way: the [cell](cell) of the run → [drain](drain) admits what waits there by `history::Transition` and
-//! writes one commit → the [store](store::Store) → answers, waiting pollers and watchers are told.
+//! One call's way: the cell of the run (`cell.rs`) → `drain.rs` admits what waits there by `history::Transition` and writes
+//! one commit → the [store](store::Store) → answers, waiting pollers and watchers are told.
 
 mod agenda;
 mod cache;
@@ -35,7 +35,7 @@ pub use domains::{DEFAULT_DOMAIN, Domain};
 pub use fsck::{Finding, FsckReport};
 pub use metrics::Metrics;
 pub use refusal::{Recorded, Refusal};
-pub use tasks::{ActivityTask, DeciderTask, Delivery, Poll};
+pub use tasks::{ActivityTask, DeciderTask, Delivery, Poll, Receipt};
 pub use token::{ActivityToken, TurnToken};
 
 use cell::{Reply, Request};

@@ -566,6 +566,24 @@ pub struct ActivityTimeouts {
     pub heartbeat: Option<Duration>,
 }
 
+/// Reads timeouts out of a request, where an unknown field is a mistake. For `#[serde(deserialize_with = "…")]`.
+///
+/// # Errors
+///
+/// The deserializer's.
+pub fn timeouts_of_request<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ActivityTimeouts, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    struct Strict {
+        schedule_to_start: Option<Duration>,
+        start_to_close: Option<Duration>,
+        schedule_to_close: Option<Duration>,
+        heartbeat: Option<Duration>,
+    }
+    let Strict { schedule_to_start, start_to_close, schedule_to_close, heartbeat } = Strict::deserialize(deserializer)?;
+    Ok(ActivityTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat })
+}
+
 impl ActivityTimeouts {
     /// These, and where one is absent that of `defaults`.
     #[must_use]

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::commit::Loaded;
 use super::matching::WaitingTask;
-use super::{Refusal, Started, Told};
+use super::{Engine, Refusal, Started, Told};
 
 /// Where an answer goes.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -56,9 +56,11 @@ impl Request {
     }
 }
 
-/// A task that was taken: what its taker needs, and nothing that has to be locked.
-#[derive(Debug)]
+/// A task that was taken: what its taker needs, and nothing that has to be locked. Dropped before it was
+/// [delivered](Self::delivered), wherever that happens, it gives the task back at once (S3.46).
 pub(super) struct Grant {
+    /// Where to give it back; `None` once it is delivered.
+    pub(super) engine: Option<Arc<Engine>>,
     pub(super) key: HeadKey,
     pub(super) run_id: Uuid,
     pub(super) workflow_type: String,
@@ -76,12 +78,20 @@ pub(super) enum Granted {
 }
 
 impl Grant {
-    /// The command that gives it back (S3.46).
-    pub(super) fn give_back(&self) -> Command {
-        match &self.what {
+    /// Says that the task has reached its taker.
+    pub(super) fn delivered(mut self) {
+        self.engine = None;
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        let Some(engine) = self.engine.take() else { return };
+        let command = match &self.what {
             Granted::Turn { turn, .. } => Command::ReturnTurn { turn: *turn },
             Granted::Activity { task, .. } => Command::ReturnActivity { task: *task },
-        }
+        };
+        engine.give_back(self.key.clone(), self.run_id, command);
     }
 }
 

@@ -498,12 +498,8 @@ impl Engine {
         self.agenda.set(&cell.key, next.head.due.map(Timestamp::from_millis));
         for Reserved { poller, scheduled_event_id, .. } in reserved {
             self.metrics.matched_at_once.inc();
-            match grant(cell, next, scheduled_event_id) {
-                Some(grant) => {
-                    if let Err(grant) = poller.grant(grant) {
-                        self.give_back(&grant);
-                    }
-                }
+            match self.grant(cell, next, scheduled_event_id) {
+                Some(grant) => poller.grant(grant),
                 // Only after a commit of unknown outcome that others have built on; the timeout takes care of it.
                 None => tracing::warn!(workflow_id = %cell.key.workflow_id, "a matched task has moved on"),
             }
@@ -527,11 +523,7 @@ impl Engine {
     /// Gives a waiting task to a waiting poller.
     async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: WaitingTask) {
         match self.take(&list, task, poller.identity.clone()).await {
-            Ok(Some(grant)) => {
-                if let Err(grant) = poller.grant(grant) {
-                    self.give_back(&grant);
-                }
-            }
+            Ok(Some(grant)) => poller.grant(grant),
             Ok(None) => self.return_poller(&list, poller),
             Err(refusal) => {
                 tracing::warn!(%refusal, "a waiting task could not be taken");
@@ -557,6 +549,32 @@ impl Engine {
         }
     }
 
+    /// What the taker of a started task gets.
+    fn grant(self: &Arc<Self>, cell: &RunCell, loaded: &Loaded, scheduled_event_id: EventId) -> Option<Grant> {
+        let run = loaded.run();
+        let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
+        let (task_list, what) = if let Some(turn) = turn {
+            let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
+            let previous_started_event_id = run.previous_started_event_id;
+            let what = Granted::Turn { turn: id, previous_started_event_id, attempt: turn.attempt };
+            (run.started.task_list.clone(), what)
+        } else {
+            let activity = run.activities.get(&scheduled_event_id)?;
+            let task = TaskId { scheduled_event_id, started_event_id: activity.started_event_id? };
+            (activity.task_list.clone(), Granted::Activity { task, activity: activity.clone() })
+        };
+        Some(Grant {
+            engine: Some(Arc::clone(self)),
+            key: cell.key.clone(),
+            run_id: run.started.run_id,
+            workflow_type: run.started.workflow_type.clone(),
+            task_list,
+            tail: loaded.tail.clone(),
+            tail_first: loaded.body.tail_first,
+            what,
+        })
+    }
+
     fn answer(self: &Arc<Self>, cell: &RunCell, state: &State, pending: &mut Vec<Pending>) {
         for request in pending.drain(..) {
             match request {
@@ -569,12 +587,12 @@ impl Engine {
                 }
                 Pending::Take { task, reply, taken, .. } => {
                     let granted = match state {
-                        State::Loaded(loaded) if taken == Some(true) => grant(cell, loaded, task.scheduled_event_id),
+                        State::Loaded(loaded) if taken == Some(true) => {
+                            self.grant(cell, loaded, task.scheduled_event_id)
+                        }
                         _ => None,
                     };
-                    if let Err(Ok(Some(grant))) = reply.send(Ok(granted)) {
-                        self.give_back(&grant);
-                    }
+                    drop(reply.send(Ok(granted)));
                 }
                 Pending::Look { reply } => drop(reply.map(|reply| reply.send(Ok(())))),
             }
@@ -613,31 +631,6 @@ fn take(
         Command::StartActivity { scheduled_event_id, identity }
     };
     transition.admit(&command, now).is_ok()
-}
-
-/// What the taker of a started task gets.
-fn grant(cell: &RunCell, loaded: &Loaded, scheduled_event_id: EventId) -> Option<Grant> {
-    let run = loaded.run();
-    let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
-    let (task_list, what) = if let Some(turn) = turn {
-        let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
-        let previous_started_event_id = run.previous_started_event_id;
-        let what = Granted::Turn { turn: id, previous_started_event_id, attempt: turn.attempt };
-        (run.started.task_list.clone(), what)
-    } else {
-        let activity = run.activities.get(&scheduled_event_id)?;
-        let task = TaskId { scheduled_event_id, started_event_id: activity.started_event_id? };
-        (activity.task_list.clone(), Granted::Activity { task, activity: activity.clone() })
-    };
-    Some(Grant {
-        key: cell.key.clone(),
-        run_id: run.started.run_id,
-        workflow_type: run.started.workflow_type.clone(),
-        task_list,
-        tail: loaded.tail.clone(),
-        tail_first: loaded.body.tail_first,
-        what,
-    })
 }
 
 fn admit_told(

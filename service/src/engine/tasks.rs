@@ -3,12 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Command, Event, EventId, EventKind, Payload, event::ActivityTimeouts};
+use history::{
+    Command, Event, EventId, EventKind, Payload,
+    event::{ActivityTimeouts, DeciderCompleted},
+};
+use store::HeadKey;
 use uuid::Uuid;
 
 use super::cell::{Grant, Granted, Request};
 use super::commit;
 use super::matching::{Found, ListKey, Poller, Side, WaitingTask};
+use super::read::Source;
 use super::{ActivityToken, Engine, Refusal, TurnToken};
 
 /// The most events of a window that come with a task; the rest is read with the task's history.
@@ -16,6 +21,9 @@ const WINDOW_EVENTS_MAX: usize = 10_000;
 
 /// The most bytes of a window that come with a task, about.
 const WINDOW_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Events that are read at once when a window's context is looked for.
+const CONTEXT_EVENTS: u64 = 256;
 
 /// How somebody polls.
 #[derive(Debug, Clone, Default)]
@@ -89,12 +97,18 @@ pub struct ActivityTask {
 #[must_use = "dropping it gives the task back"]
 pub struct Delivery<T> {
     task: T,
-    undelivered: Option<Undelivered>,
+    receipt: Receipt,
 }
 
-struct Undelivered {
-    engine: Arc<Engine>,
-    grant: Grant,
+/// What is left of a [`Delivery`] without its task: it still gives the task back when it is dropped.
+#[must_use = "dropping it gives the task back"]
+pub struct Receipt(Grant);
+
+impl Receipt {
+    /// Says that the task has reached whoever polled.
+    pub fn delivered(self) {
+        self.0.delivered();
+    }
 }
 
 impl<T> Delivery<T> {
@@ -103,17 +117,14 @@ impl<T> Delivery<T> {
         &self.task
     }
 
-    /// Says that the task has reached whoever polled.
-    pub fn delivered(mut self) {
-        self.undelivered = None;
+    /// The task, to be rendered, and the receipt, to be kept until it is delivered.
+    pub fn split(self) -> (T, Receipt) {
+        (self.task, self.receipt)
     }
-}
 
-impl<T> Drop for Delivery<T> {
-    fn drop(&mut self) {
-        if let Some(Undelivered { engine, grant }) = self.undelivered.take() {
-            engine.give_back(&grant);
-        }
+    /// Says that the task has reached whoever polled.
+    pub fn delivered(self) {
+        self.receipt.delivered();
     }
 }
 
@@ -133,13 +144,8 @@ impl Engine {
         let Some(grant) = self.poll(Side::Decider, domain, list, poll).await? else {
             return Ok(None);
         };
-        match self.decider_task(&grant, events_max).await {
-            Ok(task) => Ok(Some(Delivery { task, undelivered: Some(self.undelivered(grant)) })),
-            Err(refusal) => {
-                self.give_back(&grant);
-                Err(refusal)
-            }
-        }
+        let task = self.decider_task(&grant, events_max).await?;
+        Ok(Some(Delivery { task, receipt: Receipt(grant) }))
     }
 
     /// Waits for an activity on a list.
@@ -156,17 +162,8 @@ impl Engine {
         let Some(grant) = self.poll(Side::Activity, domain, list, poll).await? else {
             return Ok(None);
         };
-        match self.activity_task(&grant).await {
-            Ok(task) => Ok(Some(Delivery { task, undelivered: Some(self.undelivered(grant)) })),
-            Err(refusal) => {
-                self.give_back(&grant);
-                Err(refusal)
-            }
-        }
-    }
-
-    fn undelivered(self: &Arc<Self>, grant: Grant) -> Undelivered {
-        Undelivered { engine: Arc::clone(self), grant }
+        let task = self.activity_task(&grant).await?;
+        Ok(Some(Delivery { task, receipt: Receipt(grant) }))
     }
 
     async fn poll(
@@ -232,12 +229,13 @@ impl Engine {
     }
 
     /// Gives a task back whose taker has gone (S3.46).
-    pub(super) fn give_back(self: &Arc<Self>, grant: &Grant) {
+    pub(super) fn give_back(self: Arc<Self>, key: HeadKey, run_id: Uuid, command: Command) {
         self.metrics.given_back.inc();
-        let (engine, key, run_id, command) = (Arc::clone(self), grant.key.clone(), grant.run_id, grant.give_back());
-        tokio::spawn(async move {
+        // Outside a runtime the process is ending, and the task's timeout takes care of it.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
             // Refused when it has timed out or closed meanwhile, which is as good.
-            if let Err(refusal) = engine.tell_key(&key, Some(run_id), command).await {
+            if let Err(refusal) = self.tell_key(&key, Some(run_id), command).await {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
             }
         });
@@ -250,10 +248,10 @@ impl Engine {
         let first = (*previous_started_event_id).max(1);
         let (started_event_id, source) = (turn.started_event_id, grant.source());
         let events = self.read_range(&source, first, started_event_id, events_max, WINDOW_BYTES_MAX).await?;
-        let context = events.iter().rev().find_map(|event| match &event.kind {
-            EventKind::DeciderCompleted(it) if it.started_event_id == *previous_started_event_id => it.context.clone(),
-            _ => None,
-        });
+        let context = match completed(&events, *previous_started_event_id) {
+            Some(completed) => completed.context.clone(),
+            None => self.read_context(&source, first, events.first().map_or(first, |event| event.id)).await?,
+        };
         let token = TurnToken {
             domain: Arc::clone(&grant.key.domain),
             workflow_id: Arc::clone(&grant.key.workflow_id),
@@ -274,6 +272,25 @@ impl Engine {
             events,
             context,
         })
+    }
+
+    /// The context of the last completed turn, from the part of the window that did not come with the task.
+    async fn read_context(
+        &self,
+        source: &Source<'_>,
+        first: EventId,
+        before: EventId,
+    ) -> Result<Option<Payload>, Refusal> {
+        let mut from = first;
+        while from < before {
+            let last = (from + CONTEXT_EVENTS).min(before) - 1;
+            let events = self.read_range(source, from, last, usize::MAX, usize::MAX).await?;
+            if let Some(completed) = completed(&events, first) {
+                return Ok(completed.context.clone());
+            }
+            from = last + 1;
+        }
+        Ok(None)
     }
 
     async fn activity_task(&self, grant: &Grant) -> Result<ActivityTask, Refusal> {
@@ -376,4 +393,12 @@ impl Engine {
         let (run_id, task) = (token.run_id, token.task);
         self.ask(&key, |reply| Request::Beat { run_id, task, details, reply }).await
     }
+}
+
+/// The DeciderCompleted of the turn with this DeciderStarted, if it is among the events.
+fn completed(events: &[Event], started_event_id: EventId) -> Option<&DeciderCompleted> {
+    events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::DeciderCompleted(it) if it.started_event_id == started_event_id => Some(it),
+        _ => None,
+    })
 }

@@ -10,14 +10,14 @@ use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
 use super::bytes_of_json;
-use crate::engine::Delivery;
+use crate::engine::Receipt;
 
 /// A task as a body, delivered once the connection takes it.
-struct Delivered<T> {
-    bytes: Option<(Bytes, Option<Delivery<T>>)>,
+struct Delivered {
+    bytes: Option<(Bytes, Receipt)>,
 }
 
-impl<T: Unpin> hyper::body::Body for Delivered<T> {
+impl hyper::body::Body for Delivered {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
@@ -25,10 +25,8 @@ impl<T: Unpin> hyper::body::Body for Delivered<T> {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let frame = self.bytes.take().map(|(bytes, delivery)| {
-            if let Some(delivery) = delivery {
-                delivery.delivered();
-            }
+        let frame = self.bytes.take().map(|(bytes, receipt)| {
+            receipt.delivered();
             Ok(Frame::data(bytes))
         });
         Poll::Ready(frame)
@@ -44,7 +42,7 @@ impl<T: Unpin> hyper::body::Body for Delivered<T> {
 }
 
 /// Answers with a task.
-pub(super) fn task<T: Unpin + Send + 'static>(bytes: Vec<u8>, delivery: Delivery<T>) -> Response {
-    let body = Delivered { bytes: Some((bytes.into(), Some(delivery))) };
+pub(super) fn task(bytes: Vec<u8>, receipt: Receipt) -> Response {
+    let body = Delivered { bytes: Some((bytes.into(), receipt)) };
     bytes_of_json(StatusCode::OK, Body::new(body))
 }

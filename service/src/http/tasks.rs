@@ -21,38 +21,36 @@ use super::problem::Refused;
 use super::{Answer, AppState, bytes_of_json, deliver, json};
 use crate::engine::{ActivityTask, DeciderTask, Delivery, Engine, Poll, Refusal};
 
-fn render_turn(task: &DeciderTask) -> Vec<u8> {
-    let DeciderTask { token, workflow_type, task_list, events, context, .. } = task.clone();
+fn render_turn(task: DeciderTask) -> Vec<u8> {
     let body = body::DeciderTask {
-        token,
+        token: task.token,
         domain: task.domain.to_string(),
         workflow_id: task.workflow_id.to_string(),
         run_id: task.run_id,
-        workflow_type,
-        task_list,
+        workflow_type: task.workflow_type,
+        task_list: task.task_list,
         attempt: task.attempt,
         started_event_id: task.started_event_id,
         previous_started_event_id: task.previous_started_event_id,
-        events,
-        context,
+        events: task.events,
+        context: task.context,
     };
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-fn render_activity(task: &ActivityTask) -> Vec<u8> {
-    let ActivityTask { token, workflow_type, task_list, activity_id, activity_type, input, .. } = task.clone();
+fn render_activity(task: ActivityTask) -> Vec<u8> {
     let body = body::ActivityTask {
-        token,
+        token: task.token,
         domain: task.domain.to_string(),
         workflow_id: task.workflow_id.to_string(),
         run_id: task.run_id,
-        workflow_type,
-        task_list,
-        activity_id,
-        activity_type,
+        workflow_type: task.workflow_type,
+        task_list: task.task_list,
+        activity_id: task.activity_id,
+        activity_type: task.activity_type,
         scheduled_event_id: task.scheduled_event_id,
         started_event_id: task.started_event_id,
-        input,
+        input: task.input,
         timeouts: task.timeouts,
     };
     serde_json::to_vec(&body).unwrap_or_default()
@@ -80,7 +78,7 @@ pub(super) async fn poll_decider(
     let poll = Poll { wait, identity: poll.identity, events_max: poll.max_events };
     let delivery = engine.poll_decider(&domain, &list, poll).await?;
     look_at_connection().await;
-    Ok(delivery.map_or_else(no_task, |delivery| deliver::task(render_turn(delivery.task()), delivery)))
+    Ok(delivery.map(Delivery::split).map_or_else(no_task, |(task, receipt)| deliver::task(render_turn(task), receipt)))
 }
 
 pub(super) async fn poll_activity(
@@ -93,7 +91,9 @@ pub(super) async fn poll_activity(
     let poll = Poll { wait, identity: poll.identity, events_max: None };
     let delivery = engine.poll_activity(&domain, &list, poll).await?;
     look_at_connection().await;
-    Ok(delivery.map_or_else(no_task, |delivery| deliver::task(render_activity(delivery.task()), delivery)))
+    Ok(delivery
+        .map(Delivery::split)
+        .map_or_else(no_task, |(task, receipt)| deliver::task(render_activity(task), receipt)))
 }
 
 fn next_poll(next: body::Next) -> Result<Poll, Refused> {
@@ -119,7 +119,7 @@ fn answered<T: Unpin + Send + 'static>(next: Option<(PolledTask<T>, Render<T>)>)
 }
 
 /// How a task becomes a body.
-type Render<T> = fn(&T) -> Vec<u8>;
+type Render<T> = fn(T) -> Vec<u8>;
 
 /// A poll for the next task.
 type PolledTask<T> = BoxFuture<'static, Result<Option<Delivery<T>>, Refusal>>;
@@ -148,9 +148,10 @@ impl<T: Unpin> hyper::body::Body for Next<T> {
         let bytes = match polled {
             Ok(Some(delivery)) => {
                 let mut bytes = b"{\"next\":".to_vec();
-                bytes.extend((self.render)(delivery.task()));
+                let (task, receipt) = delivery.split();
+                bytes.extend((self.render)(task));
                 bytes.push(b'}');
-                delivery.delivered();
+                receipt.delivered();
                 bytes.into()
             }
             Ok(None) => Bytes::from_static(b"{\"next\":null}"),

@@ -309,3 +309,16 @@ async fn the_service_says_how_it_is() {
     let answer = api.ask(Ask::post(DECIDERS, &json!({}))).await;
     assert_eq!(answer.status, 204, "a poll does not wait for a service that stops");
 }
+#[tokio::test]
+async fn the_context_comes_with_a_window_that_is_cut_short() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let turn = api.turn().await;
+    api.post(&format!("{}/complete", turn_path(&turn)), &json!({ "context": "kept" })).await.json(200);
+    for _ in 0..5 {
+        api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
+    }
+    let turn = api.post(DECIDERS, &json!({ "maxEvents": 2 })).await.json(200);
+    assert_eq!(turn["events"].as_array().unwrap().len(), 2, "without its oldest part");
+    assert_eq!(turn["context"], "kept");
+}
