@@ -5,7 +5,7 @@
 //! to, or an index that may lag.
 //!
 //! Engines: [`memory::Memory`] is the reference; `store-embedded` is production on one machine. All of them pass
-//! [`conformance`]. [`fault::FaultStore`] wraps any of them and injects what real stores do on bad days.
+//! `conformance`. [`fault::FaultStore`] wraps any of them and injects what real stores do on bad days.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -246,7 +246,7 @@ pub enum Error {
 
 /// Storage for runs. See the crate's first lines for what it is not.
 ///
-/// The contract, each sentence of which is a test of [`conformance`]:
+/// The contract, each sentence of which is a test of `conformance` (behind the feature of that name):
 ///
 /// * Per key, [`load`](Self::load) and [`commit`](Self::commit) are linearizable. `Won` means durable: it survives a
 ///   power cut. `load` never shows what a crash could still take away.

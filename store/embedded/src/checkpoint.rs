@@ -30,7 +30,10 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
     while let Some(work) = next(shared) {
         let done = match work {
-            Work::Spare => shared.segments.prepare_spare().map_err(|error| Error::Failed { why: error.to_string() }),
+            Work::Spare => shared
+                .segments
+                .prepare_spare(|| pause(shared))
+                .map_err(|error| Error::Failed { why: error.to_string() }),
             Work::Layer(frozen) => checkpoint(shared, &frozen),
         };
         if let Err(error) = done {

@@ -52,7 +52,7 @@ impl Faults {
         self.space_left.store(bytes, Ordering::SeqCst);
     }
 
-    /// The next time that the named step is about to be taken, this happens instead. See [`crate::checkpoint`] for names.
+    /// The next time that the named step is about to be taken, this happens instead. The names stand in `checkpoint.rs` and `log.rs`.
     pub fn at(&self, point: &str, then: Then) {
         *self.at_point.lock().unwrap_or_else(PoisonError::into_inner) = Some((point.to_owned(), then));
     }

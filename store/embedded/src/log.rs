@@ -17,6 +17,10 @@ use crate::frame::{Builder, SEGMENT_HEADER, SegmentHeader};
 
 /// A segment that is being made ready, before it has its number.
 const NEW: &str = "new";
+/// How many old segments are kept to be used again.
+const SPARES: usize = 2;
+/// How many zeros are written at a time.
+const ZEROS: usize = 256 << 10;
 const SUFFIX: &str = "log";
 
 /// The segments that exist, oldest first.
@@ -26,6 +30,8 @@ pub(crate) struct Segments {
     id: u64,
     segment_bytes: u64,
     faults: Arc<Faults>,
+    /// How far the newest segment is filled.
+    tail_end: AtomicU64,
     files: Mutex<Files>,
     pub(crate) syncs: AtomicU64,
     pub(crate) bytes_written: AtomicU64,
@@ -34,9 +40,9 @@ pub(crate) struct Segments {
 #[derive(Debug)]
 struct Files {
     live: VecDeque<Live>,
-    /// The next segment, when it is ready.
-    spare: Option<File>,
-    /// The number of the next segment.
+    /// The next segments, as far as they are ready.
+    spares: VecDeque<File>,
+    /// The number of the first spare, or of the next segment when there is none.
     next: u64,
 }
 
@@ -98,7 +104,8 @@ impl Segments {
             id,
             segment_bytes,
             faults,
-            files: Mutex::new(Files { live: live.into(), spare: None, next }),
+            tail_end: AtomicU64::new(0),
+            files: Mutex::new(Files { live: live.into(), spares: VecDeque::new(), next }),
             syncs: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
         }
@@ -111,8 +118,7 @@ impl Segments {
     /// How many bytes of disk the log occupies.
     pub(crate) fn bytes(&self) -> u64 {
         let files = self.files();
-        files.live.iter().map(|live| live.bytes).sum::<u64>()
-            + if files.spare.is_some() { self.segment_bytes } else { 0 }
+        files.live.iter().map(|live| live.bytes).sum::<u64>() + self.segment_bytes * files.spares.len() as u64
     }
 
     pub(crate) fn point(&self, name: &str) -> io::Result<()> {
@@ -134,22 +140,27 @@ impl Segments {
         file.write_all(bytes)
     }
 
-    /// Makes a segment ready before it is needed, if none is. Takes milliseconds; not for the thread that commits.
-    pub(crate) fn prepare_spare(&self) -> io::Result<()> {
-        if self.files().spare.is_some() {
+    /// Makes a segment ready before it is needed, if none is, in small pieces with `between` called between them: a sync of
+    /// many megabytes would hold up those of the commits. Not for the thread that commits.
+    pub(crate) fn prepare_spare(&self, between: impl Fn()) -> io::Result<()> {
+        if !self.files().spares.is_empty() {
             return Ok(());
         }
         let mut file = File::create(self.directory.join(NEW))?;
-        let zeros = vec![0; 1 << 20];
+        let zeros = vec![0; ZEROS];
         let mut missing = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
         while missing > 0 {
             let some = missing.min(zeros.len());
             self.write(&mut file, zeros.get(..some).unwrap_or_default())?;
+            file.sync_data()?;
             missing -= some;
+            if self.tail_end.load(Ordering::Relaxed) < self.segment_bytes / 4 * 3 {
+                between();
+            }
         }
         file.sync_all()?;
         let mut files = self.files();
-        if files.spare.is_none() {
+        if files.spares.is_empty() {
             self.number(&mut files, file)?;
         }
         Ok(())
@@ -158,18 +169,19 @@ impl Segments {
     /// Gives the file under `NEW` the next number, durably. Under the lock, so that nobody takes that number meanwhile.
     fn number(&self, files: &mut Files, file: File) -> io::Result<()> {
         self.faults.point("segment: named")?;
-        std::fs::rename(self.directory.join(NEW), segment_path(&self.directory, files.next))?;
+        let number = files.next + files.spares.len() as u64;
+        std::fs::rename(self.directory.join(NEW), segment_path(&self.directory, number))?;
         self.faults.point("segment: directory synced")?;
         sync_directory(&self.directory)?;
         self.syncs.fetch_add(2, Ordering::Relaxed);
-        files.spare = Some(file);
+        files.spares.push_back(file);
         Ok(())
     }
 
     /// The next segment, with its header written and not yet durable.
     fn next(&self, first_batch: u64) -> io::Result<Segment> {
         let mut files = self.files();
-        let mut file = if let Some(file) = files.spare.take() {
+        let mut file = if let Some(file) = files.spares.pop_front() {
             file
         } else {
             let path = segment_path(&self.directory, files.next);
@@ -190,7 +202,7 @@ impl Segments {
         Ok(Segment { file, salt, end: SEGMENT_HEADER as u64 })
     }
 
-    /// Removes the segments that hold nothing after batch `position`; one of them becomes the next one. The newest stays.
+    /// Removes the segments that hold nothing after batch `position`; some are used again. The newest stays.
     pub(crate) fn drop_through(&self, position: u64) -> io::Result<()> {
         loop {
             let oldest = {
@@ -203,7 +215,7 @@ impl Segments {
             let Some(oldest) = oldest else { return Ok(()) };
             let path = segment_path(&self.directory, oldest.number);
             self.faults.point("checkpoint: segment dropped")?;
-            if oldest.bytes == self.segment_bytes && self.files().spare.is_none() {
+            if oldest.bytes == self.segment_bytes && self.files().spares.len() < SPARES {
                 self.use_again(&path)?;
             } else {
                 std::fs::remove_file(&path)?;
@@ -220,8 +232,7 @@ impl Segments {
         let mut file = OpenOptions::new().write(true).open(&new)?;
         self.write(&mut file, &[0; SEGMENT_HEADER])?;
         file.sync_data()?;
-        let mut files = self.files();
-        if files.spare.is_none() { self.number(&mut files, file) } else { Ok(()) }
+        self.number(&mut self.files(), file)
     }
 }
 
@@ -262,6 +273,7 @@ impl Tail {
         self.segments.write(&mut segment.file, bytes)?;
         segment.end += bytes.len() as u64;
         self.segments.sync(&segment.file)?;
+        self.segments.tail_end.store(segment.end, Ordering::Relaxed);
         self.segments.faults.set_synced_bytes(segment.end);
         if segment.end > segment_bytes
             && let Some(live) = self.segments.files().live.back_mut()
