@@ -21,7 +21,7 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::payload::Payload;
 use crate::run::{PendingActivity, Run, Status};
-use crate::time::Timestamp;
+use crate::time::{Duration, Timestamp};
 
 /// What became of a command that was not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,15 +198,28 @@ impl Transition {
                 let cause = DeciderFailedCause::Reported;
                 let TurnId { scheduled_event_id, started_event_id } = *turn;
                 let (reason, details) = (reason.clone(), details.clone());
-                let failed = DeciderFailed { scheduled_event_id, started_event_id, cause, reason, details };
+                // A turn that waits already has been scheduled without a wait: it is held back from here.
+                let wait = turn_backoff(self.run.turns_lost.saturating_add(1));
+                let next_not_before = self.run.turn_task.as_ref().map(|_| now.plus(wait));
+                let failed =
+                    DeciderFailed { scheduled_event_id, started_event_id, cause, reason, details, next_not_before };
                 self.push(now, EventKind::DeciderFailed(failed));
             }
             Command::ReturnTurn { turn } => {
                 self.must_hold(*turn)?;
                 let cause = DeciderFailedCause::DeliveryFailed;
                 let TurnId { scheduled_event_id, started_event_id } = *turn;
-                let failed = DeciderFailed { scheduled_event_id, started_event_id, cause, reason: None, details: None };
-                self.push(now, EventKind::DeciderFailed(failed));
+                self.push(
+                    now,
+                    EventKind::DeciderFailed(DeciderFailed {
+                        scheduled_event_id,
+                        started_event_id,
+                        cause,
+                        reason: None,
+                        details: None,
+                        next_not_before: None,
+                    }),
+                );
             }
             Command::StartActivity { scheduled_event_id, identity } => {
                 validate::identity(identity.as_deref())?;
@@ -285,14 +298,12 @@ impl Transition {
             self.events.last().map(|event| &event.kind),
             Some(EventKind::DeciderFailed(DeciderFailed { cause: DeciderFailedCause::Reported, .. }))
         );
-        let doublings = self.run.turns_lost.saturating_sub(1).min(16);
-        let wait = limits::TURN_BACKOFF_FIRST.times(1 << doublings).min(limits::TURN_BACKOFF_MAX);
         let scheduled = DeciderScheduled {
             task_list: self.run.started.task_list.clone(),
             start_to_close: self.run.started.decider_start_to_close,
             schedule_to_start: self.run.started.decider_schedule_to_start,
             attempt: self.run.turns_lost.saturating_add(1),
-            not_before: given_back.then(|| now.plus(wait)),
+            not_before: given_back.then(|| now.plus(turn_backoff(self.run.turns_lost))),
         };
         self.push(now, EventKind::DeciderScheduled(scheduled));
     }
@@ -330,6 +341,12 @@ impl Transition {
             .filter(|activity| activity.started_event_id == Some(task.started_event_id))
             .ok_or(Fault::ActivityClosed)
     }
+}
+
+/// How long the next turn is held back after this many were lost in a row (S2.8).
+fn turn_backoff(turns_lost: u32) -> Duration {
+    let doublings = turns_lost.saturating_sub(1).min(16);
+    limits::TURN_BACKOFF_FIRST.times(1 << doublings).min(limits::TURN_BACKOFF_MAX)
 }
 
 fn request_key(command: &Command) -> Option<RequestKey> {

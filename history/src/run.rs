@@ -345,6 +345,9 @@ impl Run {
                     self.turns_lost = self.turns_lost.saturating_add(1);
                 }
                 self.end_turn(event.timestamp);
+                if let (Some(task), Some(_)) = (&mut self.turn_task, it.next_not_before) {
+                    task.not_before = it.next_not_before;
+                }
             }
             EventKind::ActivityScheduled(it) => {
                 let activity = PendingActivity {

@@ -111,6 +111,7 @@ fn full() -> Vec<EventKind> {
             cause: DeciderFailedCause::DeliveryFailed,
             reason: text("panicked"),
             details: payload(),
+            next_not_before: None,
         }),
         EventKind::ActivityScheduled(ActivityScheduled {
             activity_id: "charge".to_owned(),
@@ -268,6 +269,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 cause: DeciderFailedCause::Reported,
                 reason: None,
                 details: None,
+                next_not_before: None,
             }),
         ),
         (

@@ -58,6 +58,7 @@ fn fails(scheduled_event_id: EventId, started_event_id: EventId) -> EventKind {
         cause: DeciderFailedCause::Reported,
         reason: None,
         details: None,
+        next_not_before: None,
     })
 }
 

@@ -243,6 +243,11 @@ pub struct DeciderFailed {
     #[n(4)]
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
+    /// The next turn, which waits already, is not handed out before this instant: deciders that keep failing are asked
+    /// less and less often, however much news there is.
+    #[n(5)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_not_before: Option<Timestamp>,
 }
 
 /// A decider wants an activity done.

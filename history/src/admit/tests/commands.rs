@@ -191,7 +191,12 @@ fn a_turn_given_back_while_another_waits_schedules_no_third() {
     let busy = scene().take().then(&signal("go"));
     check(&busy, &busy.fail_turn(), "DeciderFailed(Reported)");
     check(&busy, &Command::ReturnTurn { turn: busy.turn() }, "DeciderFailed(DeliveryFailed)");
+    // It waits already, without a wait of its own; news must not let a decider that fails spin.
     let next = busy.clone().then(&busy.fail_turn());
+    check(&next, &next.start_turn(), "fault turn-not-waiting");
+    let next = next.after(1);
+    check(&next, &next.start_turn(), "DeciderStarted");
+    let next = busy.clone().then(&Command::ReturnTurn { turn: busy.turn() });
     check(&next, &next.start_turn(), "DeciderStarted");
 }
 
