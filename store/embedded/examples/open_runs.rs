@@ -1,5 +1,5 @@
 //! What many open runs cost: `start N DIRECTORY` begins them, each with a timer in 30 days; `open DIRECTORY`, a process of
-//! its own, opens the store, looks for what is due, reads some heads, and says what that took.
+//! its own, opens the store, looks for what is due, reads some heads, and says what that took; `compact DIRECTORY` packs it.
 //!
 //! `cargo run --release -p baton-store-embedded --example open_runs -- start 1000000 /tmp/runs`
 
@@ -85,6 +85,10 @@ async fn main() {
                 println!("10,000 loads, {what}: {:?}; {}", reading.elapsed(), memory());
             }
         }
-        _ => println!("start N DIRECTORY | open DIRECTORY"),
+        ["compact", directory] => {
+            Embedded::compact(directory).await.expect("a compaction");
+            println!("compacted in {:?}; {}", started.elapsed(), memory());
+        }
+        _ => println!("start N DIRECTORY | open DIRECTORY | compact DIRECTORY"),
     }
 }
