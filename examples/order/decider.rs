@@ -171,3 +171,133 @@ fn ship(state: &State) -> Decisions {
     }
     Decisions::new().fail("not-shipped", &SHIP_TRIES_MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use decider_kit::Status;
+    use decider_kit::testing::{Closed, TestService, Work};
+
+    use super::*;
+
+    /// The cancel window of these tests: a day, which takes no time here.
+    const WINDOW: Duration = Duration::from_days(1);
+
+    fn shop() -> TestService {
+        let mut shop = TestService::new();
+        shop.decider("order", OrderDecider { cancel_window: WINDOW });
+        shop.activity("reserve-stock", |_| Work::success(&1).takes(Duration::from_secs(2)));
+        shop.activity("release-stock", |_| Work::success(&1));
+        shop.activity("fraud-check", |call| Work::success(&call.input::<Order>().suspicious));
+        shop.activity_on(PCI, "charge-card", |call| {
+            if call.input::<Order>().is_declined() {
+                Work::failure("card-declined", &()).non_retryable()
+            } else {
+                Work::success(&"receipt")
+            }
+        });
+        shop.activity("ship", |call| {
+            let (order, attempt) = call.input::<(Order, u32)>();
+            if attempt < order.carrier_busy { Work::failure("carrier-busy", &()) } else { Work::success(&"parcel") }
+        });
+        shop
+    }
+
+    fn order() -> Order {
+        Order { id: "1".to_owned(), cents: 990, card: "4111".to_owned(), ..Order::default() }
+    }
+
+    fn run(shop: &mut TestService, order: &Order) -> Closed {
+        shop.start("order", "1", order);
+        shop.finish("1")
+    }
+
+    #[test]
+    fn an_order_is_charged_on_pci_after_the_cancel_window_and_shipped() {
+        let mut shop = shop();
+        let closed = run(&mut shop, &order());
+        assert_eq!(closed.status, Status::Success);
+        assert_eq!(closed.result::<u64>(), 990);
+        assert_eq!(closed.after, Duration::from_millis(WINDOW.as_millis() + 2_000));
+        let charged_on = shop.history("1").iter().find_map(|event| match &event.kind {
+            EventKind::ActivityScheduled(it) if it.activity_type == "charge-card" => Some(it.task_list.clone()),
+            _ => None,
+        });
+        assert_eq!(charged_on.as_deref(), Some(PCI));
+    }
+
+    #[test]
+    fn telemetry_that_nobody_takes_is_ignored() {
+        let mut shop = shop();
+        assert_eq!(run(&mut shop, &order()).status, Status::Success);
+        shop.assert_count("1", "ActivityScheduledTimeout", 1);
+    }
+
+    #[test]
+    fn a_cancellation_within_the_window_takes_the_timer_back_and_charges_nothing() {
+        let mut shop = shop();
+        shop.start("order", "1", &order());
+        shop.after(Duration::from_secs(3_600)).signal("1", "cancel", &());
+        let closed = shop.finish("1");
+        assert_eq!(closed.status, Status::Canceled);
+        assert_eq!(closed.after, Duration::from_secs(3_600));
+        shop.assert_count("1", "TimerCanceled", 1);
+        shop.assert_count("1", "TimerExpired", 0);
+        let charged =
+            |event: &Event| matches!(&event.kind, EventKind::ActivityScheduled(it) if it.activity_id == "charge-card");
+        assert!(!shop.history("1").iter().any(charged));
+    }
+
+    #[test]
+    fn a_cancellation_before_the_window_opens_is_not_forgotten() {
+        let mut shop = shop();
+        shop.start("order", "1", &order());
+        shop.after(Duration::from_secs(1)).signal("1", "cancel", &());
+        assert_eq!(shop.finish("1").status, Status::Canceled);
+        shop.assert_count("1", "TimerScheduled", 0);
+    }
+
+    #[test]
+    fn a_declined_card_puts_the_stock_back_and_fails_the_order() {
+        let mut shop = shop();
+        let closed = run(&mut shop, &Order { card: "4110000".to_owned(), ..order() });
+        assert_eq!(closed.status, Status::Failed);
+        let released = |event: &Event| matches!(&event.kind, EventKind::ActivityScheduled(it) if it.activity_id == "release-stock");
+        assert!(shop.history("1").iter().any(released));
+    }
+
+    #[test]
+    fn a_suspicious_order_is_never_charged() {
+        let mut shop = shop();
+        assert_eq!(run(&mut shop, &Order { suspicious: true, ..order() }).status, Status::Failed);
+        shop.assert_count("1", "TimerScheduled", 0);
+    }
+
+    #[test]
+    fn a_busy_carrier_is_asked_again_after_twice_the_time_and_then_no_more() {
+        let mut patient = shop();
+        let closed = run(&mut patient, &Order { carrier_busy: 3, ..order() });
+        assert_eq!(closed.status, Status::Success);
+        let waits = SHIP_WAIT.as_millis() * (1 + 2 + 4);
+        assert_eq!(closed.after, Duration::from_millis(WINDOW.as_millis() + 2_000 + waits));
+        let mut hopeless = shop();
+        let closed = run(&mut hopeless, &Order { carrier_busy: u32::MAX, ..order() });
+        assert_eq!(closed.status, Status::Failed);
+    }
+
+    #[test]
+    fn the_endings_that_the_file_promises_come_about() {
+        for order in Order::all().unwrap().iter().take(60) {
+            let mut shop = shop();
+            shop.start("order", "1", order);
+            if order.cancels {
+                shop.after(Duration::ZERO).signal("1", "cancel", &());
+            }
+            let expected = match order.ending() {
+                crate::orders::Ending::Shipped => Status::Success,
+                crate::orders::Ending::Declined | crate::orders::Ending::Suspicious => Status::Failed,
+                crate::orders::Ending::Canceled => Status::Canceled,
+            };
+            assert_eq!(shop.finish("1").status, expected, "{order:?}");
+        }
+    }
+}
