@@ -20,6 +20,10 @@ use crate::retry::{Patience, Waits};
 /// How long to wait for a connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
+/// How long a connection without a call is kept. Less than the 15 seconds after which the service closes it, so that none
+/// is closed under a request.
+const IDLE_WAIT: Duration = Duration::from_secs(10);
+
 /// How long to wait for an answer beyond what the request itself waits.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
@@ -104,6 +108,7 @@ impl Client {
             .default_headers(headers)
             .connect_timeout(CONNECT_WAIT)
             .pool_max_idle_per_host(1_024)
+            .pool_idle_timeout(IDLE_WAIT)
             .tcp_nodelay(true)
             .no_proxy()
             .build()
@@ -437,8 +442,10 @@ const ESCAPED: &percent_encoding::AsciiSet =
 /// Percent-encodes one segment of a path or one value of a query.
 pub(crate) fn encode(text: &str) -> String {
     match text {
-        // These two segments mean something else to every HTTP library, even when they are encoded.
+        // These segments mean something else to every HTTP library, even when they are encoded.
         "." | ".." => text.replace('.', "%2E"),
+        // Beside `workflows/{id}` there is `workflows/count`; encoded it is an id.
+        "count" => "%63ount".to_owned(),
         text => percent_encoding::utf8_percent_encode(text, ESCAPED).to_string(),
     }
 }

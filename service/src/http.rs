@@ -7,6 +7,7 @@ mod extract;
 mod history;
 mod problem;
 mod server;
+mod stall;
 mod tasks;
 mod workflows;
 

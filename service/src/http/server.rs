@@ -1,30 +1,49 @@
 //! Connections: how many, how slow, how large their headers may be; and how they end.
 
+use std::any::Any;
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tower::ServiceExt;
+
+use super::problem::Refused;
+use super::stall::Stalling;
 
 /// Limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
     /// Connections at once; further ones wait to be accepted.
     pub connections_max: usize,
-    /// How long the headers of a request may take to come.
+    /// How long the headers of a request may take to come, and how long a connection may have none under way. Callers
+    /// keep connections for less than this, so that none is closed under a request: ten seconds in `client`.
     pub header_wait: Duration,
+    /// How long a peer may take nothing of what is written to it.
+    pub write_wait: Duration,
     /// How long to wait for requests under way when the service stops.
     pub shutdown_wait: Duration,
 }
 
 impl Default for ServerLimits {
     fn default() -> Self {
-        Self { connections_max: 20_000, header_wait: Duration::from_secs(15), shutdown_wait: Duration::from_secs(10) }
+        Self {
+            connections_max: 20_000,
+            header_wait: Duration::from_secs(15),
+            write_wait: Duration::from_secs(60),
+            shutdown_wait: Duration::from_secs(10),
+        }
     }
 }
 
@@ -77,8 +96,10 @@ impl Server {
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection without TCP_NODELAY");
             }
-            let service = TowerToHyperService::new(router.clone());
-            let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+            let router = router.clone();
+            let service = service_fn(move |request| answer(router.clone(), request));
+            let stream = TokioIo::new(Stalling::new(stream, limits.write_wait));
+            let connection = graceful.watch(http.serve_connection(stream, service));
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
                     tracing::debug!(%error, "a connection ended early");
@@ -94,4 +115,20 @@ impl Server {
             }
         }
     }
+}
+
+/// One call. A handler that panics, which none should, is answered for.
+async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
+    match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
+        Ok(answer) => answer,
+        Err(panic) => {
+            tracing::error!(panic = words(panic.as_ref()), "a handler panicked; this is a defect of the service");
+            Ok(Refused::Panicked.into_response())
+        }
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&'static str>().copied()).unwrap_or("no words")
 }

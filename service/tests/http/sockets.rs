@@ -26,7 +26,10 @@ impl Socket {
     }
 
     async fn with(limits: ServerLimits) -> Self {
-        let api = Api::open().await;
+        Self::of(Api::open().await, limits).await
+    }
+
+    async fn of(api: Api, limits: ServerLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -107,7 +110,7 @@ async fn a_connection_carries_one_call_after_the_other() {
 }
 
 #[tokio::test]
-async fn a_body_that_never_ends_is_cut_off_at_8_mib() {
+async fn a_body_that_never_ends_is_cut_off_at_1_mib() {
     let socket = Socket::open().await;
     socket.api.start("w").await;
     let before = socket.api.everything().await;
@@ -115,7 +118,7 @@ async fn a_body_that_never_ends_is_cut_off_at_8_mib() {
     let head = "content-type: application/json\r\ntransfer-encoding: chunked\r\n";
     peer.send(&format!("POST {WORKFLOWS}/w/signals/s HTTP/1.1\r\nhost: h\r\n{head}\r\n")).await;
     let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
-    for _ in 0..128 {
+    for _ in 0..16 {
         peer.send(&chunk).await;
     }
     peer.send("1\r\n \r\n").await;
@@ -131,7 +134,7 @@ async fn a_body_that_says_that_it_is_too_large_is_refused_before_it_comes() {
     let socket = Socket::open().await;
     socket.api.start("w").await;
     let mut peer = socket.connect().await;
-    let head = "content-type: application/json\r\ncontent-length: 8388609\r\nexpect: 100-continue\r\n";
+    let head = "content-type: application/json\r\ncontent-length: 1048577\r\nexpect: 100-continue\r\n";
     peer.send(&format!("POST {WORKFLOWS}/w/signals/s HTTP/1.1\r\nhost: h\r\n{head}\r\n")).await;
     let answer = peer.read_all().await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
@@ -316,6 +319,38 @@ async fn a_reader_that_does_not_read_holds_up_nobody_and_frees_its_place_when_it
     drop(slow);
     assert!(third.read_all().await.unwrap().starts_with("HTTP/1.1 200 "));
     drop(poll);
+}
+
+#[tokio::test]
+async fn a_reader_that_never_reads_loses_its_connection() {
+    let limits = ServerLimits { connections_max: 1, write_wait: Duration::from_millis(200), ..ServerLimits::default() };
+    let socket = Socket::with(limits).await;
+    let api = &socket.api;
+    api.start("w").await;
+    let input = "x".repeat(250 * 1024);
+    for _ in 0..40 {
+        api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({ "input": input })).await.json(202);
+    }
+    let stalled = socket.call("GET", &format!("{WORKFLOWS}/w/history"), "accept: text/event-stream\r\n", "").await;
+    // The only place is the stalled reader's until the service takes it back.
+    socket.answers_others().await;
+    drop(stalled);
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_is_answered_for_and_its_connection_goes_on() {
+    let api = Api::open().await;
+    let broken = axum::routing::get(async || -> () { panic!("a defect") });
+    let router = api.router.clone().route("/broken", broken);
+    let socket = Socket::of(Api { router, ..api }, ServerLimits::default()).await;
+    let mut peer = socket.connect().await;
+    peer.call("GET", "/broken", "", "").await;
+    let head = peer.head().await;
+    assert!(head.starts_with("HTTP/1.1 500 ") && head.contains("application/problem+json"), "{head}");
+    peer.call("GET", "/healthz", "connection: close\r\n", "").await;
+    let rest = peer.read_all().await.unwrap();
+    assert!(rest.contains("\"code\":\"internal\"") && rest.contains("\"recorded\":\"unknown\""), "{rest}");
+    assert!(rest.contains("HTTP/1.1 200 "), "{rest}");
 }
 
 #[tokio::test]
