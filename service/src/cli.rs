@@ -1,5 +1,6 @@
 //! The command line: what can be asked, and how answers are shown.
 
+mod credential;
 mod domain;
 mod fsck;
 mod history;
@@ -37,6 +38,9 @@ enum Command {
     #[command(subcommand)]
     Workflow(workflow::Workflow),
     History(history::History),
+    /// Make credentials for the service's configuration
+    #[command(subcommand)]
+    Credential(credential::Credential),
     Fsck(fsck::Fsck),
     Bench(Bench),
 }
@@ -126,6 +130,7 @@ impl Cli {
             Command::Domain(domain) => domain.run().await,
             Command::Workflow(workflow) => workflow.run().await,
             Command::History(history) => history.run().await,
+            Command::Credential(credential) => credential.run(),
             Command::Fsck(fsck) => fsck.run().await,
             Command::Bench(bench) => bench.run().await,
         };

@@ -228,6 +228,26 @@ async fn a_runner_s_credential_polls_its_own_list_and_nothing_else() {
     assert_eq!(code(ops.start(&start("x"), None).await.map(drop)), None);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_that_the_command_line_made_lets_its_holder_in() {
+    let scratch = Scratch::new("new-credential");
+    let made = baton(&["credential", "new", "the \"rack\"", "--runner", "default/PCI"]);
+    assert!(made.status.success());
+    let config = scratch.0.join("baton.toml");
+    std::fs::write(&config, &made.stdout).unwrap();
+    let told = String::from_utf8(made.stderr).unwrap();
+    let secret = told.trim().rsplit(' ').next().unwrap();
+    assert!(!String::from_utf8_lossy(&made.stdout).contains(secret), "the secret is not in the file");
+    let service = Service::start(&scratch.0, &["--config", config.to_str().unwrap()]);
+    let rack = Client::with_secret(&service.url, secret).unwrap().patience(Patience::None);
+    let poll = client::body::PollActivity::default();
+    assert!(rack.poll_activity("PCI", &poll, Duration::ZERO).await.unwrap().is_none());
+    assert!(rack.poll_activity("orders", &poll, Duration::ZERO).await.is_err());
+    for wrong in [&["credential", "new", "x"][..], &["credential", "new", "x", "--runner", "PCI"]] {
+        assert_eq!(baton(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
 fn sha256_hex(text: &str) -> String {
     let output = {
         use std::io::Write as _;

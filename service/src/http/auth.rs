@@ -28,10 +28,11 @@ pub struct Credential {
     /// Domains in which it may start, read, signal, cancel and terminate; `*` is all.
     #[serde(default)]
     pub applications: Vec<String>,
-    /// Task lists, as `domain/list`, where it may take and answer turns; `domain/*` is all of a domain.
+    /// Task lists, as `domain/list`, where it may take and answer turns; `domain/*` is all of a domain. A slash or a
+    /// percent sign within a name is percent-encoded, as in a path.
     #[serde(default)]
     pub deciders: Vec<String>,
-    /// Task lists, as `domain/list`, where it may take and answer activities; `domain/*` is all of a domain.
+    /// Task lists, in the same way, where it may take and answer activities.
     #[serde(default)]
     pub runners: Vec<String>,
 }
@@ -39,7 +40,53 @@ pub struct Credential {
 /// Every credential.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
-    known: Vec<([u8; 32], Credential)>,
+    known: Vec<Holder>,
+}
+
+/// A credential, read.
+#[derive(Debug, Clone)]
+struct Holder {
+    digest: [u8; 32],
+    is_operator: bool,
+    applications: Vec<String>,
+    deciders: Vec<Lists>,
+    runners: Vec<Lists>,
+}
+
+/// A task list of a domain, or all of them.
+#[derive(Debug, Clone)]
+struct Lists {
+    domain: String,
+    /// All when absent.
+    list: Option<String>,
+}
+
+impl Lists {
+    fn read(entry: &str) -> Option<Self> {
+        let (domain, list) = entry.split_once('/').filter(|(_, list)| !list.contains('/'))?;
+        let decode = |text| percent_decode_str(text).decode_utf8().ok().filter(|text| !text.is_empty());
+        let list = if list == "*" { None } else { Some(decode(list)?.into_owned()) };
+        Some(Self { domain: decode(domain)?.into_owned(), list })
+    }
+
+    fn has(&self, domain: &str, list: &str) -> bool {
+        self.domain == domain && self.list.as_deref().is_none_or(|name| name == list)
+    }
+}
+
+impl Holder {
+    fn read(credential: Credential) -> Result<Self, String> {
+        let Credential { name, secret_sha256, operator, applications, deciders, runners } = credential;
+        let digest = unhex(&secret_sha256)
+            .ok_or_else(|| format!("credential `{name}`: secret-sha256 must have 64 hexadecimal digits"))?;
+        let lists = |entries: Vec<String>| -> Result<Vec<Lists>, String> {
+            let read = |entry: String| {
+                Lists::read(&entry).ok_or_else(|| format!("credential `{name}`: `{entry}` is not `domain/list`"))
+            };
+            entries.into_iter().map(read).collect()
+        };
+        Ok(Self { digest, is_operator: operator, applications, deciders: lists(deciders)?, runners: lists(runners)? })
+    }
 }
 
 impl Credentials {
@@ -47,15 +94,10 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// For a hash that is not 64 hexadecimal digits, naming the credential.
+    /// For a hash that is not 64 hexadecimal digits and for a task list that is not `domain/list`, naming the credential.
     pub fn new(credentials: Vec<Credential>) -> Result<Self, String> {
-        let known = credentials.into_iter().map(|credential| {
-            let digest = unhex(&credential.secret_sha256).ok_or_else(|| {
-                format!("credential `{}`: secret-sha256 must have 64 hexadecimal digits", credential.name)
-            })?;
-            Ok((digest, credential))
-        });
-        known.collect::<Result<_, String>>().map(|known| Self { known })
+        let known = credentials.into_iter().map(Holder::read).collect::<Result<_, String>>()?;
+        Ok(Self { known })
     }
 
     /// Whether there is none, so that nobody is asked.
@@ -63,11 +105,16 @@ impl Credentials {
         self.known.is_empty()
     }
 
-    /// Whoever holds this secret. What is compared are hashes, so that the time it takes tells nothing of the secret.
-    fn holder(&self, secret: &str) -> Option<&Credential> {
+    /// Whoever holds this secret.
+    fn holder(&self, secret: &str) -> Option<&Holder> {
         let digest: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
-        self.known.iter().find(|(known, _)| *known == digest).map(|(_, credential)| credential)
+        self.known.iter().find(|holder| is_same(&holder.digest, &digest))
     }
+}
+
+/// Looks at every byte, wherever they differ, so that the time it takes tells nothing.
+fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
+    one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
 }
 
 fn unhex(text: &str) -> Option<[u8; 32]> {
@@ -131,21 +178,14 @@ impl Need {
         })
     }
 
-    fn is_met_by(&self, credential: &Credential) -> bool {
-        let lists = |allowed: &[String], domain: &str, list: &str| {
-            let is_allowed = |entry: &String| match entry.split_once('/') {
-                Some((of, name)) => of == domain && (name == "*" || name == list),
-                None => false,
-            };
-            allowed.iter().any(is_allowed)
-        };
-        credential.operator
+    fn is_met_by(&self, holder: &Holder) -> bool {
+        holder.is_operator
             || match self {
                 Self::Nothing | Self::Known => true,
                 Self::Operator => false,
-                Self::Application(domain) => credential.applications.iter().any(|of| of == "*" || of == domain),
-                Self::Decider(domain, list) => lists(&credential.deciders, domain, list),
-                Self::Runner(domain, list) => lists(&credential.runners, domain, list),
+                Self::Application(domain) => holder.applications.iter().any(|of| of == "*" || of == domain),
+                Self::Decider(domain, list) => holder.deciders.iter().any(|lists| lists.has(domain, list)),
+                Self::Runner(domain, list) => holder.runners.iter().any(|lists| lists.has(domain, list)),
             }
     }
 
@@ -177,7 +217,7 @@ pub(super) async fn check(State(gate): State<Gate>, request: Request, next: Next
         (Err(refused), Some(_)) => return refused.into_response(),
         (Ok(need), Some(_)) => need,
     };
-    if holder.is_some_and(|credential| need.is_met_by(credential)) {
+    if holder.is_some_and(|holder| need.is_met_by(holder)) {
         next.run(request).await
     } else {
         Refused::Forbidden { what: need.words() }.into_response()

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
-use axum::http::header::{CONTENT_TYPE, HeaderMap};
+use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, Uri};
+use axum::response::Response;
 use bytes::Bytes;
 use history::RequestKey;
 use http_body_util::{BodyExt, Limited};
@@ -16,9 +17,12 @@ use uuid::Uuid;
 
 use super::problem::Refused;
 
-/// The largest body. Ours: a turn may schedule activities with many payloads of up to 256 KiB, and one commit must fit
-/// the smallest store's parts.
-pub(super) const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The largest body. Ours: two payloads of 256 KiB with all their names, with room to spare.
+pub(super) const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// The largest body of a decider's answer. Ours: a turn may schedule activities with many payloads of up to 256 KiB, and
+/// one commit must fit the smallest store's parts.
+pub(super) const TURN_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// How long a body may take to come. Ours: 8 MiB at 2 Mbit/s.
 const BODY_WAIT: Duration = Duration::from_secs(30);
@@ -29,15 +33,15 @@ pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The longest `Idempotency-Key`, in characters. Ours.
 const KEY_CHARS_MAX: usize = 255;
 
-/// A JSON body. No body at all is `{}`.
-pub(super) struct Json<T>(pub(super) T);
+/// A JSON body of at most `MAX` bytes. No body at all is `{}`.
+pub(super) struct Json<T, const MAX: usize = BODY_BYTES_MAX>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for Json<T, MAX> {
     type Rejection = Refused;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
         let content_type = request.headers().get(CONTENT_TYPE).cloned();
-        let bytes = read(request).await?;
+        let bytes = read(request, MAX).await?;
         if bytes.is_empty() {
             return parse(b"{}").map(Json);
         }
@@ -58,21 +62,25 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(Refused::BadJson("expected an object, `{...}`".to_owned()));
     }
-    serde_json::from_slice(bytes).map_err(|error| Refused::BadJson(error.to_string()))
+    serde_json::from_slice(bytes).map_err(|error| {
+        // Where it is in the body is looked for only now, as it costs.
+        let mut reader = serde_json::Deserializer::from_slice(bytes);
+        let found: Result<T, _> = serde_path_to_error::deserialize(&mut reader);
+        let path = found.err().map(|error| error.path().to_string()).filter(|path| path != ".");
+        Refused::BadJson(path.map_or_else(|| error.to_string(), |path| format!("`{path}`: {error}")))
+    })
 }
 
-async fn read(request: Request) -> Result<Bytes, Refused> {
+async fn read(request: Request, max: usize) -> Result<Bytes, Refused> {
     let body = request.into_body();
     // Refused at once where the length is known, so that a caller that asks first need not send it.
-    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
-        return Err(Refused::BodyTooLarge { max: BODY_BYTES_MAX });
+    if body.size_hint().lower() > max as u64 {
+        return Err(Refused::BodyTooLarge { max });
     }
-    let body = Limited::new(body, BODY_BYTES_MAX);
+    let body = Limited::new(body, max);
     match tokio::time::timeout(BODY_WAIT, body.collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(Refused::BodyTooLarge { max: BODY_BYTES_MAX })
-        }
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(Refused::BodyTooLarge { max }),
         Ok(Err(error)) => Err(Refused::BadJson(format!("the body could not be read: {error}"))),
         Err(_) => Err(Refused::BodyTooSlow),
     }
@@ -127,6 +135,15 @@ pub(super) fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refused> {
         }
     }
     Ok(None)
+}
+
+/// Says which wait was taken (RFC 7240), as it may be less than the one that was asked for.
+pub(super) fn with_wait_applied(mut response: Response, wait: Option<Duration>) -> Response {
+    let applied = wait.and_then(|wait| HeaderValue::try_from(format!("wait={}", wait.as_secs_f64())).ok());
+    if let Some(applied) = applied {
+        response.headers_mut().insert(HeaderName::from_static("preference-applied"), applied);
+    }
+    response
 }
 
 /// A number of seconds as a wait of at most a minute.

@@ -15,7 +15,7 @@ use futures_util::stream;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::extract::{Path, Query, wait};
+use super::extract::{Path, Query, wait, with_wait_applied};
 use super::problem::Refused;
 use super::workflows::run_ref;
 use super::{Answer, AppState, json};
@@ -86,14 +86,15 @@ pub(super) async fn read(
         }
         return stream_events(engine, at, page.after).await;
     }
-    let wait = wait(&headers)?.unwrap_or_default();
+    let wait = wait(&headers)?;
+    let patience = wait.unwrap_or_default();
     let mut found = engine.history(&at, &page).await?;
-    if found.events.is_empty() && !found.closed && !wait.is_zero() && page.before.is_none() {
+    if found.events.is_empty() && !found.closed && !patience.is_zero() && page.before.is_none() {
         let at = RunRef { run_id: Some(found.run_id), ..at };
-        engine.wait_beyond(&at, found.run_id, page.after, wait).await?;
+        engine.wait_beyond(&at, found.run_id, page.after, patience).await?;
         found = engine.history(&at, &page).await?;
     }
-    Ok(json(StatusCode::OK, &render(found)))
+    Ok(with_wait_applied(json(StatusCode::OK, &render(found)), wait))
 }
 
 pub(super) async fn read_turn(

@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use history::Command;
 use hyper::body::Frame;
 
-use super::extract::{Json, Path, WAIT_MAX, seconds_to_wait, wait};
+use super::extract::{Json, Path, TURN_BYTES_MAX, WAIT_MAX, seconds_to_wait, wait, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, bytes_of_json, deliver, json};
 use crate::engine::{ActivityTask, DeciderTask, Delivery, Engine, Poll, Refusal};
@@ -74,11 +74,12 @@ pub(super) async fn poll_decider(
     headers: HeaderMap,
     Json(poll): Json<body::PollDecider>,
 ) -> Answer {
-    let wait = wait(&headers)?.unwrap_or(WAIT_MAX);
-    let poll = Poll { wait, identity: poll.identity, events_max: poll.max_events };
+    let wait = wait(&headers)?;
+    let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity: poll.identity, events_max: poll.max_events };
     let delivery = engine.poll_decider(&domain, &list, poll).await?;
     look_at_connection().await;
-    Ok(delivery.map(Delivery::split).map_or_else(no_task, |(task, receipt)| deliver::task(render_turn(task), receipt)))
+    let render = |(task, receipt)| deliver::task(render_turn(task), receipt);
+    Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(no_task, render), wait))
 }
 
 pub(super) async fn poll_activity(
@@ -87,13 +88,12 @@ pub(super) async fn poll_activity(
     headers: HeaderMap,
     Json(poll): Json<body::PollActivity>,
 ) -> Answer {
-    let wait = wait(&headers)?.unwrap_or(WAIT_MAX);
-    let poll = Poll { wait, identity: poll.identity, events_max: None };
+    let wait = wait(&headers)?;
+    let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity: poll.identity, events_max: None };
     let delivery = engine.poll_activity(&domain, &list, poll).await?;
     look_at_connection().await;
-    Ok(delivery
-        .map(Delivery::split)
-        .map_or_else(no_task, |(task, receipt)| deliver::task(render_activity(task), receipt)))
+    let render = |(task, receipt)| deliver::task(render_activity(task), receipt);
+    Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(no_task, render), wait))
 }
 
 fn next_poll(next: body::Next) -> Result<Poll, Refused> {
@@ -201,7 +201,7 @@ const NO_TASK: history::TaskId = history::TaskId { scheduled_event_id: 0, starte
 pub(super) async fn complete_turn(
     State(engine): AppState,
     Path([token]): Path<1>,
-    Json(complete): Json<body::CompleteTurn>,
+    Json(complete): Json<body::CompleteTurn, TURN_BYTES_MAX>,
 ) -> Answer {
     let body::CompleteTurn { decisions, context, next } = complete;
     answer_turn(engine, &token, Command::CompleteTurn { turn: NO_TURN, decisions, context }, next).await

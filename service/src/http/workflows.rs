@@ -15,7 +15,7 @@ use serde::Deserialize;
 use store::{ListQuery, PageToken};
 use uuid::Uuid;
 
-use super::extract::{Json, Path, Query, etag, if_match, request_key, wait};
+use super::extract::{Json, Path, Query, etag, if_match, request_key, wait, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
 use crate::engine::{Described, Engine, Page, RunRef};
@@ -248,18 +248,18 @@ pub(super) async fn result(
     Query(query): Query<RunQuery>,
     headers: HeaderMap,
 ) -> Answer {
-    let wait = wait(&headers)?.unwrap_or_default();
+    let wait = wait(&headers)?;
     let at = run_ref(&domain, &id, query.run_id);
     let mut run = engine.describe(&at).await?.run;
     let run_id = run.started.run_id;
     let at = RunRef { run_id: Some(run_id), ..at };
-    let deadline = tokio::time::Instant::now() + wait;
+    let deadline = tokio::time::Instant::now() + wait.unwrap_or_default();
     while run.is_open() {
         let left = deadline.saturating_duration_since(tokio::time::Instant::now());
         if left.is_zero() || engine.is_stopping() {
             let status = Status::Open;
             let open = body::RunResult { status, run_id, closed_at: None, result: None, reason: None, details: None };
-            return Ok(json(StatusCode::ACCEPTED, &open));
+            return Ok(with_wait_applied(json(StatusCode::ACCEPTED, &open), wait));
         }
         engine.wait_beyond(&at, run_id, run.last_event_id, left).await?;
         run = engine.describe(&at).await?.run;
@@ -281,7 +281,7 @@ pub(super) async fn result(
         Some(EventKind::WorkflowTerminated(it)) => (result.reason, result.details) = (it.reason, it.details),
         _ => {}
     }
-    Ok(json(StatusCode::OK, &result))
+    Ok(with_wait_applied(json(StatusCode::OK, &result), wait))
 }
 
 async fn tell(engine: &Arc<Engine>, at: RunRef, command: Command, status: StatusCode) -> Answer {

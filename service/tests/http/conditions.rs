@@ -80,6 +80,32 @@ async fn each_level_may_do_what_is_its_own_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_credential_may_name_lists_and_domains_that_have_slashes() {
+    let api = Api::open().await;
+    api.post("/v1/domains", &json!({ "name": "a/b" })).await.json(201);
+    let runner = Credential { runners: vec!["a%2Fb/x%2Fy".to_owned()], ..credential("runner") };
+    let router = router_for(Arc::clone(&api.engine), Credentials::new(vec![runner]).unwrap());
+    let api = Api { router, ..api };
+    let poll = async |path: &str| {
+        let ask = Ask::post(path, &json!({})).header("prefer", "wait=0");
+        api.ask(ask.header("authorization", "Bearer runner")).await
+    };
+    assert_eq!(poll("/v1/domains/a%2Fb/task-lists/x%2Fy/activity/poll").await.status, 204);
+    poll("/v1/domains/a%2Fb/task-lists/x/activity/poll").await.problem(403, "forbidden");
+}
+
+#[test]
+fn a_credential_that_could_never_match_is_refused_at_the_start() {
+    let refused = |credential| Credentials::new(vec![credential]).unwrap_err();
+    for entry in ["PCI", "default/", "/PCI", "default/PCI/1", "default/%ff", ""] {
+        let refused = refused(Credential { runners: vec![entry.to_owned()], ..credential("rack") });
+        assert_eq!(refused, format!("credential `rack`: `{entry}` is not `domain/list`"));
+    }
+    let refused = refused(Credential { secret_sha256: "ab".to_owned(), ..credential("rack") });
+    assert!(refused.contains("`rack`") && refused.contains("64 hexadecimal digits"), "{refused}");
+}
+
+#[tokio::test]
 async fn a_store_that_takes_nothing_is_answered_with_503_and_nothing_is_recorded() {
     let store = Arc::new(FaultStore::new(Memory::new(), 7, Chances::NONE));
     let api = Api::over(Arc::clone(&store) as _).await;

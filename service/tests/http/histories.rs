@@ -259,3 +259,24 @@ async fn ids_with_slashes_percents_and_letters_of_any_script_go_through_the_path
         assert_eq!(found["workflows"][0]["workflowId"], id);
     }
 }
+
+#[tokio::test]
+async fn a_run_whose_id_is_count_is_found_under_its_encoded_id() {
+    let api = Api::open().await;
+    api.start("count").await;
+    let described = api.get(&format!("{WORKFLOWS}/%63ount")).await.json(200);
+    assert_eq!(described["workflowId"], "count");
+    assert_eq!(api.get(&format!("{WORKFLOWS}/count")).await.json(200)["count"], 1);
+}
+
+#[tokio::test]
+async fn a_wait_that_is_asked_for_is_answered_with_the_one_that_was_taken() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let path = format!("{WORKFLOWS}/w/history");
+    let history = api.ask(Ask::get(&path).header("prefer", "wait=600")).await;
+    assert_eq!(history.header("preference-applied"), "wait=60");
+    let turn = api.ask(Ask::post(crate::support::DECIDERS, &json!({})).header("prefer", "wait=0.5")).await;
+    assert_eq!((turn.status.as_u16(), turn.header("preference-applied")), (200, "wait=0.5"));
+    assert!(!api.get(&path).await.headers.contains_key("preference-applied"));
+}

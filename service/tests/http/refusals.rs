@@ -199,10 +199,10 @@ async fn the_payloads_and_the_context_of_a_turn_have_limits_too() {
 }
 
 #[tokio::test]
-async fn a_body_of_more_than_8_mib_is_refused_and_one_that_never_ends_too() {
+async fn a_body_of_more_than_1_mib_is_refused_and_one_that_never_ends_too() {
     let api = Api::open().await;
     api.start("w").await;
-    let max = 8 * 1024 * 1024;
+    let max = 1024 * 1024;
     let fits = format!(r#"{{"input":1{}}}"#, " ".repeat(max - 11));
     assert_eq!(fits.len(), max);
     api.ask(Ask::text(&signal("w"), &fits)).await.json(202);
@@ -211,6 +211,19 @@ async fn a_body_of_more_than_8_mib_is_refused_and_one_that_never_ends_too() {
     let endless = stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(&[b' '; 4096])));
     let ask = Ask::text(&signal("w"), "").body(Body::from_stream(endless));
     api.refused(ask, 413, "too-large").await;
+}
+
+#[tokio::test]
+async fn the_answer_of_a_turn_may_have_8_mib() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let path = format!("{}/complete", turn_path(&api.turn().await));
+    let max = 8 * 1024 * 1024;
+    let fits = format!(r#"{{"decisions":[]{}}}"#, " ".repeat(max - 16));
+    assert_eq!(fits.len(), max);
+    let problem = api.refused(Ask::text(&path, &format!("{fits} ")), 413, "too-large").await;
+    assert_eq!(problem["max"], max);
+    api.ask(Ask::text(&path, &fits)).await.json(200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,6 +329,7 @@ async fn a_decision_of_an_unknown_type_or_with_wrong_fields_is_refused() {
         (json!([{ "timerId": "t" }]), "missing field `type`"),
         (json!([{ "type": "StartTimer", "timerId": "t" }]), "missing field `after`"),
         (json!([{ "type": "StartTimer", "timerId": "t", "after": 1, "at": 2 }]), "unknown field `at`"),
+        (json!([{ "type": "SucceedWorkflow" }, { "type": "ShipIt" }]), "`decisions[1]`: "),
         (json!([7]), ""),
         (json!({}), ""),
     ] {
