@@ -10,9 +10,18 @@ use serde::Serialize;
 /// What a turn decides, in order. Empty is a decision too: wait for news.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[must_use]
+#[expect(clippy::struct_field_names, reason = "they are the decisions among what is decided")]
 pub struct Decisions {
     pub(crate) decisions: Vec<Decision>,
     pub(crate) context: Option<Payload>,
+    pub(crate) given_back: Option<GivenBack>,
+}
+
+/// Why a turn is given back.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct GivenBack {
+    pub(crate) reason: String,
+    pub(crate) message: String,
 }
 
 /// An activity to be scheduled.
@@ -22,7 +31,7 @@ pub struct Activity(ScheduleActivity);
 
 /// A value as a payload. What has no JSON form (a map whose keys are not strings, say) is a mistake in the program, and
 /// like any panic of a decider gives the turn back with the message.
-fn payload<T: Serialize + ?Sized>(value: &T) -> Payload {
+pub(crate) fn payload<T: Serialize + ?Sized>(value: &T) -> Payload {
     Payload::of(value).expect("the value has a JSON form")
 }
 
@@ -85,6 +94,18 @@ impl Decisions {
         Self::default()
     }
 
+    /// Does not decide: the turn is given back (DeciderFailed) with this reason, of 1 to 256 bytes, and message. The run
+    /// stays open, and the turn is handed out again after a while. Decisions beside it are dropped.
+    pub fn give_back(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        let given_back = Some(GivenBack { reason: reason.into(), message: message.into() });
+        Self { given_back, ..Self::default() }
+    }
+
+    /// Why the turn is given back: the message of [`Decisions::give_back`].
+    pub fn given_back(&self) -> Option<&str> {
+        self.given_back.as_ref().map(|it| it.message.as_str())
+    }
+
     /// Adds any decision.
     pub fn push(mut self, decision: impl Into<Decision>) -> Self {
         self.decisions.push(decision.into());
@@ -95,6 +116,7 @@ impl Decisions {
     pub fn and(mut self, other: Self) -> Self {
         self.decisions.extend(other.decisions);
         self.context = other.context.or(self.context);
+        self.given_back = self.given_back.or(other.given_back);
         self
     }
 
@@ -162,6 +184,6 @@ impl Decisions {
 
     /// Whether nothing is decided.
     pub fn is_empty(&self) -> bool {
-        self.decisions.is_empty()
+        self.decisions.is_empty() && self.given_back.is_none()
     }
 }

@@ -1,6 +1,7 @@
 //! Polling a task list and running deciders on what comes.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -207,15 +208,15 @@ impl Slot {
         }
         let answered = match decided {
             Ok((decisions, started_event_id, state)) => {
-                let Decisions { decisions, context } = decisions;
+                let Decisions { decisions, context, .. } = decisions;
                 let complete = CompleteTurn { decisions, context, next: self.next() };
                 // Kept before the answer is sent: the next turn may come to another slot before the answer's answer.
                 self.keep(run_id, started_event_id, state);
                 self.answer(&token, &complete).await
             }
             Err(Trouble { reason, message }) => {
-                tracing::error!(workflow_id, reason, message, "a turn is given back");
-                let (reason, details) = (Some(reason.to_owned()), Payload::of(&message).ok());
+                tracing::error!(workflow_id, %reason, message, "a turn is given back");
+                let (reason, details) = (Some(reason.into_owned()), Payload::of(&message).ok());
                 let fail = FailTurn { reason, details, next: self.next() };
                 let sent = self.client.fail_turn(&token, &fail, ANSWER_PATIENCE);
                 client::shutdown::unless_idle(&self.stopped, sent).await
@@ -254,7 +255,7 @@ impl Slot {
 
     async fn decide(&self, task: DeciderTask) -> Result<(Decisions, EventId, Box<dyn Any + Send>), Trouble> {
         let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| Trouble {
-            reason: "unknown-workflow-type",
+            reason: "unknown-workflow-type".into(),
             message: format!("no decider for `{}` on this host", task.workflow_type),
         })?;
         let run_id = task.run_id;
@@ -268,7 +269,8 @@ impl Slot {
                 (
                     0,
                     None,
-                    look_back.map_err(|error| Trouble { reason: "look-back-failed", message: error.to_string() })?,
+                    look_back
+                        .map_err(|error| Trouble { reason: "look-back-failed".into(), message: error.to_string() })?,
                 )
             }
         };
@@ -292,8 +294,11 @@ impl Slot {
             (decisions, state)
         }));
         match decided {
+            Ok((Decisions { given_back: Some(it), .. }, _)) => {
+                Err(Trouble { reason: it.reason.into(), message: it.message })
+            }
             Ok((decisions, state)) => Ok((decisions, started_event_id, state)),
-            Err(panic) => Err(Trouble { reason: "panic", message: client::shutdown::panic_message(&*panic) }),
+            Err(panic) => Err(Trouble { reason: "panic".into(), message: client::shutdown::panic_message(&*panic) }),
         }
     }
 
@@ -312,6 +317,6 @@ impl Slot {
 
 /// Why a turn is given back.
 struct Trouble {
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
 }

@@ -63,6 +63,7 @@
 //! whole service in process whose clock is virtual, so that thirty days take a millisecond.
 
 mod decisions;
+pub mod flow;
 mod host;
 pub mod testing;
 mod window;
@@ -84,4 +85,10 @@ pub trait Decider: Send + Sync + 'static {
 
     /// What to do now. `state` has every event up to the window's end.
     fn decide(&self, state: &Self::State, window: &Window) -> Decisions;
+
+    /// The markers that the turn to be decided next recorded, in the places of its decisions, when it was decided before.
+    /// Only tests call this, when they give a turn to a decider once more; only flows have a use for it, which read their
+    /// side effects back.
+    #[doc(hidden)]
+    fn foresee(&self, _state: &mut Self::State, _markers: Vec<Option<history::RecordMarker>>) {}
 }

@@ -40,7 +40,7 @@
 //!
 //! **A recorded history**: [`Recorded::from_json`] reads what `GET …/history` answered, and gives every turn of it to a
 //! decider. What it decides now is compared with what was decided then, turn by turn, so that one difference does not
-//! hide the next.
+//! hide the next. For flows there is [`replay()`] as well, and [`replay_directory`] for many histories.
 //!
 //! **Whole runs**: a [`TestService`] is the service in process, on a clock of its own that jumps to whatever happens
 //! next. Thirty days take a millisecond.
@@ -80,11 +80,13 @@
 
 mod mind;
 mod recorded;
+mod replay;
 mod scenario;
 mod service;
 mod work;
 
 pub use recorded::{Difference, Recorded};
+pub use replay::{ReplayError, replay, replay_directory};
 pub use scenario::{
     Given, News, activity_canceled, activity_failed, activity_not_taken, activity_succeeded, activity_timed_out,
     cancel_requested, given, signal, timer_expired,

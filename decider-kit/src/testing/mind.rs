@@ -2,18 +2,42 @@
 
 use std::sync::Arc;
 
-use history::{Event, EventId};
+use history::{Decision, Event, EventId, RecordMarker};
 
 use crate::{Decider, Decisions, Window};
 
+/// Histories up to this length are given to a fresh state at every turn; longer ones at every hundredth event, because the
+/// cost grows with the square.
+const ALWAYS_REPLAYED_EVENTS_MAX: u64 = 1_000;
+
+/// The markers among a turn's decisions, in the place of each.
+pub(super) type Markers = Vec<Option<RecordMarker>>;
+
 /// A decider at work on one run, its state's type forgotten.
 pub(super) trait Mind {
-    /// Decides a turn. `events` are the run's, from event 1; none after the window's end is looked at.
+    /// Decides a turn. `events` are the run's, from event 1; none after the window's end is looked at. `recorded` are the
+    /// markers of the turn, where it was decided before.
     ///
     /// # Errors
     ///
-    /// The two answers of a decider that answers the same question in two ways.
-    fn decide(&mut self, events: &[Event], window: &Window) -> Result<Decisions, Box<(Decisions, Decisions)>>;
+    /// Two answers to the same question.
+    fn decide(&mut self, events: &[Event], window: &Window, recorded: Option<Markers>)
+    -> Result<Decisions, Box<Split>>;
+}
+
+/// Two answers of one decider to the same question.
+#[derive(Debug)]
+pub(super) struct Split {
+    /// How the second time differed from the first.
+    pub(super) how: &'static str,
+    pub(super) one: Decisions,
+    pub(super) other: Decisions,
+}
+
+impl std::fmt::Display for Split {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, the decider decides\n{}\nand\n{}", self.how, told(&self.one), told(&self.other))
+    }
 }
 
 /// Makes a fresh mind for every run.
@@ -31,21 +55,63 @@ pub(super) fn fresh<D: Decider>(decider: Arc<D>) -> impl Mind {
 struct One<D: Decider> {
     decider: Arc<D>,
     state: D::State,
+    /// The newest event in the state: the DeciderStarted of the last turn that was decided.
     seen: EventId,
 }
 
-impl<D: Decider> Mind for One<D> {
-    fn decide(&mut self, events: &[Event], window: &Window) -> Result<Decisions, Box<(Decisions, Decisions)>> {
+impl<D: Decider> One<D> {
+    fn evolve(&self, state: &mut D::State, events: &[Event], seen: EventId, started_event_id: EventId) {
         // Ids have no gaps, so that an event's place is its id less one.
-        let seen = usize::try_from(self.seen).unwrap_or(usize::MAX);
-        for event in events.iter().skip(seen).take_while(|event| event.id <= window.started_event_id) {
-            self.decider.evolve(&mut self.state, event);
+        let seen = usize::try_from(seen).unwrap_or(usize::MAX);
+        for event in events.iter().skip(seen).take_while(|event| event.id <= started_event_id) {
+            self.decider.evolve(state, event);
         }
-        self.seen = window.started_event_id;
-        let decisions = self.decider.decide(&self.state, window);
-        let again = self.decider.decide(&self.state, window);
-        if decisions == again { Ok(decisions) } else { Err(Box::new((decisions, again))) }
     }
+}
+
+impl<D: Decider> Mind for One<D> {
+    fn decide(
+        &mut self,
+        events: &[Event],
+        window: &Window,
+        recorded: Option<Markers>,
+    ) -> Result<Decisions, Box<Split>> {
+        if self.seen != window.previous_started_event_id {
+            // The turn that was decided last was not completed: a host drops the state, too.
+            (self.state, self.seen) = (D::State::default(), 0);
+        }
+        let started_event_id = window.started_event_id;
+        let mut state = std::mem::take(&mut self.state);
+        self.evolve(&mut state, events, self.seen, started_event_id);
+        if let Some(markers) = recorded {
+            self.decider.foresee(&mut state, markers);
+        }
+        let one = self.decider.decide(&state, window);
+        let other = self.decider.decide(&state, window);
+        (self.state, self.seen) = (state, started_event_id);
+        if one != other {
+            return Err(Box::new(Split { how: "asked twice", one, other }));
+        }
+        if started_event_id <= ALWAYS_REPLAYED_EVENTS_MAX || started_event_id.is_multiple_of(100) {
+            let mut state = D::State::default();
+            self.evolve(&mut state, events, 0, started_event_id);
+            self.decider.foresee(&mut state, markers_of(&one));
+            let other = self.decider.decide(&state, window);
+            if one != other {
+                let how = "asked with its state at hand, and with its state made again from event 1";
+                return Err(Box::new(Split { how, one, other }));
+            }
+        }
+        Ok(one)
+    }
+}
+
+fn markers_of(decisions: &Decisions) -> Markers {
+    let marker = |decision: &Decision| match decision {
+        Decision::RecordMarker(it) => Some(it.clone()),
+        _ => None,
+    };
+    decisions.as_slice().iter().map(marker).collect()
 }
 
 /// An answer, for people: one decision a line, as JSON.
@@ -55,6 +121,8 @@ pub(super) fn told(decisions: &Decisions) -> String {
         Err(_) => format!("  {decision:?}"),
     });
     let context = decisions.context.iter().map(|context| format!("  context {context}"));
-    let lines: Vec<_> = lines.chain(context).collect();
+    let given_back =
+        decisions.given_back.iter().map(|it| format!("  gives the turn back ({}): {}", it.reason, it.message));
+    let lines: Vec<_> = lines.chain(context).chain(given_back).collect();
     if lines.is_empty() { "  nothing".to_owned() } else { lines.join("\n") }
 }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use history::{Command, Event, EventId, EventKind, Run, TurnId, admit};
+use history::{Command, Event, EventId, EventKind, RecordMarker, Run, TurnId, admit};
 
 use super::mind::{Mind, fresh, told};
 use super::{must_be_sound, window_of};
+use crate::flow::is_canceled_unstarted;
 use crate::{Decider, Decisions};
 
 /// A history that was recorded somewhere.
@@ -47,7 +48,7 @@ pub struct Difference {
     pub started_event_id: EventId,
     /// What the decider decides now.
     pub decisions: Decisions,
-    /// What would be recorded of that; empty when the service would refuse it.
+    /// What would be recorded of that; empty when the service would refuse it, or the turn is given back.
     pub now: Vec<EventKind>,
     /// What was recorded then.
     pub then: Vec<EventKind>,
@@ -133,7 +134,16 @@ impl Recorded {
         for event in events {
             if let EventKind::DeciderCompleted(it) = &event.kind {
                 let turn = TurnId { scheduled_event_id: it.scheduled_event_id, started_event_id: it.started_event_id };
-                differences.extend(self.compare(mind, &run, turn, event));
+                let difference = self.compare(mind, &run, turn, event);
+                // A decider that cannot go on says the same of every turn from here.
+                let said = |it: &Difference| it.decisions.given_back.clone();
+                let is_repeated = difference
+                    .as_ref()
+                    .and_then(said)
+                    .is_some_and(|it| differences.last().and_then(said).is_some_and(|last| last == it));
+                if !is_repeated {
+                    differences.extend(difference);
+                }
             }
             run.evolve(event);
         }
@@ -144,13 +154,23 @@ impl Recorded {
     fn compare(&self, mind: &mut dyn Mind, run: &Run, turn: TurnId, completed: &Event) -> Option<Difference> {
         let attempt = run.turn.as_ref().map_or(1, |turn| turn.attempt);
         let window = window_of(&self.events, run, turn.started_event_id, attempt);
-        let decisions = match mind.decide(&self.events, &window) {
-            Ok(decisions) => decisions,
-            Err(two) => two.0,
-        };
         let behind = |kind: &EventKind| kind.level() == history::event::Level::Decider || is_canceled_unstarted(kind);
         let batch = self.events.iter().skip_while(|event| event.id <= completed.id).map(|event| &event.kind);
-        let then: Vec<_> = std::iter::once(&completed.kind).chain(batch.take_while(|kind| behind(kind))).collect();
+        let batch: Vec<_> = batch.take_while(|kind| behind(kind)).collect();
+        let decided = batch.iter().filter(|kind| !is_canceled_unstarted(kind));
+        let markers = decided.map(|kind| match kind {
+            EventKind::Marker(it) => Some(RecordMarker { name: it.name.clone(), details: it.details.clone() }),
+            _ => None,
+        });
+        let decisions = match mind.decide(&self.events, &window, Some(markers.collect())) {
+            Ok(decisions) => decisions,
+            Err(split) => split.one,
+        };
+        let then: Vec<_> = std::iter::once(&completed.kind).chain(batch).collect();
+        if decisions.given_back.is_some() {
+            let (now, then) = (Vec::new(), then.into_iter().cloned().collect());
+            return Some(Difference { started_event_id: turn.started_event_id, decisions, now, then, refused: None });
+        }
         // What would be recorded is for the rules to say: they know defaults, limits and ids in use.
         let (list, context) = (decisions.decisions.clone(), decisions.context.clone());
         let command = Command::CompleteTurn { turn, decisions: list, context };
@@ -166,8 +186,4 @@ impl Recorded {
         let then = then.into_iter().cloned().collect();
         Some(Difference { started_event_id: turn.started_event_id, decisions, now, then, refused })
     }
-}
-
-fn is_canceled_unstarted(kind: &EventKind) -> bool {
-    matches!(kind, EventKind::ActivityCanceled(it) if it.started_event_id.is_none())
 }

@@ -213,12 +213,9 @@ impl<D: Decider> Given<D> {
         let turn = self.take();
         let attempt = self.run.turn.as_ref().map_or(1, |turn| turn.attempt);
         let window = window_of(&self.events, &self.run, turn.started_event_id, attempt);
-        match fresh(Arc::clone(&self.decider)).decide(&self.events, &window) {
+        match fresh(Arc::clone(&self.decider)).decide(&self.events, &window, None) {
             Ok(decisions) => (turn, decisions),
-            Err(two) => {
-                let (one, other) = (told(&two.0), told(&two.1));
-                fail(format_args!("asked twice, the decider decides\n{one}\nand\n{other}"), &self.events)
-            }
+            Err(split) => fail(split, &self.events),
         }
     }
 
@@ -235,8 +232,7 @@ impl<D: Decider> Given<D> {
 
     #[track_caller]
     fn complete(&mut self, turn: TurnId, decisions: Decisions) {
-        let Decisions { decisions, context } = decisions;
-        self.admit(&Command::CompleteTurn { turn, decisions, context });
+        self.admit(&answer(turn, decisions));
     }
 
     #[track_caller]
@@ -281,6 +277,15 @@ impl<D: Decider> Given<D> {
         self.events.extend(events);
         must_be_sound(&self.events, &self.run);
         self.now = self.now.plus(Duration::from_millis(1));
+    }
+}
+
+/// What a decider's answer asks of the service.
+pub(super) fn answer(turn: TurnId, decisions: Decisions) -> Command {
+    let Decisions { decisions, context, given_back } = decisions;
+    match given_back {
+        None => Command::CompleteTurn { turn, decisions, context },
+        Some(it) => Command::FailTurn { turn, reason: Some(it.reason), details: Some(payload(&it.message)) },
     }
 }
 

@@ -12,9 +12,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::mind::{Mind, Minds, minds, told};
+use super::mind::{Mind, Minds, minds};
 use super::recorded::Recorded;
-use super::scenario::{payload, refused};
+use super::scenario::{answer, payload, refused};
 use super::work::{Answer, Call, Work};
 use super::{fail, must_be_sound, window_of};
 use crate::{Decider, Decisions};
@@ -48,6 +48,7 @@ pub struct TestService {
     turns_take: Duration,
     turns_to_lose: usize,
     events_max: Option<usize>,
+    records_given_back: bool,
     refused: Vec<(String, Fault)>,
 }
 
@@ -62,6 +63,8 @@ struct TestRun {
     run: Run,
     events: Vec<Event>,
     mind: Box<dyn Mind>,
+    /// Not all of its turns were decided by the decider that it has now.
+    had_another_decider: bool,
     beats: Vec<Beat>,
     calls: HashMap<String, usize>,
     /// Of the agenda's items, how many are this run's.
@@ -169,6 +172,18 @@ impl TestService {
         self
     }
 
+    /// Runs of this type are decided by this decider from now on, also those that are open: as after a deploy, their states
+    /// are made again from event 1.
+    pub fn deploy(&mut self, workflow_type: &str, decider: impl Decider) -> &mut Self {
+        let minds = minds(decider);
+        for run in self.runs.iter_mut().filter(|run| run.run.started.workflow_type == workflow_type) {
+            run.mind = minds();
+            run.had_another_decider = true;
+        }
+        self.deciders.insert(workflow_type.to_owned(), minds);
+        self
+    }
+
     /// Runners on every task list do activities of this type like this. What nobody does waits, for its
     /// schedule-to-start timeout or for ever.
     pub fn activity(&mut self, activity_type: &str, works: impl FnMut(&Call) -> Work + 'static) -> &mut Self {
@@ -203,6 +218,13 @@ impl TestService {
     /// The next so many turns that are taken are never answered, as if their decider had died (S3.45).
     pub fn lose_turns(&mut self, count: usize) -> &mut Self {
         self.turns_to_lose = count;
+        self
+    }
+
+    /// A turn that is given back ([`Decisions::give_back`]) is recorded as such, and handed out again after a while; without
+    /// this it ends the test.
+    pub fn records_given_back(&mut self) -> &mut Self {
+        self.records_given_back = true;
         self
     }
 
@@ -246,7 +268,8 @@ impl TestService {
         let (run, events) = Transition::start(start, run_id, self.now)?.into_parts();
         let (beats, calls) = (Vec::new(), HashMap::new());
         let index = self.runs.len();
-        self.runs.push(TestRun { run, events, mind: minds(), beats, calls, expected: 0, checked: 0 });
+        let (mind, had_another_decider) = (minds(), false);
+        self.runs.push(TestRun { run, events, mind, had_another_decider, beats, calls, expected: 0, checked: 0 });
         self.wake_of.push(None);
         self.newest.insert(start.workflow_id.clone(), index);
         self.wake(index, Some(self.now));
@@ -572,13 +595,10 @@ impl TestService {
         }
         let run = self.at_mut(index);
         let window = window_of(&run.events, &run.run, started_event_id, attempt);
-        let decided = catch_unwind(AssertUnwindSafe(|| run.mind.decide(&run.events, &window)));
+        let decided = catch_unwind(AssertUnwindSafe(|| run.mind.decide(&run.events, &window, None)));
         let decisions = match decided {
             Ok(Ok(decisions)) => decisions,
-            Ok(Err(two)) => {
-                let (one, other) = (told(&two.0), told(&two.1));
-                fail(format_args!("asked twice, the decider decides\n{one}\nand\n{other}"), &run.events)
-            }
+            Ok(Err(split)) => fail(split, &run.events),
             Err(panic) => {
                 eprintln!(
                     "the decider panicked at event {started_event_id}\n\n{}\n",
@@ -587,6 +607,11 @@ impl TestService {
                 resume_unwind(panic)
             }
         };
+        if let Some(message) = decisions.given_back()
+            && !self.records_given_back
+        {
+            fail(format_args!("the decider gives the turn back: {message}"), &self.at(index).events);
+        }
         let turn = TurnId { scheduled_event_id, started_event_id };
         if self.turns_take == Duration::ZERO {
             self.complete(index, turn, decisions);
@@ -597,8 +622,7 @@ impl TestService {
 
     #[track_caller]
     fn complete(&mut self, index: usize, turn: TurnId, decisions: Decisions) {
-        let Decisions { decisions, context } = decisions;
-        let command = Command::CompleteTurn { turn, decisions, context };
+        let command = answer(turn, decisions);
         match self.admit(index, &command) {
             Ok(_) | Err(Fault::TurnLost | Fault::RunClosed { .. }) => {}
             Err(fault) => refused(&fault, &command, &self.at(index).events),
@@ -776,7 +800,9 @@ impl TestService {
             return;
         }
         must_be_sound(&run.events, &run.run);
-        if let Some(minds) = self.deciders.get(&run.run.started.workflow_type) {
+        if let Some(minds) = self.deciders.get(&run.run.started.workflow_type)
+            && !run.had_another_decider
+        {
             let differences = Recorded::of(&run.events).differences_of(&mut *minds());
             if let Some(difference) = differences.first() {
                 fail(format_args!("asked again, the decider decides something else\n{difference}"), &run.events);

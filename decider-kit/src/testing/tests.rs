@@ -447,7 +447,7 @@ fn a_decider_that_is_not_pure_is_caught() {
     service.decider("memory", Memory(AtomicUsize::new(0)));
     service.start("memory", "m", &());
     let message = ends(|| drop(service.finish("m")));
-    assert!(message.contains("asked again, the decider decides something else"), "{message}");
+    assert!(message.contains("with its state made again from event 1, the decider decides"), "{message}");
 }
 
 #[test]

@@ -1,0 +1,158 @@
+//! Activities, awaited.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context as Task, Poll};
+
+use history::{Duration, Payload, ScheduleActivity};
+use serde::de::DeserializeOwned;
+
+use super::context::Context;
+use super::core::{On, lock};
+use super::failure::Failure;
+use super::wait::Waiting;
+
+/// An activity: first its description, and a future of its result once it is awaited. See [`Context::activity`].
+#[must_use = "an activity is scheduled when it is awaited, started or detached"]
+pub struct Activity<O> {
+    context: Context,
+    of_type: String,
+    stage: Stage,
+    outlasts_cancel: bool,
+    result: PhantomData<fn() -> O>,
+}
+
+enum Stage {
+    /// Described; without an id unless one was given.
+    Described(Box<ScheduleActivity>),
+    Scheduled(Waiting),
+    Over,
+}
+
+impl<O> fmt::Debug for Activity<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Activity").field("activity_type", &self.of_type).finish_non_exhaustive()
+    }
+}
+
+impl<O> Activity<O> {
+    pub(super) fn new(context: Context, of_type: String, input: Payload) -> Self {
+        let described =
+            ScheduleActivity { activity_type: of_type.clone(), input: Some(input), ..ScheduleActivity::default() };
+        let stage = Stage::Described(Box::new(described));
+        Self { context, of_type, stage, outlasts_cancel: false, result: PhantomData }
+    }
+
+    /// Sets anything that the decision has. Nothing once the activity is scheduled.
+    pub fn with(mut self, set: impl FnOnce(&mut ScheduleActivity)) -> Self {
+        if let Stage::Described(described) = &mut self.stage {
+            set(described);
+        }
+        self
+    }
+
+    /// With this id, unique among the run's open activities; its type unless set, with a number from the second on.
+    pub fn id(self, activity_id: impl Into<String>) -> Self {
+        self.with(|it| it.activity_id = activity_id.into())
+    }
+
+    /// On this task list; without it on the run's own.
+    pub fn list(self, task_list: impl Into<String>) -> Self {
+        self.with(|it| it.task_list = Some(task_list.into()))
+    }
+
+    /// From ActivityStarted to the answer, at most.
+    pub fn start_to_close(self, limit: Duration) -> Self {
+        self.with(|it| it.timeouts.start_to_close = Some(limit))
+    }
+
+    /// From ActivityScheduled to ActivityStarted, at most.
+    pub fn schedule_to_start(self, limit: Duration) -> Self {
+        self.with(|it| it.timeouts.schedule_to_start = Some(limit))
+    }
+
+    /// From ActivityScheduled to the answer, at most.
+    pub fn schedule_to_close(self, limit: Duration) -> Self {
+        self.with(|it| it.timeouts.schedule_to_close = Some(limit))
+    }
+
+    /// From one heartbeat to the next, at most.
+    pub fn heartbeat(self, limit: Duration) -> Self {
+        self.with(|it| it.timeouts.heartbeat = Some(limit))
+    }
+
+    /// When the scope is canceled, the activity is asked to stop and waited for all the same; otherwise the wait ends with
+    /// the asking.
+    pub fn outlasts_cancel(mut self) -> Self {
+        self.outlasts_cancel = true;
+        self
+    }
+
+    /// Schedules it now, to be awaited later. In a canceled scope nothing is scheduled.
+    pub fn start(mut self) -> Self {
+        if self.context.cancellation().is_none() {
+            self.schedule();
+        }
+        self
+    }
+
+    /// Schedules it now, and leaves it to itself: no one waits for it, and nothing cancels it.
+    pub fn detach(mut self) {
+        if let Stage::Described(described) = std::mem::replace(&mut self.stage, Stage::Over) {
+            let mut core = lock(self.context.shared());
+            let described = named(*described, |name| core.id_for(name));
+            core.issue(described, None);
+        }
+    }
+
+    fn schedule(&mut self) {
+        let Stage::Described(described) = std::mem::replace(&mut self.stage, Stage::Over) else { return };
+        let described = named(*described, |name| lock(self.context.shared()).id_for(name));
+        let waiting = self.context.wait(On::Activity {
+            activity_id: described.activity_id.clone(),
+            activity_type: described.activity_type.clone(),
+            outlasts_cancel: self.outlasts_cancel,
+        });
+        lock(self.context.shared()).issue(described, waiting.key());
+        self.stage = Stage::Scheduled(waiting);
+    }
+}
+
+fn named(mut described: ScheduleActivity, id_for: impl FnOnce(&str) -> String) -> ScheduleActivity {
+    if described.activity_id.is_empty() {
+        described.activity_id = id_for(&described.activity_type);
+    }
+    described
+}
+
+impl<O: DeserializeOwned> Future for Activity<O> {
+    type Output = Result<O, Failure>;
+
+    fn poll(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if matches!(this.stage, Stage::Described(_)) {
+            if let Some(canceled) = this.context.cancellation() {
+                this.stage = Stage::Over;
+                return Poll::Ready(Err(canceled));
+            }
+            this.schedule();
+        }
+        let Stage::Scheduled(waiting) = &mut this.stage else { return Poll::Pending };
+        let Poll::Ready((event_id, outcome)) = waiting.poll(task) else { return Poll::Pending };
+        this.stage = Stage::Over;
+        let result = match outcome {
+            Ok(result) => result,
+            Err(failure) => return Poll::Ready(Err(failure)),
+        };
+        let text = result.as_ref().and_then(Payload::text).unwrap_or("null");
+        match serde_json::from_str(text) {
+            Ok(result) => Poll::Ready(Ok(result)),
+            Err(error) => {
+                // A mistake in the code rather than in the world: the turn waits for other code.
+                this.context.unreadable(event_id, format!("the result of `{}`", this.of_type), &error);
+                Poll::Pending
+            }
+        }
+    }
+}

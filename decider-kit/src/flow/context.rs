@@ -1,0 +1,286 @@
+//! What a flow is given: its only way to the world.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::ops::Deref;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use history::{Duration, RecordMarker, Timestamp, limits};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use super::activity::Activity;
+use super::core::{On, ScopeNode, Shared, cancel, lock};
+use super::failure::{Cause, Failure};
+use super::query::query;
+use super::signal::Signals;
+use super::timer::Sleep;
+use super::trouble::Trouble;
+use super::wait::Waiting;
+use crate::decisions::payload;
+
+/// What the marker of a patch is named: this, then the patch's name.
+const PATCH_PREFIX: &str = "patched:";
+
+/// What a flow is given: its only way to the world, and its only clock. Clones are the same.
+#[derive(Clone)]
+pub struct Context {
+    shared: Shared,
+    scope: Arc<ScopeNode>,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("workflow_id", &self.workflow_id()).finish_non_exhaustive()
+    }
+}
+
+/// The run.
+impl Context {
+    pub(super) fn new(shared: Shared, scope: Arc<ScopeNode>) -> Self {
+        Self { shared, scope }
+    }
+
+    /// The workflow id, chosen by the caller.
+    pub fn workflow_id(&self) -> String {
+        lock(&self.shared).about.workflow_id.clone()
+    }
+
+    /// The run's id, given by the service.
+    pub fn run_id(&self) -> Uuid {
+        lock(&self.shared).about.run_id
+    }
+
+    /// The workflow type.
+    pub fn workflow_type(&self) -> String {
+        lock(&self.shared).about.workflow_type.clone()
+    }
+
+    /// The time: that of the turn (its DeciderStarted), the same on every replay. It goes on only while the flow waits.
+    pub fn now(&self) -> Timestamp {
+        lock(&self.shared).now
+    }
+
+    /// Whether the code is being run for a turn that was decided before. For logging; a decision must never depend on it.
+    pub fn is_replaying(&self) -> bool {
+        lock(&self.shared).foreseen.is_some()
+    }
+}
+
+/// Waiting.
+impl Context {
+    /// An activity with this type and input, whose result is an `O`. It is scheduled when it is first awaited (or polled,
+    /// e.g. by `join!`), and asked to stop when it is dropped before it has ended.
+    pub fn activity<O: DeserializeOwned>(
+        &self,
+        activity_type: impl Into<String>,
+        input: &(impl Serialize + ?Sized),
+    ) -> Activity<O> {
+        Activity::new(self.clone(), activity_type.into(), payload(input))
+    }
+
+    /// A timer. It is set when it is first awaited, and taken back when it is dropped before its time.
+    pub fn sleep(&self, span: Duration) -> Sleep {
+        Sleep::new(self.clone(), span)
+    }
+
+    /// A timer that expires at this instant; at once when it is over.
+    pub fn sleep_until(&self, at: Timestamp) -> Sleep {
+        self.sleep(at.since(self.now()))
+    }
+
+    /// The signals of this name, each an `T`, in the order of the history. Those that came before anybody asked are kept.
+    pub fn signals<T: DeserializeOwned>(&self, name: impl Into<String>) -> Signals<T> {
+        Signals::new(self.clone(), name.into())
+    }
+
+    /// What `work` comes to, if that happens within this span; otherwise `work` is dropped, which takes back what it had
+    /// under way.
+    ///
+    /// # Errors
+    ///
+    /// A failure with [`Cause::Elapsed`]; a cancellation when the scope is canceled before `work` has ended.
+    pub async fn within<T>(&self, span: Duration, work: impl Future<Output = T>) -> Result<T, Failure> {
+        let mut work = pin!(work);
+        let mut sleep = pin!(self.sleep(span));
+        poll_fn(|context| {
+            if let Poll::Ready(done) = work.as_mut().poll(context) {
+                return Poll::Ready(Ok(done));
+            }
+            sleep.as_mut().poll(context).map(|slept| Err(slept.err().unwrap_or_else(elapsed)))
+        })
+        .await
+    }
+}
+
+fn elapsed() -> Failure {
+    Failure::of("elapsed", None, Cause::Elapsed)
+}
+
+/// Cancellation.
+impl Context {
+    /// A scope of its own: what is made with it can be canceled together, and is canceled with this one.
+    pub fn scope(&self) -> Scope {
+        Scope { context: Self { shared: Arc::clone(&self.shared), scope: ScopeNode::within(&self.scope) } }
+    }
+
+    /// A context that no cancellation reaches: for cleaning up after one.
+    #[must_use]
+    pub fn shielded(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), scope: Arc::default() }
+    }
+
+    /// Waits until the scope is canceled (for the outermost: until the run's cancellation is requested); the failure that
+    /// says so.
+    pub fn canceled(&self) -> impl Future<Output = Failure> + Send + Unpin + use<> {
+        let context = self.clone();
+        let mut waiting = None;
+        poll_fn(move |task| {
+            if let Some(failure) = context.scope.canceled() {
+                return Poll::Ready(failure);
+            }
+            let waiting = waiting.get_or_insert_with(|| context.wait(On::Cancel));
+            match waiting.poll(task) {
+                Poll::Ready((_, Err(failure))) => Poll::Ready(failure),
+                Poll::Ready((_, Ok(_))) | Poll::Pending => Poll::Pending,
+            }
+        })
+    }
+
+    /// Whether the scope is canceled.
+    pub fn is_canceled(&self) -> bool {
+        self.scope.canceled().is_some()
+    }
+
+    /// A cancellation if the scope is canceled, for loops that do not wait.
+    ///
+    /// # Errors
+    ///
+    /// The cancellation.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.scope.canceled().map_or(Ok(()), Err)
+    }
+}
+
+/// Recording.
+impl Context {
+    /// What `effect` gave when it was done, once: it is recorded with a marker of this name, and read back whenever the
+    /// history is run again. For ids, random numbers and the like; work belongs into activities.
+    ///
+    /// # Panics
+    ///
+    /// When the value has no JSON form or cannot be read back from it, or the name is reserved; like every panic of a flow
+    /// this gives the turn back.
+    pub fn side_effect<T: Serialize + DeserializeOwned>(
+        &self,
+        name: impl Into<String>,
+        effect: impl FnOnce() -> T,
+    ) -> T {
+        let name = name.into();
+        must_be_free(&name);
+        let recorded = lock(&self.shared).recorded(&name);
+        let details = match recorded {
+            Some(marker) => marker.details,
+            None => {
+                let details = Some(payload(&effect()));
+                lock(&self.shared).issue(RecordMarker { name: name.clone(), details: details.clone() }, None);
+                details
+            }
+        };
+        let text = details.as_ref().and_then(history::Payload::text).unwrap_or("null");
+        // Also the first time through its JSON form, so that the first run sees what all later ones will.
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("side effect `{name}` cannot be read back: {error}"))
+    }
+
+    /// Records a note for whoever reads the history.
+    ///
+    /// # Panics
+    ///
+    /// When the name is reserved.
+    pub fn marker<T: Serialize + ?Sized>(&self, name: impl Into<String>, details: &T) {
+        let name = name.into();
+        must_be_free(&name);
+        lock(&self.shared).issue(RecordMarker { name, details: Some(payload(details)) }, None);
+    }
+
+    /// Whether to take the new way: true for runs that get here for the first time with this code, false for those that
+    /// went past here with code that did not know of the change. Decided once for a run and name, and recorded with a
+    /// marker, `patched:` and the name.
+    pub fn patched(&self, name: &str) -> bool {
+        lock(&self.shared).patched(name, patch(name))
+    }
+
+    /// Says that every run that is still open takes the new way: the marker is passed over where the history has it, and
+    /// no longer written. The last step before the call can be deleted, once runs that have the marker are gone.
+    pub fn deprecate_patch(&self, name: &str) {
+        lock(&self.shared).pass_patch(name, patch(name));
+    }
+
+    /// Answers queries of this name by asking `answer`, which looks at what it shares with the flow, e.g. an
+    /// `Arc<Mutex<…>>`. A later one of the same name replaces it. See [`Flow::answer`](super::Flow::answer).
+    pub fn query<I: DeserializeOwned + 'static, O: Serialize + 'static>(
+        &self,
+        name: impl Into<String>,
+        answer: impl Fn(I) -> O + Send + Sync + 'static,
+    ) {
+        let replaced = lock(&self.shared).queries.insert(name.into(), query(answer));
+        drop(replaced);
+    }
+}
+
+fn patch(name: &str) -> RecordMarker {
+    RecordMarker { name: format!("{PATCH_PREFIX}{name}"), details: None }
+}
+
+fn must_be_free(name: &str) {
+    assert!(
+        !name.starts_with(limits::MARKER_PREFIX_RESERVED),
+        "the name `{name}` is reserved: it begins with `{}`",
+        limits::MARKER_PREFIX_RESERVED
+    );
+}
+
+/// What futures need.
+impl Context {
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(super) fn cancellation(&self) -> Option<Failure> {
+        self.scope.canceled()
+    }
+
+    pub(super) fn wait(&self, on: On) -> Waiting {
+        let key = lock(&self.shared).wait(on, &self.scope);
+        Waiting::new(Arc::clone(&self.shared), key)
+    }
+
+    pub(super) fn unreadable(&self, event_id: u64, what: String, error: &serde_json::Error) {
+        lock(&self.shared).in_trouble(Trouble::Unreadable { event_id, what, error: error.to_string() });
+    }
+}
+
+/// A part of a flow that can be canceled as one. Otherwise a [`Context`] like any other.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    context: Context,
+}
+
+impl Scope {
+    /// Cancels what was made in it and has not ended, and whatever will be: activities are asked to stop, timers are taken
+    /// back, and those who wait get a cancellation.
+    pub fn cancel(&self) {
+        cancel(&self.context.shared, &self.context.scope, None);
+    }
+}
+
+impl Deref for Scope {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}

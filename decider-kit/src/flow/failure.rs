@@ -1,0 +1,191 @@
+//! Why a flow, or something that it waited for, did not come to a good end.
+
+use std::fmt;
+
+use history::event::{ActivityScheduleFailedCause, ActivityTimeout, TimerScheduleFailedCause};
+use history::{Decision, FailWorkflow, Payload, limits};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::decisions::payload;
+
+/// Why something did not come to a good end. Returned by a flow it says how the run closes: as canceled if
+/// [`Failure::is_canceled`], else as failed with its reason and details.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    reason: String,
+    details: Option<Payload>,
+    cause: Cause,
+}
+
+/// Where a [`Failure`] comes from.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The flow says so itself.
+    Stated,
+    /// The scope was canceled, or the flow says that it was.
+    Canceled,
+    /// An activity.
+    Activity {
+        /// Its id.
+        activity_id: String,
+        /// Its type.
+        activity_type: String,
+        /// What became of it.
+        end: ActivityEnd,
+    },
+    /// A timer could not be set.
+    Timer {
+        /// Its id.
+        timer_id: String,
+        /// Why.
+        cause: TimerScheduleFailedCause,
+    },
+    /// The time given with [`Context::within`](super::Context::within) is over.
+    Elapsed,
+    /// What a signal said is not what the flow reads.
+    Unreadable,
+}
+
+/// What became of an activity that did not succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ActivityEnd {
+    /// Its runner could not do it.
+    Failed {
+        /// The runner says that another try cannot help.
+        non_retryable: bool,
+    },
+    /// Its runner took too long.
+    TimedOut(ActivityTimeout),
+    /// No runner took it in time.
+    NotTaken,
+    /// Its runner stopped, as it was asked to.
+    Canceled,
+    /// It could not be scheduled.
+    NotScheduled(ActivityScheduleFailedCause),
+}
+
+impl Failure {
+    /// A failure with a reason, for programs: one to 256 bytes, of which what is too long is cut off.
+    /// Source: [`limits::REASON_BYTES_MAX`].
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self::of(reason, None, Cause::Stated)
+    }
+
+    /// A cancellation: a flow that returns it closes its run as canceled.
+    pub fn canceled<T: Serialize + ?Sized>(details: &T) -> Self {
+        Self::of("canceled", Some(payload(details)), Cause::Canceled)
+    }
+
+    pub(super) fn of(reason: impl Into<String>, details: Option<Payload>, cause: Cause) -> Self {
+        let mut reason = reason.into();
+        if reason.is_empty() {
+            "failed".clone_into(&mut reason);
+        }
+        let end = (0..=limits::REASON_BYTES_MAX.min(reason.len())).rfind(|at| reason.is_char_boundary(*at));
+        reason.truncate(end.unwrap_or(0));
+        Self { reason, details, cause }
+    }
+
+    /// With more of it, for people and programs.
+    #[must_use]
+    pub fn details<T: Serialize + ?Sized>(mut self, details: &T) -> Self {
+        self.details = Some(payload(details));
+        self
+    }
+
+    /// Why, for programs. The fail code of an activity that failed (S3.17).
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// Where it comes from.
+    pub fn cause(&self) -> &Cause {
+        &self.cause
+    }
+
+    /// More of it, where it is there and is a `T`.
+    pub fn read_details<T: DeserializeOwned>(&self) -> Option<T> {
+        self.details.as_ref().and_then(|details| details.read().ok())
+    }
+
+    /// More of it, as it was given.
+    pub fn payload(&self) -> Option<&Payload> {
+        self.details.as_ref()
+    }
+
+    /// Whether it is a cancellation: of the run, of a scope, or of the activity alone.
+    pub fn is_canceled(&self) -> bool {
+        matches!(self.cause, Cause::Canceled | Cause::Activity { end: ActivityEnd::Canceled, .. })
+    }
+
+    /// Whether the time given was over: an activity's, or that of [`Context::within`](super::Context::within).
+    pub fn is_timeout(&self) -> bool {
+        match &self.cause {
+            Cause::Activity { end, .. } => matches!(end, ActivityEnd::TimedOut(_) | ActivityEnd::NotTaken),
+            Cause::Elapsed => true,
+            Cause::Stated | Cause::Canceled | Cause::Timer { .. } | Cause::Unreadable => false,
+        }
+    }
+
+    /// Whether another try of the activity might help: it failed or timed out, and its runner did not say no.
+    pub fn may_retry(&self) -> bool {
+        match &self.cause {
+            Cause::Activity { end, .. } => match end {
+                ActivityEnd::Failed { non_retryable } => !non_retryable,
+                ActivityEnd::TimedOut(_) | ActivityEnd::NotTaken => true,
+                ActivityEnd::Canceled | ActivityEnd::NotScheduled(_) => false,
+            },
+            Cause::Stated | Cause::Canceled | Cause::Timer { .. } | Cause::Elapsed | Cause::Unreadable => false,
+        }
+    }
+
+    /// The decision that closes the run.
+    pub(super) fn closing(self) -> Decision {
+        let Self { reason, details, .. } = &self;
+        if self.is_canceled() {
+            return history::CancelWorkflow { details: details.clone(), force: false }.into();
+        }
+        FailWorkflow { reason: reason.clone(), details: details.clone(), force: false }.into()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            Cause::Stated | Cause::Elapsed | Cause::Unreadable | Cause::Canceled => f.write_str(&self.reason)?,
+            Cause::Activity { activity_id, end, .. } => {
+                write!(f, "activity `{activity_id}`: ")?;
+                match end {
+                    ActivityEnd::Failed { .. } => f.write_str(&self.reason)?,
+                    ActivityEnd::TimedOut(timeout) => write!(f, "timed out ({timeout:?})")?,
+                    ActivityEnd::NotTaken => f.write_str("no runner took it in time")?,
+                    ActivityEnd::Canceled => f.write_str("canceled")?,
+                    ActivityEnd::NotScheduled(cause) => write!(f, "could not be scheduled ({cause:?})")?,
+                }
+            }
+            Cause::Timer { timer_id, cause } => write!(f, "timer `{timer_id}` could not be set ({cause:?})")?,
+        }
+        match &self.details {
+            Some(details) => write!(f, ": {details}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_has_one_to_256_bytes_whatever_is_given() {
+        assert_eq!(Failure::new("").reason(), "failed");
+        let full = "é".repeat(limits::REASON_BYTES_MAX / 2);
+        assert_eq!(Failure::new(full.clone()).reason(), full);
+        assert_eq!(Failure::new(format!("x{full}")).reason().len(), limits::REASON_BYTES_MAX - 1);
+    }
+}

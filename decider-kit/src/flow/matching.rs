@@ -1,0 +1,72 @@
+//! Whether a recorded event is what became of a decision.
+
+use history::{Decision, EventKind};
+
+/// Whether `kind` may be what became of `decision`. Ids, types and names must be the same; inputs, timeouts and lists may
+/// have changed with the code.
+pub(super) fn matches(decision: &Decision, kind: &EventKind) -> bool {
+    if let EventKind::WorkflowCloseFailed(it) = kind {
+        return decision.closes().is_some_and(|(decision, _)| decision == it.decision);
+    }
+    match (decision, kind) {
+        (Decision::ScheduleActivity(asked), EventKind::ActivityScheduled(it)) => {
+            asked.activity_id == it.activity_id && asked.activity_type == it.activity_type
+        }
+        (Decision::ScheduleActivity(asked), EventKind::ActivityScheduleFailed(it)) => {
+            asked.activity_id == it.activity_id && asked.activity_type == it.activity_type
+        }
+        (Decision::CancelActivity(asked), EventKind::ActivityTaskCancel(it)) => asked.activity_id == it.activity_id,
+        (Decision::CancelActivity(asked), EventKind::ActivityTaskCancelFailed(it)) => {
+            asked.activity_id == it.activity_id
+        }
+        (Decision::StartTimer(asked), EventKind::TimerScheduled(it)) => asked.timer_id == it.timer_id,
+        (Decision::StartTimer(asked), EventKind::TimerScheduleFailed(it)) => asked.timer_id == it.timer_id,
+        (Decision::CancelTimer(asked), EventKind::TimerCanceled(it)) => asked.timer_id == it.timer_id,
+        (Decision::CancelTimer(asked), EventKind::TimerCancelFailed(it)) => asked.timer_id == it.timer_id,
+        (Decision::RecordMarker(asked), EventKind::Marker(it)) => asked.name == it.name,
+        (Decision::RecordMarker(asked), EventKind::MarkerFailed(it)) => asked.name == it.name,
+        (Decision::SucceedWorkflow(_), EventKind::WorkflowSuccess(_))
+        | (Decision::FailWorkflow(_), EventKind::WorkflowFailed(_))
+        | (Decision::CancelWorkflow(_), EventKind::WorkflowCanceled(_)) => true,
+        _ => false,
+    }
+}
+
+/// A decision, for people.
+pub(super) fn told(decision: &Decision) -> String {
+    let name = decision.name();
+    match decision {
+        Decision::ScheduleActivity(it) => activity(name, &it.activity_id, &it.activity_type),
+        Decision::CancelActivity(it) => format!("{name} `{}`", it.activity_id),
+        Decision::StartTimer(it) => format!("{name} `{}`", it.timer_id),
+        Decision::CancelTimer(it) => format!("{name} `{}`", it.timer_id),
+        Decision::RecordMarker(it) => format!("{name} `{}`", it.name),
+        _ => name.to_owned(),
+    }
+}
+
+/// An event, for people.
+pub(super) fn told_event(kind: &EventKind) -> String {
+    let name = kind.name();
+    match kind {
+        EventKind::ActivityScheduled(it) => activity(name, &it.activity_id, &it.activity_type),
+        EventKind::ActivityScheduleFailed(it) => activity(name, &it.activity_id, &it.activity_type),
+        EventKind::ActivityTaskCancel(it) => format!("{name} `{}`", it.activity_id),
+        EventKind::ActivityTaskCancelFailed(it) => format!("{name} `{}`", it.activity_id),
+        EventKind::TimerScheduled(it) => format!("{name} `{}`", it.timer_id),
+        EventKind::TimerScheduleFailed(it) => format!("{name} `{}`", it.timer_id),
+        EventKind::TimerCanceled(it) => format!("{name} `{}`", it.timer_id),
+        EventKind::TimerCancelFailed(it) => format!("{name} `{}`", it.timer_id),
+        EventKind::Marker(it) => format!("{name} `{}`", it.name),
+        EventKind::MarkerFailed(it) => format!("{name} `{}`", it.name),
+        _ => name.to_owned(),
+    }
+}
+
+fn activity(name: &str, activity_id: &str, activity_type: &str) -> String {
+    if activity_id == activity_type {
+        format!("{name} `{activity_id}`")
+    } else {
+        format!("{name} `{activity_id}` (of type `{activity_type}`)")
+    }
+}

@@ -1,0 +1,105 @@
+//! Signals, awaited.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context as Task, Poll};
+
+use futures_core::Stream;
+use history::Payload;
+use serde::de::DeserializeOwned;
+
+use super::context::Context;
+use super::core::{On, lock};
+use super::failure::{Cause, Failure};
+use super::wait::Waiting;
+
+/// The signals of one name, one after the other; also a [`Stream`], which ends after a cancellation. See
+/// [`Context::signals`]. Each signal is given once: two of these with the same name share the signals between them.
+#[must_use = "signals are awaited"]
+pub struct Signals<T> {
+    context: Context,
+    name: String,
+    waiting: Option<Waiting>,
+    is_over: bool,
+    input: PhantomData<fn() -> T>,
+}
+
+impl<T> fmt::Debug for Signals<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signals").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<T> Signals<T> {
+    pub(super) fn new(context: Context, name: String) -> Self {
+        Self { context, name, waiting: None, is_over: false, input: PhantomData }
+    }
+}
+
+impl<T: DeserializeOwned> Signals<T> {
+    /// The next signal.
+    ///
+    /// # Errors
+    ///
+    /// [`Cause::Unreadable`] when it is no `T`; whoever sent it was told that it is recorded, so the flow decides what to
+    /// make of it. A cancellation when the scope is canceled.
+    pub async fn next(&mut self) -> Result<T, Failure> {
+        // The wait belongs to this call: whoever drops it, e.g. a `select`, waits no more.
+        let mut waiting = None;
+        poll_fn(|task| self.poll_signal(&mut waiting, task)).await
+    }
+
+    /// The next signal, if it is there already.
+    ///
+    /// # Errors
+    ///
+    /// [`Cause::Unreadable`] when it is no `T`.
+    pub fn try_next(&mut self) -> Result<Option<T>, Failure> {
+        let taken = lock(self.context.shared()).take_signal(&self.name);
+        taken.map(|(_, input)| self.read(input.as_ref())).transpose()
+    }
+
+    fn read(&self, input: Option<&Payload>) -> Result<T, Failure> {
+        let text = input.and_then(Payload::text).unwrap_or("null");
+        serde_json::from_str(text).map_err(|error| {
+            let reason = format!("signal `{}` is not what the flow reads", self.name);
+            Failure::of(reason, None, Cause::Unreadable).details(&error.to_string())
+        })
+    }
+
+    fn poll_signal(&self, waiting: &mut Option<Waiting>, task: &mut Task<'_>) -> Poll<Result<T, Failure>> {
+        let taken = lock(self.context.shared()).take_signal(&self.name);
+        if let Some((_, input)) = taken {
+            *waiting = None;
+            return Poll::Ready(self.read(input.as_ref()));
+        }
+        if let Some(canceled) = self.context.cancellation() {
+            *waiting = None;
+            return Poll::Ready(Err(canceled));
+        }
+        let waiting = waiting.get_or_insert_with(|| self.context.wait(On::Signal { name: self.name.clone() }));
+        // Only the waker is left here: a signal or a cancellation is seen above.
+        let _ = waiting.poll(task);
+        Poll::Pending
+    }
+}
+
+impl<T: DeserializeOwned> Stream for Signals<T> {
+    type Item = Result<T, Failure>;
+
+    fn poll_next(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        if this.is_over {
+            return Poll::Ready(None);
+        }
+        let mut waiting = this.waiting.take();
+        let polled = this.poll_signal(&mut waiting, task);
+        this.waiting = waiting;
+        if let Poll::Ready(Err(failure)) = &polled {
+            this.is_over = failure.is_canceled();
+        }
+        polled.map(Some)
+    }
+}

@@ -1,0 +1,64 @@
+//! Flows, in a service whose clock is virtual.
+
+mod cancellation;
+mod contained;
+mod recording;
+mod waiting;
+
+use history::{Decision, Event, EventKind};
+use serde::Serialize;
+
+use super::{Context, Failure, Flow, State, Trouble};
+use crate::testing::{ReplayError, TestService, Work, replay};
+use crate::{Decider, Duration, Status};
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The code of a flow that takes nothing and gives a text.
+trait Code<Fut>: Fn(Context, ()) -> Fut + Send + Sync + 'static {}
+impl<Fut, F: Fn(Context, ()) -> Fut + Send + Sync + 'static> Code<Fut> for F {}
+
+fn flow<O, Fut>(code: impl Code<Fut>) -> Flow
+where
+    O: Serialize,
+    Fut: Future<Output = Result<O, Failure>> + Send + 'static,
+{
+    Flow::new(code)
+}
+
+/// A service with this flow under the type `flow`, and activities `a`, `b`, … that take one, two, … seconds and give their
+/// name.
+fn service(flow: Flow) -> TestService {
+    let mut service = TestService::new();
+    service.decider("flow", flow);
+    for (span, name) in (1..).zip(["a", "b", "c", "d"]) {
+        service.activity(name, move |_| Work::success(name).takes(seconds(span)));
+    }
+    service
+}
+
+/// Starts the flow as `1` and runs it to its end.
+fn result_of(service: &mut TestService) -> String {
+    service.start("flow", "1", &());
+    let closed = service.finish("1");
+    assert_eq!(closed.status, Status::Success, "{:?}", closed.reason);
+    closed.result()
+}
+
+/// Event names without the bookkeeping of turns.
+fn names(events: &[Event]) -> Vec<&'static str> {
+    events.iter().map(|event| event.kind.name()).filter(|name| !name.starts_with("Decider")).collect()
+}
+
+fn json(events: &[Event]) -> String {
+    serde_json::to_string(events).unwrap()
+}
+
+fn trouble(replayed: Result<(), ReplayError>) -> Trouble {
+    match replayed {
+        Err(ReplayError::Trouble { trouble, .. }) => trouble,
+        other => panic!("expected trouble, found {other:?}"),
+    }
+}

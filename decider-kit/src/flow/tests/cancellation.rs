@@ -1,0 +1,175 @@
+//! Cancellation: of the run, of scopes, and the cleaning up after it.
+
+use futures::future::{Either, select};
+
+use super::*;
+
+/// Names of what was asked for, in order.
+fn asked(service: &TestService) -> Vec<String> {
+    let told = |event: &Event| match &event.kind {
+        EventKind::ActivityScheduled(it) => Some(format!("do {}", it.activity_id)),
+        EventKind::ActivityTaskCancel(it) => Some(format!("stop {}", it.activity_id)),
+        EventKind::TimerScheduled(it) => Some(format!("set {}", it.timer_id)),
+        EventKind::TimerCanceled(it) => Some(format!("take back {}", it.timer_id)),
+        _ => None,
+    };
+    service.history("1").iter().filter_map(told).collect()
+}
+
+#[test]
+fn a_run_that_is_canceled_stops_what_is_under_way_and_closes_as_canceled() {
+    let mut service = service(flow(async |ctx, ()| {
+        let both = futures::try_join!(ctx.activity::<String>("d", &()), ctx.sleep(Duration::from_days(30)))?;
+        Ok(both.0)
+    }));
+    service.start("flow", "1", &());
+    service.after(seconds(2)).cancel("1");
+    let closed = service.finish("1");
+    assert_eq!((closed.status, closed.after), (Status::Canceled, seconds(2)));
+    assert_eq!(asked(&service), ["do d", "set sleep", "stop d", "take back sleep"]);
+}
+
+#[test]
+fn after_a_cancellation_nothing_more_is_begun_but_what_is_shielded() {
+    let mut service = service(flow(async |ctx, ()| {
+        let slept = ctx.sleep(Duration::from_days(30)).await;
+        assert!(slept.unwrap_err().is_canceled());
+        assert!(ctx.activity::<String>("a", &()).await.unwrap_err().is_canceled());
+        assert!(ctx.sleep(seconds(1)).await.unwrap_err().is_canceled());
+        assert!(ctx.signals::<()>("x").next().await.unwrap_err().is_canceled());
+        assert!(ctx.scope().activity::<String>("a", &()).start().await.unwrap_err().is_canceled());
+        assert!(ctx.is_canceled() && ctx.check().is_err());
+        let cleanup = ctx.shielded();
+        assert!(!cleanup.is_canceled());
+        let cleaned: String = cleanup.activity("b", &()).await?;
+        cleanup.sleep(seconds(5)).await?;
+        Err::<(), _>(Failure::canceled(&cleaned))
+    }));
+    service.start("flow", "1", &());
+    service.after(seconds(2)).cancel("1");
+    let closed = service.finish("1");
+    assert_eq!((closed.status, closed.after), (Status::Canceled, seconds(9)));
+    assert_eq!(closed.result::<String>(), "b");
+    assert_eq!(asked(&service), ["set sleep", "take back sleep", "do b", "set sleep#2"]);
+}
+
+#[test]
+fn a_flow_may_turn_a_cancellation_into_a_success() {
+    let mut service = service(flow(async |ctx, ()| match ctx.sleep(seconds(60)).await {
+        Err(canceled) if canceled.is_canceled() => Ok("enough"),
+        other => other.map(|()| "all"),
+    }));
+    service.start("flow", "1", &());
+    service.after(seconds(2)).cancel("1");
+    assert_eq!(service.finish("1").result::<String>(), "enough");
+}
+
+#[test]
+fn the_reason_of_a_cancellation_reaches_the_flow_and_the_close() {
+    let mut service = service(flow(async |ctx, ()| Err::<(), _>(ctx.canceled().await)));
+    service.start("flow", "1", &());
+    let reason = Some("out of business".to_owned());
+    service.after(seconds(1)).ask("1", history::Command::RequestCancel { reason, identity: None, key: None });
+    let closed = service.finish("1");
+    assert_eq!((closed.status, closed.result::<String>().as_str()), (Status::Canceled, "out of business"));
+}
+
+#[test]
+fn an_activity_may_outlast_its_cancellation_and_say_what_it_did() {
+    let mut service = service(flow(async |ctx, ()| {
+        let done = ctx.activity::<String>("long", &()).heartbeat(seconds(5)).outlasts_cancel().await;
+        let failure = done.unwrap_err();
+        assert!(failure.is_canceled());
+        Err::<(), _>(Failure::canceled(&failure.read_details::<String>()))
+    }));
+    service.activity("long", |_| {
+        Work::success(&"done").takes(Duration::from_days(1)).beats(seconds(3), &"half").heeds_cancel()
+    });
+    service.start("flow", "1", &());
+    service.after(seconds(4)).cancel("1");
+    let closed = service.finish("1");
+    // It learned of it with its heartbeat at 6 s.
+    assert_eq!((closed.status, closed.after), (Status::Canceled, seconds(6)));
+    assert_eq!(closed.result::<String>(), "half");
+}
+
+#[test]
+fn an_activity_that_nobody_has_taken_is_canceled_at_once() {
+    let mut service = service(flow(async |ctx, ()| {
+        let scope = ctx.scope();
+        let work = scope.activity::<String>("nobody", &()).outlasts_cancel().start();
+        ctx.sleep(seconds(1)).await?;
+        scope.cancel();
+        assert!(work.await.unwrap_err().is_canceled());
+        Ok("done")
+    }));
+    assert_eq!(result_of(&mut service), "done");
+    service.assert_count("1", "ActivityCanceled", 1);
+}
+
+#[test]
+fn a_scope_is_canceled_alone_and_its_children_with_it() {
+    let mut service = service(flow(async |ctx, ()| {
+        let outer = ctx.scope();
+        let inner = outer.scope();
+        let beside = ctx.scope();
+        let shielded = inner.shielded();
+        let waits = [
+            outer.sleep(seconds(60)).named("outer").start(),
+            inner.sleep(seconds(60)).named("inner").start(),
+            beside.sleep(seconds(60)).named("beside").start(),
+            shielded.sleep(seconds(60)).named("shielded").start(),
+        ];
+        ctx.sleep(seconds(1)).await?;
+        outer.cancel();
+        outer.cancel();
+        let mut ended = Vec::new();
+        for wait in waits {
+            ended.push(wait.await.is_ok());
+        }
+        assert_eq!(ended, [false, false, true, true]);
+        assert!(!ctx.is_canceled() && inner.is_canceled());
+        Ok("done")
+    }));
+    assert_eq!(result_of(&mut service), "done");
+    service.assert_count("1", "TimerCanceled", 2);
+}
+
+/// The time-gated cancel (S3.55): a signal within the window takes another branch.
+#[test]
+fn a_signal_within_a_window_takes_the_timer_back() {
+    let gate = || {
+        service(flow(async |ctx, ()| {
+            let mut cancel = ctx.signals::<()>("cancel");
+            let gate = std::pin::pin!(cancel.next());
+            match select(gate, ctx.sleep(seconds(60))).await {
+                Either::Left((signal, _)) => signal.map(|()| "canceled"),
+                Either::Right((slept, _)) => slept.map(|()| "charged"),
+            }
+        }))
+    };
+    let mut canceled = gate();
+    canceled.start("flow", "1", &());
+    canceled.after(seconds(30)).signal("1", "cancel", &());
+    assert_eq!(canceled.finish("1").result::<String>(), "canceled");
+    canceled.assert_count("1", "TimerCanceled", 1);
+    assert_eq!(result_of(&mut gate()), "charged");
+}
+
+/// The runner answers while the turn that asks it to stop is under way: the request fails, and nobody minds.
+#[test]
+fn a_cancellation_that_comes_too_late_is_no_mismatch() {
+    let flow = flow(async |ctx, ()| {
+        let _ = ctx.within(seconds(1), ctx.activity::<String>("b", &())).await;
+        ctx.sleep(seconds(60)).await?;
+        Ok("done")
+    });
+    let mut service = service(flow.clone());
+    service.turns_take(Duration::from_millis(400));
+    service.start("flow", "1", &());
+    // Both begin at 0.4 s. The timer is over at 1.4 s, the turn that sees it lasts until 1.8 s, and `b` ends at 1.6 s.
+    service.activity("b", |_| Work::success(&"b").takes(Duration::from_millis(1_200)));
+    assert_eq!(service.finish("1").result::<String>(), "done");
+    service.assert_count("1", "ActivityTaskCancelFailed", 1);
+    replay(&flow, &json(service.history("1"))).unwrap();
+}

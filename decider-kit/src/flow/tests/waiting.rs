@@ -1,0 +1,293 @@
+//! Activities, timers, signals.
+
+use futures::StreamExt as _;
+use futures::future::{Either, join_all, select};
+use history::event::ActivityTimeout;
+
+use super::*;
+use crate::flow::{ActivityEnd, Cause};
+
+#[test]
+fn activities_one_after_the_other_give_their_results() {
+    let mut service = service(flow(async |ctx, ()| {
+        let a: String = ctx.activity("a", &1).await?;
+        let b: String = ctx.activity("b", &a).list("other").start_to_close(seconds(9)).await?;
+        Ok(a + &b)
+    }));
+    assert_eq!(result_of(&mut service), "ab");
+    let expected = [
+        "WorkflowStarted",
+        "ActivityScheduled",
+        "ActivityStarted",
+        "ActivitySuccess",
+        "ActivityScheduled",
+        "ActivityStarted",
+        "ActivitySuccess",
+        "WorkflowSuccess",
+    ];
+    assert_eq!(names(service.history("1")), expected);
+    let scheduled = service.history("1").iter().rev().find_map(|event| match &event.kind {
+        EventKind::ActivityScheduled(it) => Some(it.clone()),
+        _ => None,
+    });
+    let scheduled = scheduled.unwrap();
+    assert_eq!((scheduled.activity_id.as_str(), scheduled.task_list.as_str()), ("b", "other"));
+    assert_eq!(scheduled.input.unwrap().text(), Some("\"a\""));
+    assert_eq!(scheduled.timeouts.start_to_close, Some(seconds(9)));
+}
+
+#[test]
+fn the_second_of_a_type_gets_a_number_unless_it_has_an_id() {
+    let mut service = service(flow(async |ctx, ()| {
+        let (_, _): (String, String) = futures::try_join!(ctx.activity("a", &1), ctx.activity("a", &2))?;
+        ctx.sleep(seconds(1)).await?;
+        ctx.sleep(seconds(1)).named("pause").await?;
+        ctx.sleep(seconds(1)).await?;
+        ctx.activity::<String>("a", &3).id("last").await
+    }));
+    result_of(&mut service);
+    let ids: Vec<_> = service
+        .history("1")
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::ActivityScheduled(it) => Some(it.activity_id.as_str()),
+            EventKind::TimerScheduled(it) => Some(it.timer_id.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ids, ["a", "a#2", "sleep", "pause", "sleep#2", "last"]);
+}
+
+#[test]
+fn what_is_joined_goes_on_side_by_side() {
+    let mut service = service(flow(async |ctx, ()| {
+        let all = ["a", "b", "c"].map(|name| ctx.activity::<String>(name, &()));
+        let names: Result<Vec<_>, _> = join_all(all).await.into_iter().collect();
+        Ok(names?.concat())
+    }));
+    service.start("flow", "1", &());
+    let closed = service.finish("1");
+    assert_eq!((closed.result::<String>().as_str(), closed.after), ("abc", seconds(3)));
+}
+
+/// More futures than `join_all` polls one by one: beyond that it keeps a list of who has woken.
+#[test]
+fn a_hundred_at_once_come_back_in_their_order() {
+    let mut service = service(flow(async |ctx, ()| {
+        let all = (0..100).map(|number| {
+            let ctx = ctx.clone();
+            async move {
+                ctx.sleep(seconds(100 - number)).await?;
+                let _: String = ctx.activity("a", &number).await?;
+                Ok::<_, Failure>(number)
+            }
+        });
+        let numbers: Result<Vec<_>, _> = join_all(all).await.into_iter().collect();
+        assert_eq!(numbers?, (0..100).collect::<Vec<_>>());
+        Ok("done")
+    }));
+    assert_eq!(result_of(&mut service), "done");
+}
+
+#[test]
+fn of_two_that_are_selected_the_first_in_the_history_wins_and_the_other_is_taken_back() {
+    let mut service = service(flow(async |ctx, ()| {
+        let work = ctx.activity::<String>("c", &());
+        match select(ctx.sleep(seconds(1)), work).await {
+            Either::Left((slept, work)) => {
+                slept?;
+                drop(work);
+            }
+            Either::Right(_) => return Ok("work"),
+        }
+        ctx.sleep(seconds(1)).await?;
+        match select(ctx.sleep(seconds(60)), ctx.activity::<String>("a", &())).await {
+            Either::Left(_) => Ok("time"),
+            Either::Right(_) => Ok("done"),
+        }
+    }));
+    assert_eq!(result_of(&mut service), "done");
+    service.assert_count("1", "ActivityTaskCancel", 1);
+    service.assert_count("1", "TimerCanceled", 1);
+}
+
+/// Both come while nobody decides: one turn sees both, and still in their order.
+#[test]
+fn what_happens_between_two_turns_is_seen_in_its_order() {
+    let race = |first: &'static str, then: &'static str| {
+        let mut service = service(flow(async |ctx, ()| {
+            let (mut left, mut right) = (ctx.signals::<()>("left"), ctx.signals::<()>("right"));
+            let (left, right) = (std::pin::pin!(left.next()), std::pin::pin!(right.next()));
+            Ok(match select(left, right).await {
+                Either::Left(_) => "left",
+                Either::Right(_) => "right",
+            })
+        }));
+        service.turns_take(seconds(5));
+        service.start("flow", "1", &());
+        service.after(seconds(1)).signal("1", first, &());
+        service.after(seconds(2)).signal("1", then, &());
+        service.finish("1").result::<String>()
+    };
+    assert_eq!(race("left", "right"), "left");
+    assert_eq!(race("right", "left"), "right");
+}
+
+#[test]
+fn signals_come_in_order_each_once_and_also_those_that_came_early() {
+    let mut service = service(flow(async |ctx, ()| {
+        ctx.sleep(seconds(10)).await?;
+        let mut words = ctx.signals::<String>("word");
+        let mut text = String::new();
+        while text.len() < 6 {
+            text += &words.next().await?;
+        }
+        assert_eq!(words.try_next()?, None);
+        Ok(text)
+    }));
+    service.start("flow", "1", &());
+    for (at, word) in [(1, "ab"), (2, "cd"), (20, "ef")] {
+        service.after(seconds(at)).signal("1", "word", &word);
+    }
+    assert_eq!(service.finish("1").result::<String>(), "abcdef");
+}
+
+#[test]
+fn a_stream_of_signals_works_with_the_ecosystem() {
+    let mut service = service(flow(async |ctx, ()| {
+        let words = ctx.signals::<u64>("number").take(3);
+        let numbers: Vec<_> = words.collect().await;
+        Ok(numbers.into_iter().map(Result::unwrap).sum::<u64>().to_string())
+    }));
+    service.start("flow", "1", &());
+    for number in 1..=3 {
+        service.after(seconds(number)).signal("1", "number", &number);
+    }
+    assert_eq!(service.finish("1").result::<String>(), "6");
+}
+
+#[test]
+fn a_signal_that_cannot_be_read_is_the_flows_to_deal_with() {
+    let mut service = service(flow(async |ctx, ()| {
+        let mut numbers = ctx.signals::<u64>("number");
+        let mut bad = 0;
+        loop {
+            match numbers.next().await {
+                Ok(number) => return Ok(format!("{number} after {bad}")),
+                Err(failure) if *failure.cause() == Cause::Unreadable => bad += 1,
+                Err(failure) => return Err(failure),
+            }
+        }
+    }));
+    service.start("flow", "1", &());
+    service.after(seconds(1)).signal("1", "number", &"seven");
+    service.after(seconds(2)).signal("1", "number", &7);
+    assert_eq!(service.finish("1").result::<String>(), "7 after 1");
+}
+
+#[test]
+fn what_takes_too_long_is_dropped_with_all_that_it_had_under_way() {
+    let mut service = service(flow(async |ctx, ()| {
+        let work = async {
+            let _: String = ctx.activity("a", &()).await?;
+            ctx.activity::<String>("d", &()).await
+        };
+        let late = ctx.within(seconds(3), work).await.unwrap_err();
+        assert!(late.is_timeout(), "{late}");
+        ctx.within(seconds(60), ctx.activity::<String>("b", &())).await?
+    }));
+    assert_eq!(result_of(&mut service), "b");
+    service.assert_count("1", "ActivityTaskCancel", 1);
+    service.assert_count("1", "TimerCanceled", 1);
+}
+
+#[test]
+fn every_end_of_an_activity_is_told_apart() {
+    async fn end(ctx: &Context, name: &str) -> (ActivityEnd, String, bool) {
+        let activity = ctx.activity::<String>(name, &()).schedule_to_start(seconds(30));
+        let failure = activity.start_to_close(seconds(20)).await.unwrap_err();
+        let reason = failure.reason().to_owned();
+        match failure.cause() {
+            Cause::Activity { end, activity_type, .. } if activity_type == name => (*end, reason, failure.may_retry()),
+            other => panic!("{other:?}"),
+        }
+    }
+    let mut service = service(flow(async |ctx, ()| {
+        assert_eq!(
+            end(&ctx, "bad").await,
+            (ActivityEnd::Failed { non_retryable: false }, "out-of-ink".to_owned(), true)
+        );
+        assert_eq!(
+            end(&ctx, "worse").await,
+            (ActivityEnd::Failed { non_retryable: true }, "no-paper".to_owned(), false)
+        );
+        let late = ActivityEnd::TimedOut(ActivityTimeout::StartToClose);
+        assert_eq!(end(&ctx, "lost").await, (late, "timed-out".to_owned(), true));
+        assert_eq!(end(&ctx, "unheard-of").await, (ActivityEnd::NotTaken, "not-taken".to_owned(), true));
+        let twice = futures::join!(ctx.activity::<()>("c", &()).id("x"), ctx.activity::<()>("c", &()).id("x"));
+        match twice.1.unwrap_err().cause() {
+            Cause::Activity { end: ActivityEnd::NotScheduled(_), .. } => Ok("all"),
+            other => panic!("{other:?}"),
+        }
+    }));
+    service.activity("bad", |_| Work::failure("out-of-ink", &()));
+    service.activity("worse", |_| Work::failure("no-paper", &()).non_retryable());
+    service.activity("lost", |_| Work::never());
+    service.activity("c", |_| Work::success(&()));
+    assert_eq!(result_of(&mut service), "all");
+}
+
+#[test]
+fn a_failure_that_nobody_handles_fails_the_run_with_its_reason_and_details() {
+    let mut service = service(flow(async |ctx, ()| ctx.activity::<String>("bad", &()).await));
+    service.activity("bad", |_| Work::failure("out-of-ink", &[1, 2]));
+    service.start("flow", "1", &());
+    let closed = service.finish("1");
+    assert_eq!((closed.status, closed.reason.as_deref()), (Status::Failed, Some("out-of-ink")));
+    assert_eq!(closed.result::<[u8; 2]>(), [1, 2]);
+}
+
+#[test]
+fn what_is_started_goes_on_before_it_is_awaited_and_what_is_detached_is_left_alone() {
+    let mut service = service(flow(async |ctx, ()| {
+        let work = ctx.activity::<String>("c", &()).start();
+        let timer = ctx.sleep(seconds(3)).start();
+        ctx.activity::<()>("telemetry", &()).schedule_to_start(seconds(60)).detach();
+        ctx.sleep(seconds(2)).await?;
+        timer.await?;
+        work.await
+    }));
+    service.start("flow", "1", &());
+    let closed = service.finish("1");
+    assert_eq!((closed.result::<String>().as_str(), closed.after), ("c", seconds(3)));
+    service.assert_count("1", "ActivityScheduled", 2);
+    service.assert_count("1", "ActivityTaskCancel", 0);
+}
+
+#[test]
+fn thirty_days_take_no_time_and_now_is_the_turns() {
+    let mut service = service(flow(async |ctx, ()| {
+        let begin = ctx.now();
+        ctx.sleep(Duration::from_days(30)).await?;
+        assert_eq!(ctx.now(), begin.plus(Duration::from_days(30)));
+        ctx.sleep_until(begin.plus(Duration::from_days(31))).await?;
+        ctx.sleep_until(begin).await?;
+        assert_eq!(ctx.now(), begin.plus(Duration::from_days(31)));
+        Ok((ctx.workflow_id(), ctx.workflow_type(), ctx.run_id().as_u128()))
+    }));
+    service.start("flow", "1", &());
+    let closed = service.finish("1");
+    assert_eq!(closed.result::<(String, String, u128)>(), ("1".to_owned(), "flow".to_owned(), 1));
+    assert_eq!(closed.after, Duration::from_days(31));
+}
+
+#[test]
+fn news_that_comes_while_the_flow_returns_does_not_keep_the_run_open() {
+    let mut service = service(flow(async |ctx, ()| ctx.activity::<String>("a", &()).await));
+    service.turns_take(seconds(1));
+    service.start("flow", "1", &());
+    // The first turn takes until 1 s, the activity until 2 s, the second turn until 3 s.
+    service.after(Duration::from_millis(2_500)).signal("1", "late", &());
+    assert_eq!(service.finish("1").status, Status::Success);
+    service.assert_count("1", "WorkflowCloseFailed", 1);
+}

@@ -1,0 +1,44 @@
+//! Waiting for what was asked for.
+
+use std::task::{Context, Poll};
+
+use history::EventId;
+
+use super::core::{Key, Outcome, Shared, lock};
+
+/// A wait that is under way. Dropped before its end it takes back what it waits for.
+pub(super) struct Waiting {
+    shared: Shared,
+    key: Option<Key>,
+}
+
+impl Waiting {
+    pub(super) fn new(shared: Shared, key: Key) -> Self {
+        Self { shared, key: Some(key) }
+    }
+
+    pub(super) fn key(&self) -> Option<Key> {
+        self.key
+    }
+
+    /// What came of it, and with which event (0 for a cancellation). Not to be polled again after that.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<(EventId, Outcome)> {
+        let Some(key) = self.key else { return Poll::Pending };
+        let taken = lock(&self.shared).take_outcome(key, context.waker());
+        match taken {
+            Some(outcome) => {
+                self.key = None;
+                Poll::Ready(outcome)
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            lock(&self.shared).abandon(key);
+        }
+    }
+}
