@@ -2,6 +2,7 @@
 
 mod cancellation;
 mod contained;
+mod laws;
 mod recording;
 mod waiting;
 

@@ -1,0 +1,304 @@
+//! Laws of flows, held against flows, worlds and turns made at random: what a flow decides follows from its history.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures::future::{join_all, select};
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::Recorded;
+use crate::{Decisions, Window};
+
+/// A part of a flow.
+#[derive(Debug, Clone)]
+enum Step {
+    Do(usize),
+    Sleep(u64),
+    Signal(usize),
+    Note,
+    Patch,
+    All(Vec<Vec<Step>>),
+    First(Vec<Step>, Vec<Step>),
+    Within(u64, Vec<Step>),
+    Scope(u64, Vec<Step>),
+    Shielded(Vec<Step>),
+    Detached(usize),
+}
+
+const ACTIVITIES: [&str; 6] = ["a", "b", "fails", "slow", "lost", "untaken"];
+const SIGNALS: [&str; 2] = ["red", "blue"];
+
+fn step() -> impl Strategy<Value = Step> {
+    let leaf = prop_oneof![
+        4 => (0..ACTIVITIES.len()).prop_map(Step::Do),
+        3 => (0u64..8).prop_map(Step::Sleep),
+        2 => (0..SIGNALS.len()).prop_map(Step::Signal),
+        1 => Just(Step::Note),
+        1 => Just(Step::Patch),
+        1 => (0..ACTIVITIES.len()).prop_map(Step::Detached),
+    ];
+    leaf.prop_recursive(3, 16, 3, |step| {
+        let steps = || prop::collection::vec(step.clone(), 0..4);
+        prop_oneof![
+            prop::collection::vec(steps(), 1..4).prop_map(Step::All),
+            (steps(), steps()).prop_map(|(one, other)| Step::First(one, other)),
+            (0u64..8, steps()).prop_map(|(span, steps)| Step::Within(span, steps)),
+            (0u64..8, steps()).prop_map(|(span, steps)| Step::Scope(span, steps)),
+            steps().prop_map(Step::Shielded),
+        ]
+    })
+}
+
+/// What the flow has seen so far, as a number that goes into all that it asks for: two ways to get here show.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<u64>>);
+
+impl Seen {
+    fn see(&self, what: impl std::hash::Hash) -> u64 {
+        use std::hash::Hasher as _;
+        let mut seen = self.0.lock().unwrap();
+        let mut hasher = std::hash::DefaultHasher::new();
+        hasher.write_u64(*seen);
+        what.hash(&mut hasher);
+        *seen = hasher.finish();
+        *seen
+    }
+}
+
+type Running<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>>;
+
+fn run<'a>(ctx: &'a Context, seen: &'a Seen, dice: &'a AtomicU64, steps: &'a [Step]) -> Running<'a> {
+    Box::pin(async move {
+        for step in steps {
+            let input = seen.see(ctx.now().as_millis());
+            match step {
+                Step::Do(which) => {
+                    let activity = ctx.activity::<u64>(ACTIVITIES[*which], &input);
+                    let activity = if input.is_multiple_of(5) { activity.outlasts_cancel() } else { activity };
+                    match activity.schedule_to_start(seconds(9)).start_to_close(seconds(7)).await {
+                        Ok(done) => drop(seen.see(done)),
+                        Err(failure) if failure.is_canceled() => return Err(failure),
+                        Err(failure) => drop(seen.see(failure.to_string())),
+                    }
+                }
+                Step::Detached(which) => {
+                    let activity = ctx.activity::<u64>(ACTIVITIES[*which], &input);
+                    activity.schedule_to_start(seconds(9)).start_to_close(seconds(7)).detach();
+                }
+                Step::Sleep(span) => ctx.sleep(seconds(*span)).await?,
+                Step::Signal(which) => {
+                    let signal = ctx.signals::<u64>(SIGNALS[*which]).next().await?;
+                    seen.see(signal);
+                }
+                Step::Note => {
+                    let number = ctx.side_effect("number", || dice.fetch_add(1, Ordering::Relaxed));
+                    seen.see(number);
+                }
+                Step::Patch => drop(seen.see(ctx.patched("change"))),
+                Step::All(parts) => {
+                    let parts = join_all(parts.iter().map(|steps| run(ctx, seen, dice, steps))).await;
+                    parts.into_iter().collect::<Result<(), _>>()?;
+                }
+                Step::First(one, other) => {
+                    let (one, other) = (run(ctx, seen, dice, one), run(ctx, seen, dice, other));
+                    let first = match select(one, other).await {
+                        futures::future::Either::Left((it, _)) => (0, it),
+                        futures::future::Either::Right((it, _)) => (1, it),
+                    };
+                    seen.see(first.0);
+                    first.1?;
+                }
+                Step::Within(span, steps) => match ctx.within(seconds(*span), run(ctx, seen, dice, steps)).await {
+                    Ok(done) => done?,
+                    Err(late) if late.is_timeout() => drop(seen.see("late")),
+                    Err(canceled) => return Err(canceled),
+                },
+                Step::Scope(span, steps) => {
+                    let scope = ctx.scope();
+                    let work = run(&scope, seen, dice, steps);
+                    match select(work, ctx.sleep(seconds(*span))).await {
+                        futures::future::Either::Left((done, _)) => done?,
+                        futures::future::Either::Right((_, work)) => {
+                            scope.cancel();
+                            seen.see(work.await.is_ok());
+                        }
+                    }
+                }
+                Step::Shielded(steps) => run(&ctx.shielded(), seen, dice, steps).await?,
+            }
+        }
+        Ok(())
+    })
+}
+
+/// What the outside does.
+#[derive(Debug, Clone)]
+struct World {
+    signals: Vec<(u64, usize)>,
+    cancel: Option<u64>,
+    /// How long deciders take, in tenths of a second.
+    turns_take: u64,
+    /// At which second how many turns are lost.
+    lost: Vec<(u64, usize)>,
+    /// At which seconds a turn that is taken is decided, but answered too late.
+    late: Vec<u64>,
+    /// How long `a`, `b` and `slow` take.
+    takes: [u64; 3],
+}
+
+fn world() -> impl Strategy<Value = World> {
+    (
+        prop::collection::vec((0u64..40, 0..SIGNALS.len()), 0..8),
+        prop::option::weighted(0.3, 0u64..30),
+        0u64..40,
+        prop::collection::vec((0u64..30, 1usize..3), 0..3),
+        prop::collection::vec(0u64..30, 0..3),
+        [0u64..4, 1u64..9, 3u64..12],
+    )
+        .prop_map(|(signals, cancel, turns_take, lost, late, takes)| World {
+            signals,
+            cancel,
+            turns_take,
+            lost,
+            late,
+            takes,
+        })
+}
+
+fn live(flow: &Flow, world: &World) -> Vec<Event> {
+    let mut service = TestService::new();
+    service.decider("flow", flow.clone());
+    for (name, takes) in ["a", "b", "slow"].into_iter().zip(world.takes) {
+        service.activity(name, move |call| Work::success(&call.nth).takes(seconds(takes)));
+    }
+    service.activity("fails", |_| Work::failure("out-of-ink", &()));
+    service.activity("lost", |_| Work::never());
+    let turns_take = Duration::from_millis(world.turns_take * 100);
+    service.turns_take(if world.late.contains(&0) { seconds(31) } else { turns_take });
+    service.start("flow", "1", &());
+    for (at, which) in &world.signals {
+        service.after(seconds(*at)).signal("1", SIGNALS[*which], &at);
+    }
+    if let Some(at) = world.cancel {
+        service.after(seconds(at)).cancel("1");
+    }
+    // Every turn on the way is decided twice: with the state at hand, and with the state made again.
+    for second in 0..60 {
+        if let Some((_, count)) = world.lost.iter().find(|(at, _)| *at == second) {
+            service.lose_turns(*count);
+        }
+        let is_late = world.late.contains(&second);
+        // Longer than the decider's start-to-close timeout.
+        service.turns_take(if is_late { seconds(31) } else { turns_take });
+        service.advance(seconds(1));
+    }
+    service.lose_turns(0).turns_take(turns_take);
+    service.advance(Duration::from_days(1));
+    service.history("1").to_vec()
+}
+
+fn flow_of(steps: Vec<Step>) -> Flow {
+    let dice = Arc::new(AtomicU64::new(0));
+    let steps = Arc::new(steps);
+    Flow::new(move |ctx: Context, ()| {
+        let (dice, steps) = (Arc::clone(&dice), Arc::clone(&steps));
+        async move {
+            let seen = Seen::default();
+            run(&ctx, &seen, &dice, &steps).await?;
+            Ok(seen.see(()))
+        }
+    })
+}
+
+/// What each completed turn decides, when the history is taken in by states that are kept for so many turns, and then
+/// dropped and made again. Markers come from the history, as on every replay.
+fn decided(flow: &Flow, events: &[Event], kept_for: usize) -> Vec<(u64, Decisions)> {
+    let mut decided = Vec::new();
+    let mut state = State::default();
+    let mut seen = 0;
+    let completed = events.iter().filter_map(|event| match &event.kind {
+        EventKind::DeciderCompleted(it) => Some((event.id, it.started_event_id)),
+        _ => None,
+    });
+    for (turn, (completed_event_id, started_event_id)) in completed.enumerate() {
+        if turn % kept_for == 0 {
+            (state, seen) = (State::default(), 0);
+        }
+        for event in events.iter().filter(|event| event.id > seen && event.id <= started_event_id) {
+            flow.evolve(&mut state, event);
+        }
+        seen = started_event_id;
+        let batch = events.iter().skip_while(|event| event.id <= completed_event_id);
+        let batch = batch.filter(|event| !crate::flow::is_canceled_unstarted(&event.kind));
+        let batch = batch.take_while(|event| event.kind.level() == history::Level::Decider);
+        let markers = batch.map(|event| match &event.kind {
+            EventKind::Marker(it) => Some(history::RecordMarker { name: it.name.clone(), details: it.details.clone() }),
+            _ => None,
+        });
+        flow.foresee(&mut state, markers.collect());
+        decided.push((started_event_id, flow.decide(&state, &Window::of_history(&events[..1]))));
+    }
+    decided
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_a_flow_decides_follows_from_its_history(
+        steps in prop::collection::vec(step(), 1..6),
+        world in world(),
+    ) {
+        let flow = flow_of(steps);
+        let events = live(&flow, &world);
+        // In one go, as after a cache miss.
+        if let Err(error) = replay(&flow, &json(&events)) {
+            panic!("{error}");
+        }
+        // Turn by turn, inputs and all.
+        Recorded::of(&events).assert_same(flow.clone());
+        // And whenever a state is lost on the way.
+        let kept = decided(&flow, &events, usize::MAX);
+        for kept_for in [1, 2, 3] {
+            prop_assert_eq!(&decided(&flow, &events, kept_for), &kept);
+        }
+    }
+
+    /// Each prefix of a history that ends in a completed turn is as good as the whole.
+    #[test]
+    fn a_flow_can_be_replayed_from_any_point(steps in prop::collection::vec(step(), 1..4), world in world()) {
+        let flow = flow_of(steps);
+        let events = live(&flow, &world);
+        for (place, event) in events.iter().enumerate() {
+            if event.kind.name() == "DeciderStarted" {
+                replay(&flow, &json(&events[..=place])).unwrap();
+            }
+        }
+    }
+}
+
+/// What leans on anything but the history is caught by the test service.
+#[test]
+fn a_flow_that_is_not_deterministic_is_caught() {
+    let caught = |flow: Flow| {
+        let mut service = service(flow);
+        service.start("flow", "1", &());
+        let finished = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| service.finish("1")));
+        client::shutdown::panic_message(&*finished.expect_err("it is caught"))
+    };
+    let count = AtomicU64::new(0);
+    let said = caught(Flow::new(move |ctx: Context, ()| {
+        let count = count.fetch_add(1, Ordering::Relaxed);
+        async move { ctx.activity::<String>("a", &count).await }
+    }));
+    assert!(said.contains("with its state at hand, and with its state made again from event 1"), "{said}");
+    // Of so many orders, two are hardly ever the same.
+    let said = caught(flow(async |ctx, ()| {
+        let parts: std::collections::HashSet<_> = (0..64).collect();
+        join_all(parts.into_iter().map(|part| ctx.activity::<String>("a", &part))).await;
+        Ok(())
+    }));
+    assert!(said.contains("with its state at hand, and with its state made again from event 1"), "{said}");
+}
