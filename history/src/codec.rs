@@ -3,7 +3,7 @@
 //! Fields are only ever added, with new numbers and as optional ones, so that older bytes stay readable and older
 //! programs pass over what they do not know. A change beyond that takes a new [`FORMAT`].
 
-use crate::event::Event;
+use crate::event::{Event, EventId};
 use crate::run::Run;
 
 /// The format of everything this module writes.
@@ -50,6 +50,24 @@ pub fn events(bytes: &[u8]) -> impl Iterator<Item = Result<Event, Error>> {
         broken = event.is_err();
         Some(event)
     })
+}
+
+/// Like [`events`], without those before event `first`, which are passed over rather than read.
+///
+/// # Errors
+///
+/// As for [`events`].
+pub fn events_from(bytes: &[u8], first: EventId) -> impl Iterator<Item = Result<Event, Error>> {
+    let mut decoder = minicbor::Decoder::new(bytes);
+    while decoder.position() < bytes.len() {
+        let mut probe = decoder.probe();
+        let id = probe.array().and_then(|_| probe.u64());
+        // What is garbled is left for `events` to say.
+        if id.is_ok_and(|id| id >= first) || decoder.skip().is_err() {
+            break;
+        }
+    }
+    events(bytes.get(decoder.position()..).unwrap_or_default())
 }
 
 /// Appends the state of a run to `into`.

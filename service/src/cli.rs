@@ -124,6 +124,11 @@ impl Failed {
 type Done = Result<(), Failed>;
 
 impl Cli {
+    /// Whether this process is the service.
+    pub(crate) fn is_service(&self) -> bool {
+        matches!(self.command, Command::Serve(_))
+    }
+
     pub(crate) async fn run(self) -> ExitCode {
         let done = match self.command {
             Command::Serve(serve) => return serve.run().await,

@@ -169,12 +169,5 @@ pub(super) fn head_key(domain: &str, workflow_id: &str) -> HeadKey {
 
 /// Events of `tail` from `first` on, by id.
 pub(super) fn tail_from(tail: &Bytes, first: EventId) -> Result<Vec<Event>, Refusal> {
-    let mut events = Vec::new();
-    for event in codec::events(tail) {
-        let event = event?;
-        if event.id >= first {
-            events.push(event);
-        }
-    }
-    Ok(events)
+    Ok(codec::events_from(tail, first).collect::<Result<_, _>>()?)
 }

@@ -1,6 +1,7 @@
 //! Reading histories: the tail from the head, the rest from chunks, large payloads from packs.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use history::{Beat, Event, EventId, Payload, Run};
@@ -76,6 +77,34 @@ impl Engine {
     pub async fn describe(&self, at: &RunRef) -> Result<Described, Refusal> {
         let Loaded { body, beats, .. } = self.look_up(at).await?;
         Ok(Described { run: body.run, beats })
+    }
+
+    /// The run that is meant, and the event that closed it with the state that it left, waiting up to `wait` for them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`describe`](Self::describe).
+    pub async fn closing_event(&self, at: &RunRef, wait: Duration) -> Result<(Uuid, Option<(Run, Event)>), Refusal> {
+        let key = head_key(at);
+        let mut watching = self.watchers.watch(&key);
+        let mut loaded = self.look_up(at).await?;
+        let run_id = loaded.run().started.run_id;
+        if loaded.run().is_open() && !wait.is_zero() {
+            tokio::select! {
+                () = watching.closed(run_id) => {}
+                () = self.stopped() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+            loaded = self.look_up(&RunRef { run_id: Some(run_id), ..at.clone() }).await?;
+        }
+        drop(watching);
+        if loaded.run().is_open() {
+            return Ok((run_id, None));
+        }
+        let newest = Page { reverse: true, limit: 1, ..Page::default() };
+        let closing = self.read_page(&key, &loaded, &newest).await?.events.pop();
+        let missing = || Refusal::Corrupt { what: format!("the last event of run {run_id} is missing") };
+        Ok((run_id, Some((loaded.body.run, closing.ok_or_else(missing)?))))
     }
 
     /// Events of a run.

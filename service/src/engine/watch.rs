@@ -74,6 +74,11 @@ impl Watching<'_> {
         // An error means that the sender is gone, and so that the service is stopping.
         drop(self.receiver.wait_for(moved).await);
     }
+
+    /// Waits until the run has closed, or is another run; or until the service stops.
+    pub(super) async fn closed(&mut self, run_id: Uuid) {
+        self.beyond(run_id, EventId::MAX).await;
+    }
 }
 
 impl Drop for Watching<'_> {

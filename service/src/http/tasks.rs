@@ -19,7 +19,7 @@ use hyper::body::Frame;
 use super::extract::{Json, Path, TURN_BYTES_MAX, WAIT_MAX, seconds_to_wait, wait, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, bytes_of_json, deliver, json};
-use crate::engine::{ActivityTask, DeciderTask, Delivery, Engine, Poll, Refusal};
+use crate::engine::{ActivityTask, DeciderTask, Delivery, Engine, Poll, Receipt, Refusal};
 
 fn render_turn(task: DeciderTask) -> Vec<u8> {
     let body = body::DeciderTask {
@@ -109,12 +109,41 @@ fn next_poll(next: body::Next) -> Result<Poll, Refused> {
     Ok(Poll { wait, identity: next.identity, events_max: next.max_events })
 }
 
-/// The answer to an answer. With `next` the headers go out at once, so that the caller knows that its answer is durable;
-/// the body follows when there is a task, or when the wait ends.
-fn answered<T: Unpin + Send + 'static>(next: Option<(PolledTask<T>, Render<T>)>) -> Response {
-    match next {
-        None => bytes_of_json(StatusCode::OK, "{}"),
-        Some((poll, render)) => bytes_of_json(StatusCode::OK, Body::new(Next { poll: Some(poll), render })),
+/// How long an answer may wait for its next task before it is said that it was recorded. Where tasks are plenty the two
+/// then go out together, in one write and one packet; a caller who loses the connection meanwhile asks again, and is told.
+const NEXT_LINGER: Duration = Duration::from_millis(50);
+
+/// The answer to an answer. With `next`, the next task comes with it where there is one soon. Otherwise the headers go
+/// out, so that the caller knows that its answer is durable; the body follows when there is a task, or the wait ends.
+async fn answered<T: Unpin + Send + 'static>(next: Option<(PolledTask<T>, Render<T>)>) -> Response {
+    let Some((mut poll, render)) = next else {
+        return bytes_of_json(StatusCode::OK, "{}");
+    };
+    match tokio::time::timeout(NEXT_LINGER, &mut poll).await {
+        Ok(polled) => match render_next(polled, render) {
+            (bytes, Some(receipt)) => deliver::task(bytes, receipt),
+            (bytes, None) => bytes_of_json(StatusCode::OK, bytes),
+        },
+        Err(_) => bytes_of_json(StatusCode::OK, Body::new(Next { poll: Some(poll), render })),
+    }
+}
+
+fn render_next<T>(polled: Result<Option<Delivery<T>>, Refusal>, render: Render<T>) -> (Vec<u8>, Option<Receipt>) {
+    let none = || b"{\"next\":null}".to_vec();
+    match polled {
+        Ok(Some(delivery)) => {
+            let (task, receipt) = delivery.split();
+            let mut bytes = b"{\"next\":".to_vec();
+            bytes.extend(render(task));
+            bytes.push(b'}');
+            (bytes, Some(receipt))
+        }
+        Ok(None) => (none(), None),
+        Err(refusal) => {
+            // The answer was recorded; only the poll came to nothing, as any poll may.
+            tracing::debug!(%refusal, "no next task");
+            (none(), None)
+        }
     }
 }
 
@@ -145,23 +174,11 @@ impl<T: Unpin> hyper::body::Body for Next<T> {
             return TaskPoll::Pending;
         };
         self.poll = None;
-        let bytes = match polled {
-            Ok(Some(delivery)) => {
-                let mut bytes = b"{\"next\":".to_vec();
-                let (task, receipt) = delivery.split();
-                bytes.extend((self.render)(task));
-                bytes.push(b'}');
-                receipt.delivered();
-                bytes.into()
-            }
-            Ok(None) => Bytes::from_static(b"{\"next\":null}"),
-            Err(refusal) => {
-                // The answer was recorded; only the poll came to nothing, as any poll may.
-                tracing::debug!(%refusal, "no next task");
-                Bytes::from_static(b"{\"next\":null}")
-            }
-        };
-        TaskPoll::Ready(Some(Ok(Frame::data(bytes))))
+        let (bytes, receipt) = render_next(polled, self.render);
+        if let Some(receipt) = receipt {
+            receipt.delivered();
+        }
+        TaskPoll::Ready(Some(Ok(Frame::data(bytes.into()))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -189,7 +206,7 @@ async fn answer_turn(engine: Arc<Engine>, token: &str, command: Command, next: O
         };
         (Box::pin(polled), render_turn)
     });
-    Ok(answered(poll))
+    Ok(answered(poll).await)
 }
 
 /// A turn that is filled in from the token.
@@ -238,7 +255,7 @@ async fn answer_activity(engine: Arc<Engine>, token: &str, command: Command, nex
         };
         (Box::pin(polled), render_activity)
     });
-    Ok(answered(poll))
+    Ok(answered(poll).await)
 }
 
 pub(super) async fn succeed_activity(

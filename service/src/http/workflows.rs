@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::body;
 use history::event::ActivityTimeouts;
-use history::{Command, DeadlineKind, Event, EventKind, Start, Status, Timestamp, limits};
+use history::{Command, DeadlineKind, EventKind, Start, Status, Timestamp, limits};
 use serde::Deserialize;
 use store::{ListQuery, PageToken};
 use uuid::Uuid;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::extract::{Json, Path, Query, etag, if_match, request_key, wait, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
-use crate::engine::{Described, Engine, Page, RunRef};
+use crate::engine::{Described, Engine, RunRef};
 
 /// The task list of a run whose start does not name one.
 const TASK_LIST_DEFAULT: &str = "default";
@@ -250,22 +250,12 @@ pub(super) async fn result(
 ) -> Answer {
     let wait = wait(&headers)?;
     let at = run_ref(&domain, &id, query.run_id);
-    let mut run = engine.describe(&at).await?.run;
-    let run_id = run.started.run_id;
-    let at = RunRef { run_id: Some(run_id), ..at };
-    let deadline = tokio::time::Instant::now() + wait.unwrap_or_default();
-    while run.is_open() {
-        let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-        if left.is_zero() || engine.is_stopping() {
-            let status = Status::Open;
-            let open = body::RunResult { status, run_id, closed_at: None, result: None, reason: None, details: None };
-            return Ok(with_wait_applied(json(StatusCode::ACCEPTED, &open), wait));
-        }
-        engine.wait_beyond(&at, run_id, run.last_event_id, left).await?;
-        run = engine.describe(&at).await?.run;
-    }
-    let page = Page { after: run.last_event_id - 1, limit: 1, ..Page::default() };
-    let last = engine.history(&at, &page).await?.events.into_iter().next();
+    let (run_id, closed) = engine.closing_event(&at, wait.unwrap_or_default()).await?;
+    let Some((run, event)) = closed else {
+        let status = Status::Open;
+        let open = body::RunResult { status, run_id, closed_at: None, result: None, reason: None, details: None };
+        return Ok(with_wait_applied(json(StatusCode::ACCEPTED, &open), wait));
+    };
     let mut result = body::RunResult {
         status: run.status,
         run_id,
@@ -274,11 +264,11 @@ pub(super) async fn result(
         reason: None,
         details: None,
     };
-    match last.map(|Event { kind, .. }| kind) {
-        Some(EventKind::WorkflowSuccess(it)) => result.result = it.result,
-        Some(EventKind::WorkflowFailed(it)) => (result.reason, result.details) = (Some(it.reason), it.details),
-        Some(EventKind::WorkflowCanceled(it)) => result.details = it.details,
-        Some(EventKind::WorkflowTerminated(it)) => (result.reason, result.details) = (it.reason, it.details),
+    match event.kind {
+        EventKind::WorkflowSuccess(it) => result.result = it.result,
+        EventKind::WorkflowFailed(it) => (result.reason, result.details) = (Some(it.reason), it.details),
+        EventKind::WorkflowCanceled(it) => result.details = it.details,
+        EventKind::WorkflowTerminated(it) => (result.reason, result.details) = (it.reason, it.details),
         _ => {}
     }
     Ok(with_wait_applied(json(StatusCode::OK, &result), wait))
