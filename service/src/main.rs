@@ -8,6 +8,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     // Only the service has more to do than one thread can.
