@@ -226,7 +226,7 @@ impl fmt::Debug for Flow {
 #[derive(Default)]
 pub struct State {
     machine: RefCell<Machine>,
-    foreseen: RefCell<Option<Vec<Option<RecordMarker>>>>,
+    foreseen: RefCell<Option<core::Foreseen>>,
 }
 
 impl fmt::Debug for State {
@@ -298,8 +298,8 @@ impl Decider for Flow {
         }
     }
 
-    fn foresee(&self, state: &mut State, markers: Vec<Option<RecordMarker>>) {
-        *state.foreseen.get_mut() = Some(markers);
+    fn foresee(&self, state: &mut State, markers: Vec<RecordMarker>) {
+        *state.foreseen.get_mut() = Some(markers.into());
     }
 }
 

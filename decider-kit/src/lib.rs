@@ -86,9 +86,9 @@ pub trait Decider: Send + Sync + 'static {
     /// What to do now. `state` has every event up to the window's end.
     fn decide(&self, state: &Self::State, window: &Window) -> Decisions;
 
-    /// The markers that the turn to be decided next recorded, in the places of its decisions, when it was decided before.
+    /// The markers that the turn to be decided next recorded, in order, when it was decided before.
     /// Only tests call this, when they give a turn to a decider once more; only flows have a use for it, which read their
     /// side effects back.
     #[doc(hidden)]
-    fn foresee(&self, _state: &mut Self::State, _markers: Vec<Option<history::RecordMarker>>) {}
+    fn foresee(&self, _state: &mut Self::State, _markers: Vec<history::RecordMarker>) {}
 }

@@ -14,10 +14,10 @@ pub(crate) const PCI: &str = "PCI";
 pub(crate) const TELEMETRY: &str = "telemetry";
 
 /// How often shipping is tried.
-const SHIP_TRIES_MAX: u32 = 5;
+pub(crate) const SHIP_TRIES_MAX: u32 = 5;
 
 /// The wait before shipping is tried a second time; twice as long before each further one.
-const SHIP_WAIT: Duration = Duration::from_millis(200);
+pub(crate) const SHIP_WAIT: Duration = Duration::from_millis(200);
 
 /// Decides orders.
 pub(crate) struct OrderDecider {

@@ -2,6 +2,7 @@
 //! process; sends a few hundred orders through; shows what became of them.
 
 mod decider;
+mod flow;
 mod orders;
 mod runner;
 
@@ -34,6 +35,9 @@ struct Cli {
     /// A service that runs already; without it one is started for the occasion
     #[arg(long, global = true)]
     url: Option<String>,
+    /// Start the decider that is written as a flow
+    #[arg(long)]
+    flow: bool,
     #[command(subcommand)]
     role: Option<Role>,
 }
@@ -41,7 +45,11 @@ struct Cli {
 #[derive(Subcommand)]
 enum Role {
     /// Only the decider
-    Decider,
+    Decider {
+        /// The one that is written as a flow
+        #[arg(long)]
+        flow: bool,
+    },
     /// Only a runner
     Runner {
         /// The task list
@@ -55,10 +63,14 @@ async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let url = || cli.url.as_deref().unwrap_or("http://127.0.0.1:7420");
     match &cli.role {
-        None => demonstrate(cli.url.as_deref()).await,
-        Some(Role::Decider) => {
-            let order = OrderDecider { cancel_window: history::Duration::from_secs(1) };
-            let host = decider_kit::Host::new(Client::new(url())?, LIST).register("order", order);
+        None => demonstrate(cli.url.as_deref(), cli.flow).await,
+        Some(Role::Decider { flow }) => {
+            let cancel_window = history::Duration::from_secs(1);
+            let host = decider_kit::Host::new(Client::new(url())?, LIST);
+            let host = match flow {
+                true => host.register("order", flow::order_flow(cancel_window)),
+                false => host.register("order", OrderDecider { cancel_window }),
+            };
             host.identity("order-decider").concurrency(16).run().await;
             Ok(())
         }
@@ -108,7 +120,7 @@ async fn build_service(own: &Path) -> anyhow::Result<PathBuf> {
     Ok(binary)
 }
 
-async fn demonstrate(url: Option<&str>) -> anyhow::Result<()> {
+async fn demonstrate(url: Option<&str>, flow: bool) -> anyhow::Result<()> {
     let own = std::env::current_exe()?;
     let scratch = std::env::temp_dir().join(format!("baton-order-{}", std::process::id()));
     let mut processes = Vec::new();
@@ -134,7 +146,8 @@ async fn demonstrate(url: Option<&str>) -> anyhow::Result<()> {
             format!("http://{}", wait_for_file(&address).await?.trim())
         }
     };
-    processes.push(Process::start("decider", &own, &["decider", "--url", &url])?);
+    let decider: &[&str] = if flow { &["decider", "--flow", "--url", &url] } else { &["decider", "--url", &url] };
+    processes.push(Process::start("decider", &own, decider)?);
     processes.push(Process::start("runner of `orders`", &own, &["runner", "--url", &url])?);
     processes.push(Process::start("runner of `PCI`", &own, &["runner", "--list", decider::PCI, "--url", &url])?);
     let client = Client::new(&url)?.patience(Patience::For(Duration::from_secs(30)));

@@ -182,14 +182,11 @@ impl Context {
         let name = name.into();
         must_be_free(&name);
         let recorded = lock(&self.shared).recorded(&name);
-        let details = match recorded {
-            Some(marker) => marker.details,
-            None => {
-                let details = Some(payload(&effect()));
-                lock(&self.shared).issue(RecordMarker { name: name.clone(), details: details.clone() }, None);
-                details
-            }
-        };
+        let marker = recorded.unwrap_or_else(|| {
+            let details = Some(payload(&effect()));
+            RecordMarker { name: name.clone(), details }
+        });
+        let details = lock(&self.shared).mark(marker);
         let text = details.as_ref().and_then(history::Payload::text).unwrap_or("null");
         // Also the first time through its JSON form, so that the first run sees what all later ones will.
         serde_json::from_str(text).unwrap_or_else(|error| panic!("side effect `{name}` cannot be read back: {error}"))
@@ -203,7 +200,7 @@ impl Context {
     pub fn marker<T: Serialize + ?Sized>(&self, name: impl Into<String>, details: &T) {
         let name = name.into();
         must_be_free(&name);
-        lock(&self.shared).issue(RecordMarker { name, details: Some(payload(details)) }, None);
+        lock(&self.shared).mark(RecordMarker { name, details: Some(payload(details)) });
     }
 
     /// Whether to take the new way: true for runs that get here for the first time with this code, false for those that

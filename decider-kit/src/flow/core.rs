@@ -3,7 +3,7 @@
 //! Everything is kept in the order in which it came about (keys count up, maps are sorted), so that the same history
 //! always wakes the same things in the same order. User code never runs while the lock is held.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
@@ -67,6 +67,8 @@ struct Wait {
     outcome: Option<(EventId, Outcome)>,
     /// Its scope's cancellation has been taken note of.
     is_canceled: bool,
+    /// What it waits for was scheduled by this event.
+    scheduled_event_id: Option<EventId>,
 }
 
 /// A decision, and who waits for what comes of it.
@@ -76,8 +78,8 @@ pub(super) struct Issued {
     pub(super) key: Option<Key>,
 }
 
-/// The markers among a turn's recorded decisions, in the place of each.
-pub(super) type Foreseen = Vec<Option<RecordMarker>>;
+/// The markers among a turn's recorded decisions, in order.
+pub(super) type Foreseen = VecDeque<RecordMarker>;
 
 /// Which run this is.
 #[derive(Debug, Clone, Default)]
@@ -94,8 +96,11 @@ pub(super) struct Core {
     pub(super) now: Timestamp,
     /// Whether the code is being run: nothing is issued at other times, e.g. when a state is dropped.
     pub(super) is_running: bool,
-    /// What the history says about the turn being run; `None` when it is decided for the first time.
+    /// What the history says about the turn being run, and the code has not come to yet; `None` when it is decided for the
+    /// first time.
     pub(super) foreseen: Option<Foreseen>,
+    /// What this turn's news ends, by the event that scheduled it; the code may not have come to that news yet.
+    pub(super) ends: BTreeSet<EventId>,
     /// This turn's decisions.
     pub(super) issued: Vec<Issued>,
     pub(super) queries: BTreeMap<String, Query>,
@@ -142,7 +147,14 @@ impl Core {
 
     pub(super) fn wait(&mut self, on: On, scope: &Arc<ScopeNode>) -> Key {
         self.keys += 1;
-        let wait = Wait { on, scope: Arc::clone(scope), waker: None, outcome: None, is_canceled: false };
+        let wait = Wait {
+            on,
+            scope: Arc::clone(scope),
+            waker: None,
+            outcome: None,
+            is_canceled: false,
+            scheduled_event_id: None,
+        };
         self.waits.insert(self.keys, wait);
         self.keys
     }
@@ -152,7 +164,7 @@ impl Core {
         let wait = self.waits.get_mut(&key)?;
         match wait.outcome.take() {
             Some(outcome) => {
-                self.waits.remove(&key);
+                self.end_wait(key);
                 Some(outcome)
             }
             None => {
@@ -164,35 +176,60 @@ impl Core {
 
     /// Nobody waits any more: what is still open is taken back.
     pub(super) fn abandon(&mut self, key: Key) {
-        let Some(wait) = self.waits.remove(&key) else { return };
+        let Some(wait) = self.end_wait(key) else { return };
         if wait.outcome.is_none() && !wait.is_canceled {
-            self.take_back(wait.on);
+            self.take_back(key, wait.on, wait.scheduled_event_id);
         }
     }
 
-    fn take_back(&mut self, on: On) {
+    fn end_wait(&mut self, key: Key) -> Option<Wait> {
+        let wait = self.waits.remove(&key)?;
+        if let Some(event_id) = wait.scheduled_event_id {
+            self.scheduled.remove(&event_id);
+        }
+        Some(wait)
+    }
+
+    /// Takes back what was asked for. True when it was asked for in this very turn: then it never was.
+    fn take_back(&mut self, key: Key, on: On, scheduled_event_id: Option<EventId>) -> bool {
+        if let Some(place) = self.issued.iter().rposition(|issued| issued.key == Some(key)) {
+            self.issued.remove(place);
+            return true;
+        }
+        // What has ended needs no taking back, which would fail and cost a turn.
+        if scheduled_event_id.is_none_or(|event_id| self.ends.contains(&event_id)) {
+            return false;
+        }
         match on {
             On::Activity { activity_id, .. } => self.issue(CancelActivity { activity_id }, None),
             On::Timer { timer_id } => self.issue(CancelTimer { timer_id }, None),
             On::Signal { .. } | On::Cancel => {}
         }
+        false
     }
 
     pub(super) fn take_signal(&mut self, name: &str) -> Option<(EventId, Option<Payload>)> {
         self.signals.get_mut(name)?.pop_front()
     }
 
-    /// The marker that the history has in the place of the next decision, if it has this name.
-    fn next_marker(&self, name: &str) -> Option<&RecordMarker> {
-        let next = self.foreseen.as_ref()?.get(self.issued.len())?.as_ref();
-        next.filter(|marker| marker.name == name)
+    /// Whether the next marker of this turn has this name.
+    fn foresees(&self, name: &str) -> bool {
+        self.foreseen.as_ref().and_then(VecDeque::front).is_some_and(|marker| marker.name == name)
+    }
+
+    /// Records a marker, or, where the history has it, passes over it; its details as recorded.
+    pub(super) fn mark(&mut self, marker: RecordMarker) -> Option<Payload> {
+        let foreseen =
+            if self.foresees(&marker.name) { self.foreseen.as_mut().and_then(VecDeque::pop_front) } else { None };
+        let marker = foreseen.unwrap_or(marker);
+        let details = marker.details.clone();
+        self.issue(marker, None);
+        details
     }
 
     /// What a side effect was, when it was done; `None` if it is to be done now.
-    pub(super) fn recorded(&mut self, name: &str) -> Option<RecordMarker> {
-        let marker = self.next_marker(name)?.clone();
-        self.issue(marker.clone(), None);
-        Some(marker)
+    pub(super) fn recorded(&self, name: &str) -> Option<RecordMarker> {
+        if self.foresees(name) { self.foreseen.as_ref()?.front().cloned() } else { None }
     }
 
     /// Whether the run takes the new way, decided once.
@@ -200,19 +237,19 @@ impl Core {
         if let Some(known) = self.patches.get(name) {
             return *known;
         }
-        let is_patched = self.foreseen.is_none() || self.next_marker(&marker.name).is_some();
+        let is_patched = self.foreseen.is_none() || self.foresees(&marker.name);
         self.patches.insert(name.to_owned(), is_patched);
         if is_patched {
-            self.issue(marker, None);
+            self.mark(marker);
         }
         is_patched
     }
 
     /// Passes over the marker of a patch, where the history has it.
     pub(super) fn pass_patch(&mut self, name: &str, marker: RecordMarker) {
-        if !self.patches.contains_key(name) && self.next_marker(&marker.name).is_some() {
+        if !self.patches.contains_key(name) && self.foresees(&marker.name) {
             self.patches.insert(name.to_owned(), true);
-            self.issue(marker, None);
+            self.mark(marker);
         }
     }
 
@@ -226,7 +263,8 @@ impl Core {
 impl Core {
     /// The history has taken the decision that somebody waits for as this event.
     pub(super) fn bind(&mut self, key: Key, event_id: EventId) {
-        if self.waits.contains_key(&key) {
+        if let Some(wait) = self.waits.get_mut(&key) {
+            wait.scheduled_event_id = Some(event_id);
             self.scheduled.insert(event_id, key);
         }
     }
@@ -254,19 +292,22 @@ impl Core {
     }
 
     fn note_cancellations(&mut self) -> Vec<Waker> {
+        let is_news = |wait: &Wait| wait.outcome.is_none() && !wait.is_canceled;
+        let keys: Vec<_> = self.waits.iter().filter(|(_, wait)| is_news(wait)).map(|(key, _)| *key).collect();
         let mut wakers = Vec::new();
-        let mut taken_back = Vec::new();
-        for wait in self.waits.values_mut().filter(|wait| wait.outcome.is_none() && !wait.is_canceled) {
+        for key in keys {
+            let Some(wait) = self.waits.get_mut(&key) else { continue };
             let Some(failure) = wait.scope.canceled() else { continue };
             wait.is_canceled = true;
-            taken_back.push(wait.on.clone());
-            if !matches!(wait.on, On::Activity { outlasts_cancel: true, .. }) {
+            wakers.extend(wait.waker.take());
+            let (on, scheduled_event_id) = (wait.on.clone(), wait.scheduled_event_id);
+            let lasts = matches!(on, On::Activity { outlasts_cancel: true, .. });
+            let never_was = self.take_back(key, on, scheduled_event_id);
+            if let Some(wait) = self.waits.get_mut(&key)
+                && (!lasts || never_was)
+            {
                 wait.outcome = Some((0, Err(failure)));
             }
-            wakers.extend(wait.waker.take());
-        }
-        for on in taken_back {
-            self.take_back(on);
         }
         wakers
     }

@@ -35,6 +35,22 @@ enum News {
     CloseFailed,
 }
 
+impl News {
+    /// What it ends, by the event that scheduled it.
+    fn ends(&self) -> Option<EventId> {
+        match self {
+            Self::Ended { scheduled_event_id, .. } | Self::Activity { scheduled_event_id, .. } => {
+                Some(*scheduled_event_id)
+            }
+            Self::Started(_)
+            | Self::NotScheduled(_)
+            | Self::Signal { .. }
+            | Self::CancelRequested { .. }
+            | Self::CloseFailed => None,
+        }
+    }
+}
+
 /// A completed turn, until all its decisions are known.
 struct Batch {
     started_event_id: EventId,
@@ -158,6 +174,8 @@ impl Machine {
             core.now = now;
             core.foreseen = foreseen;
             core.is_running = true;
+            let news = self.news.iter().take_while(|(event_id, _)| *event_id < started_event_id);
+            core.ends = news.filter_map(|(_, news)| news.ends()).collect();
         }
         while let Some((event_id, _)) = self.news.front()
             && *event_id < started_event_id
@@ -310,7 +328,7 @@ fn foreseen(events: &[Event]) -> Foreseen {
         EventKind::Marker(it) => Some(RecordMarker { name: it.name.clone(), details: it.details.clone() }),
         _ => None,
     };
-    events.iter().map(marker).collect()
+    events.iter().filter_map(marker).collect()
 }
 
 /// What code may wait for; `None` for what it never sees.

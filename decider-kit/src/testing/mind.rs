@@ -10,8 +10,8 @@ use crate::{Decider, Decisions, Window};
 /// cost grows with the square.
 const ALWAYS_REPLAYED_EVENTS_MAX: u64 = 1_000;
 
-/// The markers among a turn's decisions, in the place of each.
-pub(super) type Markers = Vec<Option<RecordMarker>>;
+/// The markers among a turn's decisions, in order.
+pub(super) type Markers = Vec<RecordMarker>;
 
 /// A decider at work on one run, its state's type forgotten.
 pub(super) trait Mind {
@@ -111,7 +111,7 @@ fn markers_of(decisions: &Decisions) -> Markers {
         Decision::RecordMarker(it) => Some(it.clone()),
         _ => None,
     };
-    decisions.as_slice().iter().map(marker).collect()
+    decisions.as_slice().iter().filter_map(marker).collect()
 }
 
 /// An answer, for people: one decision a line, as JSON.

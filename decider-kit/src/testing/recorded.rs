@@ -157,8 +157,7 @@ impl Recorded {
         let behind = |kind: &EventKind| kind.level() == history::event::Level::Decider || is_canceled_unstarted(kind);
         let batch = self.events.iter().skip_while(|event| event.id <= completed.id).map(|event| &event.kind);
         let batch: Vec<_> = batch.take_while(|kind| behind(kind)).collect();
-        let decided = batch.iter().filter(|kind| !is_canceled_unstarted(kind));
-        let markers = decided.map(|kind| match kind {
+        let markers = batch.iter().filter_map(|kind| match kind {
             EventKind::Marker(it) => Some(RecordMarker { name: it.name.clone(), details: it.details.clone() }),
             _ => None,
         });

@@ -173,3 +173,46 @@ fn a_cancellation_that_comes_too_late_is_no_mismatch() {
     service.assert_count("1", "ActivityTaskCancelFailed", 1);
     replay(&flow, &json(service.history("1"))).unwrap();
 }
+
+/// The timer is over when the code takes it back, but the code has not come to that news yet.
+#[test]
+fn what_has_ended_by_then_is_not_taken_back() {
+    let mut service = service(flow(async |ctx, ()| {
+        let both = futures::join!(ctx.sleep(seconds(60)), ctx.activity::<String>("a", &()));
+        assert!(both.0.unwrap_err().is_canceled() && both.1.unwrap_err().is_canceled());
+        Ok("stopped")
+    }));
+    service.turns_take(Duration::from_millis(500));
+    service.start("flow", "1", &());
+    service.advance(seconds(1));
+    // The turn that sees the cancellation is lost; the one after it sees timer and activity end as well.
+    service.lose_turns(3).cancel("1").unwrap();
+    assert_eq!(service.finish("1").result::<String>(), "stopped");
+    service.assert_count("1", "TimerExpired", 1);
+    for failed in ["TimerCancelFailed", "ActivityTaskCancelFailed", "ActivityTaskCancel", "TimerCanceled"] {
+        service.assert_count("1", failed, 0);
+    }
+}
+
+#[test]
+fn what_is_asked_for_and_taken_back_in_one_turn_never_was() {
+    let mut service = service(flow(async |ctx, ()| {
+        let note = ctx.side_effect("before", || 1);
+        drop(ctx.sleep(seconds(60)).start());
+        let scope = ctx.scope();
+        let work = scope.activity::<String>("d", &()).outlasts_cancel().start();
+        let done: String = ctx.activity("a", &note).start().await?;
+        // Scheduled a turn ago, so that it can only be asked to stop.
+        scope.cancel();
+        assert!(work.await.is_ok(), "nobody told its runner");
+        let scope = ctx.scope();
+        let work = scope.activity::<String>("d", &()).outlasts_cancel().start();
+        scope.cancel();
+        assert!(work.await.unwrap_err().is_canceled());
+        ctx.side_effect("after", || 2);
+        Ok(done)
+    }));
+    assert_eq!(result_of(&mut service), "a");
+    assert_eq!(asked(&service), ["do d", "do a", "stop d"]);
+    service.assert_count("1", "Marker", 2);
+}

@@ -231,9 +231,10 @@ fn decided(flow: &Flow, events: &[Event], kept_for: usize) -> Vec<(u64, Decision
         }
         seen = started_event_id;
         let batch = events.iter().skip_while(|event| event.id <= completed_event_id);
-        let batch = batch.filter(|event| !crate::flow::is_canceled_unstarted(&event.kind));
-        let batch = batch.take_while(|event| event.kind.level() == history::Level::Decider);
-        let markers = batch.map(|event| match &event.kind {
+        let is_decided = |event: &&Event| {
+            event.kind.level() == history::Level::Decider || crate::flow::is_canceled_unstarted(&event.kind)
+        };
+        let markers = batch.take_while(is_decided).filter_map(|event| match &event.kind {
             EventKind::Marker(it) => Some(history::RecordMarker { name: it.name.clone(), details: it.details.clone() }),
             _ => None,
         });

@@ -1,0 +1,165 @@
+//! The same orders as a flow: line after line what [`crate::decider`] says case by case. Both write the same histories, and
+//! each takes over runs that the other began.
+
+use decider_kit::Duration;
+use decider_kit::flow::{Context, Failure, Flow};
+use futures::future::{Either, select};
+use serde::de::IgnoredAny;
+
+use crate::decider::{PCI, SHIP_TRIES_MAX, SHIP_WAIT, TELEMETRY};
+use crate::orders::Order;
+
+/// Decides orders. For so long a customer can still cancel once the stock is reserved.
+pub(crate) fn order_flow(cancel_window: Duration) -> Flow {
+    Flow::new(move |ctx: Context, it: Order| order(ctx, it, cancel_window))
+}
+
+async fn order(ctx: Context, order: Order, cancel_window: Duration) -> Result<u64, Failure> {
+    // A cancellation interrupts nothing; it is asked for where it is still possible.
+    let work = ctx.shielded();
+    let reserve = work.activity::<u32>("reserve-stock", &order).start();
+    let check = work.activity::<bool>("fraud-check", &order).start();
+    // Nice to have: nobody waits for it.
+    let telemetry = work.activity::<()>("telemetry", &order.id).list(TELEMETRY);
+    telemetry.schedule_to_start(Duration::from_secs(1)).detach();
+    let (reserved, checked) = futures::join!(reserve, check);
+    reserved.map_err(|failure| failure.details("reserve-stock"))?;
+    if checked.map_err(|failure| failure.details("fraud-check"))? {
+        return unwind(&work, &order, Failure::new("suspicious").details(&order.customer)).await;
+    }
+    if thinks_again(&ctx, cancel_window).await? {
+        return unwind(&work, &order, Failure::canceled("the customer thought again")).await;
+    }
+    match work.activity::<String>("charge-card", &order).list(PCI).await {
+        Ok(_) => ship(&work, &order).await,
+        // The fail code lets the flow choose (S3.52): a declined card is not tried again.
+        Err(failure) => unwind(&work, &order, failure.details(&order.cents)).await,
+    }
+}
+
+/// Whether the customer cancels before the window is over (S3.55): by a signal, or by canceling the run.
+async fn thinks_again(ctx: &Context, window: Duration) -> Result<bool, Failure> {
+    let mut signals = ctx.shielded().signals::<IgnoredAny>("cancel");
+    let signal = std::pin::pin!(signals.next());
+    let canceled = select(signal, ctx.canceled());
+    match select(canceled, ctx.shielded().sleep(window).named("cancel-window")).await {
+        Either::Left(_) => Ok(true),
+        Either::Right((expired, _)) => expired.map(|()| false),
+    }
+}
+
+/// Puts the stock back, then closes.
+async fn unwind(work: &Context, order: &Order, closing: Failure) -> Result<u64, Failure> {
+    // Whether that works out or not.
+    let _ = work.activity::<u32>("release-stock", order).await;
+    Err(closing)
+}
+
+/// Ships; after a failure waits, twice as long each time, and tries again (S3.51).
+async fn ship(work: &Context, order: &Order) -> Result<u64, Failure> {
+    for attempt in 0..SHIP_TRIES_MAX {
+        let id = format!("ship-{attempt}");
+        match work.activity::<String>("ship", &(order, attempt)).id(&id).await {
+            Ok(_) => return Ok(order.cents),
+            Err(failure) if !failure.may_retry() => return Err(failure.details(&id)),
+            Err(_) => {
+                let wait = SHIP_WAIT.times(1 << attempt);
+                work.sleep(wait).named(format!("carrier-{attempt}")).await?;
+            }
+        }
+    }
+    Err(Failure::new("not-shipped").details(&SHIP_TRIES_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use decider_kit::testing::{Recorded, TestService, Work};
+    use decider_kit::{Decider, Event};
+
+    use super::*;
+    use crate::decider::OrderDecider;
+
+    const WINDOW: Duration = Duration::from_secs(10);
+
+    /// What happens to an order from outside.
+    #[derive(Debug, Clone, Copy)]
+    struct Plan {
+        /// When the customer cancels, in seconds, and whether by a signal.
+        cancels: Option<(u64, bool)>,
+        turns_take: u64,
+        lost: usize,
+    }
+
+    fn history(decider: impl Decider, order: &Order, plan: Plan) -> Vec<Event> {
+        let mut shop = TestService::new();
+        shop.decider("order", decider);
+        shop.activity("reserve-stock", |_| Work::success(&1).takes(Duration::from_secs(2)));
+        shop.activity("release-stock", |_| Work::success(&1));
+        shop.activity("fraud-check", |call| Work::success(&call.input::<Order>().suspicious));
+        shop.activity_on(PCI, "charge-card", |call| {
+            if call.input::<Order>().is_declined() {
+                Work::failure("card-declined", &()).non_retryable()
+            } else {
+                Work::success(&"receipt").takes(Duration::from_secs(1))
+            }
+        });
+        shop.activity("ship", |call| {
+            let (order, attempt) = call.input::<(Order, u32)>();
+            if attempt < order.carrier_busy { Work::failure("carrier-busy", &()) } else { Work::success(&"parcel") }
+        });
+        shop.turns_take(Duration::from_millis(plan.turns_take)).lose_turns(plan.lost);
+        shop.start("order", "1", order);
+        match plan.cancels {
+            None => {}
+            Some((at, true)) => shop.after(Duration::from_secs(at)).signal("1", "cancel", &()),
+            Some((at, false)) => shop.after(Duration::from_secs(at)).cancel("1"),
+        }
+        shop.finish("1");
+        shop.history("1").to_vec()
+    }
+
+    /// What was asked for and how it ended, without when.
+    fn story(events: &[Event]) -> Vec<String> {
+        let told = events.iter().filter_map(|event| {
+            let kind = serde_json::to_value(&event.kind).unwrap();
+            let field = |name: &str| kind.get(name).map(ToString::to_string).unwrap_or_default();
+            let name = event.kind.name();
+            let is_asked = event.kind.level() == history::Level::Decider && name != "WorkflowCloseFailed";
+            let fields = ["activityId", "timerId", "taskList", "input", "after", "result", "reason", "details"];
+            is_asked.then(|| fields.iter().fold(name.to_owned(), |told, it| told + " " + &field(it)))
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn both_styles_write_the_same_history_and_take_over_from_each_other() {
+        let orders: Vec<_> = Order::all().unwrap().into_iter().take(40).collect();
+        let hopeless = Order { carrier_busy: u32::MAX, ..orders[0].clone() };
+        for order in orders.iter().chain([&hopeless]) {
+            for cancels in
+                [None, Some((0, true)), Some((1, false)), Some((5, true)), Some((5, false)), Some((13, true))]
+            {
+                let plan = Plan { cancels, turns_take: 0, lost: 0 };
+                let explicit = history(OrderDecider { cancel_window: WINDOW }, order, plan);
+                let flow = history(order_flow(WINDOW), order, plan);
+                assert_eq!(explicit, flow, "{order:?} {plan:?}");
+                Recorded::of(&explicit).assert_same(order_flow(WINDOW));
+            }
+        }
+    }
+
+    /// When deciders are slow or die, news comes in other places; what is done, and how it ends, stays the same.
+    #[test]
+    fn both_styles_do_the_same_with_slow_deciders_and_after_crashes() {
+        for order in Order::all().unwrap().iter().take(20) {
+            for turns_take in [100, 700, 1_500] {
+                for (cancels, lost) in [(None, 0), (Some((4, true)), 0), (Some((5, false)), 2), (None, 3)] {
+                    let plan = Plan { cancels, turns_take, lost };
+                    let explicit = history(OrderDecider { cancel_window: WINDOW }, order, plan);
+                    let flow = history(order_flow(WINDOW), order, plan);
+                    assert_eq!(story(&explicit), story(&flow), "{order:?} {plan:?}");
+                }
+            }
+        }
+    }
+}
