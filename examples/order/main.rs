@@ -67,9 +67,10 @@ async fn main() -> anyhow::Result<()> {
         Some(Role::Decider { flow }) => {
             let cancel_window = history::Duration::from_secs(1);
             let host = decider_kit::Host::new(Client::new(url())?, LIST);
-            let host = match flow {
-                true => host.register("order", flow::order_flow(cancel_window)),
-                false => host.register("order", OrderDecider { cancel_window }),
+            let host = if *flow {
+                host.register("order", flow::order_flow(cancel_window))
+            } else {
+                host.register("order", OrderDecider { cancel_window })
             };
             host.identity("order-decider").concurrency(16).run().await;
             Ok(())

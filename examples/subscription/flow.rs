@@ -1,0 +1,57 @@
+//! A subscription (REQUIREMENTS.md S2.3), told from beginning to end.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use decider_kit::flow::{Context, Failure};
+
+use crate::customers::{Bill, Customer};
+
+/// A month for nothing, then one month after the other, until the customer cancels.
+pub(crate) async fn subscription(ctx: Context, customer: Customer) -> Result<Bill, Failure> {
+    let bill = Arc::new(Mutex::new(Bill::default()));
+    let known = Arc::clone(&bill);
+    ctx.query("bill", move |(): ()| read(&known));
+    let Err(end) = subscribed(&ctx, &customer, &bill).await;
+    if !end.is_canceled() {
+        return Err(end);
+    }
+    // From here on nothing interrupts.
+    let ctx = ctx.shielded();
+    insist(&ctx, "process-cancellation", "process-cancellation", &customer).await?;
+    insist(&ctx, "goodbye-mail", "goodbye-mail", &customer).await?;
+    Err(Failure::canceled(&read(&bill)))
+}
+
+fn read(bill: &Mutex<Bill>) -> Bill {
+    *bill.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What goes on until something ends it.
+async fn subscribed(ctx: &Context, customer: &Customer, bill: &Mutex<Bill>) -> Result<Infallible, Failure> {
+    insist(ctx, "welcome-mail", "welcome-mail", customer).await?;
+    for month in 1.. {
+        ctx.sleep(customer.month).named(format!("month-{month}")).await?;
+        insist(ctx, "charge", &format!("charge-{month}"), customer).await?;
+        let paid = read(bill).and(customer);
+        *bill.lock().unwrap_or_else(PoisonError::into_inner) = paid;
+        let mail = if month == 1 { "end-of-trial-mail" } else { "monthly-mail" };
+        insist(ctx, mail, &format!("mail-{month}"), customer).await?;
+    }
+    unreachable!("months do not end")
+}
+
+/// Has something done, however often it must be tried (S2.6), unless its runner says that another try cannot help. What has
+/// begun is brought to its end; a cancellation only ends the pauses.
+async fn insist(ctx: &Context, activity_type: &str, id: &str, customer: &Customer) -> Result<(), Failure> {
+    for attempt in 0.. {
+        let done = ctx.shielded().activity::<()>(activity_type, customer).id(id).await;
+        match done {
+            Err(failure) if failure.may_retry() => {
+                ctx.sleep(customer.pause(attempt)).named(format!("{id}-pause-{attempt}")).await?;
+            }
+            done => return done,
+        }
+    }
+    unreachable!("attempts do not end")
+}

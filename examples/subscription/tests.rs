@@ -1,0 +1,236 @@
+//! Both styles, over fourteen months, with everything that can go wrong on the way.
+
+use decider_kit::flow::Flow;
+use decider_kit::testing::{Recorded, TestService, Work, replay};
+use decider_kit::{Decider, Duration, Event, EventKind, Status, Timestamp};
+
+use crate::customers::{Bill, Customer};
+use crate::decider::Subscription;
+use crate::flow::subscription;
+use crate::runner::ACTIVITIES;
+
+const MONTH: Duration = Duration::from_days(30);
+const DAY: Duration = Duration::from_days(1);
+
+fn customer() -> Customer {
+    Customer { email: "ada@example.com".to_owned(), cents: 990, month: MONTH }
+}
+
+fn flow() -> Flow {
+    Flow::new(subscription)
+}
+
+/// What can go wrong.
+#[derive(Debug, Clone, Default)]
+struct Plan {
+    cancel_after: Duration,
+    /// The turn of this instant is taken by a decider that dies.
+    lost_turn: Option<Timestamp>,
+    /// The runner of this activity dies.
+    lost_activity: Option<usize>,
+    /// So long a decider takes.
+    turns_take: Duration,
+}
+
+/// A year and two months with a subscriber.
+fn service(decider: impl Decider, plan: &Plan) -> TestService {
+    let mut service = TestService::new();
+    service.decider("subscription", decider);
+    let calls = std::rc::Rc::new(std::cell::Cell::new(0));
+    for name in ACTIVITIES {
+        let (calls, lost) = (std::rc::Rc::clone(&calls), plan.lost_activity);
+        service.activity(name, move |_| {
+            calls.set(calls.get() + 1);
+            if lost == Some(calls.get()) { Work::never() } else { Work::success(&()).takes(Duration::from_secs(2)) }
+        });
+    }
+    service.turns_take(plan.turns_take);
+    // The default of a year is less than fourteen months.
+    let input = history::Payload::of(&customer()).ok();
+    let execution_timeout = Duration::from_days(3 * 365);
+    let start = history::Start::new("ada", "subscription", "default");
+    service.start_with(&history::Start { input, execution_timeout, ..start });
+    service.after(plan.cancel_after).cancel("ada");
+    service
+}
+
+fn live(decider: impl Decider, plan: &Plan) -> Vec<Event> {
+    let mut service = service(decider, plan);
+    if let Some(at) = plan.lost_turn {
+        // Until just before; the first turn is not begun before time goes on.
+        let before = Timestamp::from_millis(at.as_millis() - 1).since(service.now());
+        if before > Duration::ZERO {
+            service.advance(before);
+        }
+        service.lose_turns(1);
+    }
+    service.finish("ada");
+    service.history("ada").to_vec()
+}
+
+fn count(events: &[Event], name: &str) -> usize {
+    events.iter().filter(|event| event.kind.name() == name).count()
+}
+
+/// What was done, in order: the activities that succeeded.
+fn done(events: &[Event]) -> Vec<String> {
+    let scheduled = |id: u64| {
+        events.iter().find(|event| event.id == id).and_then(|event| match &event.kind {
+            EventKind::ActivityScheduled(it) => Some(it.activity_id.clone()),
+            _ => None,
+        })
+    };
+    let done = events.iter().filter_map(|event| match &event.kind {
+        EventKind::ActivitySuccess(it) => scheduled(it.scheduled_event_id),
+        _ => None,
+    });
+    done.collect()
+}
+
+fn fourteen_months() -> Plan {
+    Plan { cancel_after: Duration::from_millis(MONTH.as_millis() * 14 + DAY.as_millis()), ..Plan::default() }
+}
+
+/// The whole story of fourteen months, without what only the unlucky see.
+fn expected() -> Vec<String> {
+    let mut expected = vec!["welcome-mail".to_owned()];
+    for month in 1..=14 {
+        expected.extend([format!("charge-{month}"), format!("mail-{month}")]);
+    }
+    expected.extend(["process-cancellation", "goodbye-mail"].map(str::to_owned));
+    expected
+}
+
+#[test]
+fn fourteen_months_are_charged_and_mailed_and_then_canceled() {
+    for events in [live(flow(), &fourteen_months()), live(Subscription, &fourteen_months())] {
+        assert_eq!(done(&events), expected());
+        let Some(EventKind::WorkflowCanceled(it)) = events.last().map(|event| &event.kind) else { panic!() };
+        let bill: Bill = it.details.as_ref().unwrap().read().unwrap();
+        assert_eq!(bill, Bill { months: 14, cents: 14 * 990 });
+        let types: Vec<_> = events
+            .iter()
+            .filter_map(|event| match &event.kind {
+                EventKind::ActivityScheduled(it) if it.activity_id.starts_with("mail-") => Some(&*it.activity_type),
+                _ => None,
+            })
+            .collect();
+        assert_eq!((types[0], &types[1..]), ("end-of-trial-mail", &["monthly-mail"; 13][..]));
+    }
+}
+
+#[test]
+fn both_styles_write_the_same_history_and_take_over_from_each_other() {
+    let second = Duration::from_secs(1);
+    let moments = [
+        Duration::ZERO,
+        second,
+        second.times(3),
+        DAY,
+        MONTH,
+        // While the first charge is made, and while its mail is sent.
+        Duration::from_millis(MONTH.as_millis() + 3_000),
+        Duration::from_millis(MONTH.as_millis() + 5_000),
+        fourteen_months().cancel_after,
+    ];
+    for cancel_after in moments {
+        for lost_activity in [None, Some(1), Some(2), Some(3), Some(4)] {
+            let plan = Plan { cancel_after, lost_activity, ..Plan::default() };
+            let (explicit, flowing) = (live(Subscription, &plan), live(flow(), &plan));
+            assert_eq!(explicit, flowing, "{plan:?}");
+            Recorded::of(&explicit).assert_same(flow());
+            replay(&flow(), &serde_json::to_string(&explicit).unwrap()).unwrap();
+        }
+    }
+}
+
+/// `kill -9` of the decider at every turn, one after the other (S2.1).
+#[test]
+fn a_decider_that_dies_at_any_turn_changes_nothing_but_the_time() {
+    let plan = Plan { cancel_after: Duration::from_millis(MONTH.as_millis() * 3 + DAY.as_millis()), ..Plan::default() };
+    let untroubled = live(flow(), &plan);
+    let turns = untroubled.iter().filter(|event| event.kind.name() == "DeciderStarted");
+    for lost in turns.map(|turn| turn.timestamp) {
+        for events in [
+            live(flow(), &Plan { lost_turn: Some(lost), ..plan.clone() }),
+            live(Subscription, &Plan { lost_turn: Some(lost), ..plan.clone() }),
+        ] {
+            assert_eq!(count(&events, "DeciderTimedOut"), 1, "the turn at {lost}");
+            assert_eq!(done(&events), done(&untroubled), "the turn at {lost}");
+            let asked = |events: &[Event]| count(events, "ActivityScheduled");
+            assert_eq!(asked(&events), asked(&untroubled), "the turn at {lost}");
+        }
+    }
+}
+
+/// `kill -9` of the runner of every activity, one after the other (S2.1): what it held is done by the next.
+#[test]
+fn a_runner_that_dies_with_any_activity_changes_nothing_but_the_time() {
+    let plan = Plan { cancel_after: Duration::from_millis(MONTH.as_millis() * 3 + DAY.as_millis()), ..Plan::default() };
+    let untroubled = live(flow(), &plan);
+    for lost in 1..=count(&untroubled, "ActivitySuccess") {
+        for events in [
+            live(flow(), &Plan { lost_activity: Some(lost), ..plan.clone() }),
+            live(Subscription, &Plan { lost_activity: Some(lost), ..plan.clone() }),
+        ] {
+            assert_eq!(count(&events, "ActivityTimedOut"), 1, "activity {lost}");
+            assert_eq!(done(&events), done(&untroubled), "activity {lost}");
+        }
+    }
+}
+
+#[test]
+fn slow_deciders_change_nothing_but_the_time() {
+    for millis in [300, 1_900, 10_000] {
+        let plan = Plan { turns_take: Duration::from_millis(millis), ..fourteen_months() };
+        for events in [live(flow(), &plan), live(Subscription, &plan)] {
+            assert_eq!(done(&events), expected(), "{millis} ms");
+        }
+    }
+}
+
+#[test]
+fn a_card_that_is_declined_for_good_fails_the_subscription() {
+    for explicit in [false, true] {
+        let mut service =
+            if explicit { service(Subscription, &fourteen_months()) } else { service(flow(), &fourteen_months()) };
+        service.activity("charge", |call| {
+            if call.activity_id == "charge-3" {
+                Work::failure("card-declined", &call.activity_id).non_retryable()
+            } else {
+                Work::success(&())
+            }
+        });
+        let closed = service.finish("ada");
+        assert_eq!((closed.status, closed.reason.as_deref()), (Status::Failed, Some("card-declined")));
+        assert_eq!(closed.result::<String>(), "charge-3");
+    }
+}
+
+#[test]
+fn a_bank_that_is_away_for_a_week_is_asked_again_until_it_is_back() {
+    for explicit in [false, true] {
+        let plan = Plan { cancel_after: Duration::from_days(75), ..Plan::default() };
+        let mut service = if explicit { service(Subscription, &plan) } else { service(flow(), &plan) };
+        let back = service.now().plus(Duration::from_days(37));
+        service.activity("charge", move |call| {
+            if call.now < back { Work::failure("out-of-office", &()) } else { Work::success(&()) }
+        });
+        assert_eq!(service.finish("ada").result::<Bill>().months, 2);
+        // An hour, two, four, eight, sixteen, then once a day.
+        service.assert_count("ada", "ActivityFailed", 11);
+    }
+}
+
+#[test]
+fn the_bill_can_be_asked_for_at_any_time() {
+    let events = live(flow(), &fourteen_months());
+    let (flow, mut state) = (flow(), decider_kit::flow::State::default());
+    let mut months: Vec<u64> = Vec::new();
+    for event in &events {
+        flow.evolve(&mut state, event);
+        months.extend(flow.answer(&state, "bill", None).ok().map(|bill| bill.read::<Bill>().unwrap().months));
+    }
+    months.dedup();
+    assert_eq!(months, (0..=14).collect::<Vec<_>>());
+}
