@@ -5,11 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use history::admit::may_start;
 use history::{
-    Beat, Command, DeadlineKind, Duration, Event, EventId, EventKind, Fault, Outcome, Payload, Run, Start, Status,
-    TaskId, TaskRef, Timestamp, Transition, TurnId,
+    Beat, Command, DeadlineKind, Duration, Event, EventId, Fault, Outcome, Run, Start, TaskId, TaskRef, Timestamp,
+    Transition, TurnId,
 };
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::mind::{Mind, Minds, minds};
@@ -18,6 +17,10 @@ use super::scenario::{answer, payload, refused};
 use super::work::{Answer, Call, Work};
 use super::{fail, must_be_sound, window_of};
 use crate::{Decider, Decisions};
+
+mod outcome;
+
+pub use outcome::Closed;
 
 /// Where virtual time begins: 2024-01-01T00:00:00Z.
 pub(super) const EPOCH: Timestamp = Timestamp::from_millis(1_704_067_200_000);
@@ -81,28 +84,6 @@ enum Item {
     Complete(usize, TurnId, Decisions),
     Answer(usize, TaskId, Answer),
     Beat(usize, TaskId, Box<Work>),
-}
-
-/// How a run closed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Closed {
-    /// How.
-    pub status: Status,
-    /// The result of a success, the details of a failure or a cancellation.
-    pub result: Option<Payload>,
-    /// Why, when it failed or was terminated.
-    pub reason: Option<String>,
-    /// How long it was open, in virtual time.
-    pub after: Duration,
-}
-
-impl Closed {
-    /// The result, read as a `T`; absent is `null`.
-    #[track_caller]
-    pub fn result<T: DeserializeOwned>(&self) -> T {
-        let text = self.result.as_ref().and_then(Payload::text).unwrap_or("null");
-        serde_json::from_str(text).unwrap_or_else(|error| panic!("the result is something else: {error}: {text}"))
-    }
 }
 
 /// Plans what happens later; see [`TestService::after`].
@@ -370,75 +351,6 @@ impl TestService {
     pub fn stuck(&self) -> Vec<(&str, String)> {
         let stuck = self.newest.iter().filter(|(_, index)| self.at(**index).run.is_open() && self.is_stuck(**index));
         stuck.map(|(workflow_id, index)| (workflow_id.as_str(), self.why_stuck(*index))).collect()
-    }
-}
-
-/// What came of it.
-impl TestService {
-    /// The virtual time.
-    pub fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    /// The history of the newest run of this id.
-    #[track_caller]
-    pub fn history(&self, workflow_id: &str) -> &[Event] {
-        &self.at(self.index(workflow_id)).events
-    }
-
-    /// The history as a table.
-    #[track_caller]
-    pub fn table(&self, workflow_id: &str) -> String {
-        client::table::history(self.history(workflow_id))
-    }
-
-    /// The state of the newest run of this id.
-    #[track_caller]
-    pub fn run(&self, workflow_id: &str) -> &Run {
-        &self.at(self.index(workflow_id)).run
-    }
-
-    /// How the newest run of this id closed; `None` while it is open.
-    #[track_caller]
-    pub fn closed(&self, workflow_id: &str) -> Option<Closed> {
-        let run = self.at(self.index(workflow_id));
-        let after = run.run.closed_at?.since(run.run.started.at);
-        let (result, reason) = match &run.events.last()?.kind {
-            EventKind::WorkflowSuccess(it) => (it.result.clone(), None),
-            EventKind::WorkflowFailed(it) => (it.details.clone(), Some(it.reason.clone())),
-            EventKind::WorkflowCanceled(it) => (it.details.clone(), None),
-            EventKind::WorkflowTerminated(it) => (it.details.clone(), it.reason.clone()),
-            _ => (None, None),
-        };
-        Some(Closed { status: run.run.status, result, reason, after })
-    }
-
-    /// What the service refused of what was planned: for whom, and why.
-    pub fn refused(&self) -> &[(String, Fault)] {
-        &self.refused
-    }
-
-    /// Holds the names of a history's events against these.
-    #[track_caller]
-    pub fn assert_events(&self, workflow_id: &str, expected: &[&str]) {
-        let events = self.history(workflow_id);
-        let found: Vec<_> = events.iter().map(|event| event.kind.name()).collect();
-        if found != expected {
-            let place = found.iter().zip(expected).take_while(|(found, expected)| found == expected).count();
-            let name = |names: &[&str]| names.get(place).copied().unwrap_or("nothing").to_owned();
-            let (expected, found) = (name(expected), name(&found));
-            fail(format_args!("expected {expected} as event {}, found {found}", place + 1), events);
-        }
-    }
-
-    /// Ends the test unless this many events of the history have this name, e.g. `ActivityScheduled`.
-    #[track_caller]
-    pub fn assert_count(&self, workflow_id: &str, name: &str, expected: usize) {
-        let events = self.history(workflow_id);
-        let found = events.iter().filter(|event| event.kind.name() == name).count();
-        if found != expected {
-            fail(format_args!("expected {expected} of {name}, found {found}"), events);
-        }
     }
 }
 
