@@ -59,6 +59,8 @@
 //! # }
 //! ```
 //!
+//! The module [`mod@flow`] is for those who prefer straight-line code: a decider whose state is a suspended `async fn`.
+//!
 //! The module [`testing`] asks deciders about single turns, gives them recorded histories once more, and runs them in a
 //! whole service in process whose clock is virtual, so that thirty days take a millisecond.
 
