@@ -106,18 +106,21 @@ thread_local! {
     static IDLE: RefCell<Option<ManuallyDrop<Runtime>>> = const { RefCell::new(None) };
 }
 
+/// `None` where there can be none, e.g. while the thread ends.
 fn idle_runtime() -> Option<Handle> {
-    IDLE.with_borrow_mut(|idle| {
+    let handle = IDLE.try_with(|idle| {
+        let mut idle = idle.try_borrow_mut().ok()?;
         if idle.is_none() {
             *idle = tokio::runtime::Builder::new_current_thread().build().ok().map(ManuallyDrop::new);
         }
         idle.as_ref().map(|runtime| runtime.handle().clone())
-    })
+    });
+    handle.ok().flatten()
 }
 
 /// Drops the runtime with the tasks that were spawned on it.
 fn discard_idle_runtime() {
-    if let Some(runtime) = IDLE.with_borrow_mut(Option::take) {
+    if let Ok(Some(runtime)) = IDLE.try_with(RefCell::take) {
         ManuallyDrop::into_inner(runtime).shutdown_background();
     }
 }

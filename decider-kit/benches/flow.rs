@@ -1,0 +1,64 @@
+//! What a turn of a flow costs: with its state at hand, and with its state made again from event 1.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use decider_kit::flow::{Context, Failure, Flow, State};
+use decider_kit::testing::{TestService, Work};
+use decider_kit::{Decider, Event, EventKind, Window};
+
+/// So many activities, one after the other: six events each.
+async fn sequence(ctx: Context, activities: u64) -> Result<u64, Failure> {
+    let mut sum = 0;
+    for number in 0..activities {
+        sum += ctx.activity::<u64>("add", &number).await?;
+    }
+    Ok(sum)
+}
+
+fn history(activities: u64) -> Vec<Event> {
+    let mut service = TestService::new();
+    service.decider("sequence", Flow::new(sequence));
+    service.activity("add", |call| Work::success(&call.input::<u64>()));
+    service.start("sequence", "1", &activities);
+    service.finish("1");
+    service.history("1").to_vec()
+}
+
+fn turns(c: &mut Criterion) {
+    let flow = Flow::new(sequence);
+    for activities in [166, 1_666] {
+        let events = history(activities);
+        let count = events.len();
+        // Up to the last turn, which is the one to be decided.
+        let last = events.iter().rposition(|event| matches!(event.kind, EventKind::DeciderStarted(_))).unwrap_or(0);
+        let events = events.get(..=last).unwrap_or_default();
+        let window = Window::of_history(events);
+        let mut group = c.benchmark_group(format!("flow, {count} events"));
+        group.bench_function("a turn without its state", |b| {
+            b.iter(|| {
+                let mut state = State::default();
+                for event in events {
+                    flow.evolve(&mut state, event);
+                }
+                black_box(flow.decide(&state, &window))
+            });
+        });
+        group.throughput(Throughput::Elements(activities + 1));
+        group.bench_function("every turn with its state at hand", |b| {
+            b.iter(|| {
+                let mut state = State::default();
+                for event in events {
+                    flow.evolve(&mut state, event);
+                    if matches!(event.kind, EventKind::DeciderStarted(_)) {
+                        drop(black_box(flow.decide(&state, &window)));
+                    }
+                }
+            });
+        });
+        group.finish();
+    }
+}
+
+criterion_group!(benches, turns);
+criterion_main!(benches);

@@ -1,0 +1,222 @@
+//! The host with flows, over HTTP, against a service that has one run and does its activities at once.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+
+use std::sync::{Arc, Mutex};
+
+use client::Client;
+use client::body::{Answered, CompleteTurn, DeciderTask, FailTurn, History};
+use decider_kit::flow::{Context, Failure, Flow};
+use decider_kit::{Event, EventKind, Host, Status};
+use history::{Command, Run, Start, TaskId, TaskRef, Timestamp, Transition, TurnId};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// The run, and what its deciders asked for.
+struct Service {
+    run: Run,
+    events: Vec<Event>,
+    now: u64,
+    look_backs: usize,
+    /// Moves with every event.
+    moved: watch::Sender<usize>,
+}
+
+impl Service {
+    fn start() -> Arc<Mutex<Self>> {
+        let start = Start::new("1", "flow", "flows");
+        let (run, events) =
+            Transition::start(&start, uuid::Uuid::nil(), Timestamp::from_millis(0)).unwrap().into_parts();
+        Arc::new(Mutex::new(Self { run, events, now: 0, look_backs: 0, moved: watch::Sender::new(0) }))
+    }
+
+    fn admit(&mut self, command: &Command) {
+        self.now += 10_000;
+        let mut transition = Transition::of(self.run.clone());
+        transition.admit(command, Timestamp::from_millis(self.now)).unwrap();
+        let (run, events) = transition.into_parts();
+        self.run = run;
+        self.events.extend(events);
+        self.moved.send_replace(self.events.len());
+    }
+
+    fn signal(&mut self, name: &str) {
+        let name = name.to_owned();
+        self.admit(&Command::Signal { name, input: None, identity: None, key: None, if_version: None });
+    }
+
+    fn waiting_activity(&self) -> Option<u64> {
+        self.run.waiting_tasks().find_map(|task| match task {
+            TaskRef::Activity(task) => Some(task.scheduled_event_id),
+            TaskRef::Turn(_) => None,
+        })
+    }
+
+    /// The next turn, if there is one, after what activities are waiting are done.
+    fn poll(&mut self) -> Option<DeciderTask> {
+        while let Some(scheduled_event_id) = self.waiting_activity() {
+            self.admit(&Command::StartActivity { scheduled_event_id, identity: None });
+            let task = TaskId { scheduled_event_id, started_event_id: self.run.last_event_id };
+            self.admit(&Command::SucceedActivity { task, result: None });
+        }
+        let waiting = self.run.turn_task.clone().filter(|_| self.run.turn.is_none())?;
+        self.admit(&Command::StartTurn { scheduled_event_id: waiting.scheduled_event_id, identity: None });
+        let previous = self.run.previous_started_event_id;
+        Some(DeciderTask {
+            token: format!("{}-{}", waiting.scheduled_event_id, self.run.last_event_id),
+            domain: "default".to_owned(),
+            workflow_id: "1".to_owned(),
+            run_id: uuid::Uuid::nil(),
+            workflow_type: "flow".to_owned(),
+            task_list: "flows".to_owned(),
+            attempt: waiting.attempt,
+            started_event_id: self.run.last_event_id,
+            previous_started_event_id: previous,
+            events: self.events.iter().filter(|event| event.id >= previous).cloned().collect(),
+            context: None,
+        })
+    }
+
+    /// Answers a request: a status and a body.
+    fn answer(&mut self, path: &str, body: &str) -> (u16, String) {
+        if path.contains("/decider/poll") {
+            return match self.poll() {
+                Some(task) => (200, serde_json::to_string(&task).unwrap()),
+                None => (204, String::new()),
+            };
+        }
+        let (token, verb) = path.split_once("decider-tasks/").unwrap().1.split_once('/').unwrap();
+        let (scheduled, started) = token.split_once('-').unwrap();
+        let (scheduled_event_id, started_event_id) = (scheduled.parse().unwrap(), started.parse().unwrap());
+        let turn = TurnId { scheduled_event_id, started_event_id };
+        if let Some((_, before)) = verb.split_once("before=") {
+            self.look_backs += 1;
+            let before: u64 = before.parse().unwrap();
+            let events = self.events.iter().filter(|event| event.id < before).cloned().collect();
+            let (run_id, last_event_id) = (uuid::Uuid::nil(), self.run.last_event_id);
+            let history = History { events, run_id, last_event_id, closed: false, next: None };
+            return (200, serde_json::to_string(&history).unwrap());
+        }
+        if verb == "complete" {
+            let CompleteTurn { decisions, context, .. } = serde_json::from_str(body).unwrap();
+            self.admit(&Command::CompleteTurn { turn, decisions, context });
+        } else {
+            let FailTurn { reason, details, .. } = serde_json::from_str(body).unwrap();
+            self.admit(&Command::FailTurn { turn, reason, details });
+        }
+        (200, serde_json::to_string(&Answered::<DeciderTask> { next: None }).unwrap())
+    }
+}
+
+async fn serve(service: Arc<Mutex<Service>>, mut stream: TcpStream) {
+    let mut request = Vec::new();
+    let (head, length) = loop {
+        if stream.read_buf(&mut request).await.unwrap() == 0 {
+            return;
+        }
+        let text = String::from_utf8_lossy(&request).into_owned();
+        if let Some((head, _)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| {
+                let (name, value) = line.split_once(": ")?;
+                name.eq_ignore_ascii_case("content-length").then(|| value.parse().unwrap())
+            });
+            break (head.to_owned(), length.unwrap_or(0));
+        }
+    };
+    while request.len() < head.len() + 4 + length {
+        stream.read_buf(&mut request).await.unwrap();
+    }
+    let body = String::from_utf8_lossy(&request[head.len() + 4..]).into_owned();
+    let path = head.split(' ').nth(1).unwrap();
+    // A poll waits for something to do, like those of the real service.
+    let (status, body) = loop {
+        let mut moved = service.lock().unwrap().moved.subscribe();
+        let answer = service.lock().unwrap().answer(path, &body);
+        if answer.0 != 204 {
+            break answer;
+        }
+        moved.changed().await.unwrap();
+    };
+    let head = "content-type: application/json\r\nconnection: close";
+    let answer = format!("HTTP/1.1 {status} OK\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    // A host that stops hangs up.
+    let _ = stream.write_all(answer.as_bytes()).await;
+}
+
+/// Runs a host with this flow until the service says so.
+async fn host(service: &Arc<Mutex<Service>>, flow: Flow, until: impl Fn(&Service) -> bool) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    let accepted = Arc::clone(service);
+    let serving = tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(serve(Arc::clone(&accepted), stream));
+        }
+    });
+    let mut moved = service.lock().unwrap().moved.subscribe();
+    let host = Host::new(client, "flows").register("flow", flow).concurrency(1);
+    host.run_until(async {
+        while !until(&service.lock().unwrap()) {
+            moved.changed().await.unwrap();
+        }
+    })
+    .await;
+    serving.abort();
+}
+
+async fn two_and_a_signal(ctx: Context, (): ()) -> Result<(), Failure> {
+    ctx.activity::<()>("a", &()).await?;
+    ctx.activity::<()>("b", &()).await?;
+    ctx.signals::<()>("go").next().await?;
+    ctx.activity("c", &()).await
+}
+
+/// The flow has gone as far as it can.
+fn waits(service: &Service) -> bool {
+    let is_done = |event: &&Event| matches!(event.kind, EventKind::ActivitySuccess(_));
+    let is_idle = service.run.turn.is_none() && service.run.turn_task.is_none();
+    service.events.iter().filter(is_done).count() >= 2 && is_idle
+}
+
+fn closed(service: &Service) -> bool {
+    service.run.status == Status::Success
+}
+
+#[tokio::test]
+async fn a_turn_of_a_flow_costs_its_window() {
+    let service = Service::start();
+    host(&service, Flow::new(two_and_a_signal), waits).await;
+    assert_eq!(service.lock().unwrap().look_backs, 0);
+}
+
+#[tokio::test]
+async fn another_host_takes_a_flow_over_with_its_history() {
+    let service = Service::start();
+    host(&service, Flow::new(two_and_a_signal), waits).await;
+    service.lock().unwrap().signal("go");
+    host(&service, Flow::new(two_and_a_signal), closed).await;
+    assert_eq!(service.lock().unwrap().look_backs, 1);
+    history::check::history(&service.lock().unwrap().events).unwrap();
+}
+
+#[tokio::test]
+async fn a_flow_that_does_not_match_gives_the_turn_back_with_what_is_wrong() {
+    let service = Service::start();
+    host(&service, Flow::new(two_and_a_signal), waits).await;
+    service.lock().unwrap().signal("go");
+    let other = Flow::new(async |ctx: Context, ()| ctx.activity::<()>("b", &()).await);
+    let failed = |service: &Service| {
+        service.events.iter().rev().find_map(|event| match &event.kind {
+            EventKind::DeciderFailed(it) => Some(it.clone()),
+            _ => None,
+        })
+    };
+    host(&service, other, |service| failed(service).is_some()).await;
+    let failed = failed(&service.lock().unwrap()).unwrap();
+    assert_eq!(failed.reason.as_deref(), Some("flow-mismatch"));
+    let said: String = failed.details.unwrap().read().unwrap();
+    assert!(said.contains("event 5 is ActivityScheduled `a`, but the code issued ScheduleActivity `b`"), "{said}");
+    assert_eq!(service.lock().unwrap().run.status, Status::Open);
+}
