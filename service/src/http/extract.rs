@@ -137,6 +137,17 @@ pub(super) fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refused> {
     Ok(None)
 }
 
+/// [`wait`], as an extractor: a request that waits keeps no headers, and not the buffer that they came in.
+pub(super) struct Wait(pub(super) Option<Duration>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Wait {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        wait(&parts.headers).map(Self)
+    }
+}
+
 /// Says which wait was taken (RFC 7240), as it may be less than the one that was asked for.
 pub(super) fn with_wait_applied(mut response: Response, wait: Option<Duration>) -> Response {
     let applied = wait.and_then(|wait| HeaderValue::try_from(format!("wait={}", wait.as_secs_f64())).ok());

@@ -8,7 +8,6 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use client::body;
@@ -16,7 +15,7 @@ use futures_util::future::BoxFuture;
 use history::Command;
 use hyper::body::Frame;
 
-use super::extract::{Json, Path, TURN_BYTES_MAX, WAIT_MAX, seconds_to_wait, wait, with_wait_applied};
+use super::extract::{Json, Path, TURN_BYTES_MAX, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, bytes_of_json, deliver, json};
 use crate::engine::{ActivityTask, DeciderTask, Delivery, Engine, Poll, Receipt, Refusal};
@@ -71,10 +70,9 @@ async fn look_at_connection() {
 pub(super) async fn poll_decider(
     State(engine): AppState,
     Path([domain, list]): Path<2>,
-    headers: HeaderMap,
+    Wait(wait): Wait,
     Json(poll): Json<body::PollDecider>,
 ) -> Answer {
-    let wait = wait(&headers)?;
     let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity: poll.identity, events_max: poll.max_events };
     let delivery = engine.poll_decider(&domain, &list, poll).await?;
     look_at_connection().await;
@@ -85,10 +83,9 @@ pub(super) async fn poll_decider(
 pub(super) async fn poll_activity(
     State(engine): AppState,
     Path([domain, list]): Path<2>,
-    headers: HeaderMap,
+    Wait(wait): Wait,
     Json(poll): Json<body::PollActivity>,
 ) -> Answer {
-    let wait = wait(&headers)?;
     let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity: poll.identity, events_max: None };
     let delivery = engine.poll_activity(&domain, &list, poll).await?;
     look_at_connection().await;

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use store::{ListQuery, PageToken};
 use uuid::Uuid;
 
-use super::extract::{Json, Path, Query, etag, if_match, request_key, wait, with_wait_applied};
+use super::extract::{Json, Path, Query, Wait, etag, if_match, request_key, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
 use crate::engine::{Described, Engine, RunRef};
@@ -246,9 +246,8 @@ pub(super) async fn result(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
     Query(query): Query<RunQuery>,
-    headers: HeaderMap,
+    Wait(wait): Wait,
 ) -> Answer {
-    let wait = wait(&headers)?;
     let at = run_ref(&domain, &id, query.run_id);
     let (run_id, closed) = engine.closing_event(&at, wait.unwrap_or_default()).await?;
     let Some((run, event)) = closed else {

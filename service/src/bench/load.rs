@@ -1,0 +1,293 @@
+//! `baton bench`: a load of small workflows, with the service, a decider and a runner as processes of their own, and
+//! everything durable before it is answered.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use client::Client;
+use client::body::StartWorkflow;
+use decider_kit::{Activity, Decider, Decisions, Event, EventKind, Window};
+use hdrhistogram::Histogram;
+use history::{Payload, Status};
+use runner_kit::{Context, Failure, activity_fn};
+use tokio::time::Instant;
+
+use super::service::{Counters, Process, Scratch, Service, client, histogram, mib, micros_since, other};
+use crate::cli::Failed;
+
+/// The task list of the load's decider and runner.
+const LIST: &str = "bench";
+
+/// How long one workflow may take.
+const WORKFLOW_WAIT: Duration = Duration::from_secs(120);
+
+/// Which of the load's processes this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Role {
+    Decider,
+    Runner,
+}
+
+/// The canonical load.
+#[derive(Debug, Args)]
+pub(super) struct Load {
+    /// How many workflows
+    #[arg(long, default_value_t = 10_000)]
+    workflows: u64,
+    /// How many at the same time
+    #[arg(long, default_value_t = 64)]
+    concurrency: usize,
+    /// Activities of each workflow, one after the other
+    #[arg(long, default_value_t = 3)]
+    activities: usize,
+    /// Bytes of each input and result
+    #[arg(long, default_value_t = 100)]
+    payload: usize,
+    /// A running service to put under load; without it one is started on a data directory of its own
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Where the service that is started keeps everything; a fresh temporary directory unless given
+    #[arg(long, value_name = "DIR", conflicts_with = "url")]
+    data_dir: Option<PathBuf>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[arg(long, hide = true)]
+    role: Option<Role>,
+}
+
+/// Schedules its activities one after the other, then succeeds.
+struct Chain {
+    activities: usize,
+    payload: usize,
+}
+
+impl Decider for Chain {
+    type State = usize;
+
+    fn evolve(&self, done: &mut usize, event: &Event) {
+        if matches!(event.kind, EventKind::ActivitySuccess(_)) {
+            *done += 1;
+        }
+    }
+
+    fn decide(&self, done: &usize, _: &Window) -> Decisions {
+        if *done < self.activities {
+            let input = "x".repeat(self.payload.saturating_sub(2));
+            Decisions::new().schedule(Activity::new(format!("step-{done}"), "step").input(&input))
+        } else {
+            Decisions::new().succeed(&"done")
+        }
+    }
+}
+
+async fn step(_: Context, input: String) -> Result<String, Failure> {
+    Ok(input)
+}
+
+impl Load {
+    pub(super) async fn run(self) -> Result<(), Failed> {
+        match (self.role, &self.url) {
+            (Some(Role::Decider), Some(url)) => {
+                let chain = Chain { activities: self.activities, payload: self.payload };
+                let host = decider_kit::Host::new(Client::new(url)?, LIST).register("chain", chain);
+                host.concurrency(self.concurrency.clamp(1, 64)).run().await;
+                Ok(())
+            }
+            (Some(Role::Runner), Some(url)) => {
+                let host = runner_kit::Host::new(Client::new(url)?, LIST).register(activity_fn("step", step));
+                host.concurrency(self.concurrency.clamp(1, 64)).run().await;
+                Ok(())
+            }
+            _ => self.measure().await,
+        }
+    }
+
+    async fn measure(self) -> Result<(), Failed> {
+        let scratch = Scratch::new(self.data_dir.clone())?;
+        let (service, url) = match &self.url {
+            Some(url) => (None, url.clone()),
+            None => {
+                let service = Service::start(&scratch).await?;
+                (Some(service.process), service.url)
+            }
+        };
+        let client = client(&url)?;
+        client.ready().await?;
+        let role = |role: &str| {
+            let (activities, payload) = (self.activities.to_string(), self.payload.to_string());
+            let concurrency = self.concurrency.to_string();
+            let args = ["bench", "--role", role, "--url", &url, "--activities", &activities, "--payload", &payload];
+            Process::start(&[&args[..], &["--concurrency", &concurrency]].concat())
+        };
+        let decider = role("decider")?;
+        let runner = role("runner")?;
+        let before = Counters::read(&client).await?;
+        let began = Instant::now();
+        let latencies = self.load(&client).await?;
+        let elapsed = began.elapsed();
+        let after = Counters::read(&client).await?;
+        let report =
+            Report::new(&self, &latencies, elapsed, &before, &after, service.as_ref().and_then(Process::memory));
+        let waits = schedule_to_start(&client).await?;
+        report.print(self.json, &waits)?;
+        decider.stop().await;
+        runner.stop().await;
+        if let Some(service) = service {
+            service.stop().await;
+        }
+        Ok(())
+    }
+
+    /// Starts the workflows and waits for each, `concurrency` at a time; the start-to-close latencies in microseconds.
+    async fn load(&self, client: &Client) -> Result<Histogram<u64>, Failed> {
+        let next = Arc::new(AtomicU64::new(0));
+        let prefix = format!("bench-{}", std::process::id());
+        let input =
+            Payload::of(&"x".repeat(self.payload.saturating_sub(2))).map_err(|error| other(error.to_string()))?;
+        let mut starters = tokio::task::JoinSet::new();
+        let total = self.workflows;
+        let progress = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        for _ in 0..self.concurrency.max(1) {
+            let (client, next, prefix, input) = (client.clone(), Arc::clone(&next), prefix.clone(), input.clone());
+            starters.spawn(async move {
+                let mut latencies = histogram();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= total {
+                        return Ok::<_, Failed>(latencies);
+                    }
+                    if progress && number % 1_000 == 0 {
+                        eprint!("\r{number} of {total} workflows");
+                    }
+                    let workflow_id = format!("{prefix}-{number}");
+                    let start = StartWorkflow {
+                        workflow_id: workflow_id.clone(),
+                        workflow_type: "chain".to_owned(),
+                        task_list: Some(LIST.to_owned()),
+                        input: Some(input.clone()),
+                        ..StartWorkflow::default()
+                    };
+                    let began = Instant::now();
+                    client.start(&start, None).await?;
+                    let result = client.result(&workflow_id, None, WORKFLOW_WAIT).await?;
+                    if result.status != Status::Success {
+                        return Err(other(format!("{workflow_id} ended as {}", result.status)));
+                    }
+                    latencies.saturating_record(micros_since(began));
+                }
+            });
+        }
+        let mut all = histogram();
+        while let Some(done) = starters.join_next().await {
+            let latencies = done.map_err(|error| other(error.to_string()))??;
+            all.add(latencies).map_err(|error| other(error.to_string()))?;
+        }
+        if progress {
+            eprintln!("\r{total} of {total} workflows");
+        }
+        Ok(all)
+    }
+}
+
+/// How long activities waited for a runner, in milliseconds, read off the newest histories.
+async fn schedule_to_start(client: &Client) -> Result<Histogram<u64>, Failed> {
+    let mut waits = histogram();
+    let newest = client.list(&client::Filter { limit: Some(200), ..client::Filter::default() }, None).await?;
+    for run in newest.workflows {
+        let events = client.events(&run.workflow_id, Some(run.run_id)).await?;
+        for event in &events {
+            if let EventKind::ActivityStarted(it) = &event.kind
+                && let Some(scheduled) = events.iter().find(|event| event.id == it.scheduled_event_id)
+            {
+                waits.saturating_record(event.timestamp.since(scheduled.timestamp).as_millis());
+            }
+        }
+    }
+    Ok(waits)
+}
+
+#[derive(Debug, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    workflows: u64,
+    concurrency: usize,
+    activities: usize,
+    payload_bytes: usize,
+    seconds: f64,
+    workflows_per_second: f64,
+    commits_per_second: f64,
+    commits_per_workflow: f64,
+    events_per_workflow: f64,
+    matched_at_once_per_workflow: f64,
+    syncs_per_workflow: f64,
+    start_to_close_ms_p50: f64,
+    start_to_close_ms_p99: f64,
+    bytes_written_per_workflow: f64,
+    bytes_on_disk_per_workflow: f64,
+    service_memory_mib: Option<f64>,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
+impl Report {
+    fn new(
+        bench: &Load,
+        latencies: &Histogram<u64>,
+        elapsed: Duration,
+        before: &Counters,
+        after: &Counters,
+        memory: Option<u64>,
+    ) -> Self {
+        let (seconds, count) = (elapsed.as_secs_f64(), bench.workflows.max(1) as f64);
+        let per_workflow = |after: u64, before: u64| after.saturating_sub(before) as f64 / count;
+        let ms = |quantile: f64| latencies.value_at_quantile(quantile) as f64 / 1_000.0;
+        Self {
+            workflows: bench.workflows,
+            concurrency: bench.concurrency,
+            activities: bench.activities,
+            payload_bytes: bench.payload,
+            seconds,
+            workflows_per_second: count / seconds,
+            commits_per_second: after.commits.saturating_sub(before.commits) as f64 / seconds,
+            commits_per_workflow: per_workflow(after.commits, before.commits),
+            events_per_workflow: per_workflow(after.events, before.events),
+            matched_at_once_per_workflow: per_workflow(after.matched, before.matched),
+            syncs_per_workflow: per_workflow(after.syncs, before.syncs),
+            start_to_close_ms_p50: ms(0.5),
+            start_to_close_ms_p99: ms(0.99),
+            bytes_written_per_workflow: per_workflow(after.written, before.written),
+            bytes_on_disk_per_workflow: per_workflow(after.on_disk, before.on_disk),
+            service_memory_mib: memory.map(mib),
+        }
+    }
+
+    fn print(&self, json: bool, waits: &Histogram<u64>) -> Result<(), Failed> {
+        if json {
+            let text = serde_json::to_string_pretty(self).map_err(|error| other(error.to_string()))?;
+            println!("{text}");
+            return Ok(());
+        }
+        println!(
+            "{} workflows of {} activities, {} at a time, payloads of {} bytes: {:.1} s",
+            self.workflows, self.activities, self.concurrency, self.payload_bytes, self.seconds
+        );
+        println!("  {:>10.0}  workflows/s", self.workflows_per_second);
+        println!("  {:>10.0}  commits/s ({:.1} a workflow)", self.commits_per_second, self.commits_per_workflow);
+        println!("  {:>10.1}  events a workflow", self.events_per_workflow);
+        println!("  {:>10.1}  tasks matched at once, a workflow", self.matched_at_once_per_workflow);
+        println!("  {:>10.2}  syncs a workflow", self.syncs_per_workflow);
+        println!("  {:>10.2}  ms start to close, p50", self.start_to_close_ms_p50);
+        println!("  {:>10.2}  ms start to close, p99", self.start_to_close_ms_p99);
+        println!("  {:>10}  ms schedule to start, p50", waits.value_at_quantile(0.5));
+        println!("  {:>10}  ms schedule to start, p99", waits.value_at_quantile(0.99));
+        println!("  {:>10.0}  bytes written a workflow", self.bytes_written_per_workflow);
+        println!("  {:>10.0}  bytes on disk a workflow", self.bytes_on_disk_per_workflow);
+        if let Some(memory) = self.service_memory_mib {
+            println!("  {memory:>10.0}  MiB of memory in the service");
+        }
+        Ok(())
+    }
+}

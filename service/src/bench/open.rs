@@ -1,0 +1,140 @@
+//! `baton bench open`: many open runs that only wait for a timer, and the service started again over them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use client::Client;
+use client::body::StartWorkflow;
+use decider_kit::{Decider, Decisions, Event, Window};
+use tokio::time::Instant;
+
+use super::service::{Counters, Process, Scratch, Service, client, mib, other};
+use crate::cli::Failed;
+
+const LIST: &str = "bench-open";
+
+/// How long the timers run.
+const TIMER: history::Duration = history::Duration::from_secs(30 * 24 * 3_600);
+
+/// How long the last turns may take.
+const TURNS_WAIT: Duration = Duration::from_secs(60);
+
+/// Measure: opens many runs with a 30-day timer each, kills the service and starts it again
+#[derive(Debug, Args)]
+pub(crate) struct Open {
+    /// How many runs
+    #[arg(long, default_value_t = 100_000)]
+    runs: u64,
+    /// Starts at the same time
+    #[arg(long, default_value_t = 64)]
+    concurrency: usize,
+    /// Where the service keeps everything; a fresh temporary directory unless given
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    #[arg(long, hide = true, value_name = "URL")]
+    decider_of: Option<String>,
+}
+
+/// Sets its timer and waits.
+struct Sleeper;
+
+impl Decider for Sleeper {
+    type State = ();
+
+    fn evolve(&self, (): &mut (), _: &Event) {}
+
+    fn decide(&self, (): &(), window: &Window) -> Decisions {
+        if window.previous_started_event_id == 0 { Decisions::new().timer("later", TIMER) } else { Decisions::new() }
+    }
+}
+
+impl Open {
+    pub(super) async fn run(self) -> Result<(), Failed> {
+        if let Some(url) = &self.decider_of {
+            let host = decider_kit::Host::new(Client::new(url)?, LIST).register("sleeper", Sleeper);
+            host.concurrency(self.concurrency).cached_states(1).run().await;
+            return Ok(());
+        }
+        let scratch = Scratch::new(self.data_dir.clone())?;
+        let service = Service::start(&scratch).await?;
+        let concurrency = self.concurrency.to_string();
+        let decider = Process::start(&["bench", "open", "--decider-of", &service.url, "--concurrency", &concurrency])?;
+        let began = Instant::now();
+        self.start_runs(&client(&service.url)?).await?;
+        self.wait_for_turns(&client(&service.url)?).await?;
+        let seconds = began.elapsed().as_secs_f64();
+        report("all runs open", &service);
+        #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
+        let rate = self.runs as f64 / seconds;
+        println!("  {rate:>10.0}  runs/s were opened, {seconds:.0} s in all");
+        decider.stop().await;
+        service.process.stop().await;
+        // What the killed service left in its log is read once, and merged in the background.
+        let service = Service::start(&scratch).await?;
+        report("killed and started again", &service);
+        let last = format!("open-{}", self.runs.saturating_sub(1));
+        let client = client(&service.url)?;
+        let began = Instant::now();
+        let described = client.describe(&last, None).await?;
+        println!("  {:>10.2}  ms until the first run was described", began.elapsed().as_secs_f64() * 1_000.0);
+        if described.open_timers.len() != 1 {
+            return Err(other(format!("{last} has {} timers", described.open_timers.len())));
+        }
+        let on_disk = Counters::read(&client).await?.on_disk;
+        println!("  {:>10}  bytes on disk a run", on_disk / self.runs.max(1));
+        service.process.stop().await;
+        Ok(())
+    }
+
+    async fn start_runs(&self, client: &Client) -> Result<(), Failed> {
+        let next = Arc::new(AtomicU64::new(0));
+        let mut starters = tokio::task::JoinSet::new();
+        let (total, progress) = (self.runs, std::io::IsTerminal::is_terminal(&std::io::stderr()));
+        for _ in 0..self.concurrency.max(1) {
+            let (client, next) = (client.clone(), Arc::clone(&next));
+            starters.spawn(async move {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= total {
+                        return Ok::<_, Failed>(());
+                    }
+                    if progress && number.is_multiple_of(10_000) {
+                        eprint!("\r{number} of {total} runs");
+                    }
+                    let start = StartWorkflow {
+                        workflow_id: format!("open-{number}"),
+                        workflow_type: "sleeper".to_owned(),
+                        task_list: Some(LIST.to_owned()),
+                        ..StartWorkflow::default()
+                    };
+                    client.start(&start, None).await?;
+                }
+            });
+        }
+        while let Some(done) = starters.join_next().await {
+            done.map_err(|error| other(error.to_string()))??;
+        }
+        Ok(())
+    }
+
+    /// Waits until every run's turn is done: five events each.
+    async fn wait_for_turns(&self, client: &Client) -> Result<(), Failed> {
+        let deadline = Instant::now() + TURNS_WAIT;
+        while Counters::read(client).await?.events < self.runs * 5 {
+            if Instant::now() > deadline {
+                return Err(other("some turns were not decided in time".to_owned()));
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        Ok(())
+    }
+}
+
+fn report(when: &str, service: &Service) {
+    println!("{when}:");
+    println!("  {:>10.2}  s until ready", service.ready_after.as_secs_f64());
+    println!("  {:>10.0}  MiB of memory in the service", mib(service.process.memory().unwrap_or_default()));
+}

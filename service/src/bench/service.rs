@@ -1,0 +1,163 @@
+//! The service under load as a process of its own, and what the system and the service say about it.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use client::{Client, Patience};
+use hdrhistogram::Histogram;
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use crate::cli::Failed;
+
+/// How long to wait for the service to be ready.
+const READY_WAIT: Duration = Duration::from_secs(30);
+
+/// Clock ticks a second in `/proc`. Source: proc(5); 100 on every Linux that matters here.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+pub(super) fn other(what: String) -> Failed {
+    Failed::Other(1, what)
+}
+
+pub(super) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 600_000_000, 3).expect("the bounds are in order")
+}
+
+/// Microseconds since `began`.
+pub(super) fn micros_since(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
+pub(super) fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// A directory that is removed with this value, unless somebody named it.
+pub(super) struct Scratch {
+    dir: PathBuf,
+    data_dir: PathBuf,
+}
+
+impl Scratch {
+    pub(super) fn new(data_dir: Option<PathBuf>) -> Result<Self, Failed> {
+        let dir = std::env::temp_dir().join(format!("baton-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).map_err(|error| other(format!("{}: {error}", dir.display())))?;
+        let data_dir = data_dir.unwrap_or_else(|| dir.join("data"));
+        Ok(Self { dir, data_dir })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.dir));
+    }
+}
+
+/// A child process that does not outlive us.
+pub(super) struct Process {
+    child: Child,
+}
+
+impl Process {
+    /// Runs this program with other arguments.
+    pub(super) fn start(args: &[&str]) -> Result<Self, Failed> {
+        let program = std::env::current_exe().map_err(|error| other(format!("own path: {error}")))?;
+        let child =
+            Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn();
+        child.map(|child| Self { child }).map_err(|error| other(format!("a process could not be started: {error}")))
+    }
+
+    /// Its memory in bytes, where the system says.
+    pub(super) fn memory(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1_024)
+    }
+
+    /// Its processor time so far, in seconds, where the system says.
+    pub(super) fn cpu_seconds(&self) -> Option<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()?)).ok()?;
+        // The name, in parentheses, may hold anything; user and system time are the 12th and 13th fields after it.
+        let mut fields = stat.rsplit(')').next()?.split_whitespace().skip(11);
+        let ticks = fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
+        Some(ticks / TICKS_PER_SECOND)
+    }
+
+    /// Kills it.
+    pub(super) async fn stop(mut self) {
+        drop(self.child.start_kill());
+        drop(self.child.wait().await);
+    }
+}
+
+/// A service of our own.
+pub(super) struct Service {
+    pub(super) process: Process,
+    pub(super) url: String,
+    /// From its start until it said that it is ready.
+    pub(super) ready_after: Duration,
+}
+
+impl Service {
+    pub(super) async fn start(scratch: &Scratch) -> Result<Self, Failed> {
+        let port_file = scratch.dir.join("address");
+        drop(std::fs::remove_file(&port_file));
+        let (data_dir, port) = (scratch.data_dir.to_string_lossy(), port_file.to_string_lossy());
+        let args = ["serve", "--data-dir", &data_dir, "--listen", "127.0.0.1:0", "--port-file", &port, "--log", "warn"];
+        let began = Instant::now();
+        let mut process = Process::start(&args)?;
+        let address = async {
+            loop {
+                match std::fs::read_to_string(&port_file) {
+                    Ok(address) if !address.trim().is_empty() => return Ok(format!("http://{}", address.trim())),
+                    _ => {}
+                }
+                if let Ok(Some(status)) = process.child.try_wait() {
+                    return Err(other(format!("the service ended early: {status}")));
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let late = |_| other("the service was not ready in time".to_owned());
+        let url = tokio::time::timeout(READY_WAIT, address).await.map_err(late)??;
+        client(&url)?.ready().await?;
+        Ok(Self { process, url, ready_after: began.elapsed() })
+    }
+}
+
+/// A client that waits for the service to be ready.
+pub(super) fn client(url: &str) -> Result<Client, Failed> {
+    Ok(Client::new(url)?.patience(Patience::For(READY_WAIT)))
+}
+
+/// What the service counts.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Counters {
+    pub(super) commits: u64,
+    pub(super) events: u64,
+    pub(super) syncs: u64,
+    pub(super) written: u64,
+    pub(super) on_disk: u64,
+    pub(super) matched: u64,
+}
+
+impl Counters {
+    pub(super) async fn read(client: &Client) -> Result<Self, Failed> {
+        let text = client.metrics().await?;
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+        };
+        Ok(Self {
+            commits: value("baton_commits_total"),
+            events: value("baton_events_total"),
+            syncs: value("baton_store_syncs"),
+            written: value("baton_store_bytes_written"),
+            on_disk: value("baton_store_bytes_on_disk"),
+            matched: value("baton_tasks_matched_at_once_total"),
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! `baton bench turns`: what a turn costs as its run's history grows (S3.43, N12: it should not matter).
+
+use std::time::Duration;
+
+use clap::Args;
+use client::body::{CompleteTurn, DeciderTask, PollDecider, StartWorkflow};
+use client::tasks::Outcome;
+use client::{Client, Patience};
+use hdrhistogram::Histogram;
+use history::{Decision, RecordMarker};
+use tokio::time::Instant;
+
+use super::service::{Counters, Scratch, Service, client, histogram, mib, micros_since, other};
+use crate::cli::Failed;
+
+const LIST: &str = "bench-turns";
+
+const WORKFLOW: &str = "long";
+
+/// Decisions of one turn while the history is made long. Source: the limit of a turn's decisions.
+const MARKERS_A_TURN: u64 = history::limits::DECISIONS_MAX as u64;
+
+/// The store is at rest when it has written nothing for so long.
+const SETTLED_FOR: Duration = Duration::from_secs(2);
+
+/// Measure: what one turn costs at several lengths of its run's history
+#[derive(Debug, Args)]
+pub(crate) struct Turns {
+    /// Lengths of the history, in events
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000, 1_000_000])]
+    events: Vec<u64>,
+    /// Turns measured at each length
+    #[arg(long, default_value_t = 500)]
+    turns: u64,
+}
+
+impl Turns {
+    pub(super) async fn run(mut self) -> Result<(), Failed> {
+        self.events.sort_unstable();
+        let scratch = Scratch::new(None)?;
+        let service = Service::start(&scratch).await?;
+        let client = client(&service.url)?;
+        let start = StartWorkflow {
+            workflow_id: WORKFLOW.to_owned(),
+            workflow_type: "long".to_owned(),
+            task_list: Some(LIST.to_owned()),
+            ..StartWorkflow::default()
+        };
+        client.start(&start, None).await?;
+        complete(&client, poll(&client).await?, Vec::new()).await?;
+        println!("    events   turn p50 ms   turn p99 ms   window bytes   written bytes   service MiB");
+        for events in &self.events {
+            grow(&client, *events).await?;
+            settle(&client).await?;
+            let before = Counters::read(&client).await?;
+            let mut latencies = histogram();
+            let mut window_bytes = 0;
+            for _ in 0..self.turns.max(1) {
+                window_bytes += measured_turn(&client, &mut latencies).await?;
+            }
+            let written = Counters::read(&client).await?.written - before.written;
+            println!(
+                "{events:>10}   {:>11.2}   {:>11.2}   {:>12}   {:>13}   {:>11.0}",
+                ms(&latencies, 0.5),
+                ms(&latencies, 0.99),
+                window_bytes / self.turns.max(1),
+                written / self.turns.max(1),
+                mib(service.process.memory().unwrap_or_default()),
+            );
+        }
+        service.process.stop().await;
+        Ok(())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
+fn ms(latencies: &Histogram<u64>, quantile: f64) -> f64 {
+    latencies.value_at_quantile(quantile) as f64 / 1_000.0
+}
+
+/// Makes the history at least so long, by turns that record markers.
+async fn grow(client: &Client, events: u64) -> Result<(), Failed> {
+    loop {
+        client.signal(WORKFLOW, "more", None, None).await?;
+        let task = poll(client).await?;
+        let missing = events.saturating_sub(task.started_event_id);
+        let marker = |number| Decision::from(RecordMarker { name: format!("marker-{number}"), details: None });
+        complete(client, task, (0..missing.min(MARKERS_A_TURN)).map(marker).collect()).await?;
+        if missing == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Waits until the store writes nothing more: what it merges in the background is not the turns' own.
+async fn settle(client: &Client) -> Result<(), Failed> {
+    let mut written = Counters::read(client).await?.written;
+    loop {
+        tokio::time::sleep(SETTLED_FOR).await;
+        let now = Counters::read(client).await?.written;
+        if now == written {
+            return Ok(());
+        }
+        written = now;
+    }
+}
+
+/// From a signal to the recorded answer of its turn; answers the size of the window, as JSON.
+async fn measured_turn(client: &Client, latencies: &mut Histogram<u64>) -> Result<u64, Failed> {
+    let began = Instant::now();
+    client.signal(WORKFLOW, "measured", None, None).await?;
+    let task = poll(client).await?;
+    let window = serde_json::to_vec(&task.events).map_err(|error| other(error.to_string()))?;
+    complete(client, task, Vec::new()).await?;
+    latencies.saturating_record(micros_since(began));
+    Ok(window.len() as u64)
+}
+
+async fn poll(client: &Client) -> Result<DeciderTask, Failed> {
+    let poll = PollDecider { identity: None, max_events: None };
+    let polled = client.poll_decider(LIST, &poll, Duration::from_secs(10)).await?;
+    polled.ok_or_else(|| other("no turn came".to_owned()))
+}
+
+async fn complete(client: &Client, task: DeciderTask, decisions: Vec<Decision>) -> Result<(), Failed> {
+    let complete = CompleteTurn { decisions, context: None, next: None };
+    match client.complete_turn(&task.token, &complete, Patience::None).await? {
+        Outcome::Recorded(_) => Ok(()),
+        Outcome::Lost(error) => Err(error.into()),
+    }
+}
