@@ -75,6 +75,7 @@
 //! assert_eq!(closed.after, Duration::from_millis(30 * 86_400_000 + 2_000));
 //! ```
 //!
+//! Every turn is decided twice, with the state at hand and with the state made again from event 1, and both must agree.
 //! Every history that comes about here is made by the service's own rules and held against their invariants
 //! ([`history::check::history`]). Where something fails, the history is printed as a table.
 

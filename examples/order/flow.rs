@@ -73,7 +73,7 @@ async fn ship(work: &Context, order: &Order) -> Result<u64, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use decider_kit::testing::{Recorded, TestService, Work};
+    use decider_kit::testing::{Recorded, TestService, Work, replay_directory};
     use decider_kit::{Decider, Event};
 
     use super::*;
@@ -160,6 +160,21 @@ mod tests {
                     assert_eq!(story(&explicit), story(&flow), "{order:?} {plan:?}");
                 }
             }
+        }
+    }
+
+    /// Histories of a real service, kept for as long as runs like these may be open: what decides them now must follow them.
+    #[test]
+    fn recorded_histories_can_be_replayed() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/order/histories");
+        let window = Duration::from_secs(1);
+        let replayed = replay_directory(directory, |_| Some(order_flow(window))).unwrap();
+        assert_eq!(replayed.len(), 3);
+        for (path, replayed) in replayed {
+            replayed.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let recorded = Recorded::from_json(&std::fs::read_to_string(path).unwrap()).unwrap();
+            recorded.assert_same(order_flow(window));
+            recorded.assert_same(OrderDecider { cancel_window: window });
         }
     }
 }

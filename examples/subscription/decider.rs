@@ -129,6 +129,10 @@ impl Decider for Subscription {
                 state.attempt = if is_retry { state.attempt + 1 } else { 0 };
                 state.stage = Stage::Waiting { timer_id: it.timer_id.clone() };
             }
+            // The cancellation came first: nothing more is begun.
+            EventKind::TimerExpired(_) if state.wants_to_cancel && state.doing.can_be_interrupted() => {
+                state.stage = Stage::Done;
+            }
             EventKind::TimerExpired(_) => match state.next_month() {
                 Some(month) if state.attempt == 0 => state.turn_to(Doing::Charge(month)),
                 _ => state.stage = Stage::Due,

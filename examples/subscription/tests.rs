@@ -1,7 +1,7 @@
 //! Both styles, over fourteen months, with everything that can go wrong on the way.
 
 use decider_kit::flow::Flow;
-use decider_kit::testing::{Recorded, TestService, Work, replay};
+use decider_kit::testing::{Recorded, TestService, Work, replay, replay_directory};
 use decider_kit::{Decider, Duration, Event, EventKind, Status, Timestamp};
 
 use crate::customers::{Bill, Customer};
@@ -128,6 +128,8 @@ fn both_styles_write_the_same_history_and_take_over_from_each_other() {
         second.times(3),
         DAY,
         MONTH,
+        // The instant when the first month is over.
+        Duration::from_millis(MONTH.as_millis() + 2_000),
         // While the first charge is made, and while its mail is sent.
         Duration::from_millis(MONTH.as_millis() + 3_000),
         Duration::from_millis(MONTH.as_millis() + 5_000),
@@ -233,4 +235,47 @@ fn the_bill_can_be_asked_for_at_any_time() {
     }
     months.dedup();
     assert_eq!(months, (0..=14).collect::<Vec<_>>());
+}
+
+/// S2.2: outages fail nothing. For a day nobody decides, for another day nobody works.
+#[test]
+fn two_days_without_deciders_and_runners_fail_nothing() {
+    for explicit in [false, true] {
+        let mut service = TestService::new();
+        if explicit {
+            service.decider("subscription", Subscription);
+        } else {
+            service.decider("subscription", flow());
+        }
+        service.lose_turns(usize::MAX);
+        service.start("subscription", "ada", &customer());
+        service.advance(DAY);
+        service.lose_turns(0).advance(DAY);
+        for name in ACTIVITIES {
+            service.activity(name, |_| Work::success(&()));
+        }
+        // The instant when the second month is over: the customer was quicker.
+        service.after(MONTH.times(2)).cancel("ada");
+        assert_eq!(service.finish("ada").status, Status::Canceled);
+        let month = |month: u64| [format!("charge-{month}"), format!("mail-{month}")];
+        let mut expected = vec!["welcome-mail".to_owned()];
+        expected.extend(month(1));
+        expected.extend(["process-cancellation", "goodbye-mail"].map(str::to_owned));
+        let found = done(service.history("ada"));
+        assert!(found == expected, "{found:?}");
+    }
+}
+
+/// Histories of a real service, one written by each style: either style must follow both.
+#[test]
+fn recorded_histories_can_be_replayed() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/subscription/histories");
+    let replayed = replay_directory(directory, |_| Some(flow())).unwrap();
+    assert_eq!(replayed.len(), 2);
+    for (path, replayed) in replayed {
+        replayed.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let recorded = Recorded::from_json(&std::fs::read_to_string(path).unwrap()).unwrap();
+        recorded.assert_same(flow());
+        recorded.assert_same(Subscription);
+    }
 }

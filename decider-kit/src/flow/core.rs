@@ -333,3 +333,11 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+impl Core {
+    /// How much is kept: waits, links from events to waits, signals that nobody has read.
+    pub(super) fn kept(&self) -> (usize, usize, usize) {
+        (self.waits.len(), self.scheduled.len(), self.signals.values().map(VecDeque::len).sum())
+    }
+}

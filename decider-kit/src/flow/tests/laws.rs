@@ -303,3 +303,42 @@ fn a_flow_that_is_not_deterministic_is_caught() {
     }));
     assert!(said.contains("with its state at hand, and with its state made again from event 1"), "{said}");
 }
+
+/// What a flow has behind it is not kept: a state is as large as what is open.
+#[test]
+fn a_state_does_not_grow_with_its_history() {
+    let flow = flow(async |ctx, ()| {
+        let mut words = ctx.signals::<()>("word");
+        loop {
+            let _ = ctx.within(seconds(1), ctx.activity::<String>("a", &())).await;
+            let _ = ctx.within(seconds(1), ctx.activity::<String>("d", &()).outlasts_cancel()).await;
+            let _ = futures::join!(ctx.activity::<String>("b", &()), ctx.sleep(seconds(1)));
+            let scope = ctx.scope();
+            let (slow, timer) = (scope.activity::<String>("c", &()).start(), scope.sleep(seconds(9)).start());
+            ctx.sleep(seconds(1)).await?;
+            scope.cancel();
+            assert!(slow.await.is_err() && timer.await.is_err());
+            if ctx.now().as_millis() % 86_400_000 > 1_200_000 {
+                // Twenty minutes later: wait for a word.
+                words.next().await?;
+                return Ok(());
+            }
+            let _ = words.try_next();
+        }
+    });
+    let mut service = service(flow.clone());
+    service.start("flow", "1", &());
+    for minute in 0..20 {
+        service.after(seconds(60 * minute)).signal("1", "word", &());
+    }
+    service.advance(Duration::from_days(1));
+    let events = service.history("1");
+    assert!(events.len() > 2_000, "{}", events.len());
+    let mut state = State::default();
+    for event in events {
+        flow.evolve(&mut state, event);
+    }
+    assert_eq!(flow.trouble(&state), None);
+    // The wait for a word.
+    assert_eq!(crate::flow::core::lock(&state.machine.borrow().core).kept(), (1, 0, 0));
+}
