@@ -54,30 +54,39 @@ fn a_flow_that_runs_in_circles_is_stopped() {
     assert!(said.contains("it runs in circles"), "{said}");
 }
 
+/// Asks outside a runtime, and in a task of one, where hosts are.
+fn everywhere(ask: fn()) {
+    ask();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async { tokio::spawn(async move { ask() }).await.unwrap() });
+}
+
 #[test]
 fn channels_between_parts_of_a_flow_are_fine_and_have_no_budget() {
-    let mut service = service(flow(async |_, ()| {
-        let (sender, mut receiver) = tokio::sync::mpsc::channel::<u32>(1);
-        let send = async move {
-            for number in 0..1_000 {
-                sender.send(number).await.unwrap();
-            }
-        };
-        let receive = async {
-            let mut sum = 0;
-            while let Some(number) = receiver.recv().await {
-                sum += number;
-            }
-            sum
-        };
-        Ok(futures::join!(send, receive).1.to_string())
-    }));
-    assert_eq!(result_of(&mut service), "499500");
+    everywhere(|| {
+        let mut service = service(flow(async |_, ()| {
+            let (sender, mut receiver) = tokio::sync::mpsc::channel::<u32>(1);
+            let send = async move {
+                for number in 0..1_000 {
+                    sender.send(number).await.unwrap();
+                }
+            };
+            let receive = async {
+                let mut sum = 0;
+                while let Some(number) = receiver.recv().await {
+                    sum += number;
+                }
+                sum
+            };
+            Ok(futures::join!(send, receive).1.to_string())
+        }));
+        assert_eq!(result_of(&mut service), "499500");
+    });
 }
 
 #[test]
 fn what_needs_a_runtime_panics_with_advice_inside_a_runtime_and_without_one() {
-    let ask = || {
+    everywhere(|| {
         let slept = given_back(flow(async |_, ()| {
             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
             Ok(())
@@ -91,10 +100,7 @@ fn what_needs_a_runtime_panics_with_advice_inside_a_runtime_and_without_one() {
         // The thread is as good as before.
         let said = given_back(flow::<(), _>(async |_, ()| panic!("no ink")));
         assert_eq!(said, "the flow panicked: no ink");
-    };
-    ask();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(async { tokio::spawn(async move { ask() }).await.unwrap() });
+    });
 }
 
 #[test]
