@@ -134,6 +134,9 @@ pub(super) fn cancel(shared: &Shared, scope: &ScopeNode, reason: Option<String>)
 impl Core {
     /// An id for something that has none: its name, and from the second time on with a number.
     pub(super) fn id_for(&mut self, name: &str) -> String {
+        if !self.is_running {
+            return name.to_owned();
+        }
         let count = self.ids.entry(name.to_owned()).or_default();
         *count += 1;
         if *count == 1 { name.to_owned() } else { format!("{name}#{count}") }
@@ -192,6 +195,9 @@ impl Core {
 
     /// Takes back what was asked for. True when it was asked for in this very turn: then it never was.
     fn take_back(&mut self, key: Key, on: On, scheduled_event_id: Option<EventId>) -> bool {
+        if !self.is_running {
+            return false;
+        }
         if let Some(place) = self.issued.iter().rposition(|issued| issued.key == Some(key)) {
             self.issued.remove(place);
             return true;

@@ -81,7 +81,7 @@ impl Drop for Machine {
         let code = self.code.take();
         drop(guarded(|| drop(code)));
         let queries = std::mem::take(&mut lock(&self.core).queries);
-        drop(queries);
+        drop(guarded(|| drop(queries)));
     }
 }
 

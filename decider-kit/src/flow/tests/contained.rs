@@ -130,3 +130,23 @@ fn a_name_that_is_reserved_is_refused() {
     let said = given_back(flow(async |ctx, ()| Ok(ctx.side_effect("baton.id", || 1))));
     assert!(said.contains("the name `baton.id` is reserved"), "{said}");
 }
+
+/// A query may not do anything; not even take an id that the flow would have taken.
+#[test]
+fn a_query_that_asks_for_things_asks_in_vain() {
+    let flow = flow(async |ctx, ()| {
+        let inner = ctx.clone();
+        ctx.query("bad", move |(): ()| drop(inner.sleep(seconds(1)).start()));
+        ctx.sleep(seconds(1)).await?;
+        ctx.sleep(seconds(1)).await
+    });
+    let mut service = service(flow.clone());
+    service.start("flow", "1", &());
+    service.finish("1");
+    let mut state = State::default();
+    for event in service.history("1") {
+        flow.evolve(&mut state, event);
+        let _ = flow.answer(&state, "bad", None);
+    }
+    assert_eq!(flow.trouble(&state), None);
+}
