@@ -290,12 +290,20 @@ impl Engine {
 
     /// Asks something of a run and waits for the answer.
     async fn ask<T>(self: &Arc<Self>, key: &HeadKey, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Refusal> {
-        let (reply, answer) = oneshot::channel();
+        let (reply, mut answer) = oneshot::channel();
         let cell = self.cache.cell(key);
-        self.submit(&cell, request(reply));
+        let work = self.submit(&cell, request(reply));
         drop(cell);
+        let answered = match work {
+            None => answer.await,
+            Some(work) => tokio::select! {
+                biased;
+                answered = &mut answer => answered,
+                () = work => answer.await,
+            },
+        };
         let lost = |_| Refusal::OutcomeUnknown { why: "the task that worked on this run has ended early".to_owned() };
-        answer.await.map_err(lost)?
+        answered.map_err(lost)?
     }
 
     /// Runs, newest start first.

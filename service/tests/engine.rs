@@ -314,3 +314,22 @@ async fn of_racing_starts_with_one_id_exactly_one_wins() {
     let open = |outcome: &Result<_, Refusal>| matches!(outcome, Err(Refusal::Fault(Fault::AlreadyOpen { .. })));
     assert_eq!(outcomes.iter().filter(|outcome| open(outcome)).count(), 49);
 }
+
+#[tokio::test]
+async fn a_task_that_waits_when_the_service_starts_is_looked_at_once_until_its_time_comes() {
+    let service = Service::open().await;
+    service.start("w").await;
+    let again = Service::over(Arc::clone(&service.store)).await;
+    let looks = || {
+        let metrics = again.engine.render_metrics();
+        let line = metrics.lines().find_map(|line| line.strip_prefix("baton_looks_total ")).unwrap();
+        line.parse::<u64>().unwrap()
+    };
+    while looks() == 0 {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(looks(), 1);
+}

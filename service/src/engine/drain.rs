@@ -1,6 +1,8 @@
 //! The one way into a run: requests that wait for it are admitted together, committed once, and answered.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use history::{
@@ -66,16 +68,42 @@ enum Pending {
     },
 }
 
+/// The work on a run, done on the task of the caller who found nobody at it. A caller who goes away does not take a commit
+/// that is under way with it: what is left to do goes on as a task of its own.
+pub(super) struct Work(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+
+impl Future for Work {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let polled = self.0.as_mut().map_or(Poll::Ready(()), |work| work.as_mut().poll(context));
+        if polled.is_ready() {
+            self.0 = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // Outside a runtime the process is ending, and whoever waits hears that the outcome is not known.
+        if let (Some(work), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(work);
+        }
+    }
+}
+
 impl Engine {
-    /// Asks something of a run.
-    pub(super) fn submit(self: &Arc<Self>, cell: &Arc<RunCell>, request: Request) {
+    /// Puts a request to a run. Whoever gets the work must do it.
+    #[must_use]
+    pub(super) fn submit(self: &Arc<Self>, cell: &Arc<RunCell>, request: Request) -> Option<Work> {
         let mut inbox = cell.inbox();
         inbox.requests.push(request);
-        if !inbox.is_draining {
-            inbox.is_draining = true;
-            // A task of its own: a caller who goes away must not take a commit that is under way with it.
-            tokio::spawn(Arc::clone(self).drain(Arc::clone(cell)));
+        if inbox.is_draining {
+            return None;
         }
+        inbox.is_draining = true;
+        Some(Work(Some(Box::pin(Arc::clone(self).drain(Arc::clone(cell))))))
     }
 
     async fn drain(self: Arc<Self>, cell: Arc<RunCell>) {

@@ -19,6 +19,7 @@ pub struct Metrics {
     pub(super) matched_at_once: Counter,
     pub(super) given_back: Counter,
     pub(super) expired: Counter,
+    pub(super) looks: Counter,
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
@@ -46,10 +47,11 @@ impl Metrics {
         let matched_at_once = counter("tasks_matched_at_once", "Tasks started in the commit that made them");
         let given_back = counter("tasks_given_back", "Tasks whose taker was gone before they were delivered");
         let expired = counter("runs_expired", "Runs forgotten after their retention");
+        let looks = counter("looks", "Runs that were looked at because their time had come");
         let refusals = Family::default();
         registry.register("refusals", "Refused commands, by code", refusals.clone());
         let registry = std::sync::Mutex::new(registry);
-        Self { registry, commits, events, conflicts, matched_at_once, given_back, expired, refusals }
+        Self { registry, commits, events, conflicts, matched_at_once, given_back, expired, looks, refusals }
     }
 
     /// Adds metrics of another part of the service.

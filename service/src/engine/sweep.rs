@@ -47,7 +47,7 @@ impl Engine {
     }
 
     async fn sweep(self: &Arc<Self>) {
-        let mut ahead = START_AHEAD;
+        let mut has_begun = false;
         loop {
             let now = self.clock.now();
             let (wake_at, extend) = self.agenda.next(now);
@@ -56,9 +56,16 @@ impl Engine {
                 tokio::time::sleep(TROUBLE_WAIT).await;
                 continue;
             }
-            let due = self.agenda.take_due(now.plus(ahead), LOOKS_AT_ONCE);
+            if !has_begun {
+                // Each once: a look does not move the instant of a task that goes on waiting.
+                has_begun = true;
+                for keys in self.agenda.take_due(now.plus(START_AHEAD), ENTRIES_MAX).chunks(LOOKS_AT_ONCE) {
+                    self.look_at(keys.to_vec()).await;
+                }
+                continue;
+            }
+            let due = self.agenda.take_due(now, LOOKS_AT_ONCE);
             if due.is_empty() {
-                ahead = history::Duration::ZERO;
                 if extend {
                     continue;
                 }
@@ -87,6 +94,7 @@ impl Engine {
     /// Looks at runs, and waits until that is done.
     async fn look_at(self: &Arc<Self>, keys: Vec<HeadKey>) {
         let mut looks = tokio::task::JoinSet::new();
+        self.metrics.looks.inc_by(keys.len() as u64);
         for key in keys {
             let engine = Arc::clone(self);
             looks.spawn(async move {
