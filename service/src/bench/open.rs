@@ -19,7 +19,7 @@ const LIST: &str = "bench-open";
 /// How long the timers run.
 const TIMER: history::Duration = history::Duration::from_secs(30 * 24 * 3_600);
 
-/// How long the last turns may take.
+/// How long no turn at all may be decided before this gives up.
 const TURNS_WAIT: Duration = Duration::from_secs(60);
 
 /// Measure: opens many runs with a 30-day timer each, kills the service and starts it again
@@ -122,12 +122,17 @@ impl Open {
 
     /// Waits until every run's turn is done: five events each.
     async fn wait_for_turns(&self, client: &Client) -> Result<(), Failed> {
-        let deadline = Instant::now() + TURNS_WAIT;
-        while Counters::read(client).await?.events < self.runs * 5 {
-            if Instant::now() > deadline {
-                return Err(other("some turns were not decided in time".to_owned()));
-            }
+        let mut events = 0;
+        let mut deadline = Instant::now() + TURNS_WAIT;
+        while events < self.runs * 5 {
             tokio::time::sleep(Duration::from_millis(200)).await;
+            let now = Counters::read(client).await?.events;
+            if now > events {
+                deadline = Instant::now() + TURNS_WAIT;
+            } else if Instant::now() > deadline {
+                return Err(other("some turns were not decided".to_owned()));
+            }
+            events = now;
         }
         Ok(())
     }
