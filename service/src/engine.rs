@@ -11,6 +11,7 @@ mod commit;
 mod domains;
 mod drain;
 mod fsck;
+mod hand_out;
 mod head;
 mod matching;
 mod metrics;

@@ -13,6 +13,7 @@ use history::{
 };
 use service::engine::{Clock, DeciderTask, Delivery, Engine, Page, Poll, Refusal, RunRef, Settings};
 use store::Store;
+use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 
 /// A clock that stands still until it is told to go on.
@@ -332,4 +333,48 @@ async fn a_task_that_waits_when_the_service_starts_is_looked_at_once_until_its_t
         tokio::task::yield_now().await;
     }
     assert_eq!(looks(), 1);
+}
+
+/// A service whose store goes wrong in one way from now on, for as long as `rounds` commits.
+async fn signals_under(chances: Chances) -> (Service, usize) {
+    let store = Arc::new(FaultStore::new(Memory::new(), 11, Chances::NONE));
+    let service = Service::over(Arc::clone(&store) as _).await;
+    service.start("w").await;
+    store.set_chances(chances);
+    let mut acknowledged = 0;
+    for number in 0..40 {
+        let name = format!("s{number}");
+        let signal = Command::Signal { name, input: None, identity: None, key: None, if_version: None };
+        match service.engine.tell(&at("w"), signal).await {
+            Ok(_) => acknowledged += 1,
+            Err(refusal) => assert_eq!(refusal.code(), "outcome-unknown"),
+        }
+    }
+    store.set_on(false);
+    assert!(store.injected() > 5, "{} faults", store.injected());
+    (service, acknowledged)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_of_unknown_outcome_that_lands_late_or_twice_or_not_at_all_is_recorded_once() {
+    for chances in [
+        Chances { late: 400, ..Chances::NONE },
+        Chances { twice: 400, ..Chances::NONE },
+        Chances { unknown_before: 300, unknown_after: 300, ..Chances::NONE },
+    ] {
+        let (service, acknowledged) = signals_under(chances).await;
+        let events = service.events("w").await;
+        let mut names: Vec<_> = events
+            .iter()
+            .filter_map(|event| match &event.kind {
+                EventKind::Signal(signal) => Some(signal.name.clone()),
+                _ => None,
+            })
+            .collect();
+        assert!(names.len() >= acknowledged, "{chances:?}: {} of {acknowledged}", names.len());
+        names.sort();
+        let recorded = names.len();
+        names.dedup();
+        assert_eq!(names.len(), recorded, "{chances:?}: some were recorded twice");
+    }
 }

@@ -22,6 +22,8 @@ pub struct Chances {
     pub unknown_before: u32,
     /// A write answers [`Error::Unknown`], and happened.
     pub unknown_after: u32,
+    /// A commit answers [`Error::Unknown`], and happens late: just before the next one.
+    pub late: u32,
     /// A commit is executed twice, as when a client library retries; its second answer is returned.
     pub twice: u32,
     /// A call waits before it begins, and again before it answers.
@@ -38,6 +40,7 @@ impl Chances {
         not_applied: 0,
         unknown_before: 0,
         unknown_after: 0,
+        late: 0,
         twice: 0,
         delay: 0,
         delay_max: Duration::ZERO,
@@ -50,6 +53,7 @@ impl Chances {
             not_applied: 100,
             unknown_before: 100,
             unknown_after: 100,
+            late: 50,
             twice: 50,
             delay: 300,
             delay_max: Duration::ZERO,
@@ -67,6 +71,17 @@ pub struct FaultStore<S> {
     dice: AtomicU64,
     injected: AtomicU64,
     last_due: Mutex<Vec<(u32, Vec<Due>)>>,
+    late: Mutex<Vec<Late>>,
+}
+
+/// A commit that has not happened yet.
+#[derive(Debug)]
+struct Late {
+    key: HeadKey,
+    expect: Expect<'static>,
+    replaced: Option<Head>,
+    head: Head,
+    parts: Vec<(PartKey, Bytes)>,
 }
 
 impl<S: Store> FaultStore<S> {
@@ -79,6 +94,7 @@ impl<S: Store> FaultStore<S> {
             dice: AtomicU64::new(seed),
             injected: AtomicU64::new(0),
             last_due: Mutex::default(),
+            late: Mutex::default(),
         }
     }
 
@@ -173,6 +189,28 @@ impl<S: Store> FaultStore<S> {
     }
 }
 
+impl<S: Store> FaultStore<S> {
+    fn put_off(&self, key: &HeadKey, expect: &Expect<'_>, head: &Head, parts: &[(PartKey, Bytes)]) {
+        let (expect, replaced) = match expect {
+            Expect::Absent => (Expect::Absent, None),
+            Expect::Exactly { run, version } => (Expect::Exactly { run: *run, version: *version }, None),
+            Expect::Replacing(replaced) => (Expect::Absent, Some((*replaced).clone())),
+        };
+        let late = Late { key: key.clone(), expect, replaced, head: head.clone(), parts: parts.to_vec() };
+        self.late.lock().unwrap_or_else(PoisonError::into_inner).push(late);
+    }
+
+    /// Does what was put off; nobody hears what became of it.
+    async fn catch_up(&self) -> Result<(), Error> {
+        let late = std::mem::take(&mut *self.late.lock().unwrap_or_else(PoisonError::into_inner));
+        for Late { key, expect, replaced, head, parts } in late {
+            let expect = replaced.as_ref().map_or(expect, Expect::Replacing);
+            self.inner.commit(&key, expect, &head, &parts).await?;
+        }
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl<S: Store> Store for FaultStore<S> {
     /// Those of the store inside, but for `op_ids`: a store that answers `Unknown` needs some.
@@ -199,6 +237,11 @@ impl<S: Store> Store for FaultStore<S> {
         parts: &[(PartKey, Bytes)],
     ) -> Result<Cas, Error> {
         self.before_write().await?;
+        if self.strikes(self.chances().late) {
+            self.put_off(key, &expect, head, parts);
+            return Err(Error::Unknown { why: "injected, to be written late".to_owned() });
+        }
+        self.catch_up().await?;
         let mut answer = self.inner.commit(key, expect.clone(), head, parts).await?;
         if self.strikes(self.chances().twice) {
             answer = self.inner.commit(key, expect, head, parts).await?;

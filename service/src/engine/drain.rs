@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use history::{
-    Beat, Command, EventId, Fault, Outcome, Start, TaskId, TaskRef, Timestamp, Transition, TurnId, admit::may_start,
-};
-use store::{Cas, Expect};
+use bytes::Bytes;
+use history::{Beat, Command, EventId, Fault, Outcome, Start, TaskId, Timestamp, Transition, admit::may_start};
+use store::{Cas, Expect, Head, PartKey};
 use uuid::Uuid;
 
-use super::cell::{Grant, Granted, Reply, Request, RunCell, State};
+use super::cell::{Grant, Reply, Request, RunCell, State};
 use super::commit::{self, Draft, Loaded, Prepared};
-use super::matching::{ListKey, Offered, Poller, Side, WaitingTask};
-use super::watch::Progress;
+use super::hand_out::{take_task, waiting_turn};
+use super::matching::WaitingTask;
 use super::{Engine, Refusal, Started, Told};
 
 /// How often a commit that lost a race, or was not applied, is tried in all.
@@ -41,11 +40,16 @@ impl Drop for Draining<'_> {
     }
 }
 
-/// A poller that is about to get a task.
-struct Reserved {
-    list: ListKey,
-    poller: Poller,
-    scheduled_event_id: EventId,
+/// What became of a commit.
+enum Landed {
+    /// It is what the store has.
+    Yes,
+    /// It is in what the store has, this.
+    AndMore(Box<Loaded>),
+    /// It is not in the store, and never will be: something else is.
+    No,
+    /// It is not in the store, and nothing else is; there is time for another try.
+    Later,
 }
 
 /// A request of a batch that changes events, with the answer that it gets once they are durable.
@@ -300,8 +304,8 @@ impl Engine {
                 }
                 Pending::Take { task, is_turn, identity, taken, .. } => {
                     let is_same = transition.run().started.run_id == task.run_id;
-                    let ok =
-                        is_same && take(&mut transition, task.scheduled_event_id, *is_turn, identity.as_deref(), now);
+                    let ok = is_same
+                        && take_task(&mut transition, task.scheduled_event_id, *is_turn, identity.as_deref(), now);
                     says_no |= !ok;
                     *taken = Some(ok);
                 }
@@ -389,38 +393,9 @@ impl Engine {
             }
             Some(base) => Expect::Replacing(&base.head),
         };
-        let outcome = self.store.commit(&cell.key, expect, &next.head, &parts).await;
-        let won = match outcome {
-            Ok(Cas::Won) => Ok(true),
-            Ok(Cas::Lost(_)) => Ok(false),
-            Err(store::Error::Unknown { .. }) => match self.find_op(cell, op).await {
-                Ok(Some(found)) => {
-                    next = found;
-                    Ok(true)
-                }
-                Ok(None) => Ok(false),
-                Err(refusal) => Err(refusal),
-            },
-            Err(store::Error::NotApplied { why, retry_after }) => {
-                if *attempt + 1 < ATTEMPTS_MAX {
-                    let wait = ATTEMPT_WAIT * 2_u32.saturating_pow(*attempt);
-                    tokio::time::sleep(retry_after.unwrap_or(wait)).await;
-                    Ok(false)
-                } else {
-                    Err(Refusal::Unavailable { why, retry_after })
-                }
-            }
-            Err(error) => Err(error.into()),
-        };
-        match won {
-            Ok(true) => {
-                self.metrics.committed(recorded);
-                next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
-                self.publish(cell, &next, reserved, unmatched);
-                *state = State::Loaded(Box::new(next));
-                Ok(Some(()))
-            }
-            Ok(false) => {
+        let landed = self.commit_surely(cell, expect, &next.head, &parts, op, attempt).await;
+        match landed {
+            Ok(Landed::No) => {
                 self.unreserve(reserved);
                 self.metrics.conflicts.inc();
                 *state = State::Unloaded;
@@ -431,10 +406,76 @@ impl Engine {
                 }
                 Ok(None)
             }
+            Ok(Landed::Later) => {
+                self.unreserve(reserved);
+                *state = State::Unloaded;
+                Ok(None)
+            }
+            Ok(landed) => {
+                if let Landed::AndMore(found) = landed {
+                    next = *found;
+                }
+                self.metrics.committed(recorded);
+                next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
+                self.publish(cell, &next, reserved, unmatched);
+                *state = State::Loaded(Box::new(next));
+                Ok(Some(()))
+            }
             Err(refusal) => {
                 self.unreserve(reserved);
                 *state = State::Unloaded;
                 Err(refusal)
+            }
+        }
+    }
+
+    /// Commits until the store has said what became of it. Once an outcome was not known, it is the very same commit that
+    /// is tried again: its version lets it land once at most, so that nothing is recorded twice by a write that was only
+    /// late (STORAGE.md §3.7).
+    async fn commit_surely(
+        &self,
+        cell: &RunCell,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+        op: u64,
+        attempt: &mut u32,
+    ) -> Result<Landed, Refusal> {
+        let mut doubt: Option<String> = None;
+        loop {
+            let wait = match self.store.commit(&cell.key, expect.clone(), head, parts).await {
+                Ok(Cas::Won) => return Ok(Landed::Yes),
+                Ok(Cas::Lost(_)) if self.limits.op_ids == 0 => return Ok(Landed::No),
+                // To an earlier try of our own, perhaps, or to a client library's, on which others may have built.
+                Ok(Cas::Lost(_)) => match self.find_op(cell, op).await {
+                    Ok(Some(found)) => return Ok(Landed::AndMore(Box::new(found))),
+                    Ok(None) => return Ok(Landed::No),
+                    Err(refusal) => {
+                        doubt.get_or_insert_with(|| refusal.to_string());
+                        None
+                    }
+                },
+                Err(store::Error::Unknown { why }) => {
+                    doubt = Some(why);
+                    None
+                }
+                Err(store::Error::NotApplied { why, retry_after }) => {
+                    if doubt.is_none() && *attempt + 1 >= ATTEMPTS_MAX {
+                        return Err(Refusal::Unavailable { why, retry_after });
+                    }
+                    retry_after
+                }
+                Err(error) if doubt.is_none() => return Err(error.into()),
+                Err(_) => None,
+            };
+            if let Some(why) = doubt.as_ref().filter(|_| *attempt + 1 >= ATTEMPTS_MAX) {
+                return Err(Refusal::OutcomeUnknown { why: why.clone() });
+            }
+            tokio::time::sleep(wait.unwrap_or(ATTEMPT_WAIT * 2_u32.saturating_pow(*attempt))).await;
+            *attempt += 1;
+            if doubt.is_none() {
+                // Nothing is in flight: better on what the store has by now.
+                return Ok(Landed::Later);
             }
         }
     }
@@ -461,146 +502,6 @@ impl Engine {
         }
         loaded.beats = self.read_beats(&cell.key, loaded.run()).await?;
         Ok(Some(loaded))
-    }
-
-    /// For every task that has begun to wait: starts it in the same commit, if a poller is there.
-    fn match_new_tasks(
-        self: &Arc<Self>,
-        cell: &RunCell,
-        transition: &mut Transition,
-        last_event_id: EventId,
-        waited_before: EventId,
-        now: Timestamp,
-    ) -> (Vec<Reserved>, Vec<(ListKey, WaitingTask)>) {
-        let (mut reserved, mut unmatched) = (Vec::new(), Vec::new());
-        let run_id = transition.run().started.run_id;
-        let mut new_tasks = Vec::new();
-        for task in transition.run().waiting_tasks() {
-            match task {
-                TaskRef::Turn(task) => {
-                    let is_held_back = task.not_before.is_some_and(|at| at > now);
-                    if task.scheduled_event_id != waited_before && !is_held_back {
-                        let name: Arc<str> = transition.run().started.task_list.as_str().into();
-                        new_tasks.push((Side::Decider, name, task.scheduled_event_id));
-                    }
-                }
-                TaskRef::Activity(task) => {
-                    if task.scheduled_event_id > last_event_id {
-                        let name: Arc<str> = task.activity.task_list.as_str().into();
-                        new_tasks.push((Side::Activity, name, task.scheduled_event_id));
-                    }
-                }
-            }
-        }
-        for (side, name, scheduled_event_id) in new_tasks {
-            let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name };
-            let Some(poller) = self.matching.reserve(&list) else {
-                unmatched.push((list, WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id }));
-                continue;
-            };
-            let is_turn = side == Side::Decider;
-            if take(transition, scheduled_event_id, is_turn, poller.identity.as_deref(), now) {
-                reserved.push(Reserved { list, poller, scheduled_event_id });
-            } else {
-                self.return_poller(&list, poller);
-            }
-        }
-        (reserved, unmatched)
-    }
-
-    fn unreserve(self: &Arc<Self>, reserved: Vec<Reserved>) {
-        for Reserved { list, poller, .. } in reserved.into_iter().rev() {
-            self.return_poller(&list, poller);
-        }
-    }
-
-    /// After a commit: hands out what was matched, offers what was not, tells who watches.
-    fn publish(
-        self: &Arc<Self>,
-        cell: &Arc<RunCell>,
-        next: &Loaded,
-        reserved: Vec<Reserved>,
-        unmatched: Vec<(ListKey, WaitingTask)>,
-    ) {
-        let run = next.run();
-        self.agenda.set(&cell.key, next.head.due.map(Timestamp::from_millis));
-        for Reserved { poller, scheduled_event_id, .. } in reserved {
-            self.metrics.matched_at_once.inc();
-            match self.grant(cell, next, scheduled_event_id) {
-                Some(grant) => poller.grant(grant),
-                // Only after a commit of unknown outcome that others have built on; the timeout takes care of it.
-                None => tracing::warn!(workflow_id = %cell.key.workflow_id, "a matched task has moved on"),
-            }
-        }
-        for (list, task) in unmatched {
-            self.offer(&list, task);
-        }
-        let progress =
-            Progress { run_id: run.started.run_id, last_event_id: run.last_event_id, closed: !run.is_open() };
-        self.watchers.tell(&cell.key, progress);
-    }
-
-    /// Puts a task on its list.
-    pub(super) fn offer(self: &Arc<Self>, list: &ListKey, task: WaitingTask) {
-        if let Offered::Poller(poller, task) = self.matching.offer(list, task) {
-            let (engine, list) = (Arc::clone(self), list.clone());
-            tokio::spawn(async move { engine.hand_over(list, poller, task).await });
-        }
-    }
-
-    /// Gives a waiting task to a waiting poller.
-    async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: WaitingTask) {
-        match self.take(&list, task, poller.identity.clone()).await {
-            Ok(Some(grant)) => poller.grant(grant),
-            Ok(None) => self.return_poller(&list, poller),
-            Err(refusal) => {
-                tracing::warn!(%refusal, "a waiting task could not be taken");
-                self.return_poller(&list, poller);
-            }
-        }
-    }
-
-    /// Offers every task of the run that waits; those already on their lists stay there.
-    fn offer_waiting(self: &Arc<Self>, cell: &Arc<RunCell>, state: &State) {
-        let State::Loaded(loaded) = state else { return };
-        let run = loaded.run();
-        let now = self.clock.now();
-        for task in run.waiting_tasks() {
-            let (side, name, scheduled_event_id): (_, &str, _) = match task {
-                TaskRef::Turn(task) if task.not_before.is_some_and(|at| at > now) => continue,
-                TaskRef::Turn(task) => (Side::Decider, &run.started.task_list, task.scheduled_event_id),
-                TaskRef::Activity(task) => (Side::Activity, &task.activity.task_list, task.scheduled_event_id),
-            };
-            let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name: name.into() };
-            let run_id = run.started.run_id;
-            self.offer(&list, WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id });
-        }
-    }
-
-    /// What the taker of a started task gets.
-    fn grant(self: &Arc<Self>, cell: &RunCell, loaded: &Loaded, scheduled_event_id: EventId) -> Option<Grant> {
-        let run = loaded.run();
-        let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
-        let (task_list, what) = if let Some(turn) = turn {
-            let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
-            let previous_started_event_id = run.previous_started_event_id;
-            let what = Granted::Turn { turn: id, previous_started_event_id, attempt: turn.attempt };
-            (run.started.task_list.clone(), what)
-        } else {
-            let activity = run.activities.get(&scheduled_event_id)?;
-            let task = TaskId { scheduled_event_id, started_event_id: activity.started_event_id? };
-            (activity.task_list.clone(), Granted::Activity { task, activity: activity.clone() })
-        };
-        Some(Grant {
-            engine: Some(Arc::clone(self)),
-            key: cell.key.clone(),
-            run_id: run.started.run_id,
-            workflow_type: run.started.workflow_type.clone(),
-            task_list,
-            tail: loaded.tail.clone(),
-            tail_first: loaded.body.tail_first,
-            what,
-        })
     }
 
     fn answer(self: &Arc<Self>, cell: &RunCell, state: &State, pending: &mut Vec<Pending>) {
@@ -634,31 +535,6 @@ fn refuse(request: Pending, refusal: &Refusal) {
         Pending::Take { reply, .. } => drop(reply.send(Err(refusal.clone()))),
         Pending::Look { reply } => drop(reply.map(|reply| reply.send(Err(refusal.clone())))),
     }
-}
-
-/// The DeciderScheduled of the turn that can be taken; 0 when there is none.
-fn waiting_turn(run: &history::Run) -> EventId {
-    match run.waiting_tasks().next() {
-        Some(TaskRef::Turn(task)) => task.scheduled_event_id,
-        _ => 0,
-    }
-}
-
-/// Starts a waiting task; false when it does not wait.
-fn take(
-    transition: &mut Transition,
-    scheduled_event_id: EventId,
-    is_turn: bool,
-    identity: Option<&str>,
-    now: Timestamp,
-) -> bool {
-    let identity = identity.map(str::to_owned);
-    let command = if is_turn {
-        Command::StartTurn { scheduled_event_id, identity }
-    } else {
-        Command::StartActivity { scheduled_event_id, identity }
-    };
-    transition.admit(&command, now).is_ok()
 }
 
 fn admit_told(

@@ -1,0 +1,191 @@
+//! Tasks on their way out: to pollers who wait while they are made (sync match), to those who come later, and to those
+//! who took them.
+
+use std::sync::Arc;
+
+use history::{Command, EventId, TaskId, TaskRef, Timestamp, Transition, TurnId};
+
+use super::Engine;
+use super::cell::{Grant, Granted, RunCell, State};
+use super::commit::Loaded;
+use super::matching::{ListKey, Offered, Poller, Side, WaitingTask};
+use super::watch::Progress;
+
+/// A poller that is about to get a task.
+pub(super) struct Reserved {
+    list: ListKey,
+    poller: Poller,
+    scheduled_event_id: EventId,
+}
+
+impl Engine {
+    /// For every task that has begun to wait: starts it in the same commit, if a poller is there.
+    pub(super) fn match_new_tasks(
+        self: &Arc<Self>,
+        cell: &RunCell,
+        transition: &mut Transition,
+        last_event_id: EventId,
+        waited_before: EventId,
+        now: Timestamp,
+    ) -> (Vec<Reserved>, Vec<(ListKey, WaitingTask)>) {
+        let (mut reserved, mut unmatched) = (Vec::new(), Vec::new());
+        let run_id = transition.run().started.run_id;
+        let mut new_tasks = Vec::new();
+        for task in transition.run().waiting_tasks() {
+            match task {
+                TaskRef::Turn(task) => {
+                    let is_held_back = task.not_before.is_some_and(|at| at > now);
+                    if task.scheduled_event_id != waited_before && !is_held_back {
+                        let name: Arc<str> = transition.run().started.task_list.as_str().into();
+                        new_tasks.push((Side::Decider, name, task.scheduled_event_id));
+                    }
+                }
+                TaskRef::Activity(task) => {
+                    if task.scheduled_event_id > last_event_id {
+                        let name: Arc<str> = task.activity.task_list.as_str().into();
+                        new_tasks.push((Side::Activity, name, task.scheduled_event_id));
+                    }
+                }
+            }
+        }
+        for (side, name, scheduled_event_id) in new_tasks {
+            let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name };
+            let Some(poller) = self.matching.reserve(&list) else {
+                unmatched.push((list, WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id }));
+                continue;
+            };
+            let is_turn = side == Side::Decider;
+            if take_task(transition, scheduled_event_id, is_turn, poller.identity.as_deref(), now) {
+                reserved.push(Reserved { list, poller, scheduled_event_id });
+            } else {
+                self.return_poller(&list, poller);
+            }
+        }
+        (reserved, unmatched)
+    }
+
+    pub(super) fn unreserve(self: &Arc<Self>, reserved: Vec<Reserved>) {
+        for Reserved { list, poller, .. } in reserved.into_iter().rev() {
+            self.return_poller(&list, poller);
+        }
+    }
+
+    /// After a commit: hands out what was matched, offers what was not, tells who watches.
+    pub(super) fn publish(
+        self: &Arc<Self>,
+        cell: &Arc<RunCell>,
+        next: &Loaded,
+        reserved: Vec<Reserved>,
+        unmatched: Vec<(ListKey, WaitingTask)>,
+    ) {
+        let run = next.run();
+        self.agenda.set(&cell.key, next.head.due.map(Timestamp::from_millis));
+        for Reserved { poller, scheduled_event_id, .. } in reserved {
+            self.metrics.matched_at_once.inc();
+            match self.grant(cell, next, scheduled_event_id) {
+                Some(grant) => poller.grant(grant),
+                // Only after a commit of unknown outcome that others have built on; the timeout takes care of it.
+                None => tracing::warn!(workflow_id = %cell.key.workflow_id, "a matched task has moved on"),
+            }
+        }
+        for (list, task) in unmatched {
+            self.offer(&list, task);
+        }
+        let progress =
+            Progress { run_id: run.started.run_id, last_event_id: run.last_event_id, closed: !run.is_open() };
+        self.watchers.tell(&cell.key, progress);
+    }
+
+    /// Puts a task on its list.
+    pub(super) fn offer(self: &Arc<Self>, list: &ListKey, task: WaitingTask) {
+        if let Offered::Poller(poller, task) = self.matching.offer(list, task) {
+            let (engine, list) = (Arc::clone(self), list.clone());
+            tokio::spawn(async move { engine.hand_over(list, poller, task).await });
+        }
+    }
+
+    /// Gives a waiting task to a waiting poller.
+    async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: WaitingTask) {
+        match self.take(&list, task, poller.identity.clone()).await {
+            Ok(Some(grant)) => poller.grant(grant),
+            Ok(None) => self.return_poller(&list, poller),
+            Err(refusal) => {
+                tracing::warn!(%refusal, "a waiting task could not be taken");
+                self.return_poller(&list, poller);
+            }
+        }
+    }
+
+    /// Offers every task of the run that waits; those already on their lists stay there.
+    pub(super) fn offer_waiting(self: &Arc<Self>, cell: &Arc<RunCell>, state: &State) {
+        let State::Loaded(loaded) = state else { return };
+        let run = loaded.run();
+        let now = self.clock.now();
+        for task in run.waiting_tasks() {
+            let (side, name, scheduled_event_id): (_, &str, _) = match task {
+                TaskRef::Turn(task) if task.not_before.is_some_and(|at| at > now) => continue,
+                TaskRef::Turn(task) => (Side::Decider, &run.started.task_list, task.scheduled_event_id),
+                TaskRef::Activity(task) => (Side::Activity, &task.activity.task_list, task.scheduled_event_id),
+            };
+            let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name: name.into() };
+            let run_id = run.started.run_id;
+            self.offer(&list, WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id });
+        }
+    }
+
+    /// What the taker of a started task gets.
+    pub(super) fn grant(
+        self: &Arc<Self>,
+        cell: &RunCell,
+        loaded: &Loaded,
+        scheduled_event_id: EventId,
+    ) -> Option<Grant> {
+        let run = loaded.run();
+        let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
+        let (task_list, what) = if let Some(turn) = turn {
+            let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
+            let previous_started_event_id = run.previous_started_event_id;
+            let what = Granted::Turn { turn: id, previous_started_event_id, attempt: turn.attempt };
+            (run.started.task_list.clone(), what)
+        } else {
+            let activity = run.activities.get(&scheduled_event_id)?;
+            let task = TaskId { scheduled_event_id, started_event_id: activity.started_event_id? };
+            (activity.task_list.clone(), Granted::Activity { task, activity: activity.clone() })
+        };
+        Some(Grant {
+            engine: Some(Arc::clone(self)),
+            key: cell.key.clone(),
+            run_id: run.started.run_id,
+            workflow_type: run.started.workflow_type.clone(),
+            task_list,
+            tail: loaded.tail.clone(),
+            tail_first: loaded.body.tail_first,
+            what,
+        })
+    }
+}
+
+/// The DeciderScheduled of the turn that can be taken; 0 when there is none.
+pub(super) fn waiting_turn(run: &history::Run) -> EventId {
+    match run.waiting_tasks().next() {
+        Some(TaskRef::Turn(task)) => task.scheduled_event_id,
+        _ => 0,
+    }
+}
+
+/// Starts a waiting task; false when it does not wait.
+pub(super) fn take_task(
+    transition: &mut Transition,
+    scheduled_event_id: EventId,
+    is_turn: bool,
+    identity: Option<&str>,
+    now: Timestamp,
+) -> bool {
+    let identity = identity.map(str::to_owned);
+    let command = if is_turn {
+        Command::StartTurn { scheduled_event_id, identity }
+    } else {
+        Command::StartActivity { scheduled_event_id, identity }
+    };
+    transition.admit(&command, now).is_ok()
+}
