@@ -1,0 +1,180 @@
+//! The shapes of the table's keys, all in this one place. Owns no values.
+//!
+//! | item | `k` | `s` |
+//! |---|---|---|
+//! | head | `W#domain#workflowId` | `H` |
+//! | kept head of an earlier run | same | `R#run` |
+//! | part: chunk, pack, beat | same | `P#run#` then `c`, `p` or `b`, then a number |
+//! | reserved: task hint | `T#…` | |
+//! | reserved: node beat | `N` | |
+//! | reserved: configuration | `C#…` | |
+//!
+//! Runs and numbers are hexadecimal, so that they sort. A part's key begins with its run, so that one query finds all
+//! there is to delete of a run.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use store::listing::Position;
+use store::{HeadKey, PartKey, RunId};
+
+pub(crate) const HEAD: &str = "H";
+pub(crate) const KEPT: &str = "R#";
+
+/// `%` and `#` mean something in keys; control characters are kept out of them for the sake of consoles and exports.
+fn push_escaped(to: &mut String, text: &str) {
+    for c in text.chars() {
+        if c == '%' || c == '#' || c < ' ' {
+            let _ = write!(to, "%{:02x}", u32::from(c));
+        } else {
+            to.push(c);
+        }
+    }
+}
+
+fn unescape(text: &str) -> Option<Arc<str>> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('%') {
+        out.push_str(before);
+        let code = u8::from_str_radix(after.get(..2)?, 16).ok()?;
+        out.push(char::from(code));
+        rest = after.get(2..)?;
+    }
+    out.push_str(rest);
+    Some(Arc::from(out))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The partition key of everything that belongs to one workflow id.
+pub(crate) fn partition(key: &HeadKey) -> String {
+    let mut text = String::from("W#");
+    push_escaped(&mut text, &key.domain);
+    text.push('#');
+    push_escaped(&mut text, &key.workflow_id);
+    text
+}
+
+/// Whose partition key this is.
+pub(crate) fn read_partition(text: &str) -> Option<HeadKey> {
+    let (domain, id) = text.strip_prefix("W#")?.split_once('#')?;
+    Some(HeadKey { domain: unescape(domain)?, workflow_id: unescape(id)? })
+}
+
+pub(crate) fn kept(run: RunId) -> String {
+    format!("{KEPT}{}", hex(&run))
+}
+
+/// Every part of a run begins with this.
+pub(crate) fn parts_of(run: RunId) -> String {
+    format!("P#{}#", hex(&run))
+}
+
+pub(crate) fn part(run: RunId, part: PartKey) -> String {
+    let (kind, number) = match part {
+        PartKey::Chunk { last } => ('c', last),
+        PartKey::Pack { op } => ('p', op),
+        PartKey::Beat { scheduled } => ('b', scheduled),
+    };
+    format!("{}{kind}{number:016x}", parts_of(run))
+}
+
+/// The number at the end of a part's key.
+pub(crate) fn read_part_number(sort: &str) -> Option<u64> {
+    u64::from_str_radix(sort.get(sort.len().checked_sub(16)?..)?, 16).ok()
+}
+
+/// FNV-1a: the same in every process and version, for shards are written into the table.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+fn shard(partition: &str, shards: u32) -> u64 {
+    hash(partition) % u64::from(shards.max(1))
+}
+
+/// The partition of the index `due` that this head's row is in.
+pub(crate) fn due(partition: &str, shards: u32) -> String {
+    due_shard(shard(partition, shards))
+}
+
+pub(crate) fn due_shard(shard: impl Into<u64>) -> String {
+    format!("D#{:04}", shard.into())
+}
+
+/// The partition of the index `exp` that this head's row is in.
+pub(crate) fn expiry(partition: &str, shards: u32) -> String {
+    expiry_shard(shard(partition, shards))
+}
+
+pub(crate) fn expiry_shard(shard: impl Into<u64>) -> String {
+    format!("X#{:04}", shard.into())
+}
+
+/// The partition of the index `vis` that this head's row is in.
+pub(crate) fn rows(is_open: bool, key: &HeadKey, partition: &str, shards: u32) -> String {
+    rows_shard(is_open, &key.domain, shard(partition, shards))
+}
+
+pub(crate) fn rows_shard(is_open: bool, domain: &str, shard: impl Into<u64>) -> String {
+    let mut text = String::from(if is_open { "O#" } else { "C#" });
+    push_escaped(&mut text, domain);
+    let _ = write!(text, "#{:04}", shard.into());
+    text
+}
+
+/// Sorts as lists do: start (descending), workflow id, run.
+pub(crate) fn row(position: &Position) -> Vec<u8> {
+    let mut bytes = (!position.started_at()).to_be_bytes().to_vec();
+    for byte in position.workflow_id().bytes() {
+        bytes.push(byte);
+        if byte == 0 {
+            bytes.push(0xFF);
+        }
+    }
+    bytes.extend_from_slice(&[0, 0]);
+    bytes.extend_from_slice(&position.run());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_lead_back_to_their_keys_whatever_the_characters() {
+        for (domain, id) in [("", ""), ("a#", "b"), ("a", "#b"), ("%23", "a\0b"), ("ü", "/#%\u{10FFFF}")] {
+            let key = HeadKey { domain: Arc::from(domain), workflow_id: Arc::from(id) };
+            assert_eq!(read_partition(&partition(&key)), Some(key));
+        }
+        assert_eq!(read_partition("N"), None);
+        assert_eq!(read_partition("W#a#%2"), None);
+    }
+
+    #[test]
+    fn row_keys_sort_as_lists_do() {
+        let mut places: Vec<_> = [(9, "b"), (9, "a"), (9, "a\0"), (10, "z"), (9, "a#"), (1, "")]
+            .into_iter()
+            .flat_map(|(at, id)| [[0; 16], [255; 16]].map(|run| Position::new(at, Arc::from(id), run)))
+            .collect();
+        places.sort();
+        let by_place: Vec<_> = places.iter().map(row).collect();
+        let mut by_bytes = by_place.clone();
+        by_bytes.sort();
+        assert_eq!(by_place, by_bytes);
+    }
+
+    #[test]
+    fn part_keys_sort_by_number_and_say_it() {
+        let earlier = part([1; 16], PartKey::Chunk { last: 9 });
+        let later = part([1; 16], PartKey::Chunk { last: 10 });
+        assert!(earlier < later);
+        assert_eq!(read_part_number(&later), Some(10));
+    }
+}

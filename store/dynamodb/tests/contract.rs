@@ -1,0 +1,18 @@
+//! The store keeps the contract on an emulator in process.
+
+mod support;
+
+use std::sync::Arc;
+
+use store::Store;
+use support::Emulator;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contract_holds() {
+    store::conformance::all(async || {
+        let store = Emulator::new().store();
+        store.create_table().await.unwrap();
+        Arc::new(store) as Arc<dyn Store>
+    })
+    .await;
+}

@@ -1,0 +1,94 @@
+//! What the store says of writes that were refused, lost, or answered too late.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+
+mod support;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
+use store_dynamodb::Dynamo;
+use support::{Emulator, Fault};
+
+fn key() -> HeadKey {
+    HeadKey { domain: Arc::from("orders"), workflow_id: Arc::from("a") }
+}
+
+fn head(version: u64, op: &'static str) -> Head {
+    Head { run: [7; 16], version, body: Bytes::from(op), due: Some(9), row: None, expires_at: None }
+}
+
+fn first() -> Expect<'static> {
+    Expect::Exactly { run: [7; 16], version: 1 }
+}
+
+async fn started() -> (Emulator, Dynamo) {
+    let emulator = Emulator::new();
+    let store = emulator.store();
+    store.create_table().await.unwrap();
+    assert_eq!(store.commit(&key(), Expect::Absent, &head(1, "start"), &[]).await.unwrap(), Cas::Won);
+    (emulator, store)
+}
+
+#[tokio::test]
+async fn a_throttled_commit_was_not_applied_and_is_not_retried() {
+    let (emulator, store) = started().await;
+    emulator.inject([Some(Fault::Throttled)]);
+    let error = store.commit(&key(), first(), &head(2, "op"), &[]).await.unwrap_err();
+    assert!(matches!(&error, Error::NotApplied { why, .. } if why.contains("ThrottlingException")), "{error}");
+    assert_eq!(store.load(&key()).await.unwrap(), Some(head(1, "start")));
+}
+
+#[tokio::test]
+async fn a_commit_whose_answer_is_lost_is_unknown_and_recognized_by_its_operation() {
+    for fault in [Fault::AnswerLost, Fault::ServerError] {
+        let (emulator, store) = started().await;
+        emulator.inject([Some(fault)]);
+        let mine = head(2, "op");
+        let error = store.commit(&key(), first(), &mine, &[]).await.unwrap_err();
+        assert!(matches!(error, Error::Unknown { .. }), "{fault:?}: {error}");
+        assert_eq!(store.load(&key()).await.unwrap(), Some(mine.clone()));
+        // Tried again as it is, it loses to itself, and the answer shows whose head is there.
+        let again = store.commit(&key(), first(), &mine, &[]).await.unwrap();
+        assert_eq!(again, Cas::Lost(Some(mine)));
+    }
+}
+
+#[tokio::test]
+async fn a_commit_that_never_arrived_is_unknown_and_can_be_tried_again() {
+    let (emulator, store) = started().await;
+    emulator.inject([Some(Fault::RequestLost)]);
+    let error = store.commit(&key(), first(), &head(2, "op"), &[]).await.unwrap_err();
+    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    assert_eq!(store.commit(&key(), first(), &head(2, "op"), &[]).await.unwrap(), Cas::Won);
+}
+
+#[tokio::test]
+async fn a_commit_whose_part_is_lost_was_not_applied() {
+    let (emulator, store) = started().await;
+    emulator.inject([Some(Fault::AnswerLost)]);
+    let parts = [(PartKey::Chunk { last: 1 }, Bytes::from("c"))];
+    let error = store.commit(&key(), first(), &head(2, "op"), &parts).await.unwrap_err();
+    assert!(matches!(error, Error::NotApplied { .. }), "{error}");
+    assert_eq!(store.load(&key()).await.unwrap(), Some(head(1, "start")));
+}
+
+#[tokio::test]
+async fn of_two_nodes_that_race_one_wins_and_the_other_sees_by_what() {
+    let (emulator, one) = started().await;
+    let other = emulator.store();
+    assert_eq!(one.commit(&key(), first(), &head(2, "one"), &[]).await.unwrap(), Cas::Won);
+    let answer = other.commit(&key(), first(), &head(2, "other"), &[]).await.unwrap();
+    assert_eq!(answer, Cas::Lost(Some(head(2, "one"))));
+}
+
+#[tokio::test]
+async fn a_commit_on_a_key_forgotten_and_taken_by_another_run_is_lost_though_the_version_fits() {
+    let (_, store) = started().await;
+    store.drop_run(&key(), [7; 16]).await.unwrap();
+    let stranger = Head { run: [9; 16], ..head(1, "stranger") };
+    assert_eq!(store.commit(&key(), Expect::Absent, &stranger, &[]).await.unwrap(), Cas::Won);
+    let answer = store.commit(&key(), first(), &head(2, "late"), &[]).await.unwrap();
+    assert_eq!(answer, Cas::Lost(Some(stranger)));
+}

@@ -1,0 +1,120 @@
+//! DynamoDB in process: an HTTP connector for the SDK that hands each request to an emulator, and where what real
+//! networks and tables do on bad days can be injected. No socket is opened.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_types::body::SdkBody;
+use dynoxide::{Database, DynoxideError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use store_dynamodb::{Dynamo, Options};
+
+/// What becomes of a put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "not every test injects every fault")]
+pub(crate) enum Fault {
+    /// It is refused for its rate.
+    Throttled,
+    /// It lands, and the answer is lost.
+    AnswerLost,
+    /// It never arrives.
+    RequestLost,
+    /// It lands, and the answer is a 500.
+    ServerError,
+}
+
+/// The emulator, and what is to go wrong with the next puts.
+#[derive(Clone)]
+pub(crate) struct Emulator {
+    database: Arc<Database>,
+    faults: Arc<Mutex<VecDeque<Option<Fault>>>>,
+}
+
+impl std::fmt::Debug for Emulator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Emulator")
+    }
+}
+
+fn run<Q: DeserializeOwned, A: Serialize>(
+    body: &[u8],
+    operation: impl FnOnce(Q) -> Result<A, DynoxideError>,
+) -> (u16, String) {
+    match operation(serde_json::from_slice(body).unwrap()) {
+        Ok(answer) => (200, serde_json::to_string(&answer).unwrap()),
+        Err(error) => (error.status_code(), error.to_json()),
+    }
+}
+
+impl Emulator {
+    pub(crate) fn new() -> Self {
+        Self { database: Arc::new(Database::memory().unwrap()), faults: Arc::default() }
+    }
+
+    /// The next puts fail like this, one after the other; `None` is none.
+    #[allow(dead_code, reason = "not every test injects faults")]
+    pub(crate) fn inject(&self, faults: impl IntoIterator<Item = Option<Fault>>) {
+        self.faults.lock().unwrap().extend(faults);
+    }
+
+    fn execute(&self, operation: &str, body: &[u8]) -> (u16, String) {
+        let database = &self.database;
+        match operation {
+            "CreateTable" => run(body, |request| database.create_table(request)),
+            "PutItem" => run(body, |request| database.put_item(request)),
+            "GetItem" => run(body, |request| database.get_item(request)),
+            "DeleteItem" => run(body, |request| database.delete_item(request)),
+            "Query" => run(body, |request| database.query(request)),
+            other => panic!("the store asks for {other}"),
+        }
+    }
+
+    /// A store over a table of this emulator.
+    pub(crate) fn store(&self) -> Dynamo {
+        let connector = SharedHttpConnector::new(self.clone());
+        let config = aws_sdk_dynamodb::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("eu-west-2"))
+            .endpoint_url("http://in.process")
+            .credentials_provider(
+                Credentials::builder().access_key_id("id").secret_access_key("key").provider_name("test").build(),
+            )
+            .http_client(http_client_fn(move |_, _| connector.clone()))
+            .build();
+        Dynamo::new(&config, Options { due_shards: 1, ..Options::new("baton") })
+    }
+}
+
+impl HttpConnector for Emulator {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let target = request.headers().get("x-amz-target").unwrap();
+        let operation = target.rsplit('.').next().unwrap().to_owned();
+        let body = request.body().bytes().unwrap().to_vec();
+        let fault = if operation == "PutItem" { self.faults.lock().unwrap().pop_front().flatten() } else { None };
+        let lost = || HttpConnectorFuture::ready(Err(ConnectorError::timeout("lost".into())));
+        let (status, text) = match fault {
+            None => self.execute(&operation, &body),
+            Some(Fault::Throttled) => (
+                400,
+                r#"{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException","message":"slow"}"#.to_owned(),
+            ),
+            Some(Fault::RequestLost) => return lost(),
+            Some(Fault::AnswerLost) => {
+                self.execute(&operation, &body);
+                return lost();
+            }
+            Some(Fault::ServerError) => {
+                self.execute(&operation, &body);
+                (500, r#"{"__type":"InternalServerError","message":"oops"}"#.to_owned())
+            }
+        };
+        HttpConnectorFuture::ready(Ok(HttpResponse::new(status.try_into().unwrap(), SdkBody::from(text))))
+    }
+}
