@@ -35,6 +35,7 @@ pub(crate) enum Fault {
 pub(crate) struct Emulator {
     database: Arc<Database>,
     faults: Arc<Mutex<VecDeque<Option<Fault>>>>,
+    units: Arc<Mutex<f64>>,
 }
 
 impl std::fmt::Debug for Emulator {
@@ -55,7 +56,7 @@ fn run<Q: DeserializeOwned, A: Serialize>(
 
 impl Emulator {
     pub(crate) fn new() -> Self {
-        Self { database: Arc::new(Database::memory().unwrap()), faults: Arc::default() }
+        Self { database: Arc::new(Database::memory().unwrap()), faults: Arc::default(), units: Arc::default() }
     }
 
     /// The next puts fail like this, one after the other; `None` is none.
@@ -64,11 +65,26 @@ impl Emulator {
         self.faults.lock().unwrap().extend(faults);
     }
 
+    /// Write units that puts consumed since the last time.
+    #[allow(dead_code, reason = "not every test counts units")]
+    pub(crate) fn units(&self) -> f64 {
+        std::mem::take(&mut *self.units.lock().unwrap())
+    }
+
     fn execute(&self, operation: &str, body: &[u8]) -> (u16, String) {
         let database = &self.database;
         match operation {
             "CreateTable" => run(body, |request| database.create_table(request)),
-            "PutItem" => run(body, |request| database.put_item(request)),
+            "PutItem" => {
+                let mut request: serde_json::Value = serde_json::from_slice(body).unwrap();
+                let fields = request.as_object_mut().unwrap();
+                fields.insert("ReturnConsumedCapacity".to_owned(), "TOTAL".into());
+                let answer = run(request.to_string().as_bytes(), |request| database.put_item(request));
+                let told: serde_json::Value = serde_json::from_str(&answer.1).unwrap();
+                *self.units.lock().unwrap() +=
+                    told.pointer("/ConsumedCapacity/CapacityUnits").and_then(serde_json::Value::as_f64).unwrap_or(0.0);
+                answer
+            }
             "GetItem" => run(body, |request| database.get_item(request)),
             "DeleteItem" => run(body, |request| database.delete_item(request)),
             "Query" => run(body, |request| database.query(request)),
