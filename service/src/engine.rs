@@ -330,6 +330,7 @@ impl Engine {
             return Ok(());
         }
         tokio::select! {
+            biased;
             () = watching.beyond(run_id, after) => {}
             () = self.stopped() => {}
             () = tokio::time::sleep(wait) => {}

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{Beat, Command, EventId, Fault, Outcome, Start, TaskId, Timestamp, Transition, admit::may_start};
+use history::{Beat, Command, EventId, Fault, Outcome, Run, Start, TaskId, Timestamp, Transition, admit::may_start};
 use store::{Cas, Expect, Head, PartKey};
 use uuid::Uuid;
 
@@ -232,13 +232,18 @@ impl Engine {
         details: Option<history::Payload>,
     ) -> Result<bool, Refusal> {
         let now = self.clock.now();
-        let Some(loaded) = self.loaded(cell, state).await? else {
-            return Err(Fault::ActivityClosed.into());
+        let is_held = |run: &Run| {
+            let activity = run.activities.get(&task.scheduled_event_id);
+            run.started.run_id == run_id
+                && activity.is_some_and(|activity| activity.started_event_id == Some(task.started_event_id))
         };
-        let run = loaded.run();
-        let held = run.activities.get(&task.scheduled_event_id).filter(|activity| {
-            run.started.run_id == run_id && activity.started_event_id == Some(task.started_event_id)
-        });
+        if matches!(&*state, State::Loaded(loaded) if !is_held(loaded.run())) {
+            // Never say no from a cache: another node may have started it.
+            *state = State::Unloaded;
+        }
+        let loaded = self.loaded(cell, state).await?.filter(|loaded| is_held(loaded.run()));
+        let loaded = loaded.ok_or(Fault::ActivityClosed)?;
+        let held = loaded.run().activities.get(&task.scheduled_event_id);
         let cancel_requested = held.ok_or(Fault::ActivityClosed)?.cancel_event_id.is_some();
         let beat = Beat { scheduled_event_id: task.scheduled_event_id, at: now, details };
         let part = store::PartKey::Beat { scheduled: task.scheduled_event_id };

@@ -42,10 +42,19 @@ impl Engine {
 
     /// A run as it is now: the current one from memory or the store, an earlier one from the store.
     async fn look_up(&self, at: &RunRef) -> Result<Loaded, Refusal> {
+        self.look_up_with(at, 0).await
+    }
+
+    /// Like [`look_up`](Self::look_up), with this event at least: what is in memory may be older where several nodes share
+    /// a store.
+    async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<Loaded, Refusal> {
         self.must_know(&at.domain).await?;
         let key = head_key(at);
         let cell = self.cache.cell(&key);
         let mut state = cell.state.lock().await;
+        if matches!(&*state, State::Loaded(loaded) if loaded.run().last_event_id < event_id) {
+            *state = State::Unloaded;
+        }
         let current = self.loaded(&cell, &mut state).await?.map(|loaded| loaded.clone());
         let is_kept = current.as_ref().is_some_and(|loaded| loaded.run().is_open());
         if !is_kept {
@@ -91,6 +100,7 @@ impl Engine {
         let run_id = loaded.run().started.run_id;
         if loaded.run().is_open() && !wait.is_zero() {
             tokio::select! {
+                biased;
                 () = watching.closed(run_id) => {}
                 () = self.stopped() => {}
                 () = tokio::time::sleep(wait) => {}
@@ -127,7 +137,8 @@ impl Engine {
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
         let bound = token.turn.started_event_id + 1;
         let before = Some(page.before.map_or(bound, |before| before.min(bound)));
-        let mut read = self.history(&at, &Page { before, ..*page }).await?;
+        let loaded = self.look_up_with(&at, token.turn.started_event_id).await?;
+        let mut read = self.read_page(&head_key(&at), &loaded, &Page { before, ..*page }).await?;
         read.last_event_id = token.turn.started_event_id;
         Ok(read)
     }

@@ -34,15 +34,15 @@ impl Engine {
     pub(super) fn start_sweeping(self: &Arc<Self>) {
         let engine = Arc::clone(self);
         tokio::spawn(async move {
-            tokio::select! { () = engine.stopped() => {} () = engine.sweep() => {} }
+            tokio::select! { biased; () = engine.stopped() => {} () = engine.sweep() => {} }
         });
         let engine = Arc::clone(self);
         tokio::spawn(async move {
-            tokio::select! { () = engine.stopped() => {} () = engine.fetch_overflowed() => {} }
+            tokio::select! { biased; () = engine.stopped() => {} () = engine.fetch_overflowed() => {} }
         });
         let engine = Arc::clone(self);
         tokio::spawn(async move {
-            tokio::select! { () = engine.stopped() => {} () = engine.expire() => {} }
+            tokio::select! { biased; () = engine.stopped() => {} () = engine.expire() => {} }
         });
     }
 
@@ -70,6 +70,7 @@ impl Engine {
                     continue;
                 }
                 tokio::select! {
+                    biased;
                     () = self.agenda.earlier.notified() => {}
                     () = self.clock.sleep_until(wake_at) => {}
                 }

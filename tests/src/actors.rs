@@ -1,0 +1,244 @@
+//! Those who use the nodes: clients, deciders and runners, each with bad habits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::{Command, Event, RequestKey, ReusePolicy, Start};
+use service::engine::{ActivityTask, DeciderTask, Delivery, Page, Poll, Refusal, RunRef};
+
+use crate::facts::Promise;
+use crate::script::{LIST, decide};
+use crate::world::{DOMAIN, World};
+
+/// How often an answer or a call is repeated that may have been lost.
+const REPEATS: u32 = 8;
+
+fn poll() -> Poll {
+    Poll { wait: Duration::from_secs(2), identity: Some("sim".to_owned()), events_max: None }
+}
+
+/// The longest that anybody waits for an answer; a node that has died gives none.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The answer, if one comes in time; its outcome is not known otherwise.
+async fn answer<T>(call: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+    let late = |_| Err(Refusal::OutcomeUnknown { why: "no answer came in time".to_owned() });
+    tokio::time::timeout(PATIENCE, call).await.unwrap_or_else(late)
+}
+
+async fn pause(world: &World, millis: u64) {
+    let millis = world.dice(millis.max(1));
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+}
+
+/// Starts runs of one workflow id, one after the other, and talks to them.
+pub(crate) async fn client(world: Arc<World>, workflow_id: String) {
+    let at = RunRef { domain: DOMAIN.into(), workflow_id: workflow_id.as_str().into(), run_id: None };
+    while !world.is_calm() {
+        start(&world, &workflow_id).await;
+        for _ in 0..world.dice(5) {
+            pause(&world, 3_000).await;
+            talk(&world, &at).await;
+        }
+        pause(&world, 6_000).await;
+    }
+}
+
+async fn start(world: &World, workflow_id: &str) {
+    let key = RequestKey(world.dice(u64::MAX));
+    let start =
+        Start { key: Some(key), reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new(workflow_id, "sim", LIST) };
+    for _ in 0..REPEATS {
+        let node = world.node();
+        match answer(node.start(DOMAIN, start.clone())).await {
+            Ok(started) => {
+                world.facts().promises.push(Promise::Start { run_id: started.run_id, key });
+                return;
+            }
+            Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
+            Err(_) => return,
+        }
+    }
+}
+
+async fn talk(world: &World, at: &RunRef) {
+    let name = format!("s{}", world.dice(u64::MAX));
+    let key = (world.dice(2) == 0).then(|| RequestKey(world.dice(u64::MAX)));
+    let command = match world.dice(20) {
+        0 => Command::Terminate { reason: None, details: None, identity: None, key },
+        1 => Command::RequestCancel { reason: None, identity: None, key },
+        _ => Command::Signal { name: name.clone(), input: None, identity: None, key, if_version: None },
+    };
+    let is_signal = matches!(command, Command::Signal { .. });
+    for _ in 0..REPEATS {
+        let node = world.node();
+        match answer(node.tell(at, command.clone())).await {
+            Ok(told) if is_signal => {
+                world.facts().promises.push(Promise::Signal { run_id: told.run_id, name });
+                return;
+            }
+            // Without a key it is not safe to repeat what may have been recorded.
+            Err(Refusal::OutcomeUnknown { .. }) if key.is_none() => return,
+            Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
+            _ => return,
+        }
+    }
+}
+
+/// One run, one signal, patiently.
+pub(crate) async fn single(world: Arc<World>) {
+    let at = RunRef { domain: DOMAIN.into(), workflow_id: "single".into(), run_id: None };
+    start(&world, "single").await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let name = "hello".to_owned();
+    let signal =
+        Command::Signal { name: name.clone(), input: None, identity: None, key: Some(RequestKey(1)), if_version: None };
+    for _ in 0..REPEATS {
+        let node = world.node();
+        match answer(node.tell(&at, signal.clone())).await {
+            Ok(told) => {
+                world.facts().promises.push(Promise::Signal { run_id: told.run_id, name });
+                return;
+            }
+            // It was over before the node that took its place was asked.
+            Err(refusal) if refusal.code() == "run-closed" => return,
+            Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+        }
+    }
+    world.facts().violations.push("the signal was not taken".to_owned());
+}
+
+/// Takes turns and answers them.
+pub(crate) async fn decider(world: Arc<World>) {
+    while !world.is_over() {
+        let node = world.node();
+        match answer(node.poll_decider(DOMAIN, LIST, poll())).await {
+            Ok(Some(delivery)) => turn(&world, delivery).await,
+            Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,
+            Err(_) => pause(&world, 100).await,
+        }
+    }
+}
+
+async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
+    if world.bad_luck(5) {
+        // The connection is gone: given back.
+        return;
+    }
+    let task = delivery.task().clone();
+    delivery.delivered();
+    check_window(world, &task);
+    if world.bad_luck(5) {
+        // The decider dies: its turn times out.
+        return;
+    }
+    if world.bad_luck(10) {
+        pause(world, 20_000).await;
+    }
+    let Ok(token) = world.node().decider_token(&task.token) else {
+        world.facts().violations.push("a token is not known to another node".to_owned());
+        return;
+    };
+    let command = if world.bad_luck(5) {
+        Command::FailTurn { turn: token.turn, reason: Some("sim".to_owned()), details: None }
+    } else {
+        let Some(events) = whole_history(world, &task).await else { return };
+        Command::CompleteTurn { turn: token.turn, decisions: decide(&events), context: None }
+    };
+    let completes = matches!(command, Command::CompleteTurn { .. });
+    for _ in 0..REPEATS {
+        let node = world.node();
+        match answer(node.answer_turn(&token, command.clone())).await {
+            Ok(()) => {
+                let promise = Promise::Turn { run_id: token.run_id, started: token.turn.started_event_id };
+                world.facts().promises.extend(completes.then_some(promise));
+                if !world.bad_luck(20) {
+                    return;
+                }
+            }
+            Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
+            Err(_) => return,
+        }
+    }
+}
+
+fn check_window(world: &World, task: &DeciderTask) {
+    let first = task.events.first().map(|event| event.id);
+    let last = task.events.last().map(|event| event.id);
+    let expected = Some(task.previous_started_event_id.max(1));
+    if first != expected || last != Some(task.started_event_id) {
+        let problem =
+            format!("a window from {first:?} to {last:?}, expected {expected:?} to {}", task.started_event_id);
+        world.facts().violations.push(problem);
+    }
+}
+
+async fn whole_history(world: &World, task: &DeciderTask) -> Option<Vec<Event>> {
+    for _ in 0..REPEATS {
+        let node = world.node();
+        let token = node.decider_token(&task.token).ok()?;
+        match answer(node.turn_history(&token, &Page { limit: 100_000, ..Page::default() })).await {
+            Ok(page) => {
+                if page.events.last().map(|event| event.id) != Some(task.started_event_id) {
+                    world.facts().violations.push("a turn was shown another history than its own".to_owned());
+                }
+                return Some(page.events);
+            }
+            Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// Takes activities and answers them.
+pub(crate) async fn runner(world: Arc<World>) {
+    while !world.is_over() {
+        let node = world.node();
+        match answer(node.poll_activity(DOMAIN, LIST, poll())).await {
+            Ok(Some(delivery)) => activity(&world, delivery).await,
+            Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,
+            Err(_) => pause(&world, 100).await,
+        }
+    }
+}
+
+async fn activity(world: &World, delivery: Delivery<ActivityTask>) {
+    if world.bad_luck(5) {
+        return;
+    }
+    let task = delivery.task().clone();
+    delivery.delivered();
+    if world.bad_luck(5) {
+        return;
+    }
+    if world.bad_luck(10) {
+        pause(world, 10_000).await;
+    }
+    let Ok(token) = world.node().activity_token(&task.token) else { return };
+    if world.bad_luck(30) {
+        let node = world.node();
+        drop(answer(node.heartbeat(&token, None)).await);
+    }
+    let fails = world.bad_luck(10);
+    let command = if fails {
+        let reason = "sim".to_owned();
+        Command::FailActivity { task: token.task, reason, details: None, non_retryable: false }
+    } else {
+        Command::SucceedActivity { task: token.task, result: None }
+    };
+    for _ in 0..REPEATS {
+        let node = world.node();
+        match answer(node.answer_activity(&token, command.clone())).await {
+            Ok(()) => {
+                let promise = Promise::Activity { run_id: token.run_id, started: token.task.started_event_id };
+                world.facts().promises.extend((!fails).then_some(promise));
+                if !world.bad_luck(20) {
+                    return;
+                }
+            }
+            Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
+            Err(_) => return,
+        }
+    }
+}

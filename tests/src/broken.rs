@@ -1,0 +1,290 @@
+//! Stores that break their contract in one way each. The simulation must find every one of them out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use store::{
+    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Stats, Store,
+    UnixMs,
+};
+use tokio::sync::Notify;
+
+/// What is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Break {
+    /// Nothing.
+    Nothing,
+    /// A commit that lost is written over what won.
+    IgnoresVersions,
+    /// Some commits are acknowledged and never written, as by a store that answers before it is durable and crashes.
+    ForgetsAcknowledged,
+    /// Some commits of unknown outcome are said to have been won, though nothing was written.
+    SaysUnknownIsWon,
+    /// The due index is empty.
+    LosesDue,
+    /// Event chunks are not written.
+    LosesChunks,
+}
+
+/// A store that is broken.
+pub struct Broken<S> {
+    store: S,
+    how: Break,
+    commits: AtomicU64,
+}
+
+impl<S: Store> Broken<S> {
+    /// Breaks a store.
+    pub fn new(store: S, how: Break) -> Self {
+        Self { store, how, commits: AtomicU64::new(0) }
+    }
+
+    fn every(&self, nth: u64) -> bool {
+        self.commits.fetch_add(1, Ordering::SeqCst) % nth == nth - 1
+    }
+}
+
+#[async_trait]
+impl<S: Store> Store for Broken<S> {
+    fn limits(&self) -> Limits {
+        // Small heads, so that chunks are written, too.
+        Limits { head_soft: 600, ..self.store.limits() }
+    }
+
+    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
+        self.store.load(key).await
+    }
+
+    async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
+        self.store.load_run(key, run).await
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        match self.how {
+            Break::ForgetsAcknowledged if self.every(60) => return Ok(Cas::Won),
+            Break::SaysUnknownIsWon if self.every(20) => return Ok(Cas::Won),
+            Break::LosesChunks => {
+                let kept: Vec<_> =
+                    parts.iter().filter(|(key, _)| !matches!(key, PartKey::Chunk { .. })).cloned().collect();
+                return self.store.commit(key, expect, head, &kept).await;
+            }
+            Break::IgnoresVersions => {
+                let answer = self.store.commit(key, expect, head, parts).await?;
+                let Cas::Lost(Some(there)) = &answer else { return Ok(answer) };
+                let expect = if there.run == head.run {
+                    Expect::Exactly { run: there.run, version: there.version }
+                } else {
+                    Expect::Replacing(there)
+                };
+                let over = Head { version: there.version + 1, ..head.clone() };
+                return self.store.commit(key, expect, &over, parts).await;
+            }
+            _ => {}
+        }
+        self.store.commit(key, expect, head, parts).await
+    }
+
+    async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
+        self.store.put_part(key, run, part, bytes).await
+    }
+
+    async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
+        self.store.parts(key, run, want).await
+    }
+
+    async fn chunks(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        from_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        self.store.chunks(key, run, from_event, max_bytes).await
+    }
+
+    async fn chunks_back(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        before_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        self.store.chunks_back(key, run, before_event, max_bytes).await
+    }
+
+    async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
+        self.store.drop_run(key, run).await
+    }
+
+    async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
+        self.store.expire(now, limit).await
+    }
+
+    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+        if self.how == Break::LosesDue {
+            return Ok(Vec::new());
+        }
+        self.store.due(shard, until, limit).await
+    }
+
+    async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
+        self.store.list(query, page).await
+    }
+
+    fn stats(&self) -> Stats {
+        self.store.stats()
+    }
+
+    async fn failed(&self) -> Error {
+        self.store.failed().await
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.store.close().await
+    }
+}
+
+/// A store whose node stops for good at one write: nothing answers from then on.
+pub struct Dying {
+    store: Arc<dyn Store>,
+    at: u64,
+    lands: bool,
+    writes: AtomicU64,
+    is_dead: AtomicBool,
+    dies: Notify,
+}
+
+impl Dying {
+    /// Dies at the `at`th write, counted from 0; after it if it `lands`.
+    pub fn new(store: Arc<dyn Store>, at: u64, lands: bool) -> Self {
+        let (writes, is_dead, dies) = (AtomicU64::new(0), AtomicBool::new(false), Notify::new());
+        Self { store, at, lands, writes, is_dead, dies }
+    }
+
+    /// Whether it is dead.
+    pub fn is_dead(&self) -> bool {
+        self.is_dead.load(Ordering::SeqCst)
+    }
+
+    /// Resolves when it dies.
+    pub async fn died(&self) {
+        while !self.is_dead() {
+            self.dies.notified().await;
+        }
+    }
+
+    fn reaches_its_end(&self) -> bool {
+        self.writes.fetch_add(1, Ordering::SeqCst) == self.at
+    }
+
+    async fn die<T>(&self) -> T {
+        self.is_dead.store(true, Ordering::SeqCst);
+        self.dies.notify_one();
+        std::future::pending().await
+    }
+
+    async fn alive<T>(&self, call: impl Future<Output = T>) -> T {
+        if self.is_dead() { std::future::pending().await } else { call.await }
+    }
+}
+
+#[async_trait]
+impl Store for Dying {
+    fn limits(&self) -> Limits {
+        self.store.limits()
+    }
+
+    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
+        self.alive(self.store.load(key)).await
+    }
+
+    async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
+        self.alive(self.store.load_run(key, run)).await
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        if self.reaches_its_end() {
+            if self.lands {
+                drop(self.store.commit(key, expect, head, parts).await);
+            }
+            return self.die().await;
+        }
+        self.alive(self.store.commit(key, expect, head, parts)).await
+    }
+
+    async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
+        if self.reaches_its_end() {
+            if self.lands {
+                drop(self.store.put_part(key, run, part, bytes).await);
+            }
+            return self.die().await;
+        }
+        self.alive(self.store.put_part(key, run, part, bytes)).await
+    }
+
+    async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
+        self.alive(self.store.parts(key, run, want)).await
+    }
+
+    async fn chunks(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        from_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        self.alive(self.store.chunks(key, run, from_event, max_bytes)).await
+    }
+
+    async fn chunks_back(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        before_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        self.alive(self.store.chunks_back(key, run, before_event, max_bytes)).await
+    }
+
+    async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
+        self.alive(self.store.drop_run(key, run)).await
+    }
+
+    async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
+        self.alive(self.store.expire(now, limit)).await
+    }
+
+    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+        self.alive(self.store.due(shard, until, limit)).await
+    }
+
+    async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
+        self.alive(self.store.list(query, page)).await
+    }
+
+    fn stats(&self) -> Stats {
+        self.store.stats()
+    }
+
+    async fn failed(&self) -> Error {
+        self.store.failed().await
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.store.close().await
+    }
+}

@@ -1,0 +1,114 @@
+//! What was promised to callers, and whether the histories keep it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use history::{Event, EventId, EventKind, RequestKey, check};
+use uuid::Uuid;
+
+/// Something that a caller was told is recorded.
+#[derive(Debug, Clone)]
+pub enum Promise {
+    /// A signal with a name that was used once.
+    Signal {
+        /// Where.
+        run_id: Uuid,
+        /// The name.
+        name: String,
+    },
+    /// The answer to a turn.
+    Turn {
+        /// Where.
+        run_id: Uuid,
+        /// Its DeciderStarted.
+        started: EventId,
+    },
+    /// The success of an activity.
+    Activity {
+        /// Where.
+        run_id: Uuid,
+        /// Its ActivityStarted.
+        started: EventId,
+    },
+    /// A start.
+    Start {
+        /// The run.
+        run_id: Uuid,
+        /// Its key.
+        key: RequestKey,
+    },
+}
+
+/// Every promise, and what was seen to be wrong on the way.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// Promises.
+    pub promises: Vec<Promise>,
+    /// What was wrong.
+    pub violations: Vec<String>,
+}
+
+/// Every run of a world, by run id.
+pub type Histories = BTreeMap<Uuid, Vec<Event>>;
+
+impl Facts {
+    /// Holds the histories against the promises and the invariants; adds what is wrong.
+    pub fn judge(&mut self, histories: &Histories) {
+        for (run_id, events) in histories {
+            if let Err(violation) = check::history(events) {
+                self.violations.push(format!("run {run_id}: {violation}"));
+            }
+            self.recorded_once(*run_id, events);
+        }
+        let mut starts: BTreeMap<RequestKey, BTreeSet<Uuid>> = BTreeMap::new();
+        for (run_id, events) in histories {
+            if let Some(key) = events.first().and_then(|event| event.key) {
+                starts.entry(key).or_default().insert(*run_id);
+            }
+        }
+        for (key, runs) in starts.iter().filter(|(_, runs)| runs.len() > 1) {
+            self.violations.push(format!("key {key:?} started {} runs", runs.len()));
+        }
+        for promise in self.promises.clone() {
+            if !is_kept(&promise, histories) {
+                self.violations.push(format!("a promise is broken: {promise:?}"));
+            }
+        }
+    }
+
+    /// Names of signals are used once; so are keys.
+    fn recorded_once(&mut self, run_id: Uuid, events: &[Event]) {
+        let (mut names, mut keys) = (BTreeSet::new(), BTreeSet::new());
+        for event in events {
+            if let EventKind::Signal(signal) = &event.kind
+                && !names.insert(&signal.name)
+            {
+                self.violations.push(format!("run {run_id}: signal {} is there twice", signal.name));
+            }
+            if let Some(key) = event.key
+                && !keys.insert(key)
+            {
+                self.violations.push(format!("run {run_id}: key {key:?} is there twice"));
+            }
+        }
+    }
+}
+
+fn is_kept(promise: &Promise, histories: &Histories) -> bool {
+    let count = |run_id: &Uuid, is_it: &dyn Fn(&EventKind) -> bool| {
+        histories.get(run_id).is_some_and(|events| events.iter().filter(|event| is_it(&event.kind)).count() == 1)
+    };
+    match promise {
+        Promise::Signal { run_id, name } => {
+            count(run_id, &|kind| matches!(kind, EventKind::Signal(it) if it.name == *name))
+        }
+        Promise::Turn { run_id, started } => {
+            count(run_id, &|kind| matches!(kind, EventKind::DeciderCompleted(it) if it.started_event_id == *started))
+        }
+        Promise::Activity { run_id, started } => {
+            count(run_id, &|kind| matches!(kind, EventKind::ActivitySuccess(it) if it.started_event_id == *started))
+        }
+        Promise::Start { run_id, key } => {
+            histories.get(run_id).and_then(|events| events.first()).is_some_and(|event| event.key == Some(*key))
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The whole machine in one thread: real engines as nodes over one store that goes wrong, deciders and runners that come
+//! late, answer twice or vanish, clients that repeat themselves, clocks that jump and disagree. A seed fixes everything.
+//!
+//! [`simulate`] runs one seed and answers what was wrong. It owns no rule: what a history may look like is
+//! `history::check`'s business, and what was promised to callers is kept in [`facts`].
+
+mod actors;
+pub mod broken;
+mod clock;
+pub mod facts;
+mod script;
+mod world;
+
+pub use world::{Outcome, Plan, crash_at, simulate};

@@ -1,0 +1,297 @@
+//! One world: nodes over a store, those who use them, and what goes wrong.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use history::{Duration, Run};
+use service::engine::{Engine, Page, RunRef, Settings};
+use store::fault::{Chances, FaultStore};
+use store::memory::Memory;
+use store::{ListQuery, Store};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::actors;
+use crate::broken::{Break, Broken, Dying};
+use crate::clock::{NodeClock, Time};
+use crate::facts::{Facts, Histories};
+
+/// The domain of every run.
+pub(crate) const DOMAIN: &str = "default";
+
+/// What a world is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// Engines over the one store.
+    pub nodes: usize,
+    /// Workflow ids, each used several times.
+    pub workflows: usize,
+    /// Steps in which things go wrong.
+    pub steps: u32,
+    /// What is broken about the store beyond its contract.
+    pub how: Break,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { nodes: 3, workflows: 4, steps: 400, how: Break::Nothing }
+    }
+}
+
+/// What became of a world.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was wrong; nothing, if all is well.
+    pub violations: Vec<String>,
+    /// Every history, as tables.
+    pub trace: String,
+    /// How many runs there were.
+    pub runs: usize,
+    /// How many faults the store had.
+    pub faults: u64,
+}
+
+/// A world, as those who act in it see it.
+pub(crate) struct World {
+    pub(crate) time: Arc<Time>,
+    /// What nodes are opened over.
+    store: Arc<dyn Store>,
+    nodes: Mutex<Vec<Arc<Engine>>>,
+    random: Mutex<fastrand::Rng>,
+    pub(crate) facts: Mutex<Facts>,
+    is_calm: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl World {
+    pub(crate) fn random(&self) -> MutexGuard<'_, fastrand::Rng> {
+        self.random.lock().expect("nobody panics with it")
+    }
+
+    /// A number below `below`.
+    pub(crate) fn dice(&self, below: u64) -> u64 {
+        self.random().u64(..below)
+    }
+
+    /// Whether something bad happens now; never once all is calm.
+    pub(crate) fn bad_luck(&self, percent: u64) -> bool {
+        self.dice(100) < percent && !self.is_calm.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn is_calm(&self) -> bool {
+        self.is_calm.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().expect("nobody panics with it")
+    }
+
+    /// Any node.
+    pub(crate) fn node(&self) -> Arc<Engine> {
+        let nodes = self.nodes.lock().expect("nobody panics with it");
+        let at = self.random().usize(..nodes.len());
+        Arc::clone(nodes.get(at).expect("a world has nodes"))
+    }
+
+    async fn open_node(&self) -> Arc<Engine> {
+        let ahead = Duration::from_millis(self.dice(2_000));
+        let seed = self.dice(u64::MAX);
+        let clock = Arc::new(NodeClock { time: Arc::clone(&self.time), ahead });
+        let settings = Settings { seed: Some(seed), ..Settings::default() };
+        loop {
+            if let Ok(engine) = Engine::open(Arc::clone(&self.store), Arc::clone(&clock) as _, settings).await {
+                return engine;
+            }
+        }
+    }
+
+    /// A node vanishes from among those that are asked, and another takes its place with nothing in memory. What the old
+    /// one had under way goes on: it is slow rather than dead, which is worse.
+    async fn replace_node(&self) {
+        let fresh = self.open_node().await;
+        let old = {
+            let mut nodes = self.nodes.lock().expect("nobody panics with it");
+            let at = self.random().usize(..nodes.len());
+            std::mem::replace(nodes.get_mut(at).expect("a world has nodes"), fresh)
+        };
+        old.begin_shutdown();
+    }
+
+    async fn go_wrong(&self, steps: u32, faults: &FaultStore<Broken<Memory>>) {
+        for _ in 0..steps {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            let jump = if self.dice(50) == 0 { self.dice(90_000) } else { self.dice(1_500) };
+            self.time.advance(Duration::from_millis(jump));
+            match self.dice(40) {
+                0 => self.replace_node().await,
+                1 | 2 => faults.set_on(false),
+                3..6 => faults.set_on(true),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether every run has closed, with nothing but time passing.
+    async fn come_to_rest(&self) -> bool {
+        for _ in 0..3_000 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            self.time.advance(Duration::from_secs(1));
+            let query = ListQuery { domain: DOMAIN.into(), open: Some(true), limit: 1, ..ListQuery::default() };
+            let open = self.store.list(&query, None).await;
+            if open.is_ok_and(|page| page.rows.is_empty()) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Every run, read by a node that knows nothing yet, and what its reading finds wrong.
+    async fn histories(&self) -> Histories {
+        let engine = self.open_node().await;
+        let mut histories = Histories::new();
+        let query = ListQuery { domain: DOMAIN.into(), limit: 10_000, ..ListQuery::default() };
+        let rows = match self.store.list(&query, None).await {
+            Ok(page) => page.rows,
+            Err(error) => {
+                self.facts().violations.push(format!("the list of runs: {error}"));
+                return histories;
+            }
+        };
+        for row in rows {
+            let run_id = Uuid::from_bytes(row.run);
+            let at = RunRef { domain: DOMAIN.into(), workflow_id: row.workflow_id, run_id: Some(run_id) };
+            let page = Page { limit: 100_000, ..Page::default() };
+            match (engine.history(&at, &page).await, engine.describe(&at).await) {
+                (Ok(page), Ok(described)) => {
+                    if Run::replay(&page.events).as_ref() != Some(&described.run) {
+                        self.facts().violations.push(format!("run {run_id}: the state is not the fold of the history"));
+                    }
+                    histories.insert(run_id, page.events);
+                }
+                (Err(refusal), _) | (_, Err(refusal)) => {
+                    self.facts().violations.push(format!("run {run_id} cannot be read: {refusal}"));
+                }
+            }
+        }
+        engine.begin_shutdown();
+        histories
+    }
+}
+
+fn in_one_thread<T>(life: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(life)
+}
+
+/// Runs one seed, from the first start until all is quiet.
+pub fn simulate(seed: u64, plan: Plan) -> Outcome {
+    in_one_thread(live(seed, plan))
+}
+
+/// Runs one workflow over a node that stops for good at its `op`th write, after it if it `lands`, and over another that
+/// takes its place. `None` when there are fewer writes.
+pub fn crash_at(op: u64, lands: bool) -> Option<Outcome> {
+    in_one_thread(crash(op, lands))
+}
+
+impl World {
+    fn new(seed: u64, store: Arc<dyn Store>, is_calm: bool) -> Self {
+        Self {
+            time: Time::new(),
+            store,
+            nodes: Mutex::default(),
+            random: Mutex::new(fastrand::Rng::with_seed(seed)),
+            facts: Mutex::default(),
+            is_calm: AtomicBool::new(is_calm),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    fn employ(self: &Arc<Self>, each: usize) -> JoinSet<()> {
+        let mut actors = JoinSet::new();
+        for _ in 0..each {
+            actors.spawn(actors::decider(Arc::clone(self)));
+            actors.spawn(actors::runner(Arc::clone(self)));
+        }
+        actors
+    }
+
+    /// Ends everything and holds what was promised against the histories.
+    async fn judge(&self, mut actors: JoinSet<()>, faults: u64) -> Outcome {
+        self.is_over.store(true, Ordering::SeqCst);
+        for node in self.nodes.lock().expect("nobody panics with it").iter() {
+            node.begin_shutdown();
+        }
+        while let Some(ended) = actors.join_next().await {
+            if let Err(error) = ended {
+                self.facts().violations.push(error.to_string());
+            }
+        }
+        let histories = self.histories().await;
+        self.facts().judge(&histories);
+        let table = |(run_id, events): (&Uuid, &Vec<_>)| format!("run {run_id}\n{}", client::table::history(events));
+        let trace: Vec<String> = histories.iter().map(table).collect();
+        let violations = std::mem::take(&mut self.facts().violations);
+        Outcome { violations, trace: trace.join("\n\n"), runs: histories.len(), faults }
+    }
+}
+
+async fn live(seed: u64, plan: Plan) -> Outcome {
+    let faults = Arc::new(FaultStore::new(Broken::new(Memory::new(), plan.how), seed, Chances::bad_day()));
+    faults.set_on(false);
+    let world = Arc::new(World::new(seed, Arc::clone(&faults) as _, false));
+    for _ in 0..plan.nodes {
+        let node = world.open_node().await;
+        world.nodes.lock().expect("nobody panics with it").push(node);
+    }
+    faults.set_on(true);
+    let actors = world.employ(3);
+    let mut clients = JoinSet::new();
+    for number in 0..plan.workflows {
+        clients.spawn(actors::client(Arc::clone(&world), format!("w{number}")));
+    }
+    world.go_wrong(plan.steps, &faults).await;
+    faults.set_on(false);
+    world.is_calm.store(true, Ordering::SeqCst);
+    while clients.join_next().await.is_some() {}
+    if !world.come_to_rest().await {
+        world.facts().violations.push("some runs do not come to an end".to_owned());
+    }
+    world.judge(actors, faults.injected()).await
+}
+
+async fn crash(op: u64, lands: bool) -> Option<Outcome> {
+    let memory: Arc<dyn Store> = Arc::new(Broken::new(Memory::new(), Break::Nothing));
+    let dying = Arc::new(Dying::new(Arc::clone(&memory), op, lands));
+    let world = Arc::new(World::new(op, memory, true));
+    let clock = Arc::new(NodeClock { time: Arc::clone(&world.time), ahead: Duration::ZERO });
+    let settings = Settings { seed: Some(op), ..Settings::default() };
+    let opened = Engine::open(Arc::clone(&dying) as _, clock, settings);
+    let first = tokio::select! {
+        biased;
+        () = dying.died() => world.open_node().await,
+        opened = opened => opened.expect("a node over a store in order"),
+    };
+    world.nodes.lock().expect("nobody panics with it").push(first);
+    let actors = world.employ(2);
+    let client = tokio::spawn(actors::single(Arc::clone(&world)));
+    let (heir, death) = (Arc::clone(&world), Arc::clone(&dying));
+    let replaces = tokio::spawn(async move {
+        death.died().await;
+        heir.replace_node().await;
+    });
+    while !client.is_finished() {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        world.time.advance(Duration::from_millis(500));
+    }
+    if !world.come_to_rest().await {
+        world.facts().violations.push("the run does not come to an end".to_owned());
+    }
+    replaces.abort();
+    let outcome = world.judge(actors, 1).await;
+    dying.is_dead().then_some(outcome)
+}

@@ -1,0 +1,100 @@
+//! Many seeds; the broken stores; and that a seed is a seed.
+
+use simulation::broken::Break;
+use simulation::{Plan, crash_at, simulate};
+
+/// Seeds that once failed. Always run.
+const REGRESSIONS: &[u64] = &[];
+
+/// How many fresh seeds are run unless `BATON_SIM_SEEDS` says otherwise.
+const SEEDS: u64 = 300;
+
+/// How many seeds a broken store may get through.
+const SEEDS_TO_CATCH: u64 = 30;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn every_seed_keeps_every_promise() {
+    let seeds: Vec<u64> = match number("BATON_SIM_SEED") {
+        Some(seed) => vec![seed],
+        None => REGRESSIONS.iter().copied().chain(0..number("BATON_SIM_SEEDS").unwrap_or(SEEDS)).collect(),
+    };
+    let (mut runs, mut faults) = (0, 0);
+    for seed in seeds {
+        let plan = Plan { nodes: 1 + usize::try_from(seed % 3).unwrap_or_default(), ..Plan::default() };
+        let outcome = simulate(seed, plan);
+        runs += outcome.runs;
+        faults += outcome.faults;
+        assert!(
+            outcome.violations.is_empty(),
+            "{}\n\nseed {seed}:\n{}\n\nagain: BATON_SIM_SEED={seed} cargo test -p baton-tests every_seed",
+            outcome.trace,
+            outcome.violations.join("\n"),
+        );
+    }
+    println!("{runs} runs, {faults} faults");
+    assert!(faults > 0, "nothing went wrong, so nothing was tested");
+}
+
+#[test]
+fn a_seed_always_makes_the_same_world() {
+    let plan = Plan { steps: 150, ..Plan::default() };
+    let (one, other) = (simulate(7, plan), simulate(7, plan));
+    assert!(one.runs > 1 && one.faults > 10);
+    assert_eq!(one.faults, other.faults);
+    assert_eq!(one.trace, other.trace);
+}
+
+#[test]
+fn a_node_may_die_at_any_write_before_or_after_it_has_landed() {
+    for lands in [false, true] {
+        let mut op = 0;
+        while let Some(outcome) = crash_at(op, lands) {
+            assert!(
+                outcome.violations.is_empty(),
+                "write {op}, lands: {lands}\n{}\n{:?}",
+                outcome.trace,
+                outcome.violations
+            );
+            assert_eq!(outcome.runs, 1, "write {op}, lands: {lands}\n{}", outcome.trace);
+            assert!(outcome.trace.contains("WorkflowSuccess"), "write {op}, lands: {lands}\n{}", outcome.trace);
+            op += 1;
+        }
+        // The secret, the domain, the start, and the commits of a run with two activities and a timer.
+        assert!(op >= 8, "only {op} writes");
+    }
+}
+
+fn is_caught(how: Break) {
+    let caught = (0..SEEDS_TO_CATCH)
+        .any(|seed| !simulate(seed, Plan { how, steps: 150, ..Plan::default() }).violations.is_empty());
+    assert!(caught, "{how:?} went unnoticed for {SEEDS_TO_CATCH} seeds");
+}
+
+#[test]
+fn a_store_that_ignores_versions_is_caught() {
+    is_caught(Break::IgnoresVersions);
+}
+
+#[test]
+fn a_store_that_forgets_what_it_acknowledged_is_caught() {
+    is_caught(Break::ForgetsAcknowledged);
+}
+
+#[test]
+fn a_store_that_says_that_unknown_is_won_is_caught() {
+    is_caught(Break::SaysUnknownIsWon);
+}
+
+#[test]
+fn a_store_that_loses_its_due_index_is_caught() {
+    is_caught(Break::LosesDue);
+}
+
+#[test]
+fn a_store_that_loses_chunks_is_caught() {
+    is_caught(Break::LosesChunks);
+}
