@@ -1,5 +1,6 @@
 //! The command line: what can be asked, and how answers are shown.
 
+mod compact;
 mod credential;
 mod domain;
 mod fsck;
@@ -42,6 +43,7 @@ enum Command {
     #[command(subcommand)]
     Credential(credential::Credential),
     Fsck(fsck::Fsck),
+    Compact(compact::Compact),
     Bench(Bench),
 }
 
@@ -137,6 +139,7 @@ impl Cli {
             Command::History(history) => history.run().await,
             Command::Credential(credential) => credential.run(),
             Command::Fsck(fsck) => fsck.run().await,
+            Command::Compact(compact) => compact.run().await,
             Command::Bench(bench) => bench.run().await,
         };
         match done {

@@ -204,6 +204,26 @@ async fn a_second_service_on_one_data_directory_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_data_directory_is_packed_while_no_service_has_it_and_holds_the_same_runs() {
+    let scratch = Scratch::new("compact");
+    let mut service = Service::start(&scratch.0, &[]);
+    let data_dir = scratch.0.join("data");
+    let compact = || baton(&["compact", "--data-dir", data_dir.to_str().unwrap()]);
+    for number in 0..20 {
+        service.client().start(&start(&format!("w-{number}")), None).await.unwrap();
+    }
+    assert_eq!(compact().status.code(), Some(1), "a service has it");
+    service.kill();
+    let packed = compact();
+    let said = String::from_utf8_lossy(&packed.stdout).into_owned();
+    assert!(packed.status.success() && said.contains("given back"), "{said}");
+    let fsck = baton(&["fsck", "--data-dir", data_dir.to_str().unwrap()]);
+    assert!(fsck.status.success());
+    assert!(String::from_utf8_lossy(&fsck.stderr).contains("20 runs"));
+    assert_eq!(baton(&["compact", "--data-dir", "/nowhere/at/all"]).status.code(), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_runner_s_credential_polls_its_own_list_and_nothing_else() {
     let scratch = Scratch::new("credentials");
     let config = scratch.0.join("baton.toml");
