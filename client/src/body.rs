@@ -293,6 +293,10 @@ answers! {
         workflow_id: String,
         /// The run.
         run_id: Uuid,
+        /// How it ended, where that was waited for and came in time.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        closed: Option<RunResult>,
     }
     /// A request that was recorded.
     Recorded {

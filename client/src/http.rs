@@ -24,6 +24,9 @@ const CONNECT_WAIT: Duration = Duration::from_secs(5);
 /// is closed under a request.
 const IDLE_WAIT: Duration = Duration::from_secs(10);
 
+/// The longest that one request waits. Source: docs/rest.md.
+const WAIT_AT_ONCE: Duration = Duration::from_mins(1);
+
 /// How long to wait for an answer beyond what the request itself waits.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
@@ -233,13 +236,23 @@ impl Client {
         body: &impl Serialize,
         key: Option<&str>,
     ) -> Result<T, Error> {
+        self.write_and_wait(url, body, key, None).await
+    }
+
+    async fn write_and_wait<T: DeserializeOwned>(
+        &self,
+        url: &str,
+        body: &impl Serialize,
+        key: Option<&str>,
+        wait: Option<Duration>,
+    ) -> Result<T, Error> {
         let body = to_bytes(body)?;
         let (_, bytes) = match key {
-            Some(_) => self.send(Method::POST, url, Some(body), None, key).await?,
+            Some(_) => self.send(Method::POST, url, Some(body), wait, key).await?,
             None => {
                 let mut waits = Waits::new(self.patience);
                 loop {
-                    match self.send_once(Method::POST, url, Some(body.clone()), None, None).await {
+                    match self.send_once(Method::POST, url, Some(body.clone()), wait, None).await {
                         Err(error) if error.had_no_side_effect() => match waits.after(&error) {
                             Some(wait) => tokio::time::sleep(wait).await,
                             None => return Err(error),
@@ -286,6 +299,25 @@ impl Client {
     /// See [`Error`]; `workflow-already-open` when a run with this id is open.
     pub async fn start(&self, start: &StartWorkflow, key: Option<&str>) -> Result<Started, Error> {
         self.write(&self.domain_url("workflows"), start, key).await
+    }
+
+    /// Starts a run and waits up to `wait` for its end, in as few requests as it takes. With a key the start is safe to
+    /// repeat, and is repeated while the service is away.
+    ///
+    /// # Errors
+    ///
+    /// As for [`start`](Self::start).
+    pub async fn execute(&self, start: &StartWorkflow, key: Option<&str>, wait: Duration) -> Result<RunResult, Error> {
+        let began = tokio::time::Instant::now();
+        let url = self.domain_url("workflows");
+        let started: Started = self.write_and_wait(&url, start, key, Some(wait.min(WAIT_AT_ONCE))).await?;
+        match started.closed {
+            Some(closed) => Ok(closed),
+            None => {
+                let left = wait.saturating_sub(began.elapsed());
+                self.result(&started.workflow_id, Some(started.run_id), left).await
+            }
+        }
     }
 
     /// A page of runs, newest start first; `page` is what the page before named.
@@ -352,8 +384,6 @@ impl Client {
     ///
     /// See [`Error`].
     pub async fn result(&self, workflow_id: &str, run_id: Option<Uuid>, wait: Duration) -> Result<RunResult, Error> {
-        /// The longest that one request waits.
-        const WAIT_AT_ONCE: Duration = Duration::from_mins(1);
         let url = self.workflow_url(workflow_id, &format!("/result{}", run_query(run_id)));
         let deadline = tokio::time::Instant::now() + wait;
         loop {

@@ -51,7 +51,7 @@ pub(crate) const CALLS: &[Call] = &[
         answers &[(200, "The domain"), (404, "unknown-domain")]),
     call!("get" "/v1/domains/{domain}/workflows" "Runs, newest start first", body &[], query LIST,
         answers &[(200, "A page of runs"), (404, "unknown-domain")]),
-    call!("post" "/v1/domains/{domain}/workflows" "Start a run",
+    call!("post" "/v1/domains/{domain}/workflows" "Start a run; `Prefer: wait` for its end",
         body &[("workflowId", "string", true), ("workflowType", "string", true), ("taskList", "string", false),
             ("input", "payload", false), ("executionTimeout", "duration", false),
             ("deciderStartToClose", "duration", false), ("deciderScheduleToStart", "duration", false),

@@ -172,8 +172,7 @@ impl Load {
                         ..StartWorkflow::default()
                     };
                     let began = Instant::now();
-                    client.start(&start, None).await?;
-                    let result = client.result(&workflow_id, None, WORKFLOW_WAIT).await?;
+                    let result = client.execute(&start, None, WORKFLOW_WAIT).await?;
                     if result.status != Status::Success {
                         return Err(other(format!("{workflow_id} ended as {}", result.status)));
                     }

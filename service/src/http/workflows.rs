@@ -10,12 +10,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::body;
 use history::event::ActivityTimeouts;
-use history::{Command, DeadlineKind, EventKind, Start, Status, Timestamp, limits};
+use history::{Command, DeadlineKind, EventKind, Run, Start, Status, Timestamp, limits};
 use serde::Deserialize;
 use store::{ListQuery, PageToken};
 use uuid::Uuid;
 
-use super::extract::{Json, Path, Query, Wait, etag, if_match, request_key, with_wait_applied};
+use super::extract::{Json, Path, Query, Wait, etag, if_match, request_key, wait, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
 use crate::engine::{Described, Engine, RunRef};
@@ -46,7 +46,8 @@ pub(super) async fn start(
     headers: HeaderMap,
     Json(start): Json<body::StartWorkflow>,
 ) -> Answer {
-    let key = request_key(&headers, "start")?;
+    let (key, wait) = (request_key(&headers, "start")?, wait(&headers)?);
+    drop(headers);
     let workflow_id = start.workflow_id.clone();
     let retention = match start.retention {
         Some(retention) => retention,
@@ -73,7 +74,29 @@ pub(super) async fn start(
     };
     let started = engine.start(&domain, start).await?;
     let status = if started.repeated { StatusCode::OK } else { StatusCode::CREATED };
-    Ok(json(status, &body::Started { workflow_id, run_id: started.run_id }))
+    let mut body = body::Started { workflow_id, run_id: started.run_id, closed: None };
+    if let Some(patience) = wait.filter(|wait| !wait.is_zero()) {
+        let at = run_ref(&domain, &body.workflow_id, Some(body.run_id));
+        match engine.closing_event(&at, patience).await {
+            Ok((run_id, closed)) => body.closed = closed.map(|(run, event)| run_result(run_id, &run, event.kind)),
+            // The start is recorded, and that is what was asked for first.
+            Err(refusal) => tracing::debug!(%refusal, "the end of a run could not be waited for"),
+        }
+    }
+    Ok(with_wait_applied(json(status, &body), wait))
+}
+
+fn run_result(run_id: Uuid, run: &Run, closing: EventKind) -> body::RunResult {
+    let (status, closed_at) = (run.status, run.closed_at);
+    let mut result = body::RunResult { status, run_id, closed_at, result: None, reason: None, details: None };
+    match closing {
+        EventKind::WorkflowSuccess(it) => result.result = it.result,
+        EventKind::WorkflowFailed(it) => (result.reason, result.details) = (Some(it.reason), it.details),
+        EventKind::WorkflowCanceled(it) => result.details = it.details,
+        EventKind::WorkflowTerminated(it) => (result.reason, result.details) = (it.reason, it.details),
+        _ => {}
+    }
+    result
 }
 
 #[derive(Deserialize)]
@@ -255,22 +278,7 @@ pub(super) async fn result(
         let open = body::RunResult { status, run_id, closed_at: None, result: None, reason: None, details: None };
         return Ok(with_wait_applied(json(StatusCode::ACCEPTED, &open), wait));
     };
-    let mut result = body::RunResult {
-        status: run.status,
-        run_id,
-        closed_at: run.closed_at,
-        result: None,
-        reason: None,
-        details: None,
-    };
-    match event.kind {
-        EventKind::WorkflowSuccess(it) => result.result = it.result,
-        EventKind::WorkflowFailed(it) => (result.reason, result.details) = (Some(it.reason), it.details),
-        EventKind::WorkflowCanceled(it) => result.details = it.details,
-        EventKind::WorkflowTerminated(it) => (result.reason, result.details) = (it.reason, it.details),
-        _ => {}
-    }
-    Ok(with_wait_applied(json(StatusCode::OK, &result), wait))
+    Ok(with_wait_applied(json(StatusCode::OK, &run_result(run_id, &run, event.kind)), wait))
 }
 
 async fn tell(engine: &Arc<Engine>, at: RunRef, command: Command, status: StatusCode) -> Answer {

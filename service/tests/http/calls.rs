@@ -108,6 +108,25 @@ async fn a_result_waits_for_the_close_and_says_202_when_the_wait_ends_first() {
 }
 
 #[tokio::test]
+async fn a_start_waits_for_the_end_where_that_is_asked_for_and_is_a_start_all_the_same_when_it_does_not_come() {
+    let api = Api::open().await;
+    let body = |id: &str| json!({ "workflowId": id, "workflowType": "t", "taskList": "deciders" }).to_string();
+    let start =
+        |id: &str, wait: &str| Ask::text(WORKFLOWS, &body(id)).header("prefer", wait).header("idempotency-key", id);
+    let open = api.ask(start("slow", "wait=0.01")).await;
+    let open = open.json(201);
+    assert_eq!(open.get("closed"), None);
+    api.decide(json!([{ "type": "FailWorkflow", "reason": "late" }])).await;
+    let repeated = api.ask(start("slow", "wait=5")).await.json(200);
+    assert_eq!((&repeated["runId"], &repeated["closed"]["reason"]), (&open["runId"], &json!("late")));
+
+    let close = api.decide(json!([{ "type": "SucceedWorkflow", "result": { "paid": 1 } }]));
+    let (started, ()) = tokio::join!(api.ask(start("quick", "wait=20")), async { drop(close.await) });
+    let closed = &started.json(201)["closed"];
+    assert_eq!((&closed["status"], &closed["result"]), (&json!("success"), &json!({ "paid": 1 })));
+}
+
+#[tokio::test]
 async fn payloads_are_kept_byte_for_byte() {
     let api = Api::open().await;
     let payload = r#"{"b": 1.0,   "a":1e2, "big":123456789012345678901234567890, "s":"é\u00e9", "b":null}"#;
