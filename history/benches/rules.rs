@@ -6,8 +6,8 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use history::{
-    Command, Decision, Event, Payload, Run, ScheduleActivity, Start, StartTimer, TaskId, Timestamp, Transition, TurnId,
-    codec,
+    Beat, Command, Decision, Duration, Event, Payload, Run, ScheduleActivity, Start, StartTimer, TaskId, Timestamp,
+    Transition, TurnId, codec,
 };
 use uuid::Uuid;
 
@@ -68,6 +68,17 @@ fn sequence(activities: usize) -> (Run, Vec<Event>) {
     (run, events)
 }
 
+/// `wide` with every activity started, and a sign of life of each.
+fn beating(wide: &Run) -> (Run, Vec<Beat>) {
+    let waiting: Vec<_> = wide.activities.iter().filter(|(_, it)| it.started_at.is_none()).map(|(id, _)| *id).collect();
+    let beating = waiting.into_iter().fold(wide.clone(), |run, scheduled_event_id| {
+        admit(run, &Command::StartActivity { scheduled_event_id, identity: None }).0
+    });
+    let beats = beating.activities.keys().map(|id| Beat { scheduled_event_id: *id, at: NOW, details: None });
+    let beats = beats.collect();
+    (beating, beats)
+}
+
 fn admitting(c: &mut Criterion) {
     let mut group = c.benchmark_group("admit");
     let idle = sequence(3).0;
@@ -104,6 +115,15 @@ fn admitting(c: &mut Criterion) {
     });
     group.bench_function("next_deadline_of_1000_activities", |b| {
         b.iter(|| black_box(&wide).next_deadline(&[]));
+    });
+    let (beating, beats) = beating(&wide);
+    group.bench_function("time_out_1000_beating_activities", |b| {
+        let command = Command::FireDeadlines { beats: beats.clone() };
+        b.iter_batched(
+            || Transition::of(beating.clone()),
+            |mut transition| transition.admit(black_box(&command), NOW.plus(Duration::from_secs(301))).unwrap(),
+            BatchSize::SmallInput,
+        );
     });
     group.finish();
 }

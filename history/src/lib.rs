@@ -46,7 +46,8 @@ pub use event::{Event, EventId, EventKind, Level, RequestKey};
 pub use fault::Fault;
 pub use payload::{PackRef, Payload, present as payload_present};
 pub use run::{
-    ActivityTask, Deadline, DeadlineKind, PendingActivity, PendingTimer, Run, RunStart, Status, TaskRef, Turn, TurnTask,
+    Activities, ActivityTask, Deadline, DeadlineKind, PendingActivity, PendingTimer, Run, RunStart, Status, TaskRef,
+    Turn, TurnTask,
 };
 pub use tally::{ActivityTally, Closed, Tally};
 pub use time::{Duration, Timestamp};

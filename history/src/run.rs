@@ -1,5 +1,8 @@
 //! The state of a run: a fold of its events, and never anything else (S4.9).
 
+mod activities;
+mod deadlines;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
@@ -7,10 +10,12 @@ use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::command::Beat;
 use crate::event::{ActivityTimeouts, DeciderFailedCause, Event, EventId, EventKind, RequestKey, WorkflowStarted};
 use crate::limits;
 use crate::time::{Duration, Timestamp};
+
+pub use activities::Activities;
+pub use deadlines::{Deadline, DeadlineKind};
 
 /// Whether a run is open, and how it closed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
@@ -176,7 +181,7 @@ pub struct Run {
     pub turns_lost: u32,
     /// Open activities, by their ActivityScheduled.
     #[n(10)]
-    pub activities: BTreeMap<EventId, PendingActivity>,
+    pub activities: Activities,
     /// Open timers, by their name.
     #[n(11)]
     pub timers: BTreeMap<String, PendingTimer>,
@@ -271,7 +276,7 @@ impl Run {
             turn: None,
             previous_started_event_id: 0,
             turns_lost: 0,
-            activities: BTreeMap::new(),
+            activities: Activities::default(),
             timers: BTreeMap::new(),
             cancel_requested: false,
             request_keys: VecDeque::new(),
@@ -363,18 +368,18 @@ impl Run {
                 self.activities.insert(event.id, activity);
             }
             EventKind::ActivityStarted(it) => {
-                if let Some(activity) = self.activities.get_mut(&it.scheduled_event_id) {
+                if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
                     activity.started_event_id = Some(event.id);
                     activity.started_at = Some(event.timestamp);
                 }
             }
-            EventKind::ActivitySuccess(it) => drop(self.activities.remove(&it.scheduled_event_id)),
-            EventKind::ActivityFailed(it) => drop(self.activities.remove(&it.scheduled_event_id)),
-            EventKind::ActivityCanceled(it) => drop(self.activities.remove(&it.scheduled_event_id)),
-            EventKind::ActivityTimedOut(it) => drop(self.activities.remove(&it.scheduled_event_id)),
-            EventKind::ActivityScheduledTimeout(it) => drop(self.activities.remove(&it.scheduled_event_id)),
+            EventKind::ActivitySuccess(it) => self.activities.remove(it.scheduled_event_id),
+            EventKind::ActivityFailed(it) => self.activities.remove(it.scheduled_event_id),
+            EventKind::ActivityCanceled(it) => self.activities.remove(it.scheduled_event_id),
+            EventKind::ActivityTimedOut(it) => self.activities.remove(it.scheduled_event_id),
+            EventKind::ActivityScheduledTimeout(it) => self.activities.remove(it.scheduled_event_id),
             EventKind::ActivityTaskCancel(it) => {
-                if let Some(activity) = self.activities.get_mut(&it.scheduled_event_id) {
+                if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
                     activity.cancel_event_id = Some(event.id);
                 }
             }
@@ -432,8 +437,7 @@ impl Run {
 
     /// The open activity with this name.
     pub fn activity(&self, activity_id: &str) -> Option<(EventId, &PendingActivity)> {
-        let found = self.activities.iter().find(|(_, activity)| activity.activity_id == activity_id);
-        found.map(|(scheduled_event_id, activity)| (*scheduled_event_id, activity))
+        self.activities.named(activity_id)
     }
 
     /// The tasks that wait to be taken: the turn first, then activities in the order they were scheduled.
@@ -452,105 +456,4 @@ impl Run {
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.closed_at.map(|at| at.plus(self.started.retention))
     }
-
-    /// The next instant at which the run changes by itself; `None` when closed.
-    pub fn next_deadline(&self, beats: &[Beat]) -> Option<Timestamp> {
-        self.deadlines(beats).into_iter().map(|deadline| deadline.at).min()
-    }
-
-    /// Everything that time will do to the run, in the order of time.
-    pub fn deadlines(&self, beats: &[Beat]) -> Vec<Deadline> {
-        if !self.is_open() {
-            return Vec::new();
-        }
-        let mut deadlines = Vec::with_capacity(2 + self.activities.len() + self.timers.len());
-        let mut add = |at, what| deadlines.push(Deadline { at, what });
-        add(self.started.at.plus(self.started.execution_timeout), DeadlineKind::Execution);
-        if let Some(turn) = &self.turn {
-            let at = turn.started_at.plus(self.started.decider_start_to_close);
-            add(at, DeadlineKind::TurnStartToClose { scheduled_event_id: turn.scheduled_event_id });
-        } else if let (Some(task), Some(limit)) = (&self.turn_task, self.started.decider_schedule_to_start) {
-            let from = task.not_before.unwrap_or(task.waits_since);
-            let what = DeadlineKind::TurnScheduleToStart { scheduled_event_id: task.scheduled_event_id };
-            add(from.plus(limit), what);
-        }
-        for (&scheduled_event_id, activity) in &self.activities {
-            let timeouts = &activity.timeouts;
-            if let Some(limit) = timeouts.schedule_to_close {
-                let what = DeadlineKind::ActivityScheduleToClose { scheduled_event_id };
-                add(activity.scheduled_at.plus(limit), what);
-            }
-            let Some(started_at) = activity.started_at else {
-                if let Some(limit) = timeouts.schedule_to_start {
-                    let what = DeadlineKind::ActivityScheduleToStart { scheduled_event_id };
-                    add(activity.scheduled_at.plus(limit), what);
-                }
-                continue;
-            };
-            if let Some(limit) = timeouts.start_to_close {
-                add(started_at.plus(limit), DeadlineKind::ActivityStartToClose { scheduled_event_id });
-            }
-            if let Some(limit) = timeouts.heartbeat {
-                let beat = beats.iter().find(|beat| beat.scheduled_event_id == scheduled_event_id);
-                let alive_at = beat.map_or(started_at, |beat| beat.at.max(started_at));
-                add(alive_at.plus(limit), DeadlineKind::ActivityHeartbeat { scheduled_event_id });
-            }
-        }
-        for timer in self.timers.values() {
-            add(timer.expires_at, DeadlineKind::Timer { scheduled_event_id: timer.scheduled_event_id });
-        }
-        deadlines.sort_by_key(|deadline| (deadline.at, deadline.what));
-        deadlines
-    }
-}
-
-/// Something that time will do to a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Deadline {
-    /// When.
-    pub at: Timestamp,
-    /// What.
-    pub what: DeadlineKind,
-}
-
-/// What time will do to a run. The order is that in which deadlines of the same instant fire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DeadlineKind {
-    /// A timer expires.
-    Timer {
-        /// Its TimerScheduled.
-        scheduled_event_id: EventId,
-    },
-    /// No runner took the activity in time.
-    ActivityScheduleToStart {
-        /// Its ActivityScheduled.
-        scheduled_event_id: EventId,
-    },
-    /// The runner did not show life in time.
-    ActivityHeartbeat {
-        /// Its ActivityScheduled.
-        scheduled_event_id: EventId,
-    },
-    /// The runner did not answer in time.
-    ActivityStartToClose {
-        /// Its ActivityScheduled.
-        scheduled_event_id: EventId,
-    },
-    /// The activity did not close in time, started or not.
-    ActivityScheduleToClose {
-        /// Its ActivityScheduled.
-        scheduled_event_id: EventId,
-    },
-    /// No decider took the turn in time.
-    TurnScheduleToStart {
-        /// Its DeciderScheduled.
-        scheduled_event_id: EventId,
-    },
-    /// The decider did not answer in time.
-    TurnStartToClose {
-        /// Its DeciderScheduled.
-        scheduled_event_id: EventId,
-    },
-    /// The run took too long.
-    Execution,
 }

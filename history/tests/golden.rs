@@ -6,7 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::unnecessary_wraps, reason = "every field that takes a payload or a text is optional")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use history::event::{
     ActivityCanceled, ActivityFailed, ActivityScheduleFailed, ActivityScheduleFailedCause, ActivityScheduled,
@@ -464,8 +464,7 @@ fn run() -> Run {
         cancel_event_id: None,
         ..activity.clone()
     };
-    run.activities.insert(60_000, activity);
-    run.activities.insert(60_002, waiting);
+    run.activities = BTreeMap::from([(60_000, activity), (60_002, waiting)]).into();
     let expires_at = Timestamp::from_millis(1_702_592_000_000);
     run.timers.insert("patience".to_owned(), PendingTimer { scheduled_event_id: 60_003, expires_at });
     run.cancel_requested = true;

@@ -398,6 +398,26 @@ proptest! {
     }
 
     #[test]
+    fn an_activity_is_found_by_its_name_whatever_has_happened(
+        steps in steps(),
+        order in vec((any::<prop::sample::Index>(), option::weighted(0.4, 0..60_u64)), 0..90),
+    ) {
+        let story = tell(&steps)?;
+        let mut run = story.run;
+        prop_assert_eq!(misnamed(&run), None);
+        // Nonsense, too: the same name open twice, one event twice, an event that takes another's place.
+        for (at, id) in order {
+            let mut event = at.get(&story.events).clone();
+            event.id = id.unwrap_or(event.id);
+            run.evolve(&event);
+            prop_assert_eq!(misnamed(&run), None);
+        }
+        let mut bytes = Vec::new();
+        codec::put_run(&mut bytes, &run);
+        prop_assert_eq!(codec::run(&bytes).unwrap(), run);
+    }
+
+    #[test]
     fn nobody_panics_on_events_that_make_no_sense(
         steps in steps(),
         order in vec((any::<prop::sample::Index>(), option::weighted(0.2, 0..1_u64 << 60)), 0..90),
@@ -448,6 +468,15 @@ proptest! {
         stored.iter_mut().skip(at_event).take(1).for_each(|byte| *byte ^= flip);
         let _ = codec::events(&stored).count();
     }
+}
+
+/// A name that [`Run::activity`] finds another activity by than a look at all of them does.
+fn misnamed(run: &Run) -> Option<String> {
+    let names = (0..4).map(|id| format!("a{id}"));
+    names.into_iter().find(|name| {
+        let looked_for = run.activities.iter().find(|(_, activity)| activity.activity_id == *name);
+        run.activity(name) != looked_for.map(|(id, activity)| (*id, activity))
+    })
 }
 
 /// The generator is worth something only if it gets around.

@@ -1,5 +1,7 @@
 //! What time does to a run: timers expire, and whoever took too long has timed out (S3.50).
 
+use std::collections::BTreeMap;
+
 use super::Transition;
 use crate::command::Beat;
 use crate::event::{
@@ -9,21 +11,27 @@ use crate::event::{
 use crate::run::DeadlineKind;
 use crate::time::Timestamp;
 
+/// The newest sign of life of each activity.
+type Beats<'a> = BTreeMap<EventId, &'a Beat>;
+
 impl Transition {
     /// Records everything whose time has come, in the order of time.
     pub(super) fn fire_deadlines(&mut self, beats: &[Beat], now: Timestamp) {
-        for deadline in self.run.deadlines(beats) {
-            if deadline.at > now || !self.run.is_open() {
+        let due = self.run.deadlines_due(beats, now);
+        // The first beat of an activity counts, as it does for its deadline.
+        let beats: Beats<'_> = beats.iter().rev().map(|beat| (beat.scheduled_event_id, beat)).collect();
+        for deadline in due {
+            if !self.run.is_open() {
                 break;
             }
-            if let Some(kind) = self.event_of(deadline.what, beats) {
+            if let Some(kind) = self.event_of(deadline.what, &beats) {
                 self.push(now, kind);
             }
         }
     }
 
     /// The event of a deadline; `None` when an earlier one made it moot.
-    fn event_of(&self, deadline: DeadlineKind, beats: &[Beat]) -> Option<EventKind> {
+    fn event_of(&self, deadline: DeadlineKind, beats: &Beats<'_>) -> Option<EventKind> {
         match deadline {
             DeadlineKind::Execution => {
                 Some(EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Execution }))
@@ -59,9 +67,9 @@ impl Transition {
         }
     }
 
-    fn activity_timed_out(&self, scheduled: EventId, timeout: ActivityTimeout, beats: &[Beat]) -> Option<EventKind> {
+    fn activity_timed_out(&self, scheduled: EventId, timeout: ActivityTimeout, beats: &Beats<'_>) -> Option<EventKind> {
         let activity = self.run.activities.get(&scheduled)?;
-        let beat = beats.iter().find(|beat| beat.scheduled_event_id == scheduled);
+        let beat = beats.get(&scheduled);
         Some(EventKind::ActivityTimedOut(ActivityTimedOut {
             scheduled_event_id: scheduled,
             started_event_id: activity.started_event_id,
