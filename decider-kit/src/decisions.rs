@@ -29,10 +29,10 @@ pub(crate) struct GivenBack {
 #[must_use]
 pub struct Activity(ScheduleActivity);
 
-/// A value as a payload. What has no JSON form (a map whose keys are not strings, say) is a mistake in the program, and
-/// like any panic of a decider gives the turn back with the message.
+/// A value as a payload. What has no JSON form (a map whose keys are not strings, say), or one that is nested too deep, is
+/// a mistake in the program, and like any panic of a decider gives the turn back with the message.
 pub(crate) fn payload<T: Serialize + ?Sized>(value: &T) -> Payload {
-    Payload::of(value).expect("the value has a JSON form")
+    Payload::of(value).expect("the value has a JSON form that may be a payload")
 }
 
 impl Activity {

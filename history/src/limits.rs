@@ -12,6 +12,10 @@ pub const REASON_BYTES_MAX: usize = 256;
 /// Largest payload, in bytes of JSON. Source: DESIGN.md §4.
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 
+/// Deepest payload: how many arrays and objects may be in one another. Ours: half of the 128 that `serde_json` reads, so
+/// that whoever is handed a payload can read it in whatever surrounds it.
+pub const PAYLOAD_DEPTH_MAX: usize = 64;
+
 /// Largest decider context, in bytes of JSON. Source: SWF's 32,768 characters (SWF.md §4).
 pub const CONTEXT_BYTES_MAX: usize = 32 * 1024;
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use minicbor::data::Type;
 use minicbor::{Decode, Decoder, Encode, Encoder};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::value::RawValue;
+
+use crate::limits;
 
 /// Where the text of a large payload is kept when it is not in its event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
@@ -40,19 +42,29 @@ impl Payload {
     ///
     /// # Errors
     ///
-    /// When `text` is not one JSON value.
+    /// When `text` is not one JSON value, or one that is nested deeper than [`limits::PAYLOAD_DEPTH_MAX`].
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let raw: &RawValue = serde_json::from_str(text)?;
-        Ok(Self(Repr::Text(Arc::from(raw.get()))))
+        Self::shallow(raw.get())
     }
 
     /// `value` as JSON.
     ///
     /// # Errors
     ///
-    /// When `value` has no JSON form, e.g. a map with keys that are not strings.
+    /// When `value` has no JSON form, e.g. a map with keys that are not strings, or one that is nested deeper than
+    /// [`limits::PAYLOAD_DEPTH_MAX`].
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        serde_json::to_string(value).map(|text| Self(Repr::Text(Arc::from(text))))
+        Self::shallow(&serde_json::to_string(value)?)
+    }
+
+    /// The payload with this text, which is JSON.
+    fn shallow<E: de::Error>(text: &str) -> Result<Self, E> {
+        let (found, max) = (depth(text), limits::PAYLOAD_DEPTH_MAX);
+        if found > max {
+            return Err(E::custom(format_args!("nested {found} levels deep, at most {max} are allowed")));
+        }
+        Ok(Self::from_trusted(text))
     }
 
     /// A claim check.
@@ -60,7 +72,8 @@ impl Payload {
         Self(Repr::Stored(at))
     }
 
-    /// A payload from a text that was a payload's text before, e.g. read back from a store. Not validated again.
+    /// A payload from a text that was a payload's text before, e.g. read back from a store. Not validated again, so that
+    /// what an earlier version took stays readable.
     pub fn from_trusted(text: &str) -> Self {
         Self(Repr::Text(Arc::from(text)))
     }
@@ -102,7 +115,7 @@ impl Payload {
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         match &self.0 {
             Repr::Text(text) => serde_json::from_str(text),
-            Repr::Stored(_) => Err(serde::de::Error::custom("the payload is a claim check that was not redeemed")),
+            Repr::Stored(_) => Err(de::Error::custom("the payload is a claim check that was not redeemed")),
         }
     }
 }
@@ -131,8 +144,32 @@ impl Serialize for Payload {
 impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(Self(Repr::Text(Arc::from(raw.get()))))
+        Self::shallow(raw.get())
     }
+}
+
+/// How many arrays and objects of a JSON text are in one another at most.
+fn depth(json: &str) -> usize {
+    // Every level takes two brackets, so short texts, which most are, need no look.
+    if json.len() <= 2 * limits::PAYLOAD_DEPTH_MAX {
+        return 0;
+    }
+    let (mut open, mut deepest) = (0_usize, 0);
+    let (mut is_text, mut is_escaped) = (false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'[' | b'{' if !is_text => {
+                open += 1;
+                deepest = deepest.max(open);
+            }
+            b']' | b'}' if !is_text => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// Reads a field that is present, so that `null` is a payload like any other and only absence is `None`. For
@@ -200,6 +237,46 @@ mod tests {
         assert_eq!(claim.len(), 900);
         assert!(serde_json::to_string(&claim).is_err());
         assert!(claim.read::<u8>().is_err());
+    }
+
+    /// A text with brackets that do not count, nested so deep in all.
+    fn nested(levels: usize) -> String {
+        let inner = r#"["[[\"[\\",{"{":[]}]"#;
+        let around = levels - 3;
+        format!("{}{inner}{}", r#"{"a":"#.repeat(around), "}".repeat(around))
+    }
+
+    #[test]
+    fn a_payload_is_nested_as_deep_as_the_limit_and_no_deeper() {
+        let edge = nested(limits::PAYLOAD_DEPTH_MAX);
+        assert_eq!(Payload::from_json(&edge).unwrap().text(), Some(edge.as_str()));
+        assert!(serde_json::from_str::<Payload>(&edge).is_ok());
+        let value: serde_json::Value = serde_json::from_str(&edge).unwrap();
+        assert!(Payload::of(&value).is_ok());
+
+        let deeper = nested(limits::PAYLOAD_DEPTH_MAX + 1);
+        let value: serde_json::Value = serde_json::from_str(&deeper).unwrap();
+        let (parsed, read) = (Payload::from_json(&deeper), serde_json::from_str::<Payload>(&deeper));
+        for refused in [parsed, read, Payload::of(&value)] {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.starts_with("nested 65 levels deep, at most 64 are allowed"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_deepest_payload_can_be_read_by_what_the_kits_and_their_callers_use() {
+        // In an event, in a window, in a task that comes with the answer to another.
+        let edge = nested(limits::PAYLOAD_DEPTH_MAX);
+        let answer = format!(r#"{{"next":{{"events":[{{"input":{edge}}}]}}}}"#);
+        assert!(serde_json::from_str::<serde_json::Value>(&answer).is_ok());
+    }
+
+    #[test]
+    fn a_stored_payload_that_is_nested_too_deep_stays_readable() {
+        let deep = Payload::from_trusted(&nested(200));
+        let bytes = minicbor::to_vec(&deep).unwrap();
+        assert_eq!(minicbor::decode::<Payload>(&bytes).unwrap(), deep);
+        assert_eq!(serde_json::to_string(&deep).unwrap(), nested(200));
     }
 
     #[test]

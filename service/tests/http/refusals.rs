@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use history::limits::{CONTEXT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use history::limits::{CONTEXT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX};
 use serde_json::{Value, json};
 
 use crate::support::{Api, Ask, DECIDERS, WORKFLOWS, activity_path, schedule, turn_path};
@@ -196,6 +196,41 @@ async fn the_payloads_and_the_context_of_a_turn_have_limits_too() {
     let problem = api.refused(Ask::text(&path, &context(CONTEXT_BYTES_MAX + 1)), 413, "too-large").await;
     assert_eq!((field_of(&problem), &problem["max"]), ("context", &json!(CONTEXT_BYTES_MAX)));
     api.ask(Ask::text(&path, &context(CONTEXT_BYTES_MAX))).await.json(200);
+}
+
+#[tokio::test]
+async fn a_payload_nested_as_deep_as_its_limit_is_taken_and_one_level_more_is_not() {
+    let api = Api::open().await;
+    let task = api.activity("w").await;
+    let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    let (fits, over) = (nested(PAYLOAD_DEPTH_MAX), nested(PAYLOAD_DEPTH_MAX + 1));
+    let (activity, signal) = (activity_path(&task), signal("w"));
+    let cases = [
+        (WORKFLOWS.to_owned(), r#"{"workflowId":"new","workflowType":"t","input":"#, "}"),
+        (signal, r#"{"input":"#, "}"),
+        (format!("{activity}/heartbeat"), r#"{"details":"#, "}"),
+        (format!("{activity}/failure"), r#"{"reason":"r","details":"#, "}"),
+        (format!("{activity}/success"), r#"{"result":"#, "}"),
+    ];
+    let check = async |path: &str, before: &str, after: &str| {
+        let problem = api.refused(Ask::text(path, &format!("{before}{over}{after}")), 400, "bad-json").await;
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("nested 65 levels deep, at most 64 are allowed"), "{path}: {detail}");
+        if !path.ends_with("/failure") {
+            let answer = api.ask(Ask::text(path, &format!("{before}{fits}{after}"))).await;
+            assert!(answer.status.is_success(), "{path}: {}", answer.text);
+        }
+    };
+    for (path, before, after) in &cases {
+        check(path, before, after).await;
+    }
+    // What comes back is read by the ordinary parser, which has a limit of its own.
+    let turn = api.turn().await;
+    assert_eq!(turn["events"].as_array().unwrap().last().unwrap()["type"], "DeciderStarted", "{turn}");
+    let complete = format!("{}/complete", turn_path(&turn));
+    let context = "[".repeat(PAYLOAD_DEPTH_MAX + 1) + &"]".repeat(PAYLOAD_DEPTH_MAX + 1);
+    api.refused(Ask::text(&complete, &format!(r#"{{"context":{context}}}"#)), 400, "bad-json").await;
+    check(&complete, r#"{"decisions":[{"type":"RecordMarker","name":"n","details":"#, "}]}").await;
 }
 
 #[tokio::test]
