@@ -32,6 +32,12 @@ use crate::item::{Item, Shards, binary, number, read_binary, read_head, read_key
 /// How long one attempt of a write may take. A write that outlives it has an unknown outcome.
 const WRITE_ATTEMPT: Duration = Duration::from_secs(1);
 
+/// How long one attempt of a read may take: longer than a write's, for a page may have a megabyte.
+const READ_ATTEMPT: Duration = Duration::from_millis(1_500);
+
+/// How long a read may take with all its retries. Whoever asked is still waiting, and can ask again.
+const READ_OPERATION: Duration = Duration::from_secs(4);
+
 /// A head beyond one kilobyte costs a second write unit in each commit; the rest of it is keys and index attributes.
 const HEAD_SOFT: usize = 700;
 /// Far below the 400 KB that an item may have: 64 write units for a commit are too many already.
@@ -64,7 +70,7 @@ impl Options {
 /// A store on one DynamoDB table.
 #[derive(Debug)]
 pub struct Dynamo {
-    /// Retries as its configuration says.
+    /// Retries as its configuration says, within [`READ_OPERATION`].
     reads: Client,
     /// Never retries: a retry after a lost answer would lose to itself.
     writes: Client,
@@ -80,8 +86,11 @@ impl Dynamo {
     pub fn new(config: &aws_sdk_dynamodb::Config, options: Options) -> Self {
         let timeouts = TimeoutConfig::builder().operation_attempt_timeout(WRITE_ATTEMPT).build();
         let writes = config.to_builder().retry_config(RetryConfig::disabled()).timeout_config(timeouts).build();
+        let timeouts =
+            TimeoutConfig::builder().operation_attempt_timeout(READ_ATTEMPT).operation_timeout(READ_OPERATION).build();
+        let reads = config.to_builder().timeout_config(timeouts).build();
         Self {
-            reads: Client::from_conf(config.clone()),
+            reads: Client::from_conf(reads),
             writes: Client::from_conf(writes),
             options,
             commits: AtomicU64::new(0),
@@ -404,11 +413,18 @@ impl Store for Dynamo {
             for row in rows {
                 let (partition, sort) = (read_text(&row, "k")?, read_text(&row, "s")?);
                 // The index may lag: the item itself decides.
-                let Some(head) = self.get(partition, sort).await?.as_ref().map(read_head).transpose()? else {
+                let Some(mut head) = self.get(partition, sort).await?.as_ref().map(read_head).transpose()? else {
                     continue;
                 };
+                let key = read_key(&row)?;
+                if sort != keys::HEAD
+                    && let Some(newest) = self.load(&key).await?.filter(|newest| newest.run == head.run)
+                {
+                    // Kept for a commit that was then lost: the run is still in the head, and only that is current.
+                    head = newest;
+                }
                 if head.expires_at.is_some_and(|at| at <= now) {
-                    self.drop_run(&read_key(&row)?, head.run).await?;
+                    self.drop_run(&key, head.run).await?;
                     forgotten += 1;
                 }
             }

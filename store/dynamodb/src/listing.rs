@@ -101,7 +101,8 @@ impl Dynamo {
         if low > high {
             return Ok(None);
         }
-        let limit = query.limit.saturating_add(2).min(ROWS_READ_MAX);
+        // Two may stand at `after` itself, a head and what was kept of it, and one more must be read to get on.
+        let limit = query.limit.max(1).saturating_add(2).min(ROWS_READ_MAX);
         let answer = self
             .reads
             .query()

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
@@ -28,6 +29,8 @@ pub(crate) enum Fault {
     RequestLost,
     /// It lands, and the answer is a 500.
     ServerError,
+    /// Neither it nor its answer ever comes.
+    Hangs,
 }
 
 /// The emulator, and what is to go wrong with the next puts.
@@ -36,6 +39,7 @@ pub(crate) struct Emulator {
     database: Arc<Database>,
     faults: Arc<Mutex<VecDeque<Option<Fault>>>>,
     units: Arc<Mutex<f64>>,
+    reads_hang: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Emulator {
@@ -56,13 +60,24 @@ fn run<Q: DeserializeOwned, A: Serialize>(
 
 impl Emulator {
     pub(crate) fn new() -> Self {
-        Self { database: Arc::new(Database::memory().unwrap()), faults: Arc::default(), units: Arc::default() }
+        Self {
+            database: Arc::new(Database::memory().unwrap()),
+            faults: Arc::default(),
+            units: Arc::default(),
+            reads_hang: Arc::default(),
+        }
     }
 
     /// The next puts fail like this, one after the other; `None` is none.
     #[allow(dead_code, reason = "not every test injects faults")]
     pub(crate) fn inject(&self, faults: impl IntoIterator<Item = Option<Fault>>) {
         self.faults.lock().unwrap().extend(faults);
+    }
+
+    /// From now on no `GetItem` is answered.
+    #[allow(dead_code, reason = "not every test injects faults")]
+    pub(crate) fn hang_reads(&self) {
+        self.reads_hang.store(true, Ordering::SeqCst);
     }
 
     /// Write units that puts consumed since the last time.
@@ -115,6 +130,10 @@ impl HttpConnector for Emulator {
         let body = request.body().bytes().unwrap().to_vec();
         let fault = if operation == "PutItem" { self.faults.lock().unwrap().pop_front().flatten() } else { None };
         let lost = || HttpConnectorFuture::ready(Err(ConnectorError::timeout("lost".into())));
+        let never = || HttpConnectorFuture::new(std::future::pending());
+        if operation == "GetItem" && self.reads_hang.load(Ordering::SeqCst) {
+            return never();
+        }
         let (status, text) = match fault {
             None => self.execute(&operation, &body),
             Some(Fault::Throttled) => (
@@ -122,6 +141,7 @@ impl HttpConnector for Emulator {
                 r#"{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException","message":"slow"}"#.to_owned(),
             ),
             Some(Fault::RequestLost) => return lost(),
+            Some(Fault::Hangs) => return never(),
             Some(Fault::AnswerLost) => {
                 self.execute(&operation, &body);
                 return lost();
