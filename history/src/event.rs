@@ -11,7 +11,9 @@ use crate::tagged::Fields;
 use crate::time::Timestamp;
 
 mod attributes;
+mod key;
 pub use attributes::*;
+pub use key::RequestKey;
 
 /// The position of an event in its history: 1, 2, 3, … without gaps.
 pub type EventId = u64;
@@ -28,12 +30,6 @@ pub enum Level {
     /// Written because a runner answered.
     Activity,
 }
-
-/// A request's `Idempotency-Key`, hashed to 64 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize)]
-#[cbor(transparent)]
-#[serde(transparent)]
-pub struct RequestKey(#[n(0)] pub u64);
 
 /// A fact in the history of a run.
 ///

@@ -74,11 +74,14 @@ impl<'de> Deserialize<'de> for Timestamp {
 
 /// A span of time, whole milliseconds.
 ///
-/// In JSON it is written as an ISO 8601 duration (`"PT30S"`), and read from one or from a number of seconds (`30`,
+/// In JSON it is written as an ISO 8601 duration in days and less (`"P1DT30S"`), and read from one or from a number of seconds (`30`,
 /// `0.5`). A day is 24 hours. Years and months are refused, because their length depends on a calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Duration(#[n(0)] u64);
+
+/// A day is 24 hours, whatever calendars say.
+const MILLIS_A_DAY: u64 = 86_400_000;
 
 impl Duration {
     /// No time at all.
@@ -126,8 +129,13 @@ impl From<std::time::Duration> for Duration {
 
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millis = i64::try_from(self.0).unwrap_or(i64::MAX);
-        write!(f, "{}", jiff::SignedDuration::from_millis(millis))
+        let (days, millis) = (self.0 / MILLIS_A_DAY, self.0 % MILLIS_A_DAY);
+        let rest = jiff::SignedDuration::from_millis(i64::try_from(millis).unwrap_or_default());
+        match (days, millis) {
+            (0, _) => write!(f, "{rest}"),
+            (_, 0) => write!(f, "P{days}D"),
+            (_, _) => write!(f, "P{days}D{}", rest.to_string().trim_start_matches('P')),
+        }
     }
 }
 
@@ -226,6 +234,8 @@ mod tests {
             (r#""PT30S""#, Some(30_000)),
             (r#""P30D""#, Some(30 * 86_400_000)),
             (r#""PT1H30M""#, Some(5_400_000)),
+            (r#""PT168H""#, Some(7 * 86_400_000)),
+            (r#""P1DT2H""#, Some(26 * 3_600_000)),
             (r#""P1W""#, Some(7 * 86_400_000)),
             (r#""45""#, Some(45_000)),
             (r#""P1M""#, None),
@@ -245,11 +255,20 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_reads_what_it_writes() {
-        for millis in [0, 1, 999, 1_000, 61_001, 86_400_000 * 400] {
-            let span = Duration::from_millis(millis);
-            let text = serde_json::to_string(&span).unwrap();
-            assert_eq!(serde_json::from_str::<Duration>(&text).unwrap(), span, "{text}");
+    fn a_duration_is_written_in_days_and_less() {
+        let cases = [
+            (0, "PT0S"),
+            (500, "PT0.5S"),
+            (61_001, "PT1M1.001S"),
+            (86_399_999, "PT23H59M59.999S"),
+            (86_400_000, "P1D"),
+            (26 * 3_600_000, "P1DT2H"),
+            (7 * 86_400_000, "P7D"),
+            (365 * 86_400_000 + 1, "P365DT0.001S"),
+            (u64::MAX, "P213503982334DT14H25M51.615S"),
+        ];
+        for (millis, text) in cases {
+            assert_eq!(Duration::from_millis(millis).to_string(), text);
         }
     }
 }

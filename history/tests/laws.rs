@@ -6,7 +6,7 @@ use history::event::ActivityTimeouts;
 use history::{
     Beat, CancelActivity, CancelTimer, CancelWorkflow, Command, Decision, Duration, Event, EventKind, FailWorkflow,
     Fault, Outcome, Payload, RecordMarker, RequestKey, Run, ScheduleActivity, Start, StartTimer, SucceedWorkflow,
-    TaskId, Timestamp, Transition, TurnId, check, codec,
+    TaskId, Timestamp, Transition, TurnId, check, codec, limits,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -467,6 +467,19 @@ proptest! {
         let at_event = at.index(stored.len());
         stored.iter_mut().skip(at_event).take(1).for_each(|byte| *byte ^= flip);
         let _ = codec::events(&stored).count();
+    }
+}
+
+proptest! {
+    #![proptest_config(config(2_000))]
+
+    #[test]
+    fn a_duration_reads_what_it_writes(millis in 0..=2 * limits::SPAN_MAX.as_millis(), unit in prop_oneof![Just(1_u64), Just(1_000), Just(3_600_000), Just(86_400_000)]) {
+        let span = Duration::from_millis(millis / unit * unit);
+        let text = span.to_string();
+        prop_assert_eq!(text.parse(), Ok(span), "{}", text);
+        let json = serde_json::to_string(&span).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Duration>(&json).unwrap(), span);
     }
 }
 

@@ -4,9 +4,18 @@
 
 use std::path::PathBuf;
 
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// The golden file `name` of a form that is no longer written, if it was written then.
+pub(crate) fn old(name: &str) -> Option<String> {
+    std::fs::read_to_string(path(name)).ok()
+}
+
 /// The golden file `name`. With `BATON_GOLDEN=write` a missing one is written first; an existing one never is.
 pub(crate) fn golden(name: &str, current: &[u8]) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = path(name);
     let missing = !path.exists();
     if missing && std::env::var("BATON_GOLDEN").is_ok_and(|value| value == "write") {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -9,7 +9,7 @@ async fn domains_are_created_listed_and_shown() {
     let api = Api::open().await;
     let create = json!({ "name": "shop/é 1", "description": "what for", "retention": "P7D" });
     let created = api.post("/v1/domains", &create).await.json(201);
-    assert_eq!(created["retention"], "PT168H");
+    assert_eq!(created["retention"], "P7D");
     assert_eq!(created["createdAt"], "2023-11-14T22:13:20.000Z");
     assert_eq!(api.get(&format!("/v1/domains/{}", segment("shop/é 1"))).await.json(200), created);
     let listed = api.get("/v1/domains").await.json(200);
@@ -48,7 +48,7 @@ async fn a_workflow_is_started_described_signaled_and_canceled() {
     assert_eq!(described["workflowType"], "order");
     assert_eq!(described["taskList"], "deciders");
     assert_eq!(described["status"], "open");
-    assert_eq!(described["executionTimeout"], "PT24H");
+    assert_eq!(described["executionTimeout"], "P1D");
     assert_eq!(described["tags"], json!(["a", "b"]));
     assert_eq!(described["cancelRequested"], false);
     assert_eq!(described["historyLength"], 2);
