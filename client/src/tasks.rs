@@ -187,7 +187,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `activity-closed` when nobody waits for it any more.
+    /// See [`Error`]; `activity-closed` or `run-closed` when nobody waits for it any more.
     pub async fn heartbeat(&self, token: &str, details: Option<Payload>) -> Result<bool, Error> {
         let url = self.service_url(&format!("activity-tasks/{token}/heartbeat"));
         let body = to_bytes(&Heartbeat { details })?;

@@ -85,6 +85,40 @@ pub fn check_payload(field: &str, payload: Option<&Payload>) -> Result<(), Fault
     validate::payload(field, payload)
 }
 
+/// The activity that a runner holds with `task`, for requests that are no commands, such as heartbeats.
+///
+/// # Errors
+///
+/// [`Fault::RunClosed`] once the run has closed, else [`Fault::ActivityClosed`] when it is no longer the runner's.
+pub fn held(run: &Run, task: TaskId) -> Result<&PendingActivity, Fault> {
+    must_be_open(run)?;
+    let activity = run.activities.get(&task.scheduled_event_id);
+    activity.filter(|activity| activity.started_event_id == Some(task.started_event_id)).ok_or(Fault::ActivityClosed)
+}
+
+/// Whether a decider holds this turn, so that its answer would be heard.
+///
+/// # Errors
+///
+/// [`Fault::TurnCompleted`] when it was the last to be completed, else [`Fault::RunClosed`] or [`Fault::TurnLost`].
+pub fn must_hold(run: &Run, turn: TurnId) -> Result<(), Fault> {
+    if run.turn.as_ref().is_some_and(|held| {
+        held.scheduled_event_id == turn.scheduled_event_id && held.started_event_id == turn.started_event_id
+    }) {
+        return Ok(());
+    }
+    // Said before "closed", so that a decider which repeats its last answer learns that it was heard.
+    if turn.started_event_id == run.previous_started_event_id && turn.started_event_id != 0 {
+        return Err(Fault::TurnCompleted);
+    }
+    must_be_open(run)?;
+    Err(Fault::TurnLost)
+}
+
+fn must_be_open(run: &Run) -> Result<(), Fault> {
+    if run.is_open() { Ok(()) } else { Err(Fault::RunClosed { status: run.status }) }
+}
+
 impl Transition {
     /// A transition of a run that exists.
     pub fn of(run: Run) -> Self {
@@ -153,7 +187,7 @@ impl Transition {
                 validate::name("name", name)?;
                 validate::payload("input", input.as_ref())?;
                 validate::identity(identity.as_deref())?;
-                self.must_be_open()?;
+                must_be_open(&self.run)?;
                 self.must_be_at(*if_version)?;
                 let signal = Signal { name: name.clone(), input: input.clone(), identity: identity.clone() };
                 self.push_keyed(now, EventKind::Signal(signal), key);
@@ -161,7 +195,7 @@ impl Transition {
             Command::RequestCancel { reason, identity, .. } => {
                 validate::reason("reason", reason.as_deref())?;
                 validate::identity(identity.as_deref())?;
-                self.must_be_open()?;
+                must_be_open(&self.run)?;
                 let request = WorkflowCancelRequested { reason: reason.clone(), identity: identity.clone() };
                 self.push_keyed(now, EventKind::WorkflowCancelRequested(request), key);
             }
@@ -169,7 +203,7 @@ impl Transition {
                 validate::reason("reason", reason.as_deref())?;
                 validate::payload("details", details.as_ref())?;
                 validate::identity(identity.as_deref())?;
-                self.must_be_open()?;
+                must_be_open(&self.run)?;
                 let (reason, details, identity) = (reason.clone(), details.clone(), identity.clone());
                 let terminated = WorkflowTerminated { reason, details, identity };
                 self.push_keyed(now, EventKind::WorkflowTerminated(terminated), key);
@@ -177,7 +211,7 @@ impl Transition {
             Command::StartTurn { scheduled_event_id, identity } => {
                 validate::identity(identity.as_deref())?;
                 let scheduled_event_id = *scheduled_event_id;
-                self.must_be_open()?;
+                must_be_open(&self.run)?;
                 let task = self.run.turn_task.as_ref().filter(|_| self.run.turn.is_none());
                 let waits = task.is_some_and(|task| {
                     task.scheduled_event_id == scheduled_event_id && task.not_before.is_none_or(|at| at <= now)
@@ -194,7 +228,7 @@ impl Transition {
             Command::FailTurn { turn, reason, details } => {
                 validate::reason("reason", reason.as_deref())?;
                 validate::payload("details", details.as_ref())?;
-                self.must_hold(*turn)?;
+                must_hold(&self.run, *turn)?;
                 let cause = DeciderFailedCause::Reported;
                 let TurnId { scheduled_event_id, started_event_id } = *turn;
                 let (reason, details) = (reason.clone(), details.clone());
@@ -206,7 +240,7 @@ impl Transition {
                 self.push(now, EventKind::DeciderFailed(failed));
             }
             Command::ReturnTurn { turn } => {
-                self.must_hold(*turn)?;
+                must_hold(&self.run, *turn)?;
                 let cause = DeciderFailedCause::DeliveryFailed;
                 let TurnId { scheduled_event_id, started_event_id } = *turn;
                 self.push(
@@ -224,7 +258,7 @@ impl Transition {
             Command::StartActivity { scheduled_event_id, identity } => {
                 validate::identity(identity.as_deref())?;
                 let scheduled_event_id = *scheduled_event_id;
-                self.must_be_open()?;
+                must_be_open(&self.run)?;
                 let waits = self.run.activities.get(&scheduled_event_id);
                 if waits.is_none_or(|activity| activity.started_event_id.is_some()) {
                     return Err(Fault::ActivityNotWaiting { scheduled_event_id });
@@ -234,7 +268,7 @@ impl Transition {
             }
             Command::SucceedActivity { task, result } => {
                 validate::payload("result", result.as_ref())?;
-                self.held(*task)?;
+                held(&self.run, *task)?;
                 let TaskId { scheduled_event_id, started_event_id } = *task;
                 let success = ActivitySuccess { scheduled_event_id, started_event_id, result: result.clone() };
                 self.push(now, EventKind::ActivitySuccess(success));
@@ -242,7 +276,7 @@ impl Transition {
             Command::FailActivity { task, reason, details, non_retryable } => {
                 validate::name_up_to("reason", reason, limits::REASON_BYTES_MAX)?;
                 validate::payload("details", details.as_ref())?;
-                self.held(*task)?;
+                held(&self.run, *task)?;
                 let TaskId { scheduled_event_id, started_event_id } = *task;
                 let (reason, details, non_retryable) = (reason.clone(), details.clone(), *non_retryable);
                 let failed = ActivityFailed { scheduled_event_id, started_event_id, reason, details, non_retryable };
@@ -250,14 +284,14 @@ impl Transition {
             }
             Command::CancelActivity { task, details } => {
                 validate::payload("details", details.as_ref())?;
-                let cancel_event_id = self.held(*task)?.cancel_event_id.ok_or(Fault::CancelNotRequested)?;
+                let cancel_event_id = held(&self.run, *task)?.cancel_event_id.ok_or(Fault::CancelNotRequested)?;
                 let started_event_id = Some(task.started_event_id);
                 let (scheduled_event_id, details) = (task.scheduled_event_id, details.clone());
                 let canceled = ActivityCanceled { scheduled_event_id, started_event_id, cancel_event_id, details };
                 self.push(now, EventKind::ActivityCanceled(canceled));
             }
             Command::ReturnActivity { task } => {
-                self.held(*task)?;
+                held(&self.run, *task)?;
                 self.push(
                     now,
                     EventKind::ActivityTimedOut(ActivityTimedOut {
@@ -308,38 +342,12 @@ impl Transition {
         self.push(now, EventKind::DeciderScheduled(scheduled));
     }
 
-    fn must_be_open(&self) -> Result<(), Fault> {
-        if self.run.is_open() { Ok(()) } else { Err(Fault::RunClosed { status: self.run.status }) }
-    }
-
     fn must_be_at(&self, expected: Option<EventId>) -> Result<(), Fault> {
         let found = self.run.version;
         match expected {
             Some(expected) if expected != found => Err(Fault::VersionMoved { expected, found }),
             _ => Ok(()),
         }
-    }
-
-    fn must_hold(&self, turn: TurnId) -> Result<(), Fault> {
-        if self.run.turn.as_ref().is_some_and(|held| {
-            held.scheduled_event_id == turn.scheduled_event_id && held.started_event_id == turn.started_event_id
-        }) {
-            return Ok(());
-        }
-        // Said before "closed", so that a decider which repeats its last answer learns that it was heard.
-        if turn.started_event_id == self.run.previous_started_event_id && turn.started_event_id != 0 {
-            return Err(Fault::TurnCompleted);
-        }
-        self.must_be_open()?;
-        Err(Fault::TurnLost)
-    }
-
-    fn held(&self, task: TaskId) -> Result<&PendingActivity, Fault> {
-        self.must_be_open()?;
-        let activity = self.run.activities.get(&task.scheduled_event_id);
-        activity
-            .filter(|activity| activity.started_event_id == Some(task.started_event_id))
-            .ok_or(Fault::ActivityClosed)
     }
 }
 

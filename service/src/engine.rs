@@ -4,6 +4,7 @@
 //! one commit → the [store](store::Store) → answers, waiting pollers and watchers are told.
 
 mod agenda;
+mod answers;
 mod cache;
 mod cell;
 mod clock;
@@ -275,7 +276,7 @@ impl Engine {
         let told = self.tell_key(&head_key(at), at.run_id, command).await;
         if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&told, at.run_id) {
             // An earlier run, or none at all?
-            self.load_run(at, run_id).await?;
+            self.load_run(&head_key(at), run_id).await?;
         }
         told
     }

@@ -1,6 +1,6 @@
 //! A decider's answer: DeciderCompleted, then one event or two for each decision, in order (S3.43).
 
-use super::{Transition, validate};
+use super::{Transition, must_hold, validate};
 use crate::command::TurnId;
 use crate::decision::{Decision, ScheduleActivity, StartTimer};
 use crate::event::{
@@ -24,7 +24,7 @@ impl Transition {
         now: Timestamp,
     ) -> Result<(), Fault> {
         // State first: an answer that comes too late hears that, whatever else may be wrong with it.
-        self.must_hold(turn)?;
+        must_hold(&self.run, turn)?;
         validate::size("context", context, limits::CONTEXT_BYTES_MAX)?;
         validate::decisions(decisions)?;
         let TurnId { scheduled_event_id, started_event_id } = turn;

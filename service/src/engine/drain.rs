@@ -6,7 +6,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{Beat, Command, EventId, Fault, Outcome, Run, Start, TaskId, Timestamp, Transition, admit::may_start};
+use history::{
+    Beat, Command, EventId, Outcome, Run, Start, TaskId, Timestamp, Transition,
+    admit::{held, may_start},
+};
 use store::{Cas, Expect, Head, PartKey};
 use uuid::Uuid;
 
@@ -232,19 +235,14 @@ impl Engine {
         details: Option<history::Payload>,
     ) -> Result<bool, Refusal> {
         let now = self.clock.now();
-        let is_held = |run: &Run| {
-            let activity = run.activities.get(&task.scheduled_event_id);
-            run.started.run_id == run_id
-                && activity.is_some_and(|activity| activity.started_event_id == Some(task.started_event_id))
-        };
+        let is_held = |run: &Run| run.started.run_id == run_id && held(run, task).is_ok();
         if matches!(&*state, State::Loaded(loaded) if !is_held(loaded.run())) {
             // Never say no from a cache: another node may have started it.
             *state = State::Unloaded;
         }
-        let loaded = self.loaded(cell, state).await?.filter(|loaded| is_held(loaded.run()));
-        let loaded = loaded.ok_or(Fault::ActivityClosed)?;
-        let held = loaded.run().activities.get(&task.scheduled_event_id);
-        let cancel_requested = held.ok_or(Fault::ActivityClosed)?.cancel_event_id.is_some();
+        let loaded = self.loaded(cell, state).await?.ok_or_else(|| Refusal::unknown_workflow(&cell.key))?;
+        must_be_current(cell, loaded.run(), Some(run_id))?;
+        let cancel_requested = held(loaded.run(), task)?.cancel_event_id.is_some();
         let beat = Beat { scheduled_event_id: task.scheduled_event_id, at: now, details };
         let part = store::PartKey::Beat { scheduled: task.scheduled_event_id };
         self.store.put_part(&cell.key, *run_id.as_bytes(), part, super::head::encode_beat(&beat)).await?;
@@ -542,6 +540,17 @@ fn refuse(request: Pending, refusal: &Refusal) {
     }
 }
 
+fn must_be_current(cell: &RunCell, run: &Run, run_id: Option<Uuid>) -> Result<(), Refusal> {
+    let current = run.started.run_id;
+    match run_id {
+        Some(run_id) if run_id != current => {
+            let workflow_id = cell.key.workflow_id.to_string();
+            Err(Refusal::RunNotCurrent { workflow_id, run_id, current })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn admit_told(
     cell: &RunCell,
     transition: &mut Transition,
@@ -549,11 +558,8 @@ fn admit_told(
     command: &Command,
     now: Timestamp,
 ) -> Result<Told, Refusal> {
+    must_be_current(cell, transition.run(), run_id)?;
     let current = transition.run().started.run_id;
-    if let Some(run_id) = run_id.filter(|run_id| *run_id != current) {
-        let workflow_id = cell.key.workflow_id.to_string();
-        return Err(Refusal::RunNotCurrent { workflow_id, run_id, current });
-    }
     let (event_id, repeated) = match transition.admit(command, now)? {
         Outcome::Recorded(event_id) => (event_id, false),
         Outcome::Repeated(event_id) => (event_id, true),

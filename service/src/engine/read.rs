@@ -67,14 +67,14 @@ impl Engine {
             (None, _) => Err(Refusal::unknown_workflow(&key)),
             (Some(loaded), None) => Ok(loaded),
             (Some(loaded), Some(run_id)) if loaded.run().started.run_id == run_id => Ok(loaded),
-            (Some(_), Some(run_id)) => self.load_run(at, run_id).await,
+            (Some(_), Some(run_id)) => self.load_run(&key, run_id).await,
         }
     }
 
     /// An earlier run.
-    pub(super) async fn load_run(&self, at: &RunRef, run_id: Uuid) -> Result<Loaded, Refusal> {
-        let found = self.store.load_run(&head_key(at), *run_id.as_bytes()).await?;
-        let workflow_id = at.workflow_id.to_string();
+    pub(super) async fn load_run(&self, key: &HeadKey, run_id: Uuid) -> Result<Loaded, Refusal> {
+        let found = self.store.load_run(key, *run_id.as_bytes()).await?;
+        let workflow_id = key.workflow_id.to_string();
         Loaded::decode(found.ok_or(Refusal::UnknownRun { workflow_id, run_id })?)
     }
 

@@ -11,7 +11,6 @@ use store::HeadKey;
 use uuid::Uuid;
 
 use super::cell::{Grant, Granted, Request};
-use super::commit;
 use super::matching::{Found, ListKey, Poller, Side, WaitingTask};
 use super::read::Source;
 use super::{ActivityToken, Engine, Refusal, TurnToken};
@@ -326,72 +325,6 @@ impl Engine {
             input,
             timeouts: activity.timeouts,
         })
-    }
-
-    /// Reads a decider's token.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::BadToken`].
-    pub fn decider_token(&self, token: &str) -> Result<TurnToken, Refusal> {
-        self.mint.open_turn(token)
-    }
-
-    /// Reads a runner's token.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::BadToken`].
-    pub fn activity_token(&self, token: &str) -> Result<ActivityToken, Refusal> {
-        self.mint.open_activity(token)
-    }
-
-    /// Has a decider's answer admitted: `CompleteTurn` or `FailTurn`.
-    ///
-    /// # Errors
-    ///
-    /// A fault of the rules, e.g. [`history::Fault::TurnLost`], or the store's.
-    pub async fn answer_turn(self: &Arc<Self>, token: &TurnToken, command: Command) -> Result<(), Refusal> {
-        self.answer_task(&token.domain, &token.workflow_id, token.run_id, command, history::Fault::TurnLost).await
-    }
-
-    /// Has a runner's answer admitted.
-    ///
-    /// # Errors
-    ///
-    /// A fault of the rules, e.g. [`history::Fault::ActivityClosed`], or the store's.
-    pub async fn answer_activity(self: &Arc<Self>, token: &ActivityToken, command: Command) -> Result<(), Refusal> {
-        let lost = history::Fault::ActivityClosed;
-        self.answer_task(&token.domain, &token.workflow_id, token.run_id, command, lost).await
-    }
-
-    async fn answer_task(
-        self: &Arc<Self>,
-        domain: &str,
-        workflow_id: &str,
-        run_id: Uuid,
-        command: Command,
-        lost: history::Fault,
-    ) -> Result<(), Refusal> {
-        let key = commit::head_key(domain, workflow_id);
-        match self.tell_key(&key, Some(run_id), command).await {
-            Ok(_) => Ok(()),
-            // The token was true once: its run has been followed by another, or forgotten.
-            Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownWorkflow { .. }) => Err(lost.into()),
-            Err(refusal) => Err(refusal),
-        }
-    }
-
-    /// Records a heartbeat; answers whether the activity should stop.
-    ///
-    /// # Errors
-    ///
-    /// [`history::Fault::ActivityClosed`], a fault for details that are too large, or the store's.
-    pub async fn heartbeat(self: &Arc<Self>, token: &ActivityToken, details: Option<Payload>) -> Result<bool, Refusal> {
-        history::admit::check_payload("details", details.as_ref())?;
-        let key = commit::head_key(&token.domain, &token.workflow_id);
-        let (run_id, task) = (token.run_id, token.task);
-        self.ask(&key, |reply| Request::Beat { run_id, task, details, reply }).await
     }
 }
 

@@ -1,12 +1,16 @@
 //! Every refusal: its status, its code, its problem document, and that nothing was recorded.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use history::limits::{CONTEXT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX};
 use serde_json::{Value, json};
+use service::engine::Clock;
+use store::Store;
+use store::memory::Memory;
 
 use crate::support::{Api, Ask, DECIDERS, WORKFLOWS, activity_path, schedule, turn_path};
 
@@ -440,6 +444,61 @@ async fn a_turn_is_answered_once() {
 }
 
 #[tokio::test]
+async fn a_last_answer_that_is_repeated_after_the_next_run_has_begun_was_heard_all_the_same() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let complete = format!("{}/complete", turn_path(&api.turn().await));
+    let answer = json!({ "decisions": [{ "type": "SucceedWorkflow" }] });
+    api.post(&complete, &answer).await.json(200);
+    api.refused(Ask::post(&complete, &answer), 409, "turn-completed").await;
+    let again = json!({ "workflowId": "w", "workflowType": "t", "reusePolicy": "allow-duplicate" });
+    api.post(WORKFLOWS, &again).await.json(201);
+    api.refused(Ask::post(&complete, &answer), 409, "turn-completed").await;
+}
+
+#[tokio::test]
+async fn the_tokens_of_a_run_that_is_forgotten_are_of_tasks_that_are_lost() {
+    let store = Arc::new(Memory::new());
+    let api = Api::over(Arc::clone(&store) as _).await;
+    let start = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders", "retention": 1 });
+    let mut forgotten = Vec::new();
+    for _ in 0..2 {
+        api.post(WORKFLOWS, &start).await.json(201);
+        api.decide(json!([schedule("a", "acts")])).await;
+        let activity = activity_path(&api.take_activity("acts").await);
+        api.post(&signal("w"), &json!({})).await.json(202);
+        let complete = format!("{}/complete", turn_path(&api.turn().await));
+        forgotten.push((complete, activity));
+        api.post(&format!("{WORKFLOWS}/w/terminate"), &json!({})).await.json(200);
+    }
+    api.clock.advance(history::Duration::from_secs(2));
+    store.expire(api.clock.now().as_millis(), 100).await.unwrap();
+    api.get(&format!("{WORKFLOWS}/w")).await.problem(404, "unknown-workflow");
+    for (complete, activity) in forgotten {
+        api.refused(Ask::post(&complete, &json!({})), 409, "turn-lost").await;
+        api.refused(Ask::post(&format!("{activity}/success"), &json!({})), 409, "activity-closed").await;
+        api.refused(Ask::post(&format!("{activity}/heartbeat"), &json!({})), 409, "activity-closed").await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_repeated_after_a_later_turn_was_completed_is_to_a_turn_that_is_lost() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let turn = api.turn().await;
+    let complete = format!("{}/complete", turn_path(&turn));
+    api.post(&complete, &json!({})).await.json(200);
+    api.post(&signal("w"), &json!({})).await.json(202);
+    api.decide(json!([])).await;
+    api.refused(Ask::post(&complete, &json!({})), 409, "turn-lost").await;
+    // The history tells whether the answer was recorded.
+    let history = api.get(&format!("{WORKFLOWS}/w/history")).await.json(200);
+    let is_it =
+        |event: &&Value| event["type"] == "DeciderCompleted" && event["startedEventId"] == turn["startedEventId"];
+    assert_eq!(history["events"].as_array().unwrap().iter().filter(is_it).count(), 1);
+}
+
+#[tokio::test]
 async fn a_turn_that_was_lost_cannot_be_answered() {
     let api = Api::open().await;
     api.start("w").await;
@@ -476,7 +535,7 @@ async fn an_activity_is_answered_once() {
         api.refused(ask, 409, "activity-closed").await;
     }
     api.decide(json!([{ "type": "SucceedWorkflow" }])).await;
-    for (ask, code) in asks().into_iter().zip(["run-closed", "run-closed", "run-closed", "activity-closed"]) {
+    for (ask, code) in asks().into_iter().zip(["run-closed"; 4]) {
         api.refused(ask, 409, code).await;
     }
 }
@@ -496,17 +555,18 @@ async fn nothing_is_written_to_a_run_that_has_closed() {
         format!("{}/complete", turn_path(&turn)),
         format!("{}/fail", turn_path(&turn)),
         format!("{}/success", activity_path(&task)),
+        format!("{}/heartbeat", activity_path(&task)),
     ];
-    for path in closed {
-        let problem = api.refused(Ask::post(&path, &json!({})), 409, "run-closed").await;
+    for path in &closed {
+        let problem = api.refused(Ask::post(path, &json!({})), 409, "run-closed").await;
         assert_eq!(problem["runStatus"], "terminated");
     }
-    let beat = Ask::post(&format!("{}/heartbeat", activity_path(&task)), &json!({}));
-    api.refused(beat, 409, "activity-closed").await;
-    // The next run has nothing to do with the tokens of this one.
+    // The next run changes nothing about the tokens of this one.
     api.start("w").await;
-    api.refused(Ask::post(&format!("{}/complete", turn_path(&turn)), &json!({})), 409, "turn-lost").await;
-    api.refused(Ask::post(&format!("{}/success", activity_path(&task)), &json!({})), 409, "activity-closed").await;
+    for path in closed.iter().skip(4) {
+        let problem = api.refused(Ask::post(path, &json!({})), 409, "run-closed").await;
+        assert_eq!(problem["runStatus"], "terminated");
+    }
     let path = format!("{}?runId={}", signal("w"), run_id.as_str().unwrap());
     let problem = api.refused(Ask::post(&path, &json!({})), 409, "run-not-current").await;
     let current = api.get(&format!("{WORKFLOWS}/w")).await.json(200)["runId"].clone();
