@@ -11,6 +11,7 @@ use uuid::Uuid;
 macro_rules! bodies {
     (@request $( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {
         $( #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+           #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
            #[serde(rename_all = "camelCase", deny_unknown_fields)]
            $(#[doc = $doc])+
            pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($serde)])* pub $field: $type, )* } )+
@@ -19,6 +20,7 @@ macro_rules! bodies {
 
 /// A problem (RFC 9457): what the service answers when it does not do what was asked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Problem {
     /// A name for the kind of problem.
     #[serde(rename = "type")]
@@ -262,6 +264,7 @@ bodies! {@request
 macro_rules! answers {
     ($( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {
         $( #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+           #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
            #[serde(rename_all = "camelCase")]
            $(#[doc = $doc])+
            pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($serde)])* pub $field: $type, )* } )+
@@ -502,14 +505,16 @@ answers! {
 
 /// The answer to an answer: the next task, if it was asked for and came in time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Answered{T}"))]
 pub struct Answered<T> {
     /// The next task.
-    #[serde(default = "Option::default")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<T>,
 }
 
 /// How a run ended, or that it has not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunResult {
     /// Whether it is open, and how it closed.

@@ -10,6 +10,7 @@ use crate::time::{Duration, Timestamp};
 
 /// What to do when a workflow id is asked for again after its run has closed (S2.17).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ReusePolicy {
     /// Only when the last run did not close with success (D10). The default.

@@ -12,6 +12,7 @@ macro_rules! decisions {
     ($( $(#[doc = $doc:literal])+ $name:ident; )+) => {
         /// What a decider wants done. In JSON one flat object, told apart by `type`; unknown fields are refused.
         #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(tag = "type")]
         pub enum Decision {
             $( $(#[doc = $doc])+ $name($name), )+
@@ -83,6 +84,7 @@ impl<'de> Deserialize<'de> for Decision {
 
 /// Have an activity done by a runner.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScheduleActivity {
     /// Your name for it, unique among the run's open activities. 1 to 256 bytes.
@@ -103,6 +105,7 @@ pub struct ScheduleActivity {
 /// Ask for an open activity to be stopped. Its runner learns of it with its next heartbeat; one that has not started is
 /// canceled at once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelActivity {
     /// The id it was scheduled with.
@@ -111,6 +114,7 @@ pub struct CancelActivity {
 
 /// Set a timer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StartTimer {
     /// Its name, unique among the run's open timers. 1 to 256 bytes.
@@ -121,6 +125,7 @@ pub struct StartTimer {
 
 /// Take an open timer back: it will not expire (S3.54).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelTimer {
     /// Its name.
@@ -129,6 +134,7 @@ pub struct CancelTimer {
 
 /// Record a note.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RecordMarker {
     /// Its name; names that begin with `baton.` are reserved. 1 to 256 bytes.
@@ -140,6 +146,7 @@ pub struct RecordMarker {
 
 /// Close the run as done.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SucceedWorkflow {
     /// The result, at most 256 KiB.
@@ -152,6 +159,7 @@ pub struct SucceedWorkflow {
 
 /// Close the run as failed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FailWorkflow {
     /// Why, for programs. 1 to 256 bytes.
@@ -166,6 +174,7 @@ pub struct FailWorkflow {
 
 /// Close the run as canceled.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelWorkflow {
     /// What was done; at most 256 KiB.

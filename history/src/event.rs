@@ -35,6 +35,7 @@ pub enum Level {
 ///
 /// In JSON it is one flat object: `id`, `timestamp`, `type`, then the attributes of its kind.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     /// Its position: 1, 2, 3, …
     #[n(0)]
@@ -79,6 +80,7 @@ macro_rules! catalogue {
     ($( $(#[doc = $doc:literal])+ $code:tt $name:ident $level:ident $news:ident $schedules:ident; )+) => {
         /// What happened, with its attributes. The catalogue: one row per kind of event.
         #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(tag = "type")]
         pub enum EventKind {
             $( $(#[doc = $doc])+ #[n($code)] $name(#[n(0)] $name), )+

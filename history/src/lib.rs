@@ -31,6 +31,8 @@ mod payload;
 mod run;
 #[cfg(test)]
 mod scene;
+#[cfg(feature = "schema")]
+mod schema;
 mod tagged;
 mod tally;
 mod time;

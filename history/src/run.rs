@@ -19,6 +19,7 @@ pub use deadlines::{Deadline, DeadlineKind};
 
 /// Whether a run is open, and how it closed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum Status {

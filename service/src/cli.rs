@@ -44,6 +44,8 @@ enum Command {
     Credential(credential::Credential),
     Fsck(fsck::Fsck),
     Compact(compact::Compact),
+    /// Print the API as an `OpenAPI` document
+    Openapi,
     Bench(Bench),
 }
 
@@ -140,6 +142,7 @@ impl Cli {
             Command::Credential(credential) => credential.run(),
             Command::Fsck(fsck) => fsck.run().await,
             Command::Compact(compact) => compact.run().await,
+            Command::Openapi => print_json(&service::http::document()),
             Command::Bench(bench) => bench.run().await,
         };
         match done {

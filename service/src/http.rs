@@ -1,6 +1,7 @@
 //! The REST API: takes requests apart, asks the engine, renders answers. Holds no rules.
 
 mod auth;
+mod calls;
 mod deliver;
 mod domains;
 mod extract;
@@ -11,7 +12,7 @@ mod stall;
 mod tasks;
 mod workflows;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::body::Body;
@@ -19,7 +20,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use bytes::Bytes;
 use serde::Serialize;
 
 use crate::engine::Engine;
@@ -43,35 +44,12 @@ pub fn router_for(engine: Arc<Engine>, credentials: Credentials) -> Router {
 
 /// The routes of the API, open to whoever can reach them.
 pub fn router(engine: Arc<Engine>) -> Router {
-    let workflow = "/v1/domains/{domain}/workflows/{id}";
-    let list = "/v1/domains/{domain}/task-lists/{list}";
-    let turn = "/v1/decider-tasks/{token}";
-    let activity = "/v1/activity-tasks/{token}";
-    let routes = Router::new()
-        .route("/v1/domains", get(domains::list).post(domains::create))
-        .route("/v1/domains/{domain}", get(domains::show))
-        .route("/v1/domains/{domain}/workflows", get(workflows::list).post(workflows::start))
-        .route("/v1/domains/{domain}/workflows/count", get(workflows::count))
-        .route(workflow, get(workflows::describe))
-        .route(&format!("{workflow}/history"), get(history::read))
-        .route(&format!("{workflow}/result"), get(workflows::result))
-        .route(&format!("{workflow}/signals/{{name}}"), post(workflows::signal))
-        .route(&format!("{workflow}/cancel"), post(workflows::cancel))
-        .route(&format!("{workflow}/terminate"), post(workflows::terminate))
-        .route(&format!("{list}/decider/poll"), post(tasks::poll_decider))
-        .route(&format!("{list}/activity/poll"), post(tasks::poll_activity))
-        .route(&format!("{turn}/history"), get(history::read_turn))
-        .route(&format!("{turn}/complete"), post(tasks::complete_turn))
-        .route(&format!("{turn}/fail"), post(tasks::fail_turn))
-        .route(&format!("{activity}/success"), post(tasks::succeed_activity))
-        .route(&format!("{activity}/failure"), post(tasks::fail_activity))
-        .route(&format!("{activity}/canceled"), post(tasks::cancel_activity))
-        .route(&format!("{activity}/heartbeat"), post(tasks::heartbeat))
-        .route("/healthz", get(healthy))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
-        .route("/openapi.json", get(openapi));
-    routes.fallback(no_such_path).method_not_allowed_fallback(wrong_method).with_state(engine)
+    calls::calls().into_router().fallback(no_such_path).method_not_allowed_fallback(wrong_method).with_state(engine)
+}
+
+/// The `OpenAPI` document of these routes.
+pub fn document() -> serde_json::Value {
+    calls::calls().document()
 }
 
 /// What a handler answers.
@@ -108,7 +86,8 @@ async fn metrics(State(engine): AppState) -> Response {
 }
 
 async fn openapi() -> Response {
-    json(StatusCode::OK, &crate::openapi::document())
+    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| document().to_string().into());
+    bytes_of_json(StatusCode::OK, DOCUMENT.clone())
 }
 
 async fn no_such_path() -> Refused {

@@ -1,193 +1,388 @@
-//! The `OpenAPI` document, made from one table of the API's calls. A test holds the table against the router.
+//! The `OpenAPI` document, from the code: what a call takes is read from its handler's signature, bodies and queries from
+//! their types. `http/calls.rs` writes each call down once, for the router and for the document.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::http::{Method, StatusCode};
+use axum::routing::{MethodFilter, on};
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// One call of the API.
-pub(crate) struct Call {
-    pub(crate) method: &'static str,
-    pub(crate) path: &'static str,
-    summary: &'static str,
-    /// The request's fields: name, JSON type, whether it must be there.
-    body: &'static [Field],
-    query: &'static [Field],
-    answers: &'static [(u16, &'static str)],
+use crate::engine::Engine;
+
+/// What an extractor takes from a request.
+pub(crate) trait Takes {
+    /// Adds it to the call's part of the document.
+    fn describe(call: &mut Operation<'_>);
 }
 
-type Field = (&'static str, &'static str, bool);
+/// A handler whose arguments can be described.
+pub(crate) trait Described<Arguments> {
+    /// What its arguments take.
+    fn describe(call: &mut Operation<'_>);
+}
 
-const RUN: &[Field] = &[("runId", "string", false)];
-const PAGE: &[Field] = &[
-    ("runId", "string", false),
-    ("after", "integer", false),
-    ("before", "integer", false),
-    ("reverse", "boolean", false),
-    ("limit", "integer", false),
-];
-const LIST: &[Field] = &[
-    ("status", "string", false),
-    ("type", "string", false),
-    ("workflowId", "string", false),
-    ("tag", "string", false),
-    ("startedFrom", "string", false),
-    ("startedBefore", "string", false),
-    ("limit", "integer", false),
-    ("page", "string", false),
-];
-const NEXT: Field = ("next", "object", false);
-
-macro_rules! call {
-    ($method:literal $path:literal $summary:literal, body $body:expr, query $query:expr, answers $answers:expr) => {
-        Call { method: $method, path: $path, summary: $summary, body: $body, query: $query, answers: $answers }
+macro_rules! described {
+    ($($argument:ident)*) => {
+        impl<Function, Answer, $($argument: Takes),*> Described<($($argument,)*)> for Function
+        where
+            Function: Fn($($argument),*) -> Answer,
+        {
+            #[allow(unused_variables, reason = "a handler may have no arguments")]
+            fn describe(call: &mut Operation<'_>) {
+                $( $argument::describe(call); )*
+            }
+        }
     };
 }
+described!();
+described!(A);
+described!(A B);
+described!(A B C);
+described!(A B C D);
+described!(A B C D E);
+described!(A B C D E F);
 
-/// Every call.
-pub(crate) const CALLS: &[Call] = &[
-    call!("get" "/v1/domains" "Every domain", body &[], query &[], answers &[(200, "The domains")]),
-    call!("post" "/v1/domains" "Create a domain",
-        body &[("name", "string", true), ("description", "string", false), ("retention", "duration", false)],
-        query &[], answers &[(201, "The domain"), (409, "domain-exists")]),
-    call!("get" "/v1/domains/{domain}" "One domain", body &[], query &[],
-        answers &[(200, "The domain"), (404, "unknown-domain")]),
-    call!("get" "/v1/domains/{domain}/workflows" "Runs, newest start first", body &[], query LIST,
-        answers &[(200, "A page of runs"), (404, "unknown-domain")]),
-    call!("post" "/v1/domains/{domain}/workflows" "Start a run; `Prefer: wait` for its end",
-        body &[("workflowId", "string", true), ("workflowType", "string", true), ("taskList", "string", false),
-            ("input", "payload", false), ("executionTimeout", "duration", false),
-            ("deciderStartToClose", "duration", false), ("deciderScheduleToStart", "duration", false),
-            ("activityTimeouts", "object", false), ("tags", "array", false), ("retention", "duration", false),
-            ("reusePolicy", "string", false), ("identity", "string", false)],
-        query &[],
-        answers &[(201, "Started"), (200, "Repeated with the same Idempotency-Key"),
-            (409, "workflow-already-open, workflow-id-reuse-refused")]),
-    call!("get" "/v1/domains/{domain}/workflows/count" "How many runs", body &[], query LIST,
-        answers &[(200, "The count")]),
-    call!("get" "/v1/domains/{domain}/workflows/{id}" "The state of a run", body &[], query RUN,
-        answers &[(200, "The state, with an ETag"), (404, "unknown-workflow, unknown-run")]),
-    call!("get" "/v1/domains/{domain}/workflows/{id}/history" "Events of a run; `Prefer: wait` or an event stream",
-        body &[], query PAGE, answers &[(200, "A page of events"), (404, "unknown-workflow, unknown-run")]),
-    call!("get" "/v1/domains/{domain}/workflows/{id}/result" "How a run ended; `Prefer: wait`", body &[], query RUN,
-        answers &[(200, "It has closed"), (202, "It is open"), (404, "unknown-workflow, unknown-run")]),
-    call!("post" "/v1/domains/{domain}/workflows/{id}/signals/{name}" "Signal a run",
-        body &[("input", "payload", false), ("identity", "string", false)], query RUN,
-        answers &[(202, "Recorded"), (409, "run-closed, run-not-current"), (412, "version-moved")]),
-    call!("post" "/v1/domains/{domain}/workflows/{id}/cancel" "Ask for a run to be canceled",
-        body &[("reason", "string", false), ("identity", "string", false)], query RUN,
-        answers &[(202, "Recorded"), (409, "run-closed, run-not-current")]),
-    call!("post" "/v1/domains/{domain}/workflows/{id}/terminate" "End a run",
-        body &[("reason", "string", false), ("details", "payload", false), ("identity", "string", false)], query RUN,
-        answers &[(200, "Recorded"), (409, "run-closed, run-not-current")]),
-    call!("post" "/v1/domains/{domain}/task-lists/{list}/decider/poll" "Take a turn; `Prefer: wait`",
-        body &[("identity", "string", false), ("maxEvents", "integer", false)], query &[],
-        answers &[(200, "A decider task"), (204, "None came")]),
-    call!("post" "/v1/domains/{domain}/task-lists/{list}/activity/poll" "Take an activity; `Prefer: wait`",
-        body &[("identity", "string", false)], query &[], answers &[(200, "An activity task"), (204, "None came")]),
-    call!("get" "/v1/decider-tasks/{token}/history" "Look back, never past the turn's own DeciderStarted", body &[],
-        query PAGE, answers &[(200, "A page of events"), (400, "bad-token")]),
-    call!("post" "/v1/decider-tasks/{token}/complete" "Answer a turn",
-        body &[("decisions", "array", false), ("context", "payload", false), NEXT], query &[],
-        answers &[(200, "Recorded"), (409, "turn-completed, turn-lost, run-closed")]),
-    call!("post" "/v1/decider-tasks/{token}/fail" "Give a turn back",
-        body &[("reason", "string", false), ("details", "payload", false), NEXT], query &[],
-        answers &[(200, "Recorded"), (409, "turn-completed, turn-lost, run-closed")]),
-    call!("post" "/v1/activity-tasks/{token}/success" "The activity is done",
-        body &[("result", "payload", false), NEXT], query &[],
-        answers &[(200, "Recorded"), (409, "activity-closed, run-closed")]),
-    call!("post" "/v1/activity-tasks/{token}/failure" "The activity could not be done",
-        body &[("reason", "string", true), ("details", "payload", false), ("nonRetryable", "boolean", false), NEXT],
-        query &[], answers &[(200, "Recorded"), (409, "activity-closed, run-closed")]),
-    call!("post" "/v1/activity-tasks/{token}/canceled" "The activity stopped, as it was asked to",
-        body &[("details", "payload", false), NEXT], query &[],
-        answers &[(200, "Recorded"), (409, "activity-closed, cancel-not-requested, run-closed")]),
-    call!("post" "/v1/activity-tasks/{token}/heartbeat" "The activity is alive",
-        body &[("details", "payload", false)], query &[],
-        answers &[(200, "Whether it should stop"), (409, "activity-closed")]),
-    call!("get" "/healthz" "Whether the process answers", body &[], query &[], answers &[(200, "It does")]),
-    call!("get" "/readyz" "Whether the service takes work", body &[], query &[],
-        answers &[(200, "It does"), (503, "stopping")]),
-    call!("get" "/metrics" "Metrics, as OpenMetrics text", body &[], query &[], answers &[(200, "The metrics")]),
-    call!("get" "/openapi.json" "This document", body &[], query &[], answers &[(200, "This document")]),
-];
-
-fn schema(kind: &str) -> Value {
-    match kind {
-        "payload" => json!({ "description": "Any JSON value, kept byte for byte, at most 256 KiB" }),
-        "duration" => json!({
-            "description": "An ISO 8601 duration such as PT30S, or a number of seconds",
-            "oneOf": [{ "type": "string" }, { "type": "number" }],
-        }),
-        "array" => json!({ "type": "array", "items": {} }),
-        kind => json!({ "type": kind }),
-    }
+/// One call's part of the document while it is written.
+pub(crate) struct Operation<'a> {
+    requests: &'a mut SchemaGenerator,
+    parameters: Vec<Value>,
+    body: Option<Value>,
+    answer_headers: Map<String, Value>,
 }
 
-fn operation(call: &Call) -> Value {
-    let in_path = call.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
-    let mut parameters: Vec<Value> = in_path
-        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
-        .collect();
-    parameters.extend(call.query.iter().map(
-        |(name, kind, required)| json!({ "name": name, "in": "query", "required": required, "schema": schema(kind) }),
-    ));
-    let mut responses: Map<String, Value> =
-        call.answers.iter().map(|(status, what)| (status.to_string(), json!({ "description": what }))).collect();
-    responses.insert(
-        "default".to_owned(),
-        json!({
-            "description": "A problem (RFC 9457)",
-            "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
-        }),
-    );
-    let mut operation = json!({ "summary": call.summary, "parameters": parameters, "responses": responses });
-    if call.method == "post"
-        && let Some(operation) = operation.as_object_mut()
-    {
-        let properties: Map<String, Value> =
-            call.body.iter().map(|(name, kind, _)| ((*name).to_owned(), schema(kind))).collect();
-        let required: Vec<&str> = call.body.iter().filter(|(_, _, must)| *must).map(|(name, _, _)| *name).collect();
-        let body =
-            json!({ "type": "object", "additionalProperties": false, "properties": properties, "required": required });
-        operation.insert("requestBody".to_owned(), json!({ "content": { "application/json": { "schema": body } } }));
+impl Operation<'_> {
+    /// The call takes this header.
+    pub(crate) fn header(&mut self, name: &str, what: &str) {
+        self.parameters.push(parameter("header", name, false, what, &json!({ "type": "string" })));
     }
-    operation
-}
 
-/// The document.
-pub(crate) fn document() -> Value {
-    let mut paths: Map<String, Value> = Map::new();
-    for call in CALLS {
-        let path = paths.entry(call.path).or_insert_with(|| json!({}));
-        if let Some(path) = path.as_object_mut() {
-            path.insert(call.method.to_owned(), operation(call));
+    /// Its answers may carry this header.
+    pub(crate) fn answer_header(&mut self, name: &str, what: &str) {
+        self.answer_headers.insert(name.to_owned(), header(what));
+    }
+
+    /// The call takes a query string with the fields of `T`.
+    pub(crate) fn query<T: JsonSchema>(&mut self) {
+        let mut schema = T::json_schema(self.requests);
+        let required: Vec<String> =
+            schema.get("required").and_then(|names| serde_json::from_value(names.clone()).ok()).unwrap_or_default();
+        let fields = schema.get_mut("properties").map(Value::take);
+        for (name, mut field) in fields.as_ref().and_then(Value::as_object).cloned().unwrap_or_default() {
+            let what = field.as_object_mut().and_then(|field| field.remove("description")).unwrap_or_default();
+            let is_required = required.contains(&name);
+            self.parameters.push(parameter("query", &name, is_required, what.as_str().unwrap_or_default(), &field));
         }
     }
-    let decisions: Vec<Value> = history::Decision::NAMES.iter().map(|name| json!(name)).collect();
-    let events: Vec<Value> = history::EventKind::NAMES.iter().map(|name| json!(name)).collect();
-    json!({
-        "openapi": "3.1.0",
-        "info": { "title": "Baton", "version": env!("CARGO_PKG_VERSION") },
-        "paths": paths,
-        "components": { "schemas": {
-            "Problem": {
-                "type": "object",
-                "required": ["type", "title", "status", "detail", "code", "retryable", "recorded", "advice"],
-                "properties": {
-                    "type": { "type": "string" }, "title": { "type": "string" }, "status": { "type": "integer" },
-                    "detail": { "type": "string" }, "code": { "type": "string" },
-                    "retryable": { "type": "boolean" }, "recorded": { "enum": [false, "unknown"] },
-                    "advice": { "type": "string" },
+
+    /// The call takes a JSON body of this type.
+    pub(crate) fn body<T: JsonSchema>(&mut self) {
+        let schema = self.requests.subschema_for::<T>();
+        self.body = Some(json!({ "content": { "application/json": { "schema": schema } } }));
+    }
+}
+
+fn parameter(place: &str, name: &str, required: bool, what: &str, schema: &Value) -> Value {
+    json!({ "name": name, "in": place, "required": required, "description": what, "schema": schema })
+}
+
+fn header(what: &str) -> Value {
+    json!({ "description": what, "schema": { "type": "string" } })
+}
+
+type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
+
+/// One thing that a call may answer.
+struct Reply {
+    status: u16,
+    what: &'static str,
+    content: Vec<(&'static str, MakeSchema)>,
+    headers: Vec<(&'static str, &'static str)>,
+}
+
+/// What the signature of a handler does not say of a call.
+pub(crate) struct Doc {
+    id: &'static str,
+    summary: &'static str,
+    replies: Vec<Reply>,
+    refusals: Vec<(u16, &'static [&'static str])>,
+}
+
+impl Doc {
+    /// A call's name for programs, and what it does.
+    pub(crate) fn of(id: &'static str, summary: &'static str) -> Self {
+        Self { id, summary, replies: Vec::new(), refusals: Vec::new() }
+    }
+
+    fn reply(mut self, status: u16, what: &'static str, content: Vec<(&'static str, MakeSchema)>) -> Self {
+        self.replies.push(Reply { status, what, content, headers: Vec::new() });
+        self
+    }
+
+    /// It may answer with a `T`.
+    pub(crate) fn answers<T: JsonSchema>(self, status: u16, what: &'static str) -> Self {
+        self.reply(status, what, vec![("application/json", |schemas| schemas.subschema_for::<T>())])
+    }
+
+    /// It may answer with a text.
+    pub(crate) fn answers_text(self, kind: &'static str, what: &'static str) -> Self {
+        self.reply(200, what, vec![(kind, |schemas| schemas.subschema_for::<String>())])
+    }
+
+    /// It may answer without a body.
+    pub(crate) fn answers_nothing(self, status: u16, what: &'static str) -> Self {
+        self.reply(status, what, Vec::new())
+    }
+
+    /// The last answer may have this form as well.
+    pub(crate) fn or_text(mut self, kind: &'static str) -> Self {
+        if let Some(reply) = self.replies.last_mut() {
+            reply.content.push((kind, |schemas| schemas.subschema_for::<String>()));
+        }
+        self
+    }
+
+    /// The last answer carries this header.
+    pub(crate) fn with_header(mut self, name: &'static str, what: &'static str) -> Self {
+        if let Some(reply) = self.replies.last_mut() {
+            reply.headers.push((name, what));
+        }
+        self
+    }
+
+    /// It may be refused with a problem that has one of these codes, beside those that every call may be refused with.
+    pub(crate) fn refuses(mut self, status: u16, codes: &'static [&'static str]) -> Self {
+        self.refusals.push((status, codes));
+        self
+    }
+}
+
+/// The media type of problems (RFC 9457).
+const PROBLEM: &str = "application/problem+json";
+
+struct Call {
+    method: Method,
+    path: &'static str,
+    takes: fn(&mut Operation<'_>),
+    doc: Doc,
+}
+
+/// The calls of the API: their routes, and what the document says of them.
+pub(crate) struct Calls {
+    router: Router<Arc<Engine>>,
+    calls: Vec<Call>,
+}
+
+impl Calls {
+    pub(crate) fn none() -> Self {
+        Self { router: Router::new(), calls: Vec::new() }
+    }
+
+    pub(crate) fn get<H, T, D>(self, path: &'static str, handler: H, doc: Doc) -> Self
+    where
+        H: Handler<T, Arc<Engine>> + Described<D>,
+        T: 'static,
+    {
+        self.call(Method::GET, MethodFilter::GET, path, handler, doc)
+    }
+
+    pub(crate) fn post<H, T, D>(self, path: &'static str, handler: H, doc: Doc) -> Self
+    where
+        H: Handler<T, Arc<Engine>> + Described<D>,
+        T: 'static,
+    {
+        self.call(Method::POST, MethodFilter::POST, path, handler, doc)
+    }
+
+    fn call<H, T, D>(mut self, method: Method, filter: MethodFilter, path: &'static str, handler: H, doc: Doc) -> Self
+    where
+        H: Handler<T, Arc<Engine>> + Described<D>,
+        T: 'static,
+    {
+        self.calls.push(Call { method, path, takes: H::describe, doc });
+        self.router = self.router.route(path, on(filter, handler));
+        self
+    }
+
+    pub(crate) fn into_router(self) -> Router<Arc<Engine>> {
+        self.router
+    }
+
+    /// The document.
+    pub(crate) fn document(&self) -> Value {
+        let settings = SchemaSettings::draft2020_12().with(|it| {
+            it.definitions_path = "/components/schemas".into();
+            it.meta_schema = None;
+        });
+        let strict = settings.clone().for_deserialize().with_transform(RecursiveTransform(refuse_unknown_fields));
+        let mut requests = strict.into_generator();
+        let mut answers = settings.for_serialize().into_generator();
+        let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+        for call in &self.calls {
+            let operation = operation(call, &mut requests, &mut answers);
+            paths.entry(call.path).or_default().insert(call.method.as_str().to_lowercase(), operation);
+        }
+        answers.subschema_for::<client::body::Problem>();
+        let mut schemas = answers.take_definitions(true);
+        for (name, schema) in requests.take_definitions(true) {
+            let other = schemas.insert(name.clone(), schema);
+            debug_assert!(other.is_none(), "`{name}` is both read and written: inline it");
+        }
+        json!({
+            "openapi": "3.1.0",
+            "info": {
+                "title": "Baton",
+                "version": env!("CARGO_PKG_VERSION"),
+                "description": INTRODUCTION,
+            },
+            "security": [{}, { "secret": [] }],
+            "paths": paths,
+            "components": {
+                "schemas": schemas,
+                "responses": shared_problems(),
+                "securitySchemes": {
+                    "secret": { "type": "http", "scheme": "bearer", "description": "Where the service knows credentials." },
                 },
             },
-            "Decision": { "type": "object", "required": ["type"], "properties": { "type": { "enum": decisions } } },
-            "Event": {
-                "type": "object",
-                "required": ["id", "timestamp", "type"],
-                "properties": {
-                    "id": { "type": "integer" },
-                    "timestamp": { "type": "string", "format": "date-time" },
-                    "type": { "enum": events },
-                },
-            },
-        } },
-    })
+        })
+    }
+}
+
+/// What holds for every call.
+const INTRODUCTION: &str = "Durable workflows as plain histories. Payloads (`input`, `result`, `details`, ...) are any JSON \
+    value, kept byte for byte, at most 256 KiB each. Requests refuse fields and parameters that they do not know; in answers, \
+    pass over those that you do not know.";
+
+/// What every call below `/v1` may be refused with.
+const REFUSALS: [(u16, &[&str]); 6] = [
+    (400, &["bad-header", "bad-path", "bad-query"]),
+    (401, &["unauthorized"]),
+    (403, &["forbidden"]),
+    (404, &["unknown-domain"]),
+    (500, &["corrupt", "internal"]),
+    (503, &["outcome-unknown", "stopping", "unavailable"]),
+];
+
+/// What a call with a body may be refused with, too.
+const REFUSALS_OF_BODIES: [(u16, &[&str]); 4] = [
+    (400, &["bad-json", "invalid-field"]),
+    (408, &["body-too-slow"]),
+    (413, &["too-large"]),
+    (415, &["unsupported-media-type"]),
+];
+
+/// Requests refuse fields that they do not know, also in types that pass over them elsewhere.
+fn refuse_unknown_fields(schema: &mut Schema) {
+    if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
+        schema.insert("additionalProperties".to_owned(), false.into());
+    }
+}
+
+/// What stands for what varies in a path.
+fn segment(name: &str) -> &'static str {
+    match name {
+        "domain" => "The domain.",
+        "id" => "The workflow id.",
+        "list" => "The task list.",
+        "token" => "The task's token, exactly as the poll gave it.",
+        "name" => "Its name. 1 to 256 bytes.",
+        _ => "",
+    }
+}
+
+/// The problems that a call may answer, by their status.
+fn problems(call: &Call, has_body: bool) -> Map<String, Value> {
+    let mut codes: BTreeMap<u16, BTreeSet<&str>> = BTreeMap::new();
+    let everywhere = if call.path.starts_with("/v1/") { REFUSALS.as_slice() } else { &[] };
+    let of_bodies = if has_body { REFUSALS_OF_BODIES.as_slice() } else { &[] };
+    for (status, more) in everywhere.iter().chain(of_bodies).chain(&call.doc.refusals) {
+        codes.entry(*status).or_default().extend(*more);
+    }
+    let response = |(status, codes): (u16, BTreeSet<&str>)| {
+        let is_shared =
+            |refusal: &&(u16, &[&str])| refusal.0 == status && refusal.1.iter().copied().eq(codes.iter().copied());
+        let shared = REFUSALS.iter().chain(&REFUSALS_OF_BODIES).find(is_shared);
+        let response = match shared {
+            Some((status, _)) => json!({ "$ref": format!("#/components/responses/{}", shared_name(*status)) }),
+            None => problem(status, &codes),
+        };
+        (status.to_string(), response)
+    };
+    codes.into_iter().map(response).collect()
+}
+
+/// Problems that many calls share, by their status's name.
+fn shared_problems() -> Map<String, Value> {
+    // Where a status is in both, calls with a body have a larger set of codes, of their own.
+    let refusals = REFUSALS_OF_BODIES.iter().chain(&REFUSALS);
+    refusals.map(|(status, codes)| (shared_name(*status), problem(*status, &codes.iter().copied().collect()))).collect()
+}
+
+/// `404` is `NotFound`.
+fn shared_name(status: u16) -> String {
+    let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    reason.unwrap_or_default().replace(' ', "")
+}
+
+fn problem(status: u16, codes: &BTreeSet<&str>) -> Value {
+    let words: Vec<&str> = codes.iter().copied().collect();
+    let mut response = json!({
+        "description": words.join(", "),
+        "content": { PROBLEM: { "schema": {
+            "$ref": "#/components/schemas/Problem",
+            "properties": { "code": { "enum": codes } },
+        } } },
+    });
+    let header_of_status = match status {
+        401 => Some(("WWW-Authenticate", "`Bearer`")),
+        503 => Some(("Retry-After", "After how many seconds to ask again, where that is known.")),
+        _ => None,
+    };
+    if let (Some(response), Some((name, what))) = (response.as_object_mut(), header_of_status) {
+        response.insert("headers".to_owned(), json!({ name: header(what) }));
+    }
+    response
+}
+
+fn operation(call: &Call, requests: &mut SchemaGenerator, answers: &mut SchemaGenerator) -> Value {
+    let mut operation = Operation { requests, parameters: Vec::new(), body: None, answer_headers: Map::new() };
+    let in_path = call.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
+    for name in in_path {
+        operation.parameters.push(parameter("path", name, true, segment(name), &json!({ "type": "string" })));
+    }
+    (call.takes)(&mut operation);
+    let Operation { parameters, body, answer_headers, .. } = operation;
+    let mut responses = Map::new();
+    for reply in &call.doc.replies {
+        let mut response = json!({ "description": reply.what });
+        let content: Map<String, Value> =
+            reply.content.iter().map(|(kind, make)| ((*kind).to_owned(), json!({ "schema": make(answers) }))).collect();
+        let mut headers = if reply.status < 300 { answer_headers.clone() } else { Map::new() };
+        headers.extend(reply.headers.iter().map(|(name, what)| ((*name).to_owned(), header(what))));
+        if let Some(response) = response.as_object_mut() {
+            if !content.is_empty() {
+                response.insert("content".to_owned(), content.into());
+            }
+            if !headers.is_empty() {
+                response.insert("headers".to_owned(), headers.into());
+            }
+        }
+        responses.insert(reply.status.to_string(), response);
+    }
+    responses.extend(problems(call, body.is_some()));
+    let mut operation = json!({
+        "operationId": call.doc.id,
+        "summary": call.doc.summary,
+        "parameters": parameters,
+        "responses": responses,
+    });
+    if let (Some(operation), Some(body)) = (operation.as_object_mut(), body) {
+        operation.insert("requestBody".to_owned(), body);
+    }
+    operation
 }

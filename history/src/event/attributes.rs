@@ -10,6 +10,7 @@ use crate::time::{Duration, Timestamp};
 
 /// The run began.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowStarted {
     /// The workflow id, chosen by the caller.
@@ -58,6 +59,7 @@ pub struct WorkflowStarted {
 
 /// The decider closed the run as done.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowSuccess {
     /// The result.
@@ -71,6 +73,7 @@ pub struct WorkflowSuccess {
 
 /// The decider closed the run as failed.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowFailed {
     /// Why, for programs.
@@ -87,6 +90,7 @@ pub struct WorkflowFailed {
 
 /// The decider closed the run as canceled.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowCanceled {
     /// What was done.
@@ -100,6 +104,7 @@ pub struct WorkflowCanceled {
 
 /// The run took too long.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowTimedOut {
     /// Which timeout.
@@ -109,6 +114,7 @@ pub struct WorkflowTimedOut {
 
 /// Somebody ended the run from outside.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowTerminated {
     /// Why.
@@ -127,6 +133,7 @@ pub struct WorkflowTerminated {
 
 /// A closing decision was refused.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowCloseFailed {
     /// Which decision.
@@ -142,6 +149,7 @@ pub struct WorkflowCloseFailed {
 
 /// Somebody asked for the run to be canceled.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowCancelRequested {
     /// Why.
@@ -156,6 +164,7 @@ pub struct WorkflowCancelRequested {
 
 /// A turn is waiting for a decider.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeciderScheduled {
     /// The task list where it waits.
@@ -179,6 +188,7 @@ pub struct DeciderScheduled {
 
 /// A decider took the turn.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeciderStarted {
     /// The turn's DeciderScheduled.
@@ -192,6 +202,7 @@ pub struct DeciderStarted {
 
 /// The decider answered.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeciderCompleted {
     /// The turn's DeciderScheduled.
@@ -208,6 +219,7 @@ pub struct DeciderCompleted {
 
 /// The decider did not answer, or none came, in time.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeciderTimedOut {
     /// The turn's DeciderScheduled.
@@ -224,6 +236,7 @@ pub struct DeciderTimedOut {
 
 /// The decider gave the turn back.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeciderFailed {
     /// The turn's DeciderScheduled.
@@ -252,6 +265,7 @@ pub struct DeciderFailed {
 
 /// A decider wants an activity done.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityScheduled {
     /// The decider's name for it, unique among the run's open activities.
@@ -278,6 +292,7 @@ pub struct ActivityScheduled {
 
 /// An activity could not be scheduled.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityScheduleFailed {
     /// The decider's name for it.
@@ -296,6 +311,7 @@ pub struct ActivityScheduleFailed {
 
 /// A runner took the activity.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityStarted {
     /// Its ActivityScheduled.
@@ -309,6 +325,7 @@ pub struct ActivityStarted {
 
 /// The runner did it.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivitySuccess {
     /// Its ActivityScheduled.
@@ -325,6 +342,7 @@ pub struct ActivitySuccess {
 
 /// The runner could not do it.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityFailed {
     /// Its ActivityScheduled.
@@ -348,6 +366,7 @@ pub struct ActivityFailed {
 
 /// The activity was canceled.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityCanceled {
     /// Its ActivityScheduled.
@@ -368,6 +387,7 @@ pub struct ActivityCanceled {
 
 /// The activity took too long.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTimedOut {
     /// Its ActivityScheduled.
@@ -392,6 +412,7 @@ pub struct ActivityTimedOut {
 
 /// No runner took the activity in time (schedule to start).
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityScheduledTimeout {
     /// Its ActivityScheduled.
@@ -401,6 +422,7 @@ pub struct ActivityScheduledTimeout {
 
 /// A decider wants an activity to stop.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTaskCancel {
     /// The decider's name for it.
@@ -416,6 +438,7 @@ pub struct ActivityTaskCancel {
 
 /// An activity could not be asked to stop.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTaskCancelFailed {
     /// The decider's name for it.
@@ -431,6 +454,7 @@ pub struct ActivityTaskCancelFailed {
 
 /// A decider set a timer.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TimerScheduled {
     /// Its name, unique among the run's open timers.
@@ -446,6 +470,7 @@ pub struct TimerScheduled {
 
 /// A timer could not be set.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TimerScheduleFailed {
     /// Its name.
@@ -461,6 +486,7 @@ pub struct TimerScheduleFailed {
 
 /// A timer's time has come.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TimerExpired {
     /// Its name.
@@ -473,6 +499,7 @@ pub struct TimerExpired {
 
 /// A decider took a timer back.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TimerCanceled {
     /// Its name.
@@ -488,6 +515,7 @@ pub struct TimerCanceled {
 
 /// A timer could not be taken back.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TimerCancelFailed {
     /// Its name.
@@ -503,6 +531,7 @@ pub struct TimerCancelFailed {
 
 /// News from outside.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Signal {
     /// Its name.
@@ -520,6 +549,7 @@ pub struct Signal {
 
 /// A decider's note to itself.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Marker {
     /// Its name.
@@ -536,6 +566,7 @@ pub struct Marker {
 
 /// A note could not be recorded.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct MarkerFailed {
     /// Its name.
@@ -551,6 +582,7 @@ pub struct MarkerFailed {
 
 /// The timeouts of an activity: four, independent of each other (S3.34). An absent one does not apply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTimeouts {
     /// From ActivityScheduled to ActivityStarted, at most.
@@ -604,6 +636,7 @@ impl ActivityTimeouts {
 
 /// The timeouts of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum WorkflowTimeout {
     /// From WorkflowStarted to close.
@@ -613,6 +646,7 @@ pub enum WorkflowTimeout {
 
 /// The timeouts of a turn (D13).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum DeciderTimeout {
     /// From DeciderStarted to the answer.
@@ -625,6 +659,7 @@ pub enum DeciderTimeout {
 
 /// The timeouts of an activity, but for schedule-to-start, which has an event of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ActivityTimeout {
     /// From ActivityStarted to the answer.
@@ -640,6 +675,7 @@ pub enum ActivityTimeout {
 
 /// Why an activity timed out before its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ActivityTimedOutCause {
     /// The runner's connection was gone when the activity was handed to it (S3.46).
@@ -649,6 +685,7 @@ pub enum ActivityTimedOutCause {
 
 /// Why a turn was given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum DeciderFailedCause {
     /// The decider said so.
@@ -661,6 +698,7 @@ pub enum DeciderFailedCause {
 
 /// A decision that closes a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum CloseDecision {
     /// It did what it should.
@@ -676,6 +714,7 @@ pub enum CloseDecision {
 
 /// Why a closing decision was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum CloseFailedCause {
     /// There is news that the decider had not seen (D8).
@@ -685,6 +724,7 @@ pub enum CloseFailedCause {
 
 /// Why an activity could not be scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ActivityScheduleFailedCause {
     /// An activity with this id is open.
@@ -697,6 +737,7 @@ pub enum ActivityScheduleFailedCause {
 
 /// Why an activity could not be asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ActivityTaskCancelFailedCause {
     /// No activity with this id is open.
@@ -706,6 +747,7 @@ pub enum ActivityTaskCancelFailedCause {
 
 /// Why a timer could not be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum TimerScheduleFailedCause {
     /// A timer with this name is open.
@@ -718,6 +760,7 @@ pub enum TimerScheduleFailedCause {
 
 /// Why a timer could not be taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum TimerCancelFailedCause {
     /// No timer with this name is open, e.g. because it has expired.
@@ -727,6 +770,7 @@ pub enum TimerCancelFailedCause {
 
 /// Why a marker could not be recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum MarkerFailedCause {
     /// Names that begin with `baton.` are reserved.

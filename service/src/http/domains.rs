@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use client::body;
 use history::limits::RETENTION_DEFAULT;
 
-use super::extract::{Json, Path};
+use super::extract::{Json, NoQuery, Path};
 use super::{Answer, AppState, json};
 use crate::engine::Domain;
 
@@ -14,7 +14,7 @@ fn render(domain: Domain) -> body::Domain {
     body::Domain { name, description, retention, created_at }
 }
 
-pub(super) async fn create(State(engine): AppState, Json(create): Json<body::CreateDomain>) -> Answer {
+pub(super) async fn create(State(engine): AppState, _: NoQuery, Json(create): Json<body::CreateDomain>) -> Answer {
     let body::CreateDomain { name, description, retention } = create;
     let retention = retention.unwrap_or(RETENTION_DEFAULT);
     let created_at = engine.clock().now();
@@ -22,11 +22,11 @@ pub(super) async fn create(State(engine): AppState, Json(create): Json<body::Cre
     Ok(json(StatusCode::CREATED, &render(domain)))
 }
 
-pub(super) async fn list(State(engine): AppState) -> Answer {
+pub(super) async fn list(State(engine): AppState, _: NoQuery) -> Answer {
     let domains = engine.domains().await?.into_iter().map(render).collect();
     Ok(json(StatusCode::OK, &body::Domains { domains }))
 }
 
-pub(super) async fn show(State(engine): AppState, Path([name]): Path<1>) -> Answer {
+pub(super) async fn show(State(engine): AppState, Path([name]): Path<1>, _: NoQuery) -> Answer {
     Ok(json(StatusCode::OK, &render(engine.domain(&name).await?)))
 }

@@ -1,8 +1,9 @@
 //! Reading requests: bodies, headers, queries, paths. Everything that is wrong is said.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request, State};
 use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, Uri};
@@ -11,11 +12,14 @@ use bytes::Bytes;
 use history::RequestKey;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Body as _;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::problem::Refused;
+use crate::engine::Engine;
+use crate::openapi::{Operation, Takes};
 
 /// The largest body. Ours: two payloads of 256 KiB with all their names, with room to spare.
 pub(super) const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -35,6 +39,12 @@ const KEY_CHARS_MAX: usize = 255;
 
 /// A JSON body of at most `MAX` bytes. No body at all is `{}`.
 pub(super) struct Json<T, const MAX: usize = BODY_BYTES_MAX>(pub(super) T);
+
+impl<T: JsonSchema, const MAX: usize> Takes for Json<T, MAX> {
+    fn describe(call: &mut Operation<'_>) {
+        call.body::<T>();
+    }
+}
 
 impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for Json<T, MAX> {
     type Rejection = Refused;
@@ -101,6 +111,15 @@ impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Path<N> {
     }
 }
 
+impl<const N: usize> Takes for Path<N> {
+    /// The document takes them from the path.
+    fn describe(_: &mut Operation<'_>) {}
+}
+
+impl Takes for State<Arc<Engine>> {
+    fn describe(_: &mut Operation<'_>) {}
+}
+
 /// A query string. Unknown parameters are refused by the type.
 pub(super) struct Query<T>(pub(super) T);
 
@@ -112,13 +131,38 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     }
 }
 
+impl<T: JsonSchema> Takes for Query<T> {
+    fn describe(call: &mut Operation<'_>) {
+        call.query::<T>();
+    }
+}
+
+/// No query string: a parameter is a mistake of the caller's.
+pub(super) struct NoQuery;
+
+impl<S: Send + Sync> FromRequestParts<S> for NoQuery {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        let Some(query) = parts.uri.query().filter(|query| !query.is_empty()) else {
+            return Ok(Self);
+        };
+        let name = query.split(['=', '&']).next().unwrap_or_default();
+        Err(Refused::BadQuery(format!("unknown field `{name}`, expected no query")))
+    }
+}
+
+impl Takes for NoQuery {
+    fn describe(_: &mut Operation<'_>) {}
+}
+
 fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
     let query = axum::extract::Query::<T>::try_from_uri(uri);
     query.map(|query| query.0).map_err(|error| Refused::BadQuery(error.to_string()))
 }
 
 /// `Prefer: wait=N`, in seconds; at most a minute.
-pub(super) fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refused> {
+fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refused> {
     let bad =
         |problem: &str| Refused::BadHeader { header: HeaderName::from_static("prefer"), problem: problem.to_owned() };
     for value in headers.get_all("prefer") {
@@ -137,7 +181,7 @@ pub(super) fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refused> {
     Ok(None)
 }
 
-/// [`wait`], as an extractor: a request that waits keeps no headers, and not the buffer that they came in.
+/// `Prefer: wait=N`. A request that waits keeps no headers, and not the buffer that they came in.
 pub(super) struct Wait(pub(super) Option<Duration>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Wait {
@@ -145,6 +189,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Wait {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
         wait(&parts.headers).map(Self)
+    }
+}
+
+impl Takes for Wait {
+    fn describe(call: &mut Operation<'_>) {
+        call.header("Prefer", "`wait=N`: wait so many seconds, 0 to 60, for what is asked for (RFC 7240).");
+        call.answer_header("Preference-Applied", "The wait that was taken, where one was asked for.");
     }
 }
 
@@ -163,20 +214,43 @@ pub(super) fn seconds_to_wait(seconds: Option<f64>) -> Option<Duration> {
     Some(Duration::try_from_secs_f64(seconds).unwrap_or(WAIT_MAX).min(WAIT_MAX))
 }
 
-/// `Idempotency-Key`, hashed together with what is asked, so that one key may be used for a start and for a signal.
-pub(super) fn request_key(headers: &HeaderMap, operation: &str) -> Result<Option<RequestKey>, Refused> {
-    let header = HeaderName::from_static("idempotency-key");
-    let Some(value) = headers.get(&header) else {
-        return Ok(None);
-    };
-    let key = value.as_bytes();
-    if key.is_empty() || key.len() > KEY_CHARS_MAX || !key.iter().all(u8::is_ascii_graphic) {
-        let problem = format!("must have 1 to {KEY_CHARS_MAX} visible ASCII characters");
-        return Err(Refused::BadHeader { header, problem });
+/// `Idempotency-Key`.
+pub(super) struct IdempotencyKey(Option<HeaderValue>);
+
+impl IdempotencyKey {
+    /// Hashed together with what is asked, so that one key may be used for a start and for a signal.
+    pub(super) fn of(&self, operation: &str) -> Option<RequestKey> {
+        let key = self.0.as_ref()?.as_bytes();
+        let digest = Sha256::new().chain_update(operation).chain_update([0]).chain_update(key).finalize();
+        let first = digest.first_chunk::<8>().copied().unwrap_or_default();
+        Some(RequestKey(u64::from_be_bytes(first)))
     }
-    let digest = Sha256::new().chain_update(operation).chain_update([0]).chain_update(key).finalize();
-    let first = digest.first_chunk::<8>().copied().unwrap_or_default();
-    Ok(Some(RequestKey(u64::from_be_bytes(first))))
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        let header = HeaderName::from_static("idempotency-key");
+        let Some(value) = parts.headers.get(&header) else {
+            return Ok(Self(None));
+        };
+        let key = value.as_bytes();
+        if key.is_empty() || key.len() > KEY_CHARS_MAX || !key.iter().all(u8::is_ascii_graphic) {
+            let problem = format!("must have 1 to {KEY_CHARS_MAX} visible ASCII characters");
+            return Err(Refused::BadHeader { header, problem });
+        }
+        Ok(Self(Some(value.clone())))
+    }
+}
+
+impl Takes for IdempotencyKey {
+    fn describe(call: &mut Operation<'_>) {
+        call.header(
+            "Idempotency-Key",
+            "1 to 255 visible ASCII characters: the call is recorded once, however often it is repeated.",
+        );
+    }
 }
 
 /// A run's version as an entity tag.
@@ -185,7 +259,23 @@ pub(super) fn etag(run_id: Uuid, version: u64) -> String {
 }
 
 /// `If-Match`: the run and the version that it names.
-pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<(Uuid, u64)>, Refused> {
+pub(super) struct IfMatch(pub(super) Option<(Uuid, u64)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        if_match(&parts.headers).map(Self)
+    }
+}
+
+impl Takes for IfMatch {
+    fn describe(call: &mut Operation<'_>) {
+        call.header("If-Match", "An entity tag of the run: the call is refused when the run has moved on since.");
+    }
+}
+
+fn if_match(headers: &HeaderMap) -> Result<Option<(Uuid, u64)>, Refused> {
     let header = axum::http::header::IF_MATCH;
     let Some(value) = headers.get(&header) else {
         return Ok(None);

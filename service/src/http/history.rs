@@ -5,21 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
 use client::body;
 use futures_util::stream;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::extract::{Path, Query, wait, with_wait_applied};
+use super::extract::{Path, Query, Wait, with_wait_applied};
 use super::problem::Refused;
 use super::workflows::run_ref;
 use super::{Answer, AppState, json};
 use crate::engine::{Engine, HistoryPage, Page, RunRef};
+use crate::openapi::{Operation, Takes};
 
 /// Events on a page where the request does not say, and at most.
 const EVENTS_DEFAULT: usize = 1_000;
@@ -38,27 +41,49 @@ const EVENT_ID_BEYOND: u64 = u64::MAX / 2;
 /// How often a stream without news says that it is alive.
 const STREAM_COMMENT_EVERY: Duration = Duration::from_secs(15);
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct HistoryParams {
-    run_id: Option<Uuid>,
-    after: Option<u64>,
-    before: Option<u64>,
-    #[serde(default)]
-    reverse: bool,
-    limit: Option<usize>,
+macro_rules! page_of_events {
+    ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $fdoc:literal])+ $field:ident: $type:ty,)* }) => {
+        $(#[doc = $doc])+
+        #[derive(Deserialize, JsonSchema)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        pub(super) struct $name {
+            $( $(#[doc = $fdoc])+ $field: $type, )*
+            /// Only events after this one.
+            after: Option<u64>,
+            /// Only events before this one.
+            before: Option<u64>,
+            /// Newest first.
+            #[serde(default)]
+            reverse: bool,
+            /// The most events on a page, 1 to 10,000; 1,000 when absent. A page ends after 4 MiB, too.
+            limit: Option<usize>,
+        }
+
+        impl $name {
+            fn page(&self) -> Page {
+                Page {
+                    after: self.after.unwrap_or(0).min(EVENT_ID_BEYOND),
+                    before: self.before,
+                    reverse: self.reverse,
+                    limit: self.limit.unwrap_or(EVENTS_DEFAULT).clamp(1, EVENTS_MAX),
+                    bytes_max: PAGE_BYTES_MAX,
+                }
+            }
+        }
+    };
 }
 
-impl HistoryParams {
-    fn page(&self) -> Page {
-        Page {
-            after: self.after.unwrap_or(0).min(EVENT_ID_BEYOND),
-            before: self.before,
-            reverse: self.reverse,
-            limit: self.limit.unwrap_or(EVENTS_DEFAULT).clamp(1, EVENTS_MAX),
-            bytes_max: PAGE_BYTES_MAX,
-        }
+// Two of them because a query that takes parts of another would take unknown parameters, too.
+page_of_events! {
+    /// Which events of a run.
+    HistoryParams {
+        /// The run; the newest one when absent.
+        run_id: Option<Uuid>,
     }
+}
+page_of_events! {
+    /// Which events of a turn's run.
+    TurnHistoryParams {}
 }
 
 fn render(page: HistoryPage) -> body::History {
@@ -70,23 +95,14 @@ pub(super) async fn read(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
     Query(params): Query<HistoryParams>,
-    headers: HeaderMap,
+    Wait(wait): Wait,
+    streamed: Streamed,
 ) -> Answer {
     let at = run_ref(&domain, &id, params.run_id);
-    let mut page = params.page();
-    let streams = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|value| {
-        value.split(',').any(|kind| kind.split(';').next().unwrap_or_default().trim() == "text/event-stream")
-    });
-    if streams {
-        if let Some(value) = headers.get("last-event-id") {
-            let last: Option<u64> = value.to_str().ok().and_then(|text| text.parse().ok());
-            let header = HeaderName::from_static("last-event-id");
-            let last = last.ok_or_else(|| Refused::BadHeader { header, problem: "is not an event id".to_owned() })?;
-            page.after = last.min(EVENT_ID_BEYOND);
-        }
-        return stream_events(engine, at, page.after).await;
+    let page = params.page();
+    if let Streamed::Yes { last } = streamed {
+        return stream_events(engine, at, last.map_or(page.after, |last| last.min(EVENT_ID_BEYOND))).await;
     }
-    let wait = wait(&headers)?;
     let patience = wait.unwrap_or_default();
     let mut found = engine.history(&at, &page).await?;
     if found.events.is_empty() && !found.closed && !patience.is_zero() && page.before.is_none() {
@@ -100,12 +116,50 @@ pub(super) async fn read(
 pub(super) async fn read_turn(
     State(engine): AppState,
     Path([token]): Path<1>,
-    Query(params): Query<HistoryParams>,
+    Query(params): Query<TurnHistoryParams>,
 ) -> Answer {
     let token = engine.decider_token(&token)?;
     let page = engine.turn_history(&token, &params.page()).await?;
     Ok(json(StatusCode::OK, &render(page)))
 }
+
+/// Whether the events are wanted as a stream, and from where on.
+pub(super) enum Streamed {
+    /// No, as a page.
+    No,
+    /// Yes, after the last one that was seen, where the caller has seen one.
+    Yes { last: Option<u64> },
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Streamed {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        let streams = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|value| {
+            value.split(',').any(|kind| kind.split(';').next().unwrap_or_default().trim() == EVENT_STREAM)
+        });
+        if !streams {
+            return Ok(Self::No);
+        }
+        let header = HeaderName::from_static("last-event-id");
+        let Some(value) = parts.headers.get(&header) else {
+            return Ok(Self::Yes { last: None });
+        };
+        let last: Option<u64> = value.to_str().ok().and_then(|text| text.parse().ok());
+        let bad = || Refused::BadHeader { header, problem: "is not an event id".to_owned() };
+        Ok(Self::Yes { last: Some(last.ok_or_else(bad)?) })
+    }
+}
+
+impl Takes for Streamed {
+    fn describe(call: &mut Operation<'_>) {
+        call.header("Accept", "`text/event-stream`: one message for each event, until the run has closed.");
+        call.header("Last-Event-ID", "Where to go on with a stream: only events after this one.");
+    }
+}
+
+/// The media type of streams.
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
 /// One event a message, until the run closes or the service stops.
 async fn stream_events(engine: Arc<Engine>, at: RunRef, after: u64) -> Answer {
@@ -165,7 +219,7 @@ async fn stream_events(engine: Arc<Engine>, at: RunRef, after: u64) -> Answer {
     });
     let mut response = Response::new(Body::from_stream(messages));
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
 }

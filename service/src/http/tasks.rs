@@ -15,7 +15,7 @@ use futures_util::future::BoxFuture;
 use history::Command;
 use hyper::body::Frame;
 
-use super::extract::{Json, Path, TURN_BYTES_MAX, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied};
+use super::extract::{Json, NoQuery, Path, TURN_BYTES_MAX, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, bytes_of_json, deliver, json};
 use crate::engine::{ActivityTask, DeciderTask, Delivery, Engine, Poll, Receipt, Refusal};
@@ -70,6 +70,7 @@ async fn look_at_connection() {
 pub(super) async fn poll_decider(
     State(engine): AppState,
     Path([domain, list]): Path<2>,
+    _: NoQuery,
     Wait(wait): Wait,
     Json(poll): Json<body::PollDecider>,
 ) -> Answer {
@@ -83,6 +84,7 @@ pub(super) async fn poll_decider(
 pub(super) async fn poll_activity(
     State(engine): AppState,
     Path([domain, list]): Path<2>,
+    _: NoQuery,
     Wait(wait): Wait,
     Json(poll): Json<body::PollActivity>,
 ) -> Answer {
@@ -215,6 +217,7 @@ const NO_TASK: history::TaskId = history::TaskId { scheduled_event_id: 0, starte
 pub(super) async fn complete_turn(
     State(engine): AppState,
     Path([token]): Path<1>,
+    _: NoQuery,
     Json(complete): Json<body::CompleteTurn, TURN_BYTES_MAX>,
 ) -> Answer {
     let body::CompleteTurn { decisions, context, next } = complete;
@@ -224,6 +227,7 @@ pub(super) async fn complete_turn(
 pub(super) async fn fail_turn(
     State(engine): AppState,
     Path([token]): Path<1>,
+    _: NoQuery,
     Json(fail): Json<body::FailTurn>,
 ) -> Answer {
     let body::FailTurn { reason, details, next } = fail;
@@ -258,6 +262,7 @@ async fn answer_activity(engine: Arc<Engine>, token: &str, command: Command, nex
 pub(super) async fn succeed_activity(
     State(engine): AppState,
     Path([token]): Path<1>,
+    _: NoQuery,
     Json(succeed): Json<body::SucceedActivity>,
 ) -> Answer {
     let body::SucceedActivity { result, next } = succeed;
@@ -267,6 +272,7 @@ pub(super) async fn succeed_activity(
 pub(super) async fn fail_activity(
     State(engine): AppState,
     Path([token]): Path<1>,
+    _: NoQuery,
     Json(fail): Json<body::FailActivity>,
 ) -> Answer {
     let body::FailActivity { reason, details, non_retryable, next } = fail;
@@ -277,6 +283,7 @@ pub(super) async fn fail_activity(
 pub(super) async fn cancel_activity(
     State(engine): AppState,
     Path([token]): Path<1>,
+    _: NoQuery,
     Json(cancel): Json<body::CancelActivity>,
 ) -> Answer {
     let body::CancelActivity { details, next } = cancel;
@@ -286,6 +293,7 @@ pub(super) async fn cancel_activity(
 pub(super) async fn heartbeat(
     State(engine): AppState,
     Path([token]): Path<1>,
+    _: NoQuery,
     Json(beat): Json<body::Heartbeat>,
 ) -> Answer {
     let token = engine.activity_token(&token)?;

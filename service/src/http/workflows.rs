@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::{ETAG, HeaderMap, HeaderValue};
+use axum::http::header::{ETAG, HeaderValue};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::body;
 use history::event::ActivityTimeouts;
 use history::{Command, DeadlineKind, EventKind, Run, Start, Status, Timestamp, limits};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use store::{ListQuery, PageToken};
 use uuid::Uuid;
 
-use super::extract::{Json, Path, Query, Wait, etag, if_match, request_key, wait, with_wait_applied};
+use super::extract::{IdempotencyKey, IfMatch, Json, NoQuery, Path, Query, Wait, etag, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
 use crate::engine::{Described, Engine, RunRef};
@@ -30,9 +31,10 @@ const LIST_MAX: usize = 1_000;
 /// Runs that are counted before the count is cut short. Ours: about a second of work.
 const COUNT_MAX: u64 = 1_000_000;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RunQuery {
+    /// The run; the newest one when absent.
     pub(super) run_id: Option<Uuid>,
 }
 
@@ -43,11 +45,12 @@ pub(super) fn run_ref(domain: &str, workflow_id: &str, run_id: Option<Uuid>) -> 
 pub(super) async fn start(
     State(engine): AppState,
     Path([domain]): Path<1>,
-    headers: HeaderMap,
+    _: NoQuery,
+    key: IdempotencyKey,
+    Wait(wait): Wait,
     Json(start): Json<body::StartWorkflow>,
 ) -> Answer {
-    let (key, wait) = (request_key(&headers, "start")?, wait(&headers)?);
-    drop(headers);
+    let key = key.of("start");
     let workflow_id = start.workflow_id.clone();
     let retention = match start.retention {
         Some(retention) => retention,
@@ -99,16 +102,24 @@ fn run_result(run_id: Uuid, run: &Run, closing: EventKind) -> body::RunResult {
     result
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ListParams {
+    /// `open`, `closed`, or how they closed: `success`, `failed`, `canceled`, `timed-out`, `terminated`.
     status: Option<String>,
+    /// Only runs of this workflow type.
     r#type: Option<String>,
+    /// Only runs of this workflow id.
     workflow_id: Option<String>,
+    /// Only runs with this tag.
     tag: Option<String>,
+    /// Only runs that started at this instant or later.
     started_from: Option<Timestamp>,
+    /// Only runs that started before this instant.
     started_before: Option<Timestamp>,
+    /// The most runs on a page, 1 to 1,000; 100 when absent.
     limit: Option<usize>,
+    /// The `nextPage` of the page before.
     page: Option<String>,
 }
 
@@ -290,11 +301,11 @@ pub(super) async fn signal(
     State(engine): AppState,
     Path([domain, id, name]): Path<3>,
     Query(query): Query<RunQuery>,
-    headers: HeaderMap,
+    key: IdempotencyKey,
+    IfMatch(matches): IfMatch,
     Json(signal): Json<body::SignalWorkflow>,
 ) -> Answer {
-    let key = request_key(&headers, &format!("signal/{name}"))?;
-    let matches = if_match(&headers)?;
+    let key = key.of(&format!("signal/{name}"));
     let mut at = run_ref(&domain, &id, query.run_id);
     if let Some((run_id, version)) = matches {
         if engine.describe(&RunRef { run_id: None, ..at.clone() }).await?.run.started.run_id != run_id {
@@ -311,10 +322,10 @@ pub(super) async fn cancel(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
     Query(query): Query<RunQuery>,
-    headers: HeaderMap,
+    key: IdempotencyKey,
     Json(cancel): Json<body::CancelWorkflow>,
 ) -> Answer {
-    let key = request_key(&headers, "cancel")?;
+    let key = key.of("cancel");
     let command = Command::RequestCancel { reason: cancel.reason, identity: cancel.identity, key };
     tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::ACCEPTED).await
 }
@@ -323,10 +334,10 @@ pub(super) async fn terminate(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
     Query(query): Query<RunQuery>,
-    headers: HeaderMap,
+    key: IdempotencyKey,
     Json(terminate): Json<body::TerminateWorkflow>,
 ) -> Answer {
-    let key = request_key(&headers, "terminate")?;
+    let key = key.of("terminate");
     let body::TerminateWorkflow { reason, details, identity } = terminate;
     let command = Command::Terminate { reason, details, identity, key };
     tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await

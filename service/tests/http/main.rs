@@ -11,6 +11,7 @@
 
 mod calls;
 mod conditions;
+mod contract;
 mod histories;
 mod openapi;
 mod refusals;

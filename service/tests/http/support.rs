@@ -18,6 +18,8 @@ use store::Store;
 use store::memory::Memory;
 use tower::ServiceExt;
 
+use crate::contract;
+
 /// Longer than anything here takes: a test that waits in vain ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -63,13 +65,13 @@ impl Clock for TestClock {
     }
 }
 
-/// A request.
-pub(crate) struct Ask(Request<Body>);
+/// A request, and its body where that is a text.
+pub(crate) struct Ask(Request<Body>, Option<String>);
 
 impl Ask {
     /// Any request.
     pub(crate) fn new(method: &str, path: &str) -> Self {
-        Self(Request::builder().method(method).uri(path).body(Body::empty()).unwrap())
+        Self(Request::builder().method(method).uri(path).body(Body::empty()).unwrap(), None)
     }
 
     pub(crate) fn get(path: &str) -> Self {
@@ -83,7 +85,9 @@ impl Ask {
 
     /// A call with a body that says that it is JSON.
     pub(crate) fn text(path: &str, body: &str) -> Self {
-        Self::new("POST", path).header("content-type", "application/json").body(body.to_owned())
+        let mut ask = Self::new("POST", path).header("content-type", "application/json").body(body.to_owned());
+        ask.1 = Some(body.to_owned());
+        ask
     }
 
     pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
@@ -168,14 +172,19 @@ impl Api {
         tokio::time::timeout(PATIENCE, answer).await.expect("an answer comes").unwrap()
     }
 
+    /// The answer, held against the document.
     pub(crate) async fn ask(&self, ask: Ask) -> Answer {
-        Answer::read(self.call(ask).await).await
+        self.ask_for(ask, PATIENCE).await
     }
 
     /// As [`ask`](Self::ask), where an answer may take so long.
     pub(crate) async fn ask_for(&self, ask: Ask, patience: Duration) -> Answer {
+        let (method, uri) = (ask.0.method().to_string(), ask.0.uri().to_string());
         let answer = self.router.clone().oneshot(ask.0);
-        Answer::read(tokio::time::timeout(patience, answer).await.expect("an answer comes").unwrap()).await
+        let answer =
+            Answer::read(tokio::time::timeout(patience, answer).await.expect("an answer comes").unwrap()).await;
+        contract::hold(&method, &uri, ask.1.as_deref(), &answer);
+        answer
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

@@ -1,0 +1,72 @@
+//! JSON schemas of what has a JSON form of its own making; the others derive theirs.
+
+use std::borrow::Cow;
+
+use schemars::generate::Contract;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::event::RequestKey;
+use crate::payload::Payload;
+use crate::time::{Duration, Timestamp};
+
+impl JsonSchema for Payload {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Payload".into()
+    }
+
+    /// Any value.
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        true.into()
+    }
+}
+
+impl JsonSchema for RequestKey {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "RequestKey".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[0-9a-f]{16}$" })
+    }
+}
+
+impl JsonSchema for Timestamp {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Timestamp".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "date-time" })
+    }
+}
+
+impl JsonSchema for Duration {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Duration".into()
+    }
+
+    /// An ISO 8601 duration; where it is read, a number of seconds will do.
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        if *generator.contract() == Contract::Serialize {
+            // Not `format: duration`, whose grammar has no fractions of a second.
+            return json_schema!({ "type": "string", "pattern": r"^P([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]+)?S)?)?$" });
+        }
+        json_schema!({ "type": ["string", "number"], "minimum": 0, "examples": ["PT30S", 30] })
+    }
+}

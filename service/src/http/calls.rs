@@ -1,0 +1,230 @@
+//! Every call of the API, once: its route, its handler, and what the handler's signature does not say of it.
+
+use client::body;
+
+use super::{domains, history, tasks, workflows};
+use crate::openapi::{Calls, Doc};
+
+/// `ETag` of a run.
+const ETAG: &str = "The run and its version; what `If-Match` takes.";
+
+/// Codes of calls that name a run.
+const NO_RUN: &[&str] = &["unknown-run", "unknown-workflow"];
+
+/// Codes of calls that write to a run.
+const NO_WRITE: &[&str] = &["run-closed", "run-not-current"];
+
+/// Codes of calls that answer a turn.
+const NO_TURN: &[&str] = &["run-closed", "turn-completed", "turn-lost"];
+
+/// Codes of calls that answer an activity.
+const NO_ACTIVITY: &[&str] = &["activity-closed", "run-closed"];
+
+/// Codes of calls with a token.
+const BAD_TOKEN: &[&str] = &["bad-token"];
+
+pub(crate) fn calls() -> Calls {
+    let calls = domains_and_workflows(Calls::none());
+    let calls = task_lists(calls);
+    calls
+        .get(
+            "/healthz",
+            super::healthy,
+            Doc::of("isHealthy", "Whether the process answers").answers_text("text/plain", "It does."),
+        )
+        .get(
+            "/readyz",
+            super::ready,
+            Doc::of("isReady", "Whether the service takes work")
+                .answers_text("text/plain", "It does.")
+                .refuses(503, &["stopping"]),
+        )
+        .get(
+            "/metrics",
+            super::metrics,
+            Doc::of("readMetrics", "Metrics for Prometheus")
+                .answers_text("application/openmetrics-text", "The metrics, as OpenMetrics text.")
+                .refuses(401, &["unauthorized"])
+                .refuses(403, &["forbidden"]),
+        )
+        .get(
+            "/openapi.json",
+            super::openapi,
+            Doc::of("readOpenApi", "This document").answers::<serde_json::Value>(200, "This document."),
+        )
+}
+
+fn domains_and_workflows(calls: Calls) -> Calls {
+    calls
+        .get(
+            "/v1/domains",
+            domains::list,
+            Doc::of("listDomains", "Every domain").answers::<body::Domains>(200, "The domains."),
+        )
+        .post(
+            "/v1/domains",
+            domains::create,
+            Doc::of("createDomain", "Create a domain")
+                .answers::<body::Domain>(201, "It was created.")
+                .refuses(409, &["domain-exists"]),
+        )
+        .get(
+            "/v1/domains/{domain}",
+            domains::show,
+            Doc::of("showDomain", "One domain").answers::<body::Domain>(200, "The domain."),
+        )
+        .get(
+            "/v1/domains/{domain}/workflows",
+            workflows::list,
+            Doc::of("listWorkflows", "Runs, newest start first")
+                .answers::<body::Workflows>(200, "A page of runs.")
+                .refuses(400, &["bad-page"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows",
+            workflows::start,
+            Doc::of("startWorkflow", "Start a run, and wait for its end if asked to")
+                .answers::<body::Started>(201, "It was started.")
+                .answers::<body::Started>(200, "It was started before, with the same Idempotency-Key.")
+                .refuses(409, &["workflow-already-open", "workflow-id-reuse-refused"]),
+        )
+        .get(
+            "/v1/domains/{domain}/workflows/count",
+            workflows::count,
+            Doc::of("countWorkflows", "How many runs there are").answers::<body::Count>(200, "The count."),
+        )
+        .get(
+            "/v1/domains/{domain}/workflows/{id}",
+            workflows::describe,
+            Doc::of("describeWorkflow", "The state of a run")
+                .answers::<body::Described>(200, "The state.")
+                .with_header("ETag", ETAG)
+                .refuses(404, NO_RUN),
+        )
+        .get(
+            "/v1/domains/{domain}/workflows/{id}/history",
+            history::read,
+            Doc::of("readHistory", "Events of a run, as a page or as a stream")
+                .answers::<body::History>(
+                    200,
+                    "A page of events; or a stream, whose messages have an Event each in `data`.",
+                )
+                .or_text(history::EVENT_STREAM)
+                .refuses(404, NO_RUN),
+        )
+        .get(
+            "/v1/domains/{domain}/workflows/{id}/result",
+            workflows::result,
+            Doc::of("awaitResult", "How a run ended")
+                .answers::<body::RunResult>(200, "It has closed.")
+                .answers::<body::RunResult>(202, "It is still open.")
+                .refuses(404, NO_RUN),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/signals/{name}",
+            workflows::signal,
+            Doc::of("signalWorkflow", "Signal a run")
+                .answers::<body::Recorded>(202, "The signal is recorded.")
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_WRITE)
+                .refuses(412, &["version-moved"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/cancel",
+            workflows::cancel,
+            Doc::of("cancelWorkflow", "Ask for a run to be canceled")
+                .answers::<body::Recorded>(202, "The request is recorded; the run's decider says what it means.")
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_WRITE),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/terminate",
+            workflows::terminate,
+            Doc::of("terminateWorkflow", "End a run")
+                .answers::<body::Recorded>(200, "It has ended.")
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_WRITE),
+        )
+}
+
+fn task_lists(calls: Calls) -> Calls {
+    calls
+        .post(
+            "/v1/domains/{domain}/task-lists/{list}/decider/poll",
+            tasks::poll_decider,
+            Doc::of("pollDecider", "Take a turn")
+                .answers::<body::DeciderTask>(200, "A turn to be decided.")
+                .answers_nothing(204, "None came."),
+        )
+        .post(
+            "/v1/domains/{domain}/task-lists/{list}/activity/poll",
+            tasks::poll_activity,
+            Doc::of("pollActivity", "Take an activity")
+                .answers::<body::ActivityTask>(200, "An activity to be done.")
+                .answers_nothing(204, "None came."),
+        )
+        .get(
+            "/v1/decider-tasks/{token}/history",
+            history::read_turn,
+            Doc::of("lookBack", "Events of a turn's run, none after the turn's own DeciderStarted")
+                .answers::<body::History>(200, "A page of events.")
+                .refuses(400, BAD_TOKEN)
+                .refuses(404, NO_RUN),
+        )
+        .post(
+            "/v1/decider-tasks/{token}/complete",
+            tasks::complete_turn,
+            Doc::of("completeTurn", "Answer a turn, and take the next if asked to")
+                .answers::<body::Answered<body::DeciderTask>>(200, "It is recorded.")
+                .refuses(400, BAD_TOKEN)
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_TURN)
+                .refuses(413, &["run-too-large"]),
+        )
+        .post(
+            "/v1/decider-tasks/{token}/fail",
+            tasks::fail_turn,
+            Doc::of("failTurn", "Give a turn back, and take the next if asked to")
+                .answers::<body::Answered<body::DeciderTask>>(200, "It is recorded.")
+                .refuses(400, BAD_TOKEN)
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_TURN),
+        )
+        .post(
+            "/v1/activity-tasks/{token}/success",
+            tasks::succeed_activity,
+            Doc::of("succeedActivity", "The activity is done; take the next if asked to")
+                .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
+                .refuses(400, BAD_TOKEN)
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_ACTIVITY),
+        )
+        .post(
+            "/v1/activity-tasks/{token}/failure",
+            tasks::fail_activity,
+            Doc::of("failActivity", "The activity could not be done; take the next if asked to")
+                .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
+                .refuses(400, BAD_TOKEN)
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_ACTIVITY),
+        )
+        .post(
+            "/v1/activity-tasks/{token}/canceled",
+            tasks::cancel_activity,
+            Doc::of("cancelActivity", "The activity stopped, as it was asked to; take the next if asked to")
+                .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
+                .refuses(400, BAD_TOKEN)
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_ACTIVITY)
+                .refuses(409, &["cancel-not-requested"]),
+        )
+        .post(
+            "/v1/activity-tasks/{token}/heartbeat",
+            tasks::heartbeat,
+            Doc::of("heartbeat", "The activity is alive")
+                .answers::<body::Beaten>(200, "Whether it should stop.")
+                .refuses(400, BAD_TOKEN)
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_ACTIVITY),
+        )
+}
