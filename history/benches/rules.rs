@@ -107,7 +107,14 @@ fn admitting(c: &mut Criterion) {
         b.iter_batched(|| busy.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
     let timers = (0..history::limits::OPEN_TIMERS_MAX)
-        .map(|index| StartTimer { timer_id: format!("t{index}"), ..StartTimer::default() }.into());
+        // Their names are in the reverse of the order in which they expire.
+        .map(|index| {
+            StartTimer {
+                timer_id: format!("t{:03}", history::limits::OPEN_TIMERS_MAX - 1 - index),
+                ..StartTimer::default()
+            }
+            .into()
+        });
     let timers = admit(busy.clone(), &complete(&busy, timers.collect())).0;
     group.bench_function("fire_1000_timers", |b| {
         let command = Command::FireDeadlines { beats: vec![] };
