@@ -114,16 +114,23 @@ async fn a_start_waits_for_the_end_where_that_is_asked_for_and_is_a_start_all_th
     let start =
         |id: &str, wait: &str| Ask::text(WORKFLOWS, &body(id)).header("prefer", wait).header("idempotency-key", id);
     let open = api.ask(start("slow", "wait=0.01")).await;
+    assert_eq!(open.header("preference-applied"), "wait=0.01");
     let open = open.json(201);
     assert_eq!(open.get("closed"), None);
     api.decide(json!([{ "type": "FailWorkflow", "reason": "late" }])).await;
-    let repeated = api.ask(start("slow", "wait=5")).await.json(200);
+    let repeated = api.ask(start("slow", "wait=3600")).await;
+    assert_eq!(repeated.header("preference-applied"), "wait=60", "no more than a minute");
+    let repeated = repeated.json(200);
     assert_eq!((&repeated["runId"], &repeated["closed"]["reason"]), (&open["runId"], &json!("late")));
 
     let close = api.decide(json!([{ "type": "SucceedWorkflow", "result": { "paid": 1 } }]));
     let (started, ()) = tokio::join!(api.ask(start("quick", "wait=20")), async { drop(close.await) });
+    assert_eq!(started.header("preference-applied"), "wait=20");
     let closed = &started.json(201)["closed"];
     assert_eq!((&closed["status"], &closed["result"]), (&json!("success"), &json!({ "paid": 1 })));
+
+    let plain = api.ask(Ask::text(WORKFLOWS, &body("plain"))).await;
+    assert_eq!(plain.headers.get("preference-applied"), None, "nothing was asked for");
 }
 
 #[tokio::test]

@@ -252,6 +252,24 @@ async fn a_caller_that_hangs_up_while_it_waits_for_its_next_task_takes_none() {
     assert_eq!((&turn["workflowId"], &turn["attempt"]), (&json!("next"), &json!(1)));
 }
 
+#[tokio::test]
+async fn a_start_stands_whose_caller_hangs_up_while_it_waits_for_the_end() {
+    let limits = ServerLimits { connections_max: 1, ..ServerLimits::default() };
+    let socket = Socket::with(limits).await;
+    let api = &socket.api;
+    let start = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders" });
+    let headers = "prefer: wait=60\r\nidempotency-key: k\r\n";
+    let peer = socket.call("POST", WORKFLOWS, headers, &start.to_string()).await;
+    let began = async { while api.get(&format!("{WORKFLOWS}/w")).await.status != 200 {} };
+    tokio::time::timeout(PATIENCE, began).await.expect("the run begins");
+    drop(peer);
+    // The only place was that caller's, so the service has seen that nobody waits.
+    socket.answers_others().await;
+    api.decide(json!([{ "type": "SucceedWorkflow", "result": 1 }])).await;
+    let again = crate::support::Ask::post(WORKFLOWS, &start).header("idempotency-key", "k").header("prefer", "wait=5");
+    assert_eq!(api.ask(again).await.json(200)["closed"]["result"], 1);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_polls_answer_204_when_the_service_stops() {
     let Socket { api, address, stop, served } = Socket::open().await;
