@@ -20,8 +20,8 @@ use crate::serve::Serve;
 
 /// Durable workflows as plain histories: the service, and the tools to look at it and to talk to it.
 ///
-/// Exit codes: 0 done; 1 refused by the service; 2 wrong usage; 3 the service cannot be reached; 4 `workflow result`: the
-/// run did not close with success; 5 `workflow result`: the run is still open.
+/// Exit codes: 0 done; 1 refused by the service; 2 wrong usage; 3 the service cannot be reached; 4 `workflow result` and
+/// `workflow start --wait`: the run did not close with success; 5 these: the run is still open.
 #[derive(Debug, Parser)]
 #[command(name = "baton", version)]
 pub(crate) struct Cli {

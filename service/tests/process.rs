@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use client::body::{CompleteTurn, PollDecider, StartWorkflow};
+use client::body::{CompleteTurn, PollDecider, StartWorkflow, TerminateWorkflow};
 use client::tasks::Outcome;
 use client::{Client, Patience};
 use history::{Decision, Status, SucceedWorkflow, check};
@@ -195,6 +195,37 @@ async fn the_command_line_says_how_it_went_by_its_exit_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_waits_shows_the_end_and_says_how_it_went_as_the_result_does() {
+    let scratch = Scratch::new("cli-wait");
+    let service = Service::start(&scratch.0, &[]);
+    let begin = |id: &str, wait: &str| {
+        let args = ["workflow", "start", id, "--type", "test", "--list", "deciders", "--key", id, "--wait", wait];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command.args(args).args(["--url", &service.url]).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let end = |child: Child| {
+        let output = child.wait_with_output().unwrap();
+        let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let status = shown["status"].as_str().unwrap().to_owned();
+        (output.status.code().unwrap(), status, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let waiting = begin("good", "PT60S");
+    while succeed_one(&service.client()).await.is_none() {}
+    let (code, status, _) = end(waiting);
+    assert_eq!((code, status.as_str()), (0, "success"));
+
+    let (code, status, said) = end(begin("slow", "PT0.1S"));
+    assert_eq!((code, status.as_str()), (5, "open"));
+    assert!(said.contains("still open"), "{said}");
+    // The start stands, and the key finds it again.
+    let again = begin("slow", "PT60S");
+    service.client().terminate("slow", &TerminateWorkflow::default(), None).await.unwrap();
+    let (code, status, said) = end(again);
+    assert_eq!((code, status.as_str()), (4, "terminated"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_service_on_one_data_directory_is_refused() {
     let scratch = Scratch::new("lock");
     let _service = Service::start(&scratch.0, &[]);
@@ -212,7 +243,11 @@ async fn a_data_directory_is_packed_while_no_service_has_it_and_holds_the_same_r
     for number in 0..20 {
         service.client().start(&start(&format!("w-{number}")), None).await.unwrap();
     }
-    assert_eq!(compact().status.code(), Some(1), "a service has it");
+    let refused = compact();
+    assert_eq!(refused.status.code(), Some(1), "a service has it");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let told = format!("`{}` is in use by process {}", data_dir.display(), service.child.id());
+    assert!(said.contains(&told), "{said}");
     service.kill();
     let packed = compact();
     let said = String::from_utf8_lossy(&packed.stdout).into_owned();

@@ -117,6 +117,9 @@ pub(crate) struct Start {
     /// The same key never starts twice
     #[arg(long)]
     key: Option<String>,
+    /// Wait so long for the end, and show it as `workflow result` does; the start stands when it does not come in time
+    #[arg(long, value_name = "DURATION")]
+    wait: Option<Duration>,
     #[command(flatten)]
     target: Target,
 }
@@ -178,19 +181,20 @@ impl Workflow {
                 print_json(&target.client()?.terminate(&workflow_id, &terminate, None).await?)
             }
             Self::Result { which, wait, target } => {
-                let client = target.client()?;
-                let result = client.result(&which.workflow_id, which.run, wait.into()).await?;
-                print_json(&result)?;
-                judge(&result)
+                show_result(&target.client()?.result(&which.workflow_id, which.run, wait.into()).await?)
             }
         }
     }
 }
 
-fn judge(result: &RunResult) -> Done {
+/// Shows how a run ended, and says so with the exit code.
+fn show_result(result: &RunResult) -> Done {
+    print_json(result)?;
     match result.status {
         Status::Success => Ok(()),
-        Status::Open => Err(Failed::Other(5, "the run is still open; --wait waits for it".to_owned())),
+        Status::Open => {
+            Err(Failed::Other(5, "the run is still open; `baton workflow result --wait` waits for it".to_owned()))
+        }
         Status::Failed | Status::Canceled | Status::TimedOut | Status::Terminated => {
             Err(Failed::Other(4, format!("the run closed: {}", result.status)))
         }
@@ -208,7 +212,11 @@ impl Start {
             execution_timeout: self.execution_timeout,
             ..StartWorkflow::default()
         };
-        print_json(&self.target.client()?.start(&start, self.key.as_deref()).await?)
+        let (client, key) = (self.target.client()?, self.key.as_deref());
+        match self.wait {
+            None => print_json(&client.start(&start, key).await?),
+            Some(wait) => show_result(&client.execute(&start, key, wait.into()).await?),
+        }
     }
 }
 
