@@ -70,12 +70,19 @@ impl Agenda {
         }
     }
 
-    /// Begins to look further ahead: from now on commits due before the answered instant are taken in. Fetch what the
-    /// store has up to there, then call [`Agenda::fill`].
-    pub(super) fn extend(&self, now: Timestamp) -> Timestamp {
+    /// Begins to look further ahead: from now on commits due before the second instant are taken in. Fetch what the store
+    /// has up to there, then call [`Agenda::fill`], or [`Agenda::retract`] with the first instant.
+    pub(super) fn extend(&self, now: Timestamp) -> (Timestamp, Timestamp) {
         let mut entries = self.lock();
-        entries.horizon = entries.horizon.max(now.plus(AHEAD));
-        entries.horizon
+        let before = entries.horizon;
+        entries.horizon = before.max(now.plus(AHEAD));
+        (before, entries.horizon)
+    }
+
+    /// Looks no further ahead than this again, as the store could not be read: what it has beyond is not known.
+    pub(super) fn retract(&self, horizon: Timestamp) {
+        let mut entries = self.lock();
+        entries.horizon = entries.horizon.min(horizon);
     }
 
     /// Takes in what the store has; `complete` when that is all before the horizon.

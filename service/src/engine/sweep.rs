@@ -81,11 +81,12 @@ impl Engine {
     }
 
     async fn extend_agenda(&self, now: Timestamp) -> Result<(), Refusal> {
-        let horizon = self.agenda.extend(now);
+        let (before, horizon) = self.agenda.extend(now);
         let shards = self.limits.due_shards.max(1);
         for shard in 0..shards {
             let limit = (ENTRIES_MAX / 2 / shards as usize).max(1);
-            let due: Vec<Due> = self.store.due(shard, horizon.as_millis(), limit).await?;
+            let due = self.store.due(shard, horizon.as_millis(), limit).await;
+            let due: Vec<Due> = due.inspect_err(|_| self.agenda.retract(before))?;
             let complete = due.len() < limit;
             self.agenda.fill(due, complete);
         }
