@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use history::{Event, EventId, Payload};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -35,6 +35,8 @@ const ANSWER_WAIT: Duration = Duration::from_secs(30);
 pub struct Client {
     http: reqwest::Client,
     base: String,
+    /// `base`, taken apart once: the service does not move from call to call.
+    root: Url,
     domain: String,
     patience: Patience,
 }
@@ -91,8 +93,8 @@ impl Client {
 
     fn build(url: &str, secret: Option<&str>) -> Result<Self, Error> {
         let setup = |what: String| Error::Setup { what };
-        let parsed = reqwest::Url::parse(url).map_err(|error| setup(format!("`{url}` is not a URL: {error}")))?;
-        match parsed.scheme() {
+        let root = Url::parse(url).map_err(|error| setup(format!("`{url}` is not a URL: {error}")))?;
+        match root.scheme() {
             "http" => {}
             "https" if cfg!(feature = "tls") => {}
             "https" => {
@@ -118,7 +120,7 @@ impl Client {
             .map_err(|error| setup(error.to_string()))?;
         let base = url.trim_end_matches('/').to_owned();
         let patience = Patience::For(Duration::from_secs(30));
-        Ok(Self { http, base, domain: "default".to_owned(), patience })
+        Ok(Self { http, base, root, domain: "default".to_owned(), patience })
     }
 
     /// The same client for another domain.
@@ -157,6 +159,19 @@ impl Client {
         self.domain_url(&format!("workflows/{}{rest}", encode(workflow_id)))
     }
 
+    /// A text that begins with where the service is, as a URL.
+    fn located(&self, url: &str) -> Url {
+        let rest = url.strip_prefix(&self.base).unwrap_or(url);
+        let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
+        let mut located = self.root.clone();
+        match self.root.path().trim_end_matches('/') {
+            "" => located.set_path(path),
+            prefix => located.set_path(&format!("{prefix}{path}")),
+        }
+        located.set_query(query);
+        located
+    }
+
     /// One request, once. Answers the status and the body.
     pub(crate) async fn send_once(
         &self,
@@ -166,7 +181,7 @@ impl Client {
         wait: Option<Duration>,
         key: Option<&str>,
     ) -> Result<(StatusCode, Bytes), Error> {
-        let mut request = self.http.request(method, url).timeout(wait.unwrap_or_default() + ANSWER_WAIT);
+        let mut request = self.http.request(method, self.located(url)).timeout(wait.unwrap_or_default() + ANSWER_WAIT);
         if let Some(body) = body {
             request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body);
         }
@@ -510,4 +525,28 @@ fn filter_query(filter: &Filter) -> String {
     push_query(&mut query, "tag", filter.tag.as_deref());
     push_query(&mut query, "limit", filter.limit.map(|limit| limit.to_string()).as_deref());
     query
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_goes_where_its_text_says() {
+        for base in
+            ["http://127.0.0.1:7420", "http://127.0.0.1:7420/", "http://host.example/behind/a/proxy/", "http://[::1]:1"]
+        {
+            let client = Client::new(base).unwrap();
+            let urls = [
+                client.domain_url("workflows"),
+                client.workflow_url("count", "/history?after=7&reverse=true"),
+                client.workflow_url("a b/c?d#e%", &run_query(Some(Uuid::nil()))),
+                client.workflow_url("..", ""),
+                client.clone().domain("ä").service_url("domains"),
+            ];
+            for url in urls {
+                assert_eq!(client.located(&url), Url::parse(&url).unwrap());
+            }
+        }
+    }
 }

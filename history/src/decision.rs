@@ -1,11 +1,11 @@
 //! Decisions: the imperatives a decider answers a turn with.
 
+use serde::de::{Error, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
 
 use crate::event::{ActivityTimeouts, CloseDecision};
 use crate::payload::{self, Payload};
-use crate::tagged::Fields;
+use crate::tagged::{self, Tagged};
 use crate::time::Duration;
 
 macro_rules! decisions {
@@ -34,18 +34,20 @@ macro_rules! decisions {
             pub fn name(&self) -> &'static str {
                 match self { $( Self::$name(_) => stringify!($name), )+ }
             }
+        }
 
-            fn from_fields(name: &str, fields: Fields<'_>) -> Result<Self, serde_json::Error> {
+        impl Tagged for Decision {
+            fn variant<'de, A: MapAccess<'de>>(name: &str, map: A) -> Result<Self, A::Error> {
                 let read = match name {
-                    $( stringify!($name) => fields.rest().map(Self::$name), )+
+                    $( stringify!($name) => tagged::attributes(map).map(Self::$name), )+
                     other => {
                         let known = Self::NAMES.join("`, `");
-                        return Err(serde::de::Error::custom(format_args!(
+                        return Err(A::Error::custom(format_args!(
                             "unknown decision type `{other}`, expected one of `{known}`"
                         )));
                     }
                 };
-                read.map_err(|error| serde::de::Error::custom(format_args!("decision `{name}`: {error}")))
+                read.map_err(|error| A::Error::custom(format_args!("decision `{name}`: {error}")))
             }
         }
     };
@@ -72,13 +74,7 @@ decisions! {
 
 impl<'de> Deserialize<'de> for Decision {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let read = || {
-            let mut fields: Fields<'_> = serde_json::from_str(raw.get())?;
-            let name: std::borrow::Cow<'_, str> = fields.read("type")?;
-            Self::from_fields(&name, fields)
-        };
-        read().map_err(serde::de::Error::custom)
+        tagged::read(deserializer).map(|((), decision)| decision)
     }
 }
 
@@ -219,7 +215,7 @@ mod tests {
             (r#"{"timerId":"t"}"#, "missing field `type`"),
             (r#"{"type":"StartTimer","timerId":"t"}"#, "decision `StartTimer`: missing field `after`"),
             (r#"{"type":"StartTimer","timerId":"t","after":1,"at":2}"#, "unknown field `at`"),
-            (r#"{"type":"StartTimer","timerId":"t","after":1,"after":2}"#, "`after` appears twice"),
+            (r#"{"type":"StartTimer","timerId":"t","after":1,"after":2}"#, "duplicate field `after`"),
             (
                 r#"{"type":"ScheduleActivity","activityId":"a","activityType":"A","timeouts":{"heartBeat":1}}"#,
                 "unknown field `heartBeat`",

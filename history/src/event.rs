@@ -3,11 +3,11 @@
 //! Source of the names: REQUIREMENTS.md S3-B and DESIGN.md §2.
 
 use minicbor::{Decode, Encode};
+use serde::de::{Error, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
 
 use crate::payload::Payload;
-use crate::tagged::Fields;
+use crate::tagged::{self, Tagged};
 use crate::time::Timestamp;
 
 mod attributes;
@@ -55,8 +55,33 @@ pub struct Event {
 
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Self::from_json(raw.get()).map_err(serde::de::Error::custom)
+        let (Common { id, timestamp, key }, kind) = tagged::read(deserializer)?;
+        let missing = D::Error::missing_field;
+        Ok(Self {
+            id: id.ok_or_else(|| missing("id"))?,
+            timestamp: timestamp.ok_or_else(|| missing("timestamp"))?,
+            kind,
+            key,
+        })
+    }
+}
+
+/// What every event has beside the attributes of its kind.
+#[derive(Default)]
+struct Common {
+    id: Option<EventId>,
+    timestamp: Option<Timestamp>,
+    key: Option<RequestKey>,
+}
+
+impl tagged::Common for Common {
+    fn read<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<bool, A::Error> {
+        match name {
+            "id" => tagged::set(&mut self.id, "id", map),
+            "timestamp" => tagged::set(&mut self.timestamp, "timestamp", map),
+            "requestKey" => tagged::set(&mut self.key, "requestKey", map),
+            _ => Ok(false),
+        }
     }
 }
 
@@ -67,12 +92,7 @@ impl Event {
     ///
     /// When the text is not an event. Attributes that this version does not know are passed over.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        let mut fields: Fields<'_> = serde_json::from_str(text)?;
-        let id = fields.read("id")?;
-        let timestamp = fields.read("timestamp")?;
-        let key = fields.take("requestKey").map(|raw| serde_json::from_str(raw.get())).transpose()?;
-        let name: std::borrow::Cow<'_, str> = fields.read("type")?;
-        Ok(Self { id, timestamp, kind: EventKind::from_fields(&name, fields)?, key })
+        serde_json::from_str(text)
     }
 }
 
@@ -109,11 +129,13 @@ macro_rules! catalogue {
             pub fn schedules_decider(&self) -> bool {
                 match self { $( Self::$name(_) => column!($schedules), )+ }
             }
+        }
 
-            fn from_fields(name: &str, fields: Fields<'_>) -> Result<Self, serde_json::Error> {
+        impl Tagged for EventKind {
+            fn variant<'de, A: MapAccess<'de>>(name: &str, map: A) -> Result<Self, A::Error> {
                 match name {
-                    $( stringify!($name) => fields.rest().map(Self::$name), )+
-                    other => Err(serde::de::Error::custom(format_args!("unknown event type `{other}`"))),
+                    $( stringify!($name) => tagged::attributes(map).map(Self::$name), )+
+                    other => Err(A::Error::custom(format_args!("unknown event type `{other}`"))),
                 }
             }
         }

@@ -1,63 +1,193 @@
 //! Flat JSON objects told apart by their `type` field, read without buffering so that payloads keep their bytes.
 //!
-//! serde's own internally tagged enums buffer the object, which loses the raw text of payloads.
+//! serde's own internally tagged enums buffer the object, which loses the raw text of payloads. Objects whose `type` comes
+//! before what depends on it, as we write them, are read in one pass; others have their fields put aside as text first.
 
 use std::borrow::Cow;
 
-use serde::de::value::MapDeserializer;
-use serde::de::{Deserialize, DeserializeOwned, Error as _};
+use serde::de::value::{MapAccessDeserializer, MapDeserializer};
+use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Error, IntoDeserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
-
-/// The fields of a JSON object, in their order, as raw text.
-pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-
-        impl<'de> serde::de::Visitor<'de> for Reader {
-            type Value = Fields<'de>;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object with a `type`")
-            }
-
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
-                let mut fields: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::with_capacity(8);
-                while let Some(Key(name)) = map.next_key()? {
-                    if fields.iter().any(|(known, _)| *known == name) {
-                        return Err(A::Error::custom(format_args!("field `{name}` appears twice")));
-                    }
-                    fields.push((name, map.next_value()?));
-                }
-                Ok(Fields(fields))
-            }
-        }
-
-        deserializer.deserialize_map(Reader)
-    }
-}
 
 /// A key that borrows where it can.
 #[derive(serde::Deserialize)]
 #[serde(transparent)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl<'a> Fields<'a> {
-    /// Takes one field out.
-    pub(crate) fn take(&mut self, name: &str) -> Option<&'a RawValue> {
-        let at = self.0.iter().position(|(known, _)| known == name)?;
-        Some(self.0.remove(at).1)
+/// Fields that are not of the variant: every variant has them, and they may be anywhere in the object.
+pub(crate) trait Common: Default {
+    /// Reads the value of `name` if it is one of them; otherwise nothing is read.
+    fn read<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<bool, A::Error>;
+}
+
+/// No common fields.
+impl Common for () {
+    fn read<'de, A: MapAccess<'de>>(&mut self, _: &str, _: &mut A) -> Result<bool, A::Error> {
+        Ok(false)
+    }
+}
+
+/// Sets a field that may be there once.
+pub(crate) fn set<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+    field: &mut Option<T>,
+    name: &'static str,
+    map: &mut A,
+) -> Result<bool, A::Error> {
+    if field.is_some() {
+        return Err(A::Error::duplicate_field(name));
+    }
+    *field = Some(map.next_value()?);
+    Ok(true)
+}
+
+/// An enum whose variants are told apart by `type`.
+pub(crate) trait Tagged: Sized {
+    /// Reads the attributes of the variant `name`.
+    fn variant<'de, A: MapAccess<'de>>(name: &str, attributes: A) -> Result<Self, A::Error>;
+}
+
+/// Reads one object.
+pub(crate) fn read<'de, C: Common, T: Tagged, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<(C, T), D::Error> {
+    deserializer.deserialize_map(Reader(std::marker::PhantomData))
+}
+
+struct Reader<C, T>(std::marker::PhantomData<(C, T)>);
+
+impl<'de, C: Common, T: Tagged> Visitor<'de> for Reader<C, T> {
+    type Value = (C, T);
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object with a `type`")
     }
 
-    /// Takes one field out and reads it.
-    pub(crate) fn read<T: Deserialize<'a>>(&mut self, name: &'static str) -> Result<T, serde_json::Error> {
-        let raw = self.take(name).ok_or_else(|| serde_json::Error::missing_field(name))?;
-        serde_json::from_str(raw.get()).map_err(|error| serde_json::Error::custom(format_args!("`{name}`: {error}")))
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(C, T), A::Error> {
+        let mut common = C::default();
+        while let Some(Key(name)) = map.next_key()? {
+            if name == "type" {
+                let Key(tag) = map.next_value()?;
+                let variant = T::variant(&tag, Rest { map, common: &mut common })?;
+                return Ok((common, variant));
+            }
+            if !common.read(&name, &mut map)? {
+                return late(common, name.into_owned(), map);
+            }
+        }
+        Err(A::Error::missing_field("type"))
+    }
+}
+
+/// What is left of an object after its `type`, without the common fields.
+struct Rest<'c, A, C> {
+    map: A,
+    common: &'c mut C,
+}
+
+impl<'de, A: MapAccess<'de>, C: Common> MapAccess<'de> for Rest<'_, A, C> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+        while let Some(Key(name)) = self.map.next_key()? {
+            if name == "type" {
+                return Err(A::Error::duplicate_field("type"));
+            }
+            if !self.common.read(&name, &mut self.map)? {
+                return seed.deserialize(name.into_deserializer()).map(Some);
+            }
+        }
+        Ok(None)
     }
 
-    /// Reads what is left as a `T`.
-    pub(crate) fn rest<T: DeserializeOwned>(self) -> Result<T, serde_json::Error> {
-        T::deserialize(MapDeserializer::new(self.0.into_iter()))
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.map.next_value_seed(seed)
+    }
+}
+
+/// Reads an object whose attribute `first` comes before its `type`.
+fn late<'de, C: Common, T: Tagged, A: MapAccess<'de>>(
+    mut common: C,
+    first: String,
+    mut map: A,
+) -> Result<(C, T), A::Error> {
+    let mut tag: Option<String> = None;
+    let mut fields: Vec<(String, Box<RawValue>)> = vec![(first, map.next_value()?)];
+    while let Some(Key(name)) = map.next_key()? {
+        if name == "type" {
+            set(&mut tag, "type", &mut map)?;
+        } else if !common.read(&name, &mut map)? {
+            fields.push((name.into_owned(), map.next_value()?));
+        }
+    }
+    let tag = tag.ok_or_else(|| A::Error::missing_field("type"))?;
+    let fields = fields.iter().map(|(name, value)| (name.as_str(), &**value));
+    T::variant(&tag, MapDeserializer::<_, serde_json::Error>::new(fields))
+        .map(|variant| (common, variant))
+        .map_err(A::Error::custom)
+}
+
+/// The attributes of a variant.
+pub(crate) fn attributes<'de, T: DeserializeOwned, A: MapAccess<'de>>(map: A) -> Result<T, A::Error> {
+    T::deserialize(MapAccessDeserializer::new(map))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::event::Event;
+
+    /// Every order of these.
+    fn orders(parts: &[&str]) -> Vec<String> {
+        let [part] = parts else {
+            let with_first = |at: usize| {
+                let mut others = parts.to_vec();
+                let first = others.remove(at);
+                orders(&others).into_iter().map(move |rest| format!("{first},{rest}"))
+            };
+            return (0..parts.len()).flat_map(with_first).collect();
+        };
+        vec![(*part).to_owned()]
+    }
+
+    #[test]
+    fn an_event_reads_the_same_in_whatever_order_its_fields_come() {
+        let parts = [
+            r#""id":7"#,
+            r#""timestamp":"2026-01-01T00:00:00.000Z""#,
+            r#""type":"Signal""#,
+            r#""name":"paid""#,
+            r#""input":{"n": 1.0}"#,
+            r#""requestKey":"000000000000ba70""#,
+        ];
+        let expected: Event = serde_json::from_str(&format!("{{{}}}", parts.join(","))).unwrap();
+        assert_eq!(serde_json::to_string(&expected).unwrap(), format!("{{{}}}", parts.join(",")));
+        for text in orders(&parts) {
+            assert_eq!(Event::from_json(&format!("{{{text}}}")).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_there_twice_is_refused_wherever_it_stands() {
+        let parts =
+            [r#""id":7"#, r#""timestamp":"2026-01-01T00:00:00.000Z""#, r#""type":"Signal""#, r#""name":"paid""#];
+        for (part, name) in parts.iter().zip(["id", "timestamp", "type", "name"]) {
+            for text in orders(&[&parts[..], &[part]].concat()) {
+                let error = Event::from_json(&format!("{{{text}}}")).unwrap_err().to_string();
+                assert!(error.contains(&format!("duplicate field `{name}`")), "{text}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_missing_is_named() {
+        let parts =
+            [r#""id":7"#, r#""timestamp":"2026-01-01T00:00:00.000Z""#, r#""type":"Signal""#, r#""name":"paid""#];
+        for (at, name) in ["id", "timestamp", "type", "name"].into_iter().enumerate() {
+            let mut others = parts.to_vec();
+            others.remove(at);
+            for text in orders(&others) {
+                let error = Event::from_json(&format!("{{{text}}}")).unwrap_err().to_string();
+                assert!(error.contains(&format!("missing field `{name}`")), "{text}: {error}");
+            }
+        }
     }
 }
