@@ -4,7 +4,7 @@
 //! service.
 
 use history::event::ActivityTimeouts;
-use history::{Decision, Duration, Event, EventId, Payload, ReusePolicy, Status, Timestamp};
+use history::{Decision, Duration, Event, EventId, LastFailure, Payload, ReusePolicy, Status, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -234,6 +234,10 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         non_retryable: bool,
+        /// Try again after this long, where the activity has a retry policy; as the policy says when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retry_after: Option<Duration>,
         /// Take the next task.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -366,10 +370,24 @@ answers! {
         scheduled_event_id: EventId,
         /// When it was scheduled.
         scheduled_at: Timestamp,
-        /// When a runner took it.
+        /// When a runner took it; absent while it waits for one.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         started_at: Option<Timestamp>,
+        /// Which try it is in, or waits for: 1, 2, 3, …
+        attempt: u32,
+        /// How many tries its retry policy allows; absent without a limit or a policy.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        maximum_attempts: Option<u32>,
+        /// When it may be tried again, while it waits for that.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next_try_at: Option<Timestamp>,
+        /// How the newest try ended that was followed by another.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        last_failure: Option<LastFailure>,
         /// Whether it was asked to stop.
         cancel_requested: bool,
         /// When its runner last gave a sign of life.
@@ -486,8 +504,17 @@ answers! {
         activity_type: String,
         /// Its ActivityScheduled.
         scheduled_event_id: EventId,
-        /// Its ActivityStarted.
-        started_event_id: EventId,
+        /// Its ActivityStarted; absent with a retry policy, which has it recorded only when the activity closes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        started_event_id: Option<EventId>,
+        /// Which try it is: 1, 2, 3, …
+        attempt: u32,
+        /// What the last heartbeat of an earlier try said.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        heartbeat_details: Option<Payload>,
         /// The input.
         #[serde(default)]
         #[serde(deserialize_with = "history::payload_present")]

@@ -2,7 +2,7 @@
 
 use history::event::ActivityTimeouts;
 use history::{
-    CancelActivity, CancelTimer, CancelWorkflow, Decision, Duration, FailWorkflow, Payload, RecordMarker,
+    CancelActivity, CancelTimer, CancelWorkflow, Decision, Duration, FailWorkflow, Payload, RecordMarker, RetryPolicy,
     ScheduleActivity, StartTimer, SucceedWorkflow,
 };
 use serde::Serialize;
@@ -78,6 +78,12 @@ impl Activity {
     /// From one heartbeat to the next, at most.
     pub fn heartbeat(mut self, limit: Duration) -> Self {
         self.0.timeouts.heartbeat = Some(limit);
+        self
+    }
+
+    /// Tried again by the service after a failure or a timeout, without events and without asking the decider.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.0.retry = Some(policy);
         self
     }
 

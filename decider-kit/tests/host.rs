@@ -57,7 +57,7 @@ impl Service {
     fn poll(&mut self) -> Option<DeciderTask> {
         while let Some(scheduled_event_id) = self.waiting_activity() {
             self.admit(&Command::StartActivity { scheduled_event_id, identity: None });
-            let task = TaskId { scheduled_event_id, started_event_id: self.run.last_event_id };
+            let task = TaskId { scheduled_event_id, started_event_id: self.run.last_event_id, start: 0 };
             self.admit(&Command::SucceedActivity { task, result: None });
         }
         let waiting = self.run.turn_task.clone().filter(|_| self.run.turn.is_none())?;

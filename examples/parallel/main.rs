@@ -115,7 +115,7 @@ mod tests {
         let start_turn = |scheduled_event_id| Command::StartTurn { scheduled_event_id, identity: None };
         let start = |scheduled_event_id| Command::StartActivity { scheduled_event_id, identity: None };
         let succeed = |scheduled_event_id, started_event_id| Command::SucceedActivity {
-            task: TaskId { scheduled_event_id, started_event_id },
+            task: TaskId { scheduled_event_id, started_event_id, start: 0 },
             result: None,
         };
         tell(&mut transition, start_turn(2));

@@ -62,7 +62,7 @@ fn sequence(activities: usize) -> (Run, Vec<Event>) {
         run = step(&complete(&run, vec![schedule(&format!("a{index}"))]), run);
         let scheduled_event_id = run.last_event_id;
         run = step(&Command::StartActivity { scheduled_event_id, identity: None }, run);
-        let task = TaskId { scheduled_event_id, started_event_id: run.last_event_id };
+        let task = TaskId { scheduled_event_id, started_event_id: run.last_event_id, start: 0 };
         run = step(&Command::SucceedActivity { task, result: payload() }, run);
     }
     (run, events)
@@ -70,7 +70,8 @@ fn sequence(activities: usize) -> (Run, Vec<Event>) {
 
 /// `wide` with every activity started, and a sign of life of each.
 fn beating(wide: &Run) -> (Run, Vec<Beat>) {
-    let waiting: Vec<_> = wide.activities.iter().filter(|(_, it)| it.started_at.is_none()).map(|(id, _)| *id).collect();
+    let waiting: Vec<_> =
+        wide.activities.iter().filter(|(_, it)| it.held_since().is_none()).map(|(id, _)| *id).collect();
     let beating = waiting.into_iter().fold(wide.clone(), |run, scheduled_event_id| {
         admit(run, &Command::StartActivity { scheduled_event_id, identity: None }).0
     });
@@ -96,7 +97,7 @@ fn admitting(c: &mut Criterion) {
     let wide = admit(busy.clone(), &complete(&busy, ids.collect())).0;
     let scheduled_event_id = wide.last_event_id;
     let wide = admit(wide, &Command::StartActivity { scheduled_event_id, identity: None }).0;
-    let task = TaskId { scheduled_event_id, started_event_id: wide.last_event_id };
+    let task = TaskId { scheduled_event_id, started_event_id: wide.last_event_id, start: 0 };
     group.bench_function("succeed_one_of_1000_open_activities", |b| {
         let command = Command::SucceedActivity { task, result: payload() };
         b.iter_batched(|| wide.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);

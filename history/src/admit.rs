@@ -3,6 +3,7 @@
 //! One [`Transition`] is one commit. It may admit several commands, each on the state that the one before it left, and
 //! a refused command leaves it as it was: every check comes before the first event.
 
+mod activities;
 mod deadlines;
 mod decisions;
 #[cfg(test)]
@@ -11,23 +12,24 @@ mod validate;
 
 use uuid::Uuid;
 
+use activities::Report;
+
 use crate::command::{Command, ReusePolicy, Start, TaskId, TurnId};
 use crate::event::{
-    ActivityCanceled, ActivityFailed, ActivityStarted, ActivitySuccess, ActivityTimedOut, ActivityTimedOutCause,
-    ActivityTimeout, DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, Event, EventId, EventKind,
-    RequestKey, Signal, WorkflowCancelRequested, WorkflowStarted, WorkflowTerminated,
+    DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, Event, EventId, EventKind, RequestKey, Signal,
+    WorkflowCancelRequested, WorkflowStarted, WorkflowTerminated,
 };
 use crate::fault::Fault;
 use crate::limits;
 use crate::payload::Payload;
-use crate::run::{PendingActivity, Run, Status};
+use crate::run::{PendingActivity, Run, Status, Tries};
 use crate::time::{Duration, Timestamp};
 
 /// What became of a command that was not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was recorded; the first of its events. For [`Command::FireDeadlines`] with nothing due: the event that would
-    /// come next.
+    /// It was recorded; the first of its events. For a command without events, such as [`Command::FireDeadlines`] with
+    /// nothing due or the start of a try that is not yet the last: the event that would come next.
     Recorded(EventId),
     /// The same request was recorded before, as this event; nothing was added.
     Repeated(EventId),
@@ -38,6 +40,7 @@ pub enum Outcome {
 pub struct Transition {
     run: Run,
     events: Vec<Event>,
+    has_changed_tries: bool,
 }
 
 /// The events that `command` adds to `run` at `now`.
@@ -93,7 +96,7 @@ pub fn check_payload(field: &str, payload: Option<&Payload>) -> Result<(), Fault
 pub fn held(run: &Run, task: TaskId) -> Result<&PendingActivity, Fault> {
     must_be_open(run)?;
     let activity = run.activities.get(&task.scheduled_event_id);
-    activity.filter(|activity| activity.started_event_id == Some(task.started_event_id)).ok_or(Fault::ActivityClosed)
+    activity.filter(|activity| activity.task(task.scheduled_event_id) == Some(task)).ok_or(Fault::ActivityClosed)
 }
 
 /// Whether a decider holds this turn, so that its answer would be heard.
@@ -122,7 +125,7 @@ fn must_be_open(run: &Run) -> Result<(), Fault> {
 impl Transition {
     /// A transition of a run that exists.
     pub fn of(run: Run) -> Self {
-        Self { run, events: Vec::new() }
+        Self { run, events: Vec::new(), has_changed_tries: false }
     }
 
     /// A new run: WorkflowStarted, DeciderScheduled (S3.6).
@@ -148,7 +151,7 @@ impl Transition {
         };
         let run = Run::begin(now, &started, start.key);
         let event = Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(started), key: start.key };
-        let mut transition = Self { run, events: vec![event] };
+        let mut transition = Self { run, events: vec![event], has_changed_tries: false };
         transition.schedule_turn(now);
         Ok(transition)
     }
@@ -161,6 +164,11 @@ impl Transition {
     /// The events to be committed.
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// Whether there is anything to commit: events, or what the state has beside them (the tries of activities).
+    pub fn is_changed(&self) -> bool {
+        self.has_changed_tries || !self.events.is_empty()
     }
 
     /// The state and the events.
@@ -256,53 +264,15 @@ impl Transition {
                 );
             }
             Command::StartActivity { scheduled_event_id, identity } => {
-                validate::identity(identity.as_deref())?;
-                let scheduled_event_id = *scheduled_event_id;
-                must_be_open(&self.run)?;
-                let waits = self.run.activities.get(&scheduled_event_id);
-                if waits.is_none_or(|activity| activity.started_event_id.is_some()) {
-                    return Err(Fault::ActivityNotWaiting { scheduled_event_id });
-                }
-                let started = ActivityStarted { scheduled_event_id, identity: identity.clone() };
-                self.push(now, EventKind::ActivityStarted(started));
+                self.start_activity(*scheduled_event_id, identity.as_ref(), now)?;
             }
-            Command::SucceedActivity { task, result } => {
-                validate::payload("result", result.as_ref())?;
-                held(&self.run, *task)?;
-                let TaskId { scheduled_event_id, started_event_id } = *task;
-                let success = ActivitySuccess { scheduled_event_id, started_event_id, result: result.clone() };
-                self.push(now, EventKind::ActivitySuccess(success));
+            Command::SucceedActivity { task, result } => self.succeed_activity(*task, result.as_ref(), now)?,
+            Command::FailActivity { task, reason, details, non_retryable, retry_after } => {
+                let (details, non_retryable, retry_after) = (details.as_ref(), *non_retryable, *retry_after);
+                self.fail_activity(*task, &Report { reason, details, non_retryable, retry_after }, now)?;
             }
-            Command::FailActivity { task, reason, details, non_retryable } => {
-                validate::name_up_to("reason", reason, limits::REASON_BYTES_MAX)?;
-                validate::payload("details", details.as_ref())?;
-                held(&self.run, *task)?;
-                let TaskId { scheduled_event_id, started_event_id } = *task;
-                let (reason, details, non_retryable) = (reason.clone(), details.clone(), *non_retryable);
-                let failed = ActivityFailed { scheduled_event_id, started_event_id, reason, details, non_retryable };
-                self.push(now, EventKind::ActivityFailed(failed));
-            }
-            Command::CancelActivity { task, details } => {
-                validate::payload("details", details.as_ref())?;
-                let cancel_event_id = held(&self.run, *task)?.cancel_event_id.ok_or(Fault::CancelNotRequested)?;
-                let started_event_id = Some(task.started_event_id);
-                let (scheduled_event_id, details) = (task.scheduled_event_id, details.clone());
-                let canceled = ActivityCanceled { scheduled_event_id, started_event_id, cancel_event_id, details };
-                self.push(now, EventKind::ActivityCanceled(canceled));
-            }
-            Command::ReturnActivity { task } => {
-                held(&self.run, *task)?;
-                self.push(
-                    now,
-                    EventKind::ActivityTimedOut(ActivityTimedOut {
-                        scheduled_event_id: task.scheduled_event_id,
-                        started_event_id: Some(task.started_event_id),
-                        timeout: ActivityTimeout::StartToClose,
-                        details: None,
-                        cause: Some(ActivityTimedOutCause::DeliveryFailed),
-                    }),
-                );
-            }
+            Command::CancelActivity { task, details } => self.activity_canceled(*task, details.as_ref(), now)?,
+            Command::ReturnActivity { task } => self.return_activity(*task, now)?,
             Command::FireDeadlines { beats } => self.fire_deadlines(beats, now),
         }
         if self.events.iter().skip(first).any(|event| event.kind.schedules_decider()) {
@@ -321,6 +291,14 @@ impl Transition {
         let id = event.id;
         self.events.push(event);
         id
+    }
+
+    /// Changes what has been tried of an activity with a retry policy: state without an event.
+    fn change_tries(&mut self, scheduled_event_id: EventId, change: impl FnOnce(&mut Tries)) {
+        if let Some(tries) = self.run.tries_mut(scheduled_event_id) {
+            change(tries);
+            self.has_changed_tries = true;
+        }
     }
 
     /// At most one DeciderScheduled since the last DeciderStarted (S3.36).

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::event::{
-    ActivityScheduled, ActivityTimedOut, ActivityTimeout, DeciderScheduled, DeciderTimeout, Event, EventId, EventKind,
-    WorkflowStarted,
+    ActivityScheduled, ActivityStarted, ActivityTimedOut, ActivityTimeout, DeciderScheduled, DeciderTimeout, Event,
+    EventId, EventKind, WorkflowStarted,
 };
 use crate::time::{Duration, Timestamp};
 use part::{Part, decision_event_id, part};
@@ -171,6 +171,8 @@ struct Reader {
     deciding: Option<EventId>,
     /// The ActivityTaskCancel directly before, if that is what was directly before.
     canceling: Option<EventId>,
+    /// The activity whose last try was recorded directly before, to be closed by the next event.
+    closing: Option<EventId>,
     activities: BTreeMap<EventId, Activity>,
     newest_activity: BTreeMap<String, EventId>,
     timers: BTreeMap<EventId, Timer>,
@@ -180,6 +182,12 @@ struct Reader {
 impl Reader {
     fn read(&mut self, event: &Event) -> Result<(), Violation> {
         self.frame(event)?;
+        if let Some(scheduled) = self.closing.take()
+            && closes_activity(&event.kind) != Some(scheduled)
+        {
+            let found = format!("the last try of activity {scheduled} was recorded, and then {}", event.kind.name());
+            return broken(Rule::ActivityLife, event.id, found);
+        }
         self.place(event)?;
         self.life(event)?;
         self.last = Some((event.id, event.timestamp));
@@ -189,6 +197,9 @@ impl Reader {
     }
 
     fn end(&self) -> Result<(), Violation> {
+        if let (Some(scheduled), Some((id, _))) = (self.closing, self.last) {
+            return broken(Rule::ActivityLife, id, format!("the last try of activity {scheduled} has no end"));
+        }
         match (self.closed, self.news) {
             (None, Some(news)) if self.waiting.is_none() => {
                 broken(Rule::NewsIsAnswered, news, "the history ends and no turn waits")
@@ -238,7 +249,11 @@ impl Reader {
         let same_commit = match part {
             Part::Decided | Part::DecidedNews | Part::DecidedClose | Part::Close | Part::TimedNews => true,
             Part::News => self.deciding.is_some(),
-            Part::Quiet => matches!(event.kind, EventKind::DeciderScheduled(_)),
+            Part::Quiet => match &event.kind {
+                EventKind::DeciderScheduled(_) => true,
+                EventKind::ActivityStarted(it) => it.attempt.is_some(),
+                _ => false,
+            },
         };
         if let Some(news) = self.news
             && !same_commit
@@ -290,14 +305,7 @@ impl Reader {
                 self.turn_times_out(id, at, it.scheduled_event_id, it.started_event_id, it.timeout)
             }
             EventKind::ActivityScheduled(it) => self.activity_waits(id, at, it),
-            EventKind::ActivityStarted(it) => {
-                let activity = self.open_activity(id, it.scheduled_event_id)?;
-                if let Some((started, _)) = activity.started {
-                    return broken(Rule::ActivityLife, id, format!("event {started} started it already"));
-                }
-                activity.started = Some((id, at));
-                Ok(())
-            }
+            EventKind::ActivityStarted(it) => self.activity_started(id, at, it),
             EventKind::ActivitySuccess(it) => self.activity_answered(id, it.scheduled_event_id, it.started_event_id),
             EventKind::ActivityFailed(it) => self.activity_answered(id, it.scheduled_event_id, it.started_event_id),
             EventKind::ActivityCanceled(it) => {
@@ -454,6 +462,38 @@ impl Reader {
         }
     }
 
+    fn activity_started(&mut self, id: EventId, at: Timestamp, it: &ActivityStarted) -> Result<(), Violation> {
+        let activity = self.open_activity(id, it.scheduled_event_id)?;
+        if let Some((started, _)) = activity.started {
+            return broken(Rule::ActivityLife, id, format!("event {started} started it already"));
+        }
+        let Some(policy) = &activity.scheduled.retry else {
+            activity.started = Some((id, at));
+            return match (it.attempt, it.started_at, &it.last_failure) {
+                (None, None, None) => Ok(()),
+                _ => broken(Rule::ActivityLife, id, "it tells of tries, and there is no retry policy"),
+            };
+        };
+        let (Some(attempt), Some(started_at)) = (it.attempt, it.started_at) else {
+            return broken(Rule::ActivityLife, id, "the last try of an activity has no number or no time");
+        };
+        let attempts_max = policy.maximum_attempts.unwrap_or(u32::MAX);
+        if attempt == 0 || attempt > attempts_max {
+            return broken(Rule::ActivityLife, id, format!("try {attempt} of {attempts_max}"));
+        }
+        if it.last_failure.is_some() != (attempt > 1) {
+            return broken(Rule::ActivityLife, id, format!("try {attempt} comes after {:?}", it.last_failure));
+        }
+        let since = it.last_failure.as_ref().map_or(activity.scheduled_at, |failure| failure.at);
+        if since < activity.scheduled_at || started_at < since || at < started_at {
+            let found = format!("try {attempt} at {started_at}, the one before it ended at {since}");
+            return broken(Rule::NotBeforeTime, id, found);
+        }
+        activity.started = Some((id, started_at));
+        self.closing = Some(it.scheduled_event_id);
+        Ok(())
+    }
+
     fn activity_answered(&mut self, id: EventId, scheduled: EventId, started: EventId) -> Result<(), Violation> {
         let activity = self.open_activity(id, scheduled)?;
         match activity.started {
@@ -537,6 +577,17 @@ impl Reader {
         }
         timer.closed = Some(id);
         Ok(timer.expires_at)
+    }
+}
+
+/// The activity that an event closes.
+fn closes_activity(kind: &EventKind) -> Option<EventId> {
+    match kind {
+        EventKind::ActivitySuccess(it) => Some(it.scheduled_event_id),
+        EventKind::ActivityFailed(it) => Some(it.scheduled_event_id),
+        EventKind::ActivityCanceled(it) => Some(it.scheduled_event_id),
+        EventKind::ActivityTimedOut(it) => Some(it.scheduled_event_id),
+        _ => None,
     }
 }
 

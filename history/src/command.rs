@@ -91,8 +91,10 @@ pub struct TurnId {
 pub struct TaskId {
     /// Its ActivityScheduled.
     pub scheduled_event_id: EventId,
-    /// Its ActivityStarted.
+    /// Its ActivityStarted; 0 with a retry policy, which has it recorded only when the activity closes.
     pub started_event_id: EventId,
+    /// With a retry policy which start of it this is, 1, 2, 3, …; otherwise 0.
+    pub start: u32,
 }
 
 /// The newest heartbeat of an activity. Not an event (D6); it is kept beside the history.
@@ -196,6 +198,8 @@ pub enum Command {
         details: Option<Payload>,
         /// Another try cannot help.
         non_retryable: bool,
+        /// Try again after this long, whatever the retry policy has for the wait.
+        retry_after: Option<Duration>,
     },
     /// Activity: stopped, as it was asked to.
     CancelActivity {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::event::{ActivityTimeouts, CloseDecision};
 use crate::payload::{self, Payload};
+use crate::retry::RetryPolicy;
 use crate::tagged::{self, Tagged};
 use crate::time::Duration;
 
@@ -96,6 +97,9 @@ pub struct ScheduleActivity {
     /// Its timeouts; an absent one is that of the run's start (D9).
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub timeouts: ActivityTimeouts,
+    /// Whether and when it is tried again after a failure or a timeout; never when absent.
+    #[serde(default, deserialize_with = "crate::retry::retry_of_request", skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
 }
 
 /// Ask for an open activity to be stopped. Its runner learns of it with its next heartbeat; one that has not started is

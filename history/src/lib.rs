@@ -28,6 +28,7 @@ pub mod event;
 mod fault;
 pub mod limits;
 mod payload;
+mod retry;
 mod run;
 #[cfg(test)]
 mod scene;
@@ -47,9 +48,10 @@ pub use decision::{
 pub use event::{Event, EventId, EventKind, Level, RequestKey};
 pub use fault::Fault;
 pub use payload::{PackRef, Payload, present as payload_present};
+pub use retry::{Factor, LastFailure, RetryPolicy, retry_of_request};
 pub use run::{
-    Activities, ActivityTask, Deadline, DeadlineKind, PendingActivity, PendingTimer, Run, RunStart, Status, TaskRef,
-    Turn, TurnTask,
+    Activities, ActivityTask, Deadline, DeadlineKind, HeldTry, PendingActivity, PendingTimer, Run, RunStart, Status,
+    TaskRef, Tries, Turn, TurnTask,
 };
 pub use tally::{ActivityTally, Closed, Tally};
 pub use time::{Duration, Timestamp};

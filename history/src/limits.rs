@@ -1,5 +1,6 @@
 //! Every limit of the rules, once, each with its source.
 
+use crate::retry::Factor;
 use crate::time::Duration;
 
 /// Longest name, in bytes: workflow ids, types, task lists, activity ids, timer and signal names, identities, tags.
@@ -57,6 +58,22 @@ pub const TURN_BACKOFF_FIRST: Duration = Duration::from_secs(1);
 
 /// The longest such wait.
 pub const TURN_BACKOFF_MAX: Duration = Duration::from_secs(600);
+
+/// The first wait of a retry policy that does not say. Source: Temporal's default of one second.
+pub const RETRY_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
+
+/// The coefficient of a retry policy that does not say. Source: Temporal's default of two.
+pub const RETRY_COEFFICIENT_DEFAULT: Factor = Factor::from_thousandths(2_000);
+
+/// The longest wait of a retry policy that does not say, in first waits. Source: Temporal's default of a hundred.
+pub const RETRY_INTERVAL_MAX_TIMES: u64 = 100;
+
+/// Most reasons that a retry policy names. Ours: they are kept in the state of the run.
+pub const NON_RETRYABLE_REASONS_MAX: usize = 32;
+
+/// Largest details that are kept of a try which is followed by another, in bytes. Ours: they are kept in the state of the
+/// run, which is rewritten with every commit.
+pub const RETRIED_DETAILS_BYTES_MAX: usize = 1_024;
 
 /// Names of markers that begin with this are the framework's own.
 pub const MARKER_PREFIX_RESERVED: &str = "baton.";

@@ -2,6 +2,7 @@
 
 mod activities;
 mod deadlines;
+mod tries;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -12,10 +13,12 @@ use uuid::Uuid;
 
 use crate::event::{ActivityTimeouts, DeciderFailedCause, Event, EventId, EventKind, RequestKey, WorkflowStarted};
 use crate::limits;
+use crate::retry::RetryPolicy;
 use crate::time::{Duration, Timestamp};
 
 pub use activities::Activities;
 pub use deadlines::{Deadline, DeadlineKind};
+pub use tries::{HeldTry, Tries};
 
 /// Whether a run is open, and how it closed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
@@ -128,12 +131,19 @@ pub struct PendingActivity {
     /// Its ActivityStarted.
     #[n(5)]
     pub started_event_id: Option<EventId>,
-    /// When it was started.
+    /// When it was started; with a retry policy see [`PendingActivity::held_since`].
     #[n(6)]
     pub started_at: Option<Timestamp>,
     /// The newest ActivityTaskCancel.
     #[n(7)]
     pub cancel_event_id: Option<EventId>,
+    /// Whether and when it is tried again.
+    #[n(8)]
+    pub retry: Option<RetryPolicy>,
+    /// What has been tried: kept beside the history, which says nothing of it before the activity closes. `None` without
+    /// a retry policy, and before the first try.
+    #[n(9)]
+    pub tries: Option<Box<Tries>>,
 }
 
 /// A timer that is set and has neither expired nor been taken back.
@@ -365,6 +375,8 @@ impl Run {
                     started_event_id: None,
                     started_at: None,
                     cancel_event_id: None,
+                    retry: it.retry.clone(),
+                    tries: None,
                 };
                 self.activities.insert(event.id, activity);
             }
@@ -443,14 +455,27 @@ impl Run {
 
     /// The tasks that wait to be taken: the turn first, then activities in the order they were scheduled.
     ///
-    /// A turn waits only while no decider holds one (S3.37). One that is [held back](TurnTask::not_before) is among
-    /// them; the caller must not hand it out before its time.
+    /// A turn waits only while no decider holds one (S3.37). Those that are held back ([`TurnTask::not_before`],
+    /// [`PendingActivity::not_before`]) are among them; the caller must not hand them out before their time.
     pub fn waiting_tasks(&self) -> impl Iterator<Item = TaskRef<'_>> {
         let turn = if self.turn.is_none() { self.turn_task.as_ref().map(TaskRef::Turn) } else { None };
-        let activities = self.activities.iter().filter(|(_, activity)| activity.started_event_id.is_none());
+        let activities = self.activities.iter().filter(|(_, activity)| activity.held_since().is_none());
         turn.into_iter().chain(activities.map(|(scheduled_event_id, activity)| {
             TaskRef::Activity(ActivityTask { scheduled_event_id: *scheduled_event_id, activity })
         }))
+    }
+
+    /// What of the state the history tells: all but the tries of activities. This is the fold of the events (S4.9).
+    #[must_use]
+    pub fn told(mut self) -> Self {
+        self.activities.forget_tries();
+        self
+    }
+
+    /// What has been tried of an open activity, to be changed.
+    pub(crate) fn tries_mut(&mut self, scheduled_event_id: EventId) -> Option<&mut Tries> {
+        let activity = self.activities.get_mut(scheduled_event_id)?;
+        Some(activity.tries.get_or_insert_default())
     }
 
     /// When the run will have been closed for long enough to be forgotten; `None` while it is open.

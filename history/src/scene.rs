@@ -6,10 +6,10 @@ use crate::decision::{
     CancelActivity, CancelTimer, CancelWorkflow, FailWorkflow, RecordMarker, ScheduleActivity, StartTimer,
     SucceedWorkflow,
 };
-use crate::event::{ActivityTimeouts, EventKind, RequestKey};
+use crate::event::{ActivityStarted, ActivityTimeouts, EventKind, RequestKey};
 use crate::{
-    Beat, Command, Decision, Duration, Event, EventId, Fault, Outcome, Payload, Run, Start, TaskId, Timestamp,
-    Transition, TurnId, check,
+    Beat, Command, Decision, Duration, Event, EventId, Fault, Outcome, Payload, RetryPolicy, Run, Start, TaskId,
+    Timestamp, Transition, TurnId, check,
 };
 
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ impl Scene {
         self.run = run;
         self.events.extend(events.iter().cloned());
         check::history(&self.events).unwrap_or_else(|violation| panic!("{violation}\n{}", told(&self.events)));
-        assert_eq!(Run::replay(&self.events).as_ref(), Some(&self.run));
+        assert_eq!(Run::replay(&self.events), Some(self.run.clone().told()));
         outcome.map(|outcome| (outcome, events))
     }
 
@@ -104,7 +104,7 @@ impl Scene {
 
     pub(crate) fn task(&self, activity_id: &str) -> TaskId {
         let (scheduled_event_id, activity) = self.run.activity(activity_id).expect("open");
-        TaskId { scheduled_event_id, started_event_id: activity.started_event_id.expect("started") }
+        activity.task(scheduled_event_id).expect("started")
     }
 
     pub(crate) fn turn(&self) -> TurnId {
@@ -174,7 +174,11 @@ pub(crate) fn succeed(task: TaskId) -> Command {
 }
 
 pub(crate) fn fail(task: TaskId) -> Command {
-    Command::FailActivity { task, reason: "declined".to_owned(), details: None, non_retryable: false }
+    fail_with(task, "declined", None)
+}
+
+pub(crate) fn fail_with(task: TaskId, reason: &str, retry_after: Option<Duration>) -> Command {
+    Command::FailActivity { task, reason: reason.to_owned(), details: None, non_retryable: false, retry_after }
 }
 
 pub(crate) fn signal(name: &str) -> Command {
@@ -206,6 +210,16 @@ pub(crate) fn schedule_with(activity_id: &str, timeouts: ActivityTimeouts) -> De
         activity_id: activity_id.to_owned(),
         activity_type: activity_id.to_uppercase(),
         timeouts,
+        ..ScheduleActivity::default()
+    })
+}
+
+pub(crate) fn schedule_again(activity_id: &str, retry: RetryPolicy, timeouts: ActivityTimeouts) -> Decision {
+    Decision::from(ScheduleActivity {
+        activity_id: activity_id.to_owned(),
+        activity_type: activity_id.to_uppercase(),
+        timeouts,
+        retry: Some(retry),
         ..ScheduleActivity::default()
     })
 }
@@ -257,6 +271,13 @@ pub(crate) fn told(events: &[Event]) -> String {
             EventKind::DeciderFailed(it) => format!("{name}({:?})", it.cause),
             EventKind::ActivityScheduled(it) => format!("{name}({})", it.activity_id),
             EventKind::ActivityScheduleFailed(it) => format!("{name}({}, {:?})", it.activity_id, it.cause),
+            EventKind::ActivityStarted(ActivityStarted { attempt: Some(attempt), last_failure, .. }) => {
+                let after = last_failure.as_ref().map_or(String::new(), |failure| {
+                    let reason = failure.reason.clone();
+                    format!(" after {}", reason.unwrap_or_else(|| format!("{:?}", failure.timeout)))
+                });
+                format!("{name}(try {attempt}{after})")
+            }
             EventKind::ActivityTimedOut(it) => {
                 let details = it.details.as_ref().map_or(String::new(), |details| format!(", {details}"));
                 let cause = it.cause.map_or(String::new(), |cause| format!(", {cause:?}"));

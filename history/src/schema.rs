@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::event::RequestKey;
 use crate::payload::Payload;
+use crate::retry::Factor;
 use crate::time::{Duration, Timestamp};
 
 impl JsonSchema for Payload {
@@ -35,6 +36,20 @@ impl JsonSchema for RequestKey {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string", "pattern": "^[0-9a-f]{16}$" })
+    }
+}
+
+impl JsonSchema for Factor {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Factor".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "minimum": 0 })
     }
 }
 

@@ -19,8 +19,8 @@ use history::event::{
     WorkflowFailed, WorkflowStarted, WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
-    Duration, Event, EventKind, PackRef, Payload, PendingActivity, PendingTimer, RequestKey, Run, Status, Timestamp,
-    Turn, TurnTask, codec,
+    Duration, Event, EventKind, Factor, HeldTry, LastFailure, PackRef, Payload, PendingActivity, PendingTimer,
+    RequestKey, RetryPolicy, Run, Status, Timestamp, Tries, Turn, TurnTask, codec,
 };
 use uuid::Uuid;
 
@@ -42,6 +42,31 @@ fn timeouts() -> ActivityTimeouts {
         schedule_to_close: Some(Duration::from_millis(86_400_001)),
         heartbeat: Some(Duration::from_millis(500)),
     }
+}
+
+fn retry() -> RetryPolicy {
+    RetryPolicy {
+        initial_interval: Duration::from_millis(1_500),
+        backoff_coefficient: Factor::from_thousandths(1_750),
+        maximum_interval: Some(Duration::from_secs(60)),
+        maximum_attempts: Some(5),
+        non_retryable_reasons: vec!["declined".to_owned()],
+        jitter: Factor::from_thousandths(200),
+    }
+}
+
+fn last_failure() -> LastFailure {
+    LastFailure {
+        at: Timestamp::from_millis(1_700_000_000_000),
+        reason: text("busy"),
+        timeout: None,
+        details: payload(),
+        identity: text("runner-2"),
+    }
+}
+
+fn activity_started(identity: Option<String>) -> ActivityStarted {
+    ActivityStarted { scheduled_event_id: 5, identity, attempt: None, started_at: None, last_failure: None }
 }
 
 fn started() -> WorkflowStarted {
@@ -120,6 +145,7 @@ fn full() -> Vec<EventKind> {
             input: payload(),
             timeouts: timeouts(),
             decision_event_id: 4,
+            retry: None,
         }),
         EventKind::ActivityScheduleFailed(ActivityScheduleFailed {
             activity_id: "charge".to_owned(),
@@ -127,7 +153,7 @@ fn full() -> Vec<EventKind> {
             cause: ActivityScheduleFailedCause::OpenActivitiesLimit,
             decision_event_id: 4,
         }),
-        EventKind::ActivityStarted(ActivityStarted { scheduled_event_id: 5, identity: text("runner-1") }),
+        EventKind::ActivityStarted(activity_started(text("runner-1"))),
         EventKind::ActivitySuccess(ActivitySuccess { scheduled_event_id: 5, started_event_id: 6, result: payload() }),
         EventKind::ActivityFailed(ActivityFailed {
             scheduled_event_id: 5,
@@ -148,8 +174,9 @@ fn full() -> Vec<EventKind> {
             timeout: ActivityTimeout::Heartbeat,
             details: payload(),
             cause: Some(ActivityTimedOutCause::DeliveryFailed),
+            last_failure: None,
         }),
-        EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout { scheduled_event_id: 5 }),
+        EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout { scheduled_event_id: 5, last_failure: None }),
         EventKind::ActivityTaskCancel(ActivityTaskCancel {
             activity_id: "charge".to_owned(),
             scheduled_event_id: 5,
@@ -281,6 +308,31 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 input: None,
                 timeouts: ActivityTimeouts::default(),
                 decision_event_id: 4,
+                retry: None,
+            }),
+        ),
+        (
+            "ActivityScheduled-retry",
+            EventKind::ActivityScheduled(ActivityScheduled {
+                activity_id: "a".to_owned(),
+                activity_type: "A".to_owned(),
+                task_list: "l".to_owned(),
+                input: None,
+                timeouts: ActivityTimeouts::default(),
+                decision_event_id: 4,
+                retry: Some(retry()),
+            }),
+        ),
+        (
+            "ActivityScheduled-retry-bare",
+            EventKind::ActivityScheduled(ActivityScheduled {
+                activity_id: "a".to_owned(),
+                activity_type: "A".to_owned(),
+                task_list: "l".to_owned(),
+                input: None,
+                timeouts: ActivityTimeouts::default(),
+                decision_event_id: 4,
+                retry: Some(RetryPolicy::default()),
             }),
         ),
         (
@@ -292,7 +344,40 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 decision_event_id: 4,
             }),
         ),
-        ("ActivityStarted-bare", EventKind::ActivityStarted(ActivityStarted { scheduled_event_id: 5, identity: None })),
+        ("ActivityStarted-bare", EventKind::ActivityStarted(activity_started(None))),
+        (
+            "ActivityStarted-retried",
+            EventKind::ActivityStarted(ActivityStarted {
+                attempt: Some(3),
+                started_at: Some(Timestamp::from_millis(1_700_000_000_001)),
+                last_failure: Some(last_failure()),
+                ..activity_started(text("runner-1"))
+            }),
+        ),
+        (
+            "ActivityTimedOut-retried",
+            EventKind::ActivityTimedOut(ActivityTimedOut {
+                scheduled_event_id: 5,
+                started_event_id: None,
+                timeout: ActivityTimeout::ScheduleToClose,
+                details: None,
+                cause: None,
+                last_failure: Some(LastFailure {
+                    at: Timestamp::from_millis(1_700_000_000_000),
+                    reason: None,
+                    timeout: Some(ActivityTimeout::Heartbeat),
+                    details: None,
+                    identity: None,
+                }),
+            }),
+        ),
+        (
+            "ActivityScheduledTimeout-retried",
+            EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout {
+                scheduled_event_id: 5,
+                last_failure: Some(last_failure()),
+            }),
+        ),
         (
             "ActivitySuccess-bare",
             EventKind::ActivitySuccess(ActivitySuccess { scheduled_event_id: 5, started_event_id: 6, result: None }),
@@ -324,6 +409,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 timeout: ActivityTimeout::ScheduleToClose,
                 details: None,
                 cause: None,
+                last_failure: None,
             }),
         ),
         (
@@ -334,6 +420,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 timeout: ActivityTimeout::StartToClose,
                 details: None,
                 cause: None,
+                last_failure: None,
             }),
         ),
         (
@@ -469,6 +556,8 @@ fn run() -> Run {
         started_event_id: Some(60_001),
         started_at: Some(Timestamp::from_millis(1_700_000_200_000)),
         cancel_event_id: Some(60_500),
+        retry: None,
+        tries: None,
     };
     let waiting = PendingActivity {
         activity_id: "ship".to_owned(),
@@ -486,12 +575,49 @@ fn run() -> Run {
     run
 }
 
+/// A run with tries of activities in every state.
+fn run_with_tries() -> Run {
+    let mut run = run();
+    let at = Timestamp::from_millis;
+    let mut activities: BTreeMap<_, _> = (*run.activities).clone();
+    let held = Some(HeldTry { at: at(1_700_000_200_000), identity: text("runner-1") });
+    let tries = [
+        None,
+        Some(Tries { starts: 1, held: held.clone(), ..Tries::default() }),
+        Some(Tries {
+            starts: 4,
+            failures: 3,
+            held,
+            not_before: Some(at(1_700_000_300_000)),
+            waits_since: Some(at(1_700_000_300_001)),
+            last_failure: Some(last_failure()),
+        }),
+    ];
+    for (id, tries) in (60_010..).zip(tries) {
+        let activity = PendingActivity {
+            activity_id: format!("retry-{id}"),
+            started_event_id: None,
+            started_at: None,
+            retry: Some(retry()),
+            tries: tries.map(Box::new),
+            ..activities.get(&60_000).unwrap().clone()
+        };
+        activities.insert(id, activity);
+    }
+    run.activities = activities.into();
+    run
+}
+
 #[test]
 fn a_stored_run_with_everything_in_it_can_still_be_read() {
     let mut closed = Run::begin(Timestamp::from_millis(1_700_000_000_000), &started(), None);
     closed.status = Status::TimedOut;
     closed.closed_at = Some(Timestamp::from_millis(1_700_000_900_000));
-    let mut samples = vec![("open".to_owned(), run()), ("closed".to_owned(), closed.clone())];
+    let mut samples = vec![
+        ("open".to_owned(), run()),
+        ("open-tries".to_owned(), run_with_tries()),
+        ("closed".to_owned(), closed.clone()),
+    ];
     for status in Status::ALL {
         samples.push((format!("status-{status}"), Run { status, ..closed.clone() }));
     }

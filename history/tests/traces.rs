@@ -58,7 +58,7 @@ impl Script {
     fn runner_takes(&mut self, activity_id: &str) -> TaskId {
         let (scheduled_event_id, _) = self.run.activity(activity_id).unwrap();
         self.admit(&Command::StartActivity { scheduled_event_id, identity: Some("runner".to_owned()) });
-        TaskId { scheduled_event_id, started_event_id: self.run.last_event_id }
+        TaskId { scheduled_event_id, started_event_id: self.run.last_event_id, start: 0 }
     }
 
     fn succeed(&mut self, task: TaskId) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use history::{EventId, Payload, event::ActivityTimeouts};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -18,8 +19,11 @@ pub struct Context {
     pub activity_id: Arc<str>,
     /// The activity's ActivityScheduled: with the run id it names this activity among all, for ever.
     pub scheduled_event_id: EventId,
+    /// Which try it is: 1, 2, 3, …; without a retry policy always 1.
+    pub attempt: u32,
     /// Its timeouts.
     pub timeouts: ActivityTimeouts,
+    pub(crate) last_details: Option<Payload>,
     pub(crate) details: Arc<watch::Sender<Option<Payload>>>,
     pub(crate) canceled: watch::Receiver<bool>,
 }
@@ -31,6 +35,12 @@ impl Context {
         if let Ok(details) = Payload::of(details) {
             self.details.send_replace(Some(details));
         }
+    }
+
+    /// What the last [`heartbeat`](Self::heartbeat) of an earlier try said, so that this one can go on from there. `None`
+    /// on the first try, when there was none, and when it is no `T`.
+    pub fn last_heartbeat<T: DeserializeOwned>(&self) -> Option<T> {
+        self.last_details.as_ref()?.read().ok()
     }
 
     /// Resolves when the activity should stop: somebody asked for that, or nobody waits for it any more. An activity

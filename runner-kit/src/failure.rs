@@ -1,5 +1,7 @@
 //! Why an activity could not be done.
 
+use std::time::Duration;
+
 use history::Payload;
 use serde::Serialize;
 
@@ -9,13 +11,14 @@ pub struct Failure {
     pub(crate) reason: String,
     pub(crate) details: Option<Payload>,
     pub(crate) non_retryable: bool,
+    pub(crate) retry_after: Option<history::Duration>,
     pub(crate) is_cancellation: bool,
 }
 
 impl Failure {
     /// A failure with a fail code for programs: 1 to 256 bytes.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), details: None, non_retryable: false, is_cancellation: false }
+        Self { reason: reason.into(), details: None, non_retryable: false, retry_after: None, is_cancellation: false }
     }
 
     /// The activity stopped because it was asked to; recorded as ActivityCanceled.
@@ -27,6 +30,14 @@ impl Failure {
     #[must_use]
     pub fn details<T: Serialize + ?Sized>(mut self, details: &T) -> Self {
         self.details = Payload::of(details).ok();
+        self
+    }
+
+    /// Try again after this long, whatever the activity's retry policy has for the wait. Without a policy it changes
+    /// nothing.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait.into());
         self
     }
 

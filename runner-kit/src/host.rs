@@ -208,8 +208,11 @@ impl Slot {
             run_id,
             activity_id: activity_id.as_str().into(),
             scheduled_event_id: task.scheduled_event_id,
+            attempt: task.attempt,
             timeouts,
-            details: Arc::new(watch::Sender::new(None)),
+            // Beats without a word of this try go on saying what the last one said, for the next.
+            details: Arc::new(watch::Sender::new(task.heartbeat_details.clone())),
+            last_details: task.heartbeat_details,
             canceled,
         };
         let outcome = match self.host.activities.get(&activity_type).map(Arc::clone) {
@@ -249,8 +252,8 @@ impl Slot {
                     let cancel = CancelActivity { details: failure.details, next };
                     client.cancel_activity(&token, &cancel, patience).await
                 }
-                Err(Failure { reason, details, non_retryable, .. }) => {
-                    let fail = FailActivity { reason, details, non_retryable, next };
+                Err(Failure { reason, details, non_retryable, retry_after, .. }) => {
+                    let fail = FailActivity { reason, details, non_retryable, retry_after, next };
                     client.fail_activity(&token, &fail, patience).await
                 }
             }
@@ -268,7 +271,7 @@ impl Slot {
                     // The answer itself is at fault, e.g. too large: say so rather than let the activity time out.
                     let details = Payload::of(&error.to_string()).ok();
                     let reason = "answer-refused".to_owned();
-                    let fail = FailActivity { reason, details, non_retryable: true, next: None };
+                    let fail = FailActivity { reason, details, non_retryable: true, retry_after: None, next: None };
                     if let Err(error) = client.fail_activity(&token, &fail, patience).await {
                         tracing::warn!(%error, workflow_id, activity_id, "a failure could not be reported");
                     }

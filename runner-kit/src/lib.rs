@@ -33,6 +33,10 @@
 //!
 //! An activity that can stop early waits for [`Context::canceled`] beside its work. One that takes long and has a
 //! heartbeat timeout need not do anything: the host shows life for it, with the newest details it gave.
+//!
+//! Whether a failure is tried again is the decider's to say, with a retry policy: the service then hands the activity out
+//! again, up to date in [`Context::attempt`] and [`Context::last_heartbeat`]. [`Failure::non_retryable`] ends that,
+//! [`Failure::retry_after`] names the wait.
 
 mod activity;
 mod context;

@@ -223,7 +223,7 @@ async fn activity(world: &World, delivery: Delivery<ActivityTask>) {
     let fails = world.bad_luck(10);
     let command = if fails {
         let reason = "sim".to_owned();
-        Command::FailActivity { task: token.task, reason, details: None, non_retryable: false }
+        Command::FailActivity { task: token.task, reason, details: None, non_retryable: false, retry_after: None }
     } else {
         Command::SucceedActivity { task: token.task, result: None }
     };
@@ -231,7 +231,7 @@ async fn activity(world: &World, delivery: Delivery<ActivityTask>) {
         let node = world.node();
         match answer(node.answer_activity(&token, command.clone())).await {
             Ok(()) => {
-                let promise = Promise::Activity { run_id: token.run_id, started: token.task.started_event_id };
+                let promise = Promise::Activity { run_id: token.run_id, scheduled: token.task.scheduled_event_id };
                 world.facts().promises.extend((!fails).then_some(promise));
                 if !world.bad_luck(20) {
                     return;

@@ -26,8 +26,8 @@ pub enum Promise {
     Activity {
         /// Where.
         run_id: Uuid,
-        /// Its ActivityStarted.
-        started: EventId,
+        /// Its ActivityScheduled.
+        scheduled: EventId,
     },
     /// A start.
     Start {
@@ -104,8 +104,8 @@ fn is_kept(promise: &Promise, histories: &Histories) -> bool {
         Promise::Turn { run_id, started } => {
             count(run_id, &|kind| matches!(kind, EventKind::DeciderCompleted(it) if it.started_event_id == *started))
         }
-        Promise::Activity { run_id, started } => {
-            count(run_id, &|kind| matches!(kind, EventKind::ActivitySuccess(it) if it.started_event_id == *started))
+        Promise::Activity { run_id, scheduled } => {
+            count(run_id, &|kind| matches!(kind, EventKind::ActivitySuccess(it) if it.scheduled_event_id == *scheduled))
         }
         Promise::Start { run_id, key } => {
             histories.get(run_id).and_then(|events| events.first()).is_some_and(|event| event.key == Some(*key))

@@ -1,7 +1,10 @@
 //! What the simulated deciders decide: two activities side by side, each tried three times, and a timer; then success.
 
 use history::event::ActivityTimeouts;
-use history::{CancelWorkflow, Decision, Duration, Event, EventKind, ScheduleActivity, StartTimer, SucceedWorkflow};
+use history::{
+    CancelWorkflow, Decision, Duration, Event, EventKind, Factor, RetryPolicy, ScheduleActivity, StartTimer,
+    SucceedWorkflow,
+};
 
 /// The task list of deciders and runners.
 pub(crate) const LIST: &str = "sim";
@@ -16,6 +19,11 @@ const TIMEOUTS: ActivityTimeouts = ActivityTimeouts {
     schedule_to_close: None,
     heartbeat: Some(Duration::from_secs(12)),
 };
+
+/// `b` is tried again by the service, `a` by its decider alone.
+fn retry() -> RetryPolicy {
+    RetryPolicy { maximum_attempts: Some(3), jitter: Factor::ONE, ..RetryPolicy::default() }
+}
 
 #[derive(Default)]
 struct Step {
@@ -83,6 +91,7 @@ pub(crate) fn decide(events: &[Event]) -> Vec<Decision> {
                     activity_type: "work".to_owned(),
                     task_list: Some(LIST.to_owned()),
                     timeouts: TIMEOUTS,
+                    retry: (name == "b").then(retry),
                     ..ScheduleActivity::default()
                 }
                 .into(),

@@ -167,7 +167,7 @@ impl World {
             let page = Page { limit: 100_000, ..Page::default() };
             match (engine.history(&at, &page).await, engine.describe(&at).await) {
                 (Ok(page), Ok(described)) => {
-                    if Run::replay(&page.events).as_ref() != Some(&described.run) {
+                    if Run::replay(&page.events) != Some(described.run.told()) {
                         self.facts().violations.push(format!("run {run_id}: the state is not the fold of the history"));
                     }
                     histories.insert(run_id, page.events);

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context as Task, Poll};
 
-use history::{Duration, Payload, ScheduleActivity};
+use history::{Duration, Payload, RetryPolicy, ScheduleActivity};
 use serde::de::DeserializeOwned;
 
 use super::context::Context;
@@ -80,6 +80,12 @@ impl<O> Activity<O> {
     /// From one heartbeat to the next, at most.
     pub fn heartbeat(self, limit: Duration) -> Self {
         self.with(|it| it.timeouts.heartbeat = Some(limit))
+    }
+
+    /// Tried again by the service after a failure or a timeout, without events and without a turn; the flow hears of the
+    /// last try.
+    pub fn retry(self, policy: RetryPolicy) -> Self {
+        self.with(|it| it.retry = Some(policy))
     }
 
     /// When the scope is canceled, the activity is asked to stop and waited for all the same; otherwise the wait ends with

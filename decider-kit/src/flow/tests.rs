@@ -6,7 +6,7 @@ mod laws;
 mod recording;
 mod waiting;
 
-use history::{Decision, Event, EventKind};
+use history::{Decision, Event, EventKind, RetryPolicy};
 use serde::Serialize;
 
 use super::{Context, Failure, Flow, State, Trouble};

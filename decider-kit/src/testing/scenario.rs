@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use history::event::ActivityTimeout;
 use history::{
-    Command, Deadline, DeadlineKind, Duration, Event, EventId, Fault, Payload, Run, Start, TaskId, Timestamp,
-    Transition, TurnId,
+    Command, Deadline, DeadlineKind, Duration, Event, EventId, Fault, Payload, PendingActivity, Run, Start, TaskId,
+    Timestamp, Transition, TurnId,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -13,6 +13,9 @@ use uuid::Uuid;
 use super::mind::{Mind, fresh, told};
 use super::{fail, must_be_sound, window_of};
 use crate::{Decider, Decisions};
+
+/// Tries of an activity after which it is taken for one that is tried for ever.
+const TRIES_MAX: usize = 10_000;
 
 /// Something that happens to a run.
 #[derive(Debug, Clone)]
@@ -142,7 +145,16 @@ impl<D: Decider> Given<D> {
             }
             Kind::Failed { activity_id, reason, details } => {
                 let task = self.started(&activity_id);
-                self.admit(&Command::FailActivity { task, reason, details: Some(details), non_retryable: false });
+                // With a retry policy it is the last try that is told, and one without a limit ends in no other way.
+                let activity = self.run.activities.get(&task.scheduled_event_id);
+                let retry = activity.and_then(|activity| activity.retry.as_ref());
+                let non_retryable = retry.is_some_and(|retry| retry.maximum_attempts.is_none());
+                let (details, retry_after) = (Some(details), None);
+                while self.run.activities.contains_key(&task.scheduled_event_id) {
+                    let task = self.started(&activity_id);
+                    let (reason, details) = (reason.clone(), details.clone());
+                    self.admit(&Command::FailActivity { task, reason, details, non_retryable, retry_after });
+                }
             }
             Kind::Canceled { activity_id, details } => {
                 let task = self.started(&activity_id);
@@ -155,10 +167,21 @@ impl<D: Decider> Given<D> {
                     ActivityTimeout::ScheduleToClose => DeadlineKind::ActivityScheduleToClose { scheduled_event_id },
                     ActivityTimeout::Heartbeat => DeadlineKind::ActivityHeartbeat { scheduled_event_id },
                 };
-                if timeout != ActivityTimeout::ScheduleToClose {
-                    self.started(&activity_id);
+                let absent = format!("activity `{activity_id}` has no {timeout:?} timeout");
+                if timeout == ActivityTimeout::ScheduleToClose {
+                    self.fire(what, &absent);
+                    return self;
                 }
-                self.fire(what, &format!("activity `{activity_id}` has no {timeout:?} timeout"));
+                for _ in 0..TRIES_MAX {
+                    self.started(&activity_id);
+                    self.fire(what, &absent);
+                    if !self.run.activities.contains_key(&scheduled_event_id) {
+                        return self;
+                    }
+                }
+                let circles =
+                    "is tried again and again: its retry policy has no limit, and it no ScheduleToClose timeout";
+                fail(format_args!("activity `{activity_id}` {circles}"), &self.events);
             }
             Kind::NotTaken { activity_id } => {
                 let scheduled_event_id = self.scheduled(&activity_id);
@@ -247,12 +270,16 @@ impl<D: Decider> Given<D> {
     #[track_caller]
     fn started(&mut self, activity_id: &str) -> TaskId {
         let scheduled_event_id = self.scheduled(activity_id);
-        let started = self.run.activities.get(&scheduled_event_id).and_then(|activity| activity.started_event_id);
-        let started_event_id = started.unwrap_or_else(|| {
+        let task = |run: &Run| run.activities.get(&scheduled_event_id)?.task(scheduled_event_id);
+        if task(&self.run).is_none() {
+            let held_until = self.run.activities.get(&scheduled_event_id).and_then(PendingActivity::not_before);
+            self.now = held_until.map_or(self.now, |at| at.max(self.now));
             self.admit(&Command::StartActivity { scheduled_event_id, identity: None });
-            self.run.last_event_id
-        });
-        TaskId { scheduled_event_id, started_event_id }
+        }
+        match task(&self.run) {
+            Some(task) => task,
+            None => fail(format_args!("no runner can take activity `{activity_id}`"), &self.events),
+        }
     }
 
     /// Lets time go on until this deadline, and fires it with all that came due before.

@@ -484,6 +484,7 @@ impl TestService {
                 .not_before
                 .is_none_or(|at| at <= self.now)
                 .then_some(Waiting::Turn { scheduled_event_id: turn.scheduled_event_id, attempt: turn.attempt }),
+            TaskRef::Activity(task) if task.activity.not_before().is_some_and(|at| at > self.now) => None,
             TaskRef::Activity(task) => {
                 let is_for = |runner: &Runner| {
                     runner.activity_type == task.activity.activity_type
@@ -546,10 +547,11 @@ impl TestService {
         self.must(index, &Command::StartActivity { scheduled_event_id, identity: Some("test runner".to_owned()) });
         let now = self.now;
         let run = self.at_mut(index);
-        let task = TaskId { scheduled_event_id, started_event_id: run.run.last_event_id };
-        let Some(activity) = run.run.activities.get(&scheduled_event_id) else {
+        let activity = run.run.activities.get(&scheduled_event_id);
+        let Some((activity, task)) = activity.and_then(|it| Some((it, it.task(scheduled_event_id)?))) else {
             return;
         };
+        let beat = run.beats.iter().find(|beat| beat.scheduled_event_id == scheduled_event_id);
         let nth = run.calls.entry(activity.activity_type.clone()).or_default();
         *nth += 1;
         let place = usize::try_from(scheduled_event_id - 1).unwrap_or(usize::MAX);
@@ -559,6 +561,8 @@ impl TestService {
             activity_id: activity.activity_id.clone(),
             activity_type: activity.activity_type.clone(),
             task_list: activity.task_list.clone(),
+            attempt: activity.attempt(),
+            heartbeat_details: beat.and_then(|beat| beat.details.clone()),
             input,
             now,
             nth: *nth,
@@ -580,7 +584,7 @@ impl TestService {
     /// Whether the runner still holds the activity.
     fn holds(&self, index: usize, task: TaskId) -> bool {
         let activity = self.at(index).run.activities.get(&task.scheduled_event_id);
-        activity.is_some_and(|activity| activity.started_event_id == Some(task.started_event_id))
+        activity.is_some_and(|activity| activity.task(task.scheduled_event_id) == Some(task))
     }
 
     #[track_caller]
@@ -591,9 +595,9 @@ impl TestService {
         }
         match answer {
             Answer::Success(result) => self.must(index, &Command::SucceedActivity { task, result: Some(result) }),
-            Answer::Failure { reason, details, non_retryable } => {
+            Answer::Failure { reason, details, non_retryable, retry_after } => {
                 let details = Some(details);
-                self.must(index, &Command::FailActivity { task, reason, details, non_retryable });
+                self.must(index, &Command::FailActivity { task, reason, details, non_retryable, retry_after });
             }
             Answer::Never => {}
         }
@@ -678,7 +682,7 @@ impl TestService {
         let run = &self.at(index).run;
         let reasons = run.activities.values().map(|activity| {
             let (id, list) = (&activity.activity_id, &activity.task_list);
-            match activity.started_event_id {
+            match activity.held_since() {
                 None => format!(
                     "activity `{id}` ({}) waits on list `{list}`, where no runner does it, and has no schedule-to-start \
                      timeout",

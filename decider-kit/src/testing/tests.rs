@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use history::event::{ActivityTimeout, ActivityTimeouts};
-use history::{Command, Fault, ReusePolicy, Start, Tally};
+use history::{Command, Fault, RetryPolicy, ReusePolicy, Start, Tally};
 
 use super::*;
 use crate::{Activity, Decider, Decisions, Duration, Event, EventKind, Status, Window};
@@ -574,6 +574,42 @@ fn the_canonical_trace_comes_out_of_the_test_service() {
     assert!(message.contains("expected WorkflowSuccess as event 2, found DeciderScheduled"), "{message}");
     let message = ends(|| service.assert_count("p", "TimerExpired", 1));
     assert!(message.contains("expected 1 of TimerExpired, found 0"), "{message}");
+}
+
+/// One activity, tried three times, a second and then two apart.
+struct Patient;
+
+impl Decider for Patient {
+    type State = Tally;
+
+    fn evolve(&self, state: &mut Tally, event: &Event) {
+        state.add(event);
+    }
+
+    fn decide(&self, state: &Tally, _: &Window) -> Decisions {
+        match state.newest("a").and_then(|activity| activity.closed) {
+            Some((closed, _)) => Decisions::new().succeed(&format!("{closed:?}")),
+            None if state.newest("a").is_some() => Decisions::new(),
+            None => Decisions::new().schedule(patient()),
+        }
+    }
+}
+
+fn patient() -> Activity {
+    let policy = RetryPolicy { maximum_attempts: Some(3), ..RetryPolicy::default() };
+    Activity::new("a", "A").start_to_close(seconds(9)).retry(policy)
+}
+
+#[test]
+fn a_story_tells_of_the_last_try_alone() {
+    let begun = || given(Patient, "patient").then(Decisions::new().schedule(patient()));
+    for (news, closed) in [
+        (activity_failed("a", "busy", &()), "Failed"),
+        (activity_timed_out("a", ActivityTimeout::StartToClose), "TimedOut"),
+        (activity_succeeded("a", &()), "Success"),
+    ] {
+        begun().when(news).then(Decisions::new().succeed(&closed));
+    }
 }
 
 #[test]

@@ -17,6 +17,10 @@ pub struct Call {
     pub activity_type: String,
     /// The task list that it came from.
     pub task_list: String,
+    /// Which try it is: 1, 2, 3, …; without a retry policy always 1.
+    pub attempt: u32,
+    /// What the last heartbeat of an earlier try said.
+    pub heartbeat_details: Option<Payload>,
     /// Its input.
     pub input: Option<Payload>,
     /// When.
@@ -47,7 +51,7 @@ pub struct Work {
 #[derive(Debug, Clone)]
 pub(super) enum Answer {
     Success(Payload),
-    Failure { reason: String, details: Payload, non_retryable: bool },
+    Failure { reason: String, details: Payload, non_retryable: bool, retry_after: Option<Duration> },
     Never,
 }
 
@@ -63,7 +67,8 @@ impl Work {
 
     /// Cannot do it.
     pub fn failure<T: Serialize + ?Sized>(reason: &str, details: &T) -> Self {
-        Self::of(Answer::Failure { reason: reason.to_owned(), details: payload(details), non_retryable: false })
+        let (reason, details) = (reason.to_owned(), payload(details));
+        Self::of(Answer::Failure { reason, details, non_retryable: false, retry_after: None })
     }
 
     /// Takes it and is never heard of again, but for heartbeats. Its timeouts are what is left.
@@ -75,6 +80,14 @@ impl Work {
     pub fn non_retryable(mut self) -> Self {
         if let Answer::Failure { non_retryable, .. } = &mut self.answer {
             *non_retryable = true;
+        }
+        self
+    }
+
+    /// Asks to be tried again after so long, whatever the retry policy says. For a failure.
+    pub fn retry_after(mut self, span: Duration) -> Self {
+        if let Answer::Failure { retry_after, .. } = &mut self.answer {
+            *retry_after = Some(span);
         }
         self
     }

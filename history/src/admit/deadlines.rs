@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::Transition;
 use crate::command::Beat;
 use crate::event::{
-    ActivityScheduledTimeout, ActivityTimedOut, ActivityTimeout, DeciderTimedOut, DeciderTimeout, EventId, EventKind,
-    TimerExpired, WorkflowTimedOut, WorkflowTimeout,
+    ActivityScheduledTimeout, ActivityTimeout, DeciderTimedOut, DeciderTimeout, EventId, EventKind, TimerExpired,
+    WorkflowTimedOut, WorkflowTimeout,
 };
 use crate::run::DeadlineKind;
 use crate::time::Timestamp;
@@ -33,58 +33,58 @@ impl Transition {
             if !self.run.is_open() {
                 break;
             }
-            if let Some(kind) = self.event_of(deadline.what, &mut facts) {
-                self.push(now, kind);
-            }
+            self.fire(deadline.what, &mut facts, now);
         }
     }
 
-    /// The event of a deadline; `None` when an earlier one made it moot.
-    fn event_of(&self, deadline: DeadlineKind, facts: &mut Facts<'_>) -> Option<EventKind> {
-        match deadline {
+    /// Records one; nothing when an earlier one made it moot.
+    fn fire(&mut self, deadline: DeadlineKind, facts: &mut Facts<'_>, now: Timestamp) {
+        let details = |facts: &Facts<'_>, scheduled| facts.beats.get(&scheduled).and_then(|beat| beat.details.clone());
+        let kind = match deadline {
             DeadlineKind::Execution => {
                 Some(EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Execution }))
             }
             DeadlineKind::Timer { scheduled_event_id } => {
-                let place = facts.timers.binary_search_by_key(&scheduled_event_id, |(id, _)| *id).ok()?;
-                let timer_id = std::mem::take(&mut facts.timers.get_mut(place)?.1);
-                Some(EventKind::TimerExpired(TimerExpired { timer_id, scheduled_event_id }))
+                let place = facts.timers.binary_search_by_key(&scheduled_event_id, |(id, _)| *id).ok();
+                let timer = place.and_then(|place| facts.timers.get_mut(place));
+                timer.map(|(_, timer_id)| {
+                    let timer_id = std::mem::take(timer_id);
+                    EventKind::TimerExpired(TimerExpired { timer_id, scheduled_event_id })
+                })
+            }
+            DeadlineKind::ActivityRetry { scheduled_event_id } => {
+                if self.run.activities.contains_key(&scheduled_event_id) {
+                    self.change_tries(scheduled_event_id, |tries| tries.not_before = None);
+                }
+                None
             }
             DeadlineKind::ActivityScheduleToStart { scheduled_event_id } => {
-                self.run.activities.get(&scheduled_event_id)?;
-                Some(EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout { scheduled_event_id }))
+                self.run.activities.get(&scheduled_event_id).map(|activity| {
+                    let last_failure = activity.last_failure().cloned();
+                    EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout { scheduled_event_id, last_failure })
+                })
             }
-            DeadlineKind::ActivityHeartbeat { scheduled_event_id } => {
-                self.activity_timed_out(scheduled_event_id, ActivityTimeout::Heartbeat, facts)
+            DeadlineKind::ActivityHeartbeat { scheduled_event_id: id } => {
+                return self.activity_times_out(id, ActivityTimeout::Heartbeat, details(facts, id), now);
             }
-            DeadlineKind::ActivityStartToClose { scheduled_event_id } => {
-                self.activity_timed_out(scheduled_event_id, ActivityTimeout::StartToClose, facts)
+            DeadlineKind::ActivityStartToClose { scheduled_event_id: id } => {
+                return self.activity_times_out(id, ActivityTimeout::StartToClose, details(facts, id), now);
             }
-            DeadlineKind::ActivityScheduleToClose { scheduled_event_id } => {
-                self.activity_timed_out(scheduled_event_id, ActivityTimeout::ScheduleToClose, facts)
+            DeadlineKind::ActivityScheduleToClose { scheduled_event_id: id } => {
+                return self.activity_times_out(id, ActivityTimeout::ScheduleToClose, details(facts, id), now);
             }
             DeadlineKind::TurnScheduleToStart { scheduled_event_id } => {
                 let timeout = DeciderTimeout::ScheduleToStart;
                 let timed_out = DeciderTimedOut { scheduled_event_id, started_event_id: None, timeout };
                 Some(EventKind::DeciderTimedOut(timed_out))
             }
-            DeadlineKind::TurnStartToClose { scheduled_event_id } => {
-                let started_event_id = Some(self.run.turn.as_ref()?.started_event_id);
-                let timeout = DeciderTimeout::StartToClose;
-                Some(EventKind::DeciderTimedOut(DeciderTimedOut { scheduled_event_id, started_event_id, timeout }))
-            }
+            DeadlineKind::TurnStartToClose { scheduled_event_id } => self.run.turn.as_ref().map(|turn| {
+                let (started_event_id, timeout) = (Some(turn.started_event_id), DeciderTimeout::StartToClose);
+                EventKind::DeciderTimedOut(DeciderTimedOut { scheduled_event_id, started_event_id, timeout })
+            }),
+        };
+        if let Some(kind) = kind {
+            self.push(now, kind);
         }
-    }
-
-    fn activity_timed_out(&self, scheduled: EventId, timeout: ActivityTimeout, facts: &Facts<'_>) -> Option<EventKind> {
-        let activity = self.run.activities.get(&scheduled)?;
-        let beat = facts.beats.get(&scheduled);
-        Some(EventKind::ActivityTimedOut(ActivityTimedOut {
-            scheduled_event_id: scheduled,
-            started_event_id: activity.started_event_id,
-            timeout,
-            details: beat.and_then(|beat| beat.details.clone()),
-            cause: None,
-        }))
     }
 }

@@ -101,6 +101,7 @@ impl Transition {
             input: it.input.clone(),
             timeouts: it.timeouts.or(started.activity_timeouts),
             decision_event_id,
+            retry: it.retry.clone(),
         })
     }
 
@@ -112,7 +113,7 @@ impl Transition {
             self.push(now, EventKind::ActivityTaskCancelFailed(failed));
             return true;
         };
-        let has_started = activity.started_event_id.is_some();
+        let has_started = activity.held_since().is_some();
         let cancel = ActivityTaskCancel { activity_id, scheduled_event_id, decision_event_id };
         let cancel_event_id = self.push(now, EventKind::ActivityTaskCancel(cancel));
         if !has_started {

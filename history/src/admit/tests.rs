@@ -3,4 +3,5 @@
 mod commands;
 mod decisions;
 mod fields;
+mod retries;
 mod timeouts;

@@ -6,6 +6,7 @@ use crate::event::ActivityTimeouts;
 use crate::fault::Fault;
 use crate::limits;
 use crate::payload::Payload;
+use crate::retry::{Factor, RetryPolicy};
 use crate::time::Duration;
 
 pub(super) fn start(start: &Start) -> Result<(), Fault> {
@@ -56,6 +57,7 @@ pub(super) fn decisions(decisions: &[Decision]) -> Result<(), Fault> {
                 }
                 payload(&field("input"), it.input.as_ref())?;
                 timeouts(&field("timeouts"), it.timeouts)?;
+                retry(&field("retry"), it.retry.as_ref())?;
             }
             Decision::CancelActivity(it) => name(&field("activityId"), &it.activity_id)?,
             Decision::StartTimer(it) => {
@@ -115,7 +117,7 @@ pub(super) fn size(field: &str, payload: Option<&Payload>, max: usize) -> Result
     }
 }
 
-fn span(field: &str, span: Duration) -> Result<(), Fault> {
+pub(super) fn span(field: &str, span: Duration) -> Result<(), Fault> {
     if span <= limits::SPAN_MAX {
         return Ok(());
     }
@@ -139,4 +141,30 @@ fn timeouts(field: &str, timeouts: ActivityTimeouts) -> Result<(), Fault> {
     timeout(&format!("{field}.startToClose"), timeouts.start_to_close)?;
     timeout(&format!("{field}.scheduleToClose"), timeouts.schedule_to_close)?;
     timeout(&format!("{field}.heartbeat"), timeouts.heartbeat)
+}
+
+fn retry(field: &str, policy: Option<&RetryPolicy>) -> Result<(), Fault> {
+    let Some(policy) = policy else { return Ok(()) };
+    let invalid = |part: &str, problem: &str| {
+        Err(Fault::Invalid { field: format!("{field}.{part}"), problem: problem.to_owned() })
+    };
+    timeout(&format!("{field}.initialInterval"), Some(policy.initial_interval))?;
+    timeout(&format!("{field}.maximumInterval"), policy.maximum_interval)?;
+    if policy.backoff_coefficient < Factor::ONE {
+        return invalid("backoffCoefficient", "is less than 1, so that waits would get shorter; give 1 or more");
+    }
+    if policy.maximum_attempts == Some(0) {
+        return invalid("maximumAttempts", "is zero; give 1 or more, or leave it out for no limit");
+    }
+    if policy.jitter > Factor::ONE {
+        return invalid("jitter", "is more than 1, the whole wait; give a share from 0 to 1");
+    }
+    let (found, max) = (policy.non_retryable_reasons.len(), limits::NON_RETRYABLE_REASONS_MAX);
+    if found > max {
+        return invalid("nonRetryableReasons", &format!("has {found} entries, at most {max} are allowed"));
+    }
+    for (index, reason) in policy.non_retryable_reasons.iter().enumerate() {
+        name_up_to(&format!("{field}.nonRetryableReasons[{index}]"), reason, limits::REASON_BYTES_MAX)?;
+    }
+    Ok(())
 }

@@ -9,6 +9,7 @@ use crate::event::{
     DeciderTimedOut, Marker, Signal, TimerCanceled, TimerExpired, TimerScheduled, WorkflowCloseFailed, WorkflowSuccess,
     WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
+use crate::retry::{LastFailure, RetryPolicy};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -90,11 +91,42 @@ fn activity(activity_id: &str, decision_event_id: EventId) -> EventKind {
             heartbeat: None,
         },
         decision_event_id,
+        retry: None,
+    })
+}
+
+fn retried(decision_event_id: EventId) -> EventKind {
+    let EventKind::ActivityScheduled(it) = activity("a", decision_event_id) else { unreachable!() };
+    let retry = Some(RetryPolicy { maximum_attempts: Some(3), ..RetryPolicy::default() });
+    EventKind::ActivityScheduled(ActivityScheduled { retry, ..it })
+}
+
+/// The last try, with its number, when it began, and when the one before it ended; in seconds.
+fn tried(attempt: u32, started_at: u64, last_failed_at: Option<u64>) -> EventKind {
+    let at = |seconds: u64| Timestamp::from_millis(seconds * 1_000);
+    EventKind::ActivityStarted(ActivityStarted {
+        scheduled_event_id: 5,
+        identity: None,
+        attempt: Some(attempt),
+        started_at: Some(at(started_at)),
+        last_failure: last_failed_at.map(|seconds| LastFailure {
+            at: at(seconds),
+            reason: Some("busy".to_owned()),
+            timeout: None,
+            details: None,
+            identity: None,
+        }),
     })
 }
 
 fn taken(scheduled_event_id: EventId) -> EventKind {
-    EventKind::ActivityStarted(ActivityStarted { scheduled_event_id, identity: None })
+    EventKind::ActivityStarted(ActivityStarted {
+        scheduled_event_id,
+        identity: None,
+        attempt: None,
+        started_at: None,
+        last_failure: None,
+    })
 }
 
 fn done(scheduled_event_id: EventId, started_event_id: EventId) -> EventKind {
@@ -108,11 +140,12 @@ fn too_slow(scheduled_event_id: EventId, started_event_id: Option<EventId>, time
         timeout,
         details: None,
         cause: None,
+        last_failure: None,
     })
 }
 
 fn never_taken(scheduled_event_id: EventId) -> EventKind {
-    EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout { scheduled_event_id })
+    EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout { scheduled_event_id, last_failure: None })
 }
 
 fn to_cancel(activity_id: &str, scheduled_event_id: EventId, decision_event_id: EventId) -> EventKind {
@@ -366,6 +399,26 @@ fn activities_that_live_twice_are_caught() {
     breaks(Rule::ActivityLife, 7, &decided([(0, activity("a", 4)), (0, taken(5)), (10, never_taken(5))]));
     let unstarted = too_slow(5, None, ActivityTimeout::StartToClose);
     breaks(Rule::ActivityLife, 6, &decided([(0, activity("a", 4)), (40, unstarted)]));
+}
+
+#[test]
+fn the_last_try_stands_directly_before_the_end_of_its_activity() {
+    sound(&decided([(0, retried(4)), (9, tried(2, 6, Some(3))), (9, done(5, 6)), (9, waits())]));
+    sound(&decided([(0, retried(4)), (9, tried(1, 0, None)), (9, done(5, 6)), (9, waits())]));
+    let late = too_slow(5, Some(6), ActivityTimeout::StartToClose);
+    sound(&decided([(0, retried(4)), (26, tried(2, 6, Some(3))), (26, late.clone()), (26, waits())]));
+    breaks(Rule::ActivityLife, 7, &decided([(0, retried(4)), (9, tried(1, 0, None)), (9, signal())]));
+    breaks(Rule::ActivityLife, 6, &decided([(0, retried(4)), (9, tried(1, 0, None))]));
+    breaks(Rule::ActivityLife, 6, &decided([(0, retried(4)), (9, taken(5)), (9, done(5, 6))]));
+    breaks(Rule::ActivityLife, 6, &decided([(0, activity("a", 4)), (9, tried(1, 0, None)), (9, done(5, 6))]));
+    for (attempt, last) in [(0, None), (4, Some(3)), (1, Some(3)), (2, None)] {
+        breaks(Rule::ActivityLife, 6, &decided([(0, retried(4)), (9, tried(attempt, 6, last)), (9, done(5, 6))]));
+    }
+    for (started_at, last) in [(10, 3), (2, 3)] {
+        let early = tried(2, started_at, Some(last));
+        breaks(Rule::NotBeforeTime, 6, &decided([(0, retried(4)), (9, early), (9, done(5, 6))]));
+    }
+    breaks(Rule::NotBeforeTime, 7, &decided([(0, retried(4)), (25, tried(2, 6, Some(3))), (25, late)]));
 }
 
 #[test]

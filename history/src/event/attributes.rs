@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::EventId;
 use crate::payload::{self, Payload};
+use crate::retry::{LastFailure, RetryPolicy};
 use crate::time::{Duration, Timestamp};
 
 /// The run began.
@@ -288,6 +289,10 @@ pub struct ActivityScheduled {
     /// The DeciderCompleted of the turn that decided it.
     #[n(5)]
     pub decision_event_id: EventId,
+    /// Whether and when it is tried again; never when absent.
+    #[n(6)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
 }
 
 /// An activity could not be scheduled.
@@ -309,7 +314,7 @@ pub struct ActivityScheduleFailed {
     pub decision_event_id: EventId,
 }
 
-/// A runner took the activity.
+/// A runner took the activity. With a retry policy it is recorded when the activity closes, and tells of the last try.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -321,6 +326,18 @@ pub struct ActivityStarted {
     #[n(1)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
+    /// With a retry policy: which try it was.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// With a retry policy: when the runner took it.
+    #[n(3)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// How the try before it ended.
+    #[n(4)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<LastFailure>,
 }
 
 /// The runner did it.
@@ -408,6 +425,10 @@ pub struct ActivityTimedOut {
     #[n(4)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<ActivityTimedOutCause>,
+    /// How the newest try ended, where the activity waited for another.
+    #[n(5)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<LastFailure>,
 }
 
 /// No runner took the activity in time (schedule to start).
@@ -418,6 +439,10 @@ pub struct ActivityScheduledTimeout {
     /// Its ActivityScheduled.
     #[n(0)]
     pub scheduled_event_id: EventId,
+    /// How the newest try ended, where the activity waited for another.
+    #[n(1)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<LastFailure>,
 }
 
 /// A decider wants an activity to stop.

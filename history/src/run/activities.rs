@@ -56,6 +56,10 @@ impl Activities {
         self.open.get_mut(&scheduled_event_id)
     }
 
+    pub(super) fn forget_tries(&mut self) {
+        self.open.values_mut().for_each(|activity| activity.tries = None);
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -22,6 +22,11 @@ pub enum DeadlineKind {
         /// Its TimerScheduled.
         scheduled_event_id: EventId,
     },
+    /// The activity may be tried again.
+    ActivityRetry {
+        /// Its ActivityScheduled.
+        scheduled_event_id: EventId,
+    },
     /// No runner took the activity in time.
     ActivityScheduleToStart {
         /// Its ActivityScheduled.
@@ -109,10 +114,13 @@ impl Run {
                 let what = DeadlineKind::ActivityScheduleToClose { scheduled_event_id };
                 add(activity.scheduled_at.plus(limit), what);
             }
-            let Some(started_at) = activity.started_at else {
+            let Some(started_at) = activity.held_since() else {
+                if let Some(at) = activity.not_before() {
+                    add(at, DeadlineKind::ActivityRetry { scheduled_event_id });
+                }
                 if let Some(limit) = timeouts.schedule_to_start {
                     let what = DeadlineKind::ActivityScheduleToStart { scheduled_event_id };
-                    add(activity.scheduled_at.plus(limit), what);
+                    add(activity.waits_since().plus(limit), what);
                 }
                 continue;
             };

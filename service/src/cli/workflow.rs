@@ -254,8 +254,19 @@ fn show(run: &Described) -> String {
     ];
     lines.extend(run.closed_at.map(|at| format!("closed     {at}")));
     lines.extend(run.open_activities.iter().map(|it| {
-        let state = if it.started_at.is_some() { "started" } else { "waits for a runner" };
-        format!("activity   {} ({}) on {}: {state}", it.activity_id, it.activity_type, it.task_list)
+        let state = match (it.started_at, it.next_try_at) {
+            (Some(_), _) => "started".to_owned(),
+            (None, Some(at)) => format!("waits until {at} to be tried again"),
+            (None, None) => "waits for a runner".to_owned(),
+        };
+        let of = it.maximum_attempts.map(|attempts| format!(" of {attempts}")).unwrap_or_default();
+        let tried = if it.attempt > 1 { format!(", try {}{of}", it.attempt) } else { String::new() };
+        let failure = it.last_failure.as_ref().map(|failure| {
+            let timeout = failure.timeout.map(|timeout| format!("{timeout:?}"));
+            format!("; the last one failed: {}", failure.reason.clone().or(timeout).unwrap_or_default())
+        });
+        let (id, kind, list) = (&it.activity_id, &it.activity_type, &it.task_list);
+        format!("activity   {id} ({kind}) on {list}: {state}{tried}{}", failure.unwrap_or_default())
     }));
     lines.extend(run.deadlines.iter().map(|it| {
         let of = it.scheduled_event_id.map(|id| format!(" of event {id}")).unwrap_or_default();

@@ -74,7 +74,7 @@ pub(super) struct Grant {
 #[derive(Debug)]
 pub(super) enum Granted {
     Turn { turn: TurnId, previous_started_event_id: EventId, attempt: u32 },
-    Activity { task: TaskId, activity: PendingActivity },
+    Activity { task: TaskId, activity: Box<PendingActivity>, details: Option<Payload> },
 }
 
 impl Grant {

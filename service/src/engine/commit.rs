@@ -154,7 +154,7 @@ pub(super) fn due(run: &Run, beats: &[history::Beat], offers: u32, now: Timestam
     for task in run.waiting_tasks() {
         let held_until = match task {
             history::TaskRef::Turn(task) => task.not_before.filter(|at| *at > now),
-            history::TaskRef::Activity(_) => None,
+            history::TaskRef::Activity(task) => task.activity.not_before().filter(|at| *at > now),
         };
         let grace = GRACE.times(4u64.saturating_pow(offers.min(8))).min(GRACE_MAX);
         due = due.min(held_until.unwrap_or_else(|| now.plus(grace)));

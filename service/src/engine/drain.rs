@@ -323,10 +323,12 @@ impl Engine {
             *state = State::Unloaded;
             return Ok(false);
         }
-        let written = if transition.events().is_empty() {
-            if looks { self.look_without_events(cell, state, now, attempt).await? } else { Some(()) }
-        } else {
+        let written = if transition.is_changed() {
             self.write(cell, state, transition, last_event_id, waiting_turn, attempt).await?
+        } else if looks {
+            self.look_without_events(cell, state, now, attempt).await?
+        } else {
+            Some(())
         };
         if written.is_none() {
             return Ok(false);
@@ -372,7 +374,7 @@ impl Engine {
     ) -> Result<Option<()>, Refusal> {
         let now = self.clock.now().max(transition.run().last_timestamp);
         let (reserved, unmatched) = self.match_new_tasks(cell, &mut transition, last_event_id, waited_before, now);
-        let only_looks = transition.events().is_empty();
+        let only_looks = !transition.is_changed();
         let (run, events) = transition.into_parts();
         let base = match state {
             State::Loaded(loaded) => Some(&**loaded),

@@ -84,7 +84,7 @@ impl Engine {
         if let Err(violation) = check::history(&events) {
             return Ok((count, Some(violation.to_string())));
         }
-        let is_fold = Run::replay(&events).is_some_and(|run| run == stored);
+        let is_fold = Run::replay(&events).is_some_and(|run| run == stored.told());
         Ok((count, (!is_fold).then(|| "the stored state is not the fold of the history".to_owned())))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use history::{Command, EventId, TaskId, TaskRef, Timestamp, Transition, TurnId};
+use history::{Command, EventId, TaskRef, Timestamp, Transition, TurnId};
 
 use super::Engine;
 use super::cell::{Grant, Granted, RunCell, State};
@@ -41,7 +41,10 @@ impl Engine {
                     }
                 }
                 TaskRef::Activity(task) => {
-                    if task.scheduled_event_id > last_event_id {
+                    // What waits for another try may have begun to wait now, or be on its list already, which is as good.
+                    let is_held_back = task.activity.not_before().is_some_and(|at| at > now);
+                    let is_retry = task.activity.tries.is_some();
+                    if (task.scheduled_event_id > last_event_id || is_retry) && !is_held_back {
                         let name: Arc<str> = task.activity.task_list.as_str().into();
                         new_tasks.push((Side::Activity, name, task.scheduled_event_id));
                     }
@@ -125,6 +128,7 @@ impl Engine {
             let (side, name, scheduled_event_id): (_, &str, _) = match task {
                 TaskRef::Turn(task) if task.not_before.is_some_and(|at| at > now) => continue,
                 TaskRef::Turn(task) => (Side::Decider, &run.started.task_list, task.scheduled_event_id),
+                TaskRef::Activity(task) if task.activity.not_before().is_some_and(|at| at > now) => continue,
                 TaskRef::Activity(task) => (Side::Activity, &task.activity.task_list, task.scheduled_event_id),
             };
             let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name: name.into() };
@@ -149,8 +153,12 @@ impl Engine {
             (run.started.task_list.clone(), what)
         } else {
             let activity = run.activities.get(&scheduled_event_id)?;
-            let task = TaskId { scheduled_event_id, started_event_id: activity.started_event_id? };
-            (activity.task_list.clone(), Granted::Activity { task, activity: activity.clone() })
+            let task = activity.task(scheduled_event_id)?;
+            // What an earlier try left for this one.
+            let mut beats = loaded.beats.iter().filter(|_| activity.tries.is_some());
+            let beat = beats.find(|beat| beat.scheduled_event_id == scheduled_event_id);
+            let details = beat.and_then(|beat| beat.details.clone());
+            (activity.task_list.clone(), Granted::Activity { task, activity: Box::new(activity.clone()), details })
         };
         Some(Grant {
             engine: Some(Arc::clone(self)),

@@ -83,8 +83,12 @@ pub struct ActivityTask {
     pub activity_type: String,
     /// Its ActivityScheduled.
     pub scheduled_event_id: EventId,
-    /// Its ActivityStarted.
-    pub started_event_id: EventId,
+    /// Its ActivityStarted; `None` with a retry policy, which has it recorded only when the activity closes.
+    pub started_event_id: Option<EventId>,
+    /// Which try it is: 1, 2, 3, …
+    pub attempt: u32,
+    /// What the last heartbeat of an earlier try said.
+    pub heartbeat_details: Option<Payload>,
     /// The input.
     pub input: Option<Payload>,
     /// Its timeouts.
@@ -293,7 +297,7 @@ impl Engine {
     }
 
     async fn activity_task(&self, grant: &Grant) -> Result<ActivityTask, Refusal> {
-        let Granted::Activity { task, activity } = &grant.what else {
+        let Granted::Activity { task, activity, details } = &grant.what else {
             return Err(Refusal::Corrupt { what: "a turn on a runner's list".to_owned() });
         };
         let scheduled = task.scheduled_event_id;
@@ -321,7 +325,9 @@ impl Engine {
             activity_id: activity.activity_id.clone(),
             activity_type: activity.activity_type.clone(),
             scheduled_event_id: scheduled,
-            started_event_id: task.started_event_id,
+            started_event_id: activity.started_event_id,
+            attempt: activity.attempt(),
+            heartbeat_details: details.clone(),
             input,
             timeouts: activity.timeouts,
         })

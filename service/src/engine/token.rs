@@ -66,6 +66,9 @@ struct Wire<'a> {
     scheduled: EventId,
     #[n(6)]
     started: EventId,
+    /// With a retry policy which start of the activity it is.
+    #[n(7)]
+    start: Option<u32>,
 }
 
 /// Makes and checks tokens.
@@ -87,6 +90,7 @@ impl Mint {
             task_list: &token.task_list,
             scheduled: token.turn.scheduled_event_id,
             started: token.turn.started_event_id,
+            start: None,
         })
     }
 
@@ -99,6 +103,7 @@ impl Mint {
             task_list: &token.task_list,
             scheduled: token.task.scheduled_event_id,
             started: token.task.started_event_id,
+            start: (token.task.start > 0).then_some(token.task.start),
         })
     }
 
@@ -140,7 +145,11 @@ impl Mint {
                 workflow_id: wire.workflow_id.into(),
                 run_id: Uuid::from_bytes(wire.run_id),
                 task_list: wire.task_list.to_owned(),
-                task: TaskId { scheduled_event_id: wire.scheduled, started_event_id: wire.started },
+                task: TaskId {
+                    scheduled_event_id: wire.scheduled,
+                    started_event_id: wire.started,
+                    start: wire.start.unwrap_or(0),
+                },
             })
         })
     }
@@ -164,6 +173,12 @@ mod tests {
     fn a_token_opens_to_what_it_was_made_of() {
         let mint = Mint::new(b"secret");
         assert_eq!(mint.open_turn(&mint.turn(&turn())).unwrap(), turn());
+        for (started_event_id, start) in [(7, 0), (0, 3)] {
+            let TurnToken { domain, workflow_id, run_id, task_list, .. } = turn();
+            let task = TaskId { scheduled_event_id: 5, started_event_id, start };
+            let activity = ActivityToken { domain, workflow_id, run_id, task_list, task };
+            assert_eq!(mint.open_activity(&mint.activity(&activity)).unwrap(), activity);
+        }
     }
 
     #[test]

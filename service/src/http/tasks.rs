@@ -49,6 +49,8 @@ fn render_activity(task: ActivityTask) -> Vec<u8> {
         activity_type: task.activity_type,
         scheduled_event_id: task.scheduled_event_id,
         started_event_id: task.started_event_id,
+        attempt: task.attempt,
+        heartbeat_details: task.heartbeat_details,
         input: task.input,
         timeouts: task.timeouts,
     };
@@ -212,7 +214,7 @@ async fn answer_turn(engine: Arc<Engine>, token: &str, command: Command, next: O
 const NO_TURN: history::TurnId = history::TurnId { scheduled_event_id: 0, started_event_id: 0 };
 
 /// An activity that is filled in from the token.
-const NO_TASK: history::TaskId = history::TaskId { scheduled_event_id: 0, started_event_id: 0 };
+const NO_TASK: history::TaskId = history::TaskId { scheduled_event_id: 0, started_event_id: 0, start: 0 };
 
 pub(super) async fn complete_turn(
     State(engine): AppState,
@@ -240,8 +242,8 @@ async fn answer_activity(engine: Arc<Engine>, token: &str, command: Command, nex
     let task = token.task;
     let command = match command {
         Command::SucceedActivity { result, .. } => Command::SucceedActivity { task, result },
-        Command::FailActivity { reason, details, non_retryable, .. } => {
-            Command::FailActivity { task, reason, details, non_retryable }
+        Command::FailActivity { reason, details, non_retryable, retry_after, .. } => {
+            Command::FailActivity { task, reason, details, non_retryable, retry_after }
         }
         Command::CancelActivity { details, .. } => Command::CancelActivity { task, details },
         other => other,
@@ -275,8 +277,8 @@ pub(super) async fn fail_activity(
     _: NoQuery,
     Json(fail): Json<body::FailActivity>,
 ) -> Answer {
-    let body::FailActivity { reason, details, non_retryable, next } = fail;
-    let command = Command::FailActivity { task: NO_TASK, reason, details, non_retryable };
+    let body::FailActivity { reason, details, non_retryable, retry_after, next } = fail;
+    let command = Command::FailActivity { task: NO_TASK, reason, details, non_retryable, retry_after };
     answer_activity(engine, &token, command, next).await
 }
 

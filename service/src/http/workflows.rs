@@ -222,7 +222,11 @@ fn render(described: &Described) -> body::Described {
         task_list: activity.task_list.clone(),
         scheduled_event_id: *scheduled_event_id,
         scheduled_at: activity.scheduled_at,
-        started_at: activity.started_at,
+        started_at: activity.held_since(),
+        attempt: activity.attempt(),
+        maximum_attempts: activity.retry.as_ref().and_then(|retry| retry.maximum_attempts),
+        next_try_at: activity.not_before(),
+        last_failure: activity.last_failure().cloned(),
         cancel_requested: activity.cancel_event_id.is_some(),
         last_heartbeat_at: beats.iter().find(|beat| beat.scheduled_event_id == *scheduled_event_id).map(|beat| beat.at),
     });
@@ -258,6 +262,7 @@ fn render(described: &Described) -> body::Described {
 fn deadline_words(what: DeadlineKind) -> (&'static str, Option<u64>) {
     match what {
         DeadlineKind::Timer { scheduled_event_id } => ("timer", Some(scheduled_event_id)),
+        DeadlineKind::ActivityRetry { scheduled_event_id } => ("activity-retry", Some(scheduled_event_id)),
         DeadlineKind::ActivityScheduleToStart { scheduled_event_id } => {
             ("activity-schedule-to-start", Some(scheduled_event_id))
         }

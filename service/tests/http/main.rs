@@ -15,5 +15,6 @@ mod contract;
 mod histories;
 mod openapi;
 mod refusals;
+mod retries;
 mod sockets;
 mod support;

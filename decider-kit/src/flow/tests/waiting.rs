@@ -37,6 +37,28 @@ fn activities_one_after_the_other_give_their_results() {
 }
 
 #[test]
+fn an_activity_with_a_retry_policy_is_awaited_once_however_often_it_is_tried() {
+    let mut service = service(flow(async |ctx, ()| {
+        let policy = RetryPolicy { maximum_attempts: Some(4), ..RetryPolicy::default() };
+        let crawl = ctx.activity("crawl", &()).retry(policy);
+        let page: u32 = crawl.start_to_close(seconds(9)).heartbeat(seconds(5)).await?;
+        Ok(format!("{page} at {}", ctx.now()))
+    }));
+    // The first try never ends, the second is asked to wait, the third knows where to go on.
+    service.activity("crawl", |call| match call.attempt {
+        1 => Work::never().beats(seconds(4), &7),
+        2 => Work::failure("busy", &()).retry_after(seconds(100)),
+        _ => {
+            let page = call.heartbeat_details.as_ref().map(|details| details.read::<u32>().unwrap());
+            Work::success(&page.unwrap_or_default()).takes(seconds(1))
+        }
+    });
+    assert_eq!(result_of(&mut service), "7 at 2024-01-01T00:01:51.000Z");
+    let expected = ["WorkflowStarted", "ActivityScheduled", "ActivityStarted", "ActivitySuccess", "WorkflowSuccess"];
+    assert_eq!(names(service.history("1")), expected);
+}
+
+#[test]
 fn the_second_of_a_type_gets_a_number_unless_it_has_an_id() {
     let mut service = service(flow(async |ctx, ()| {
         let (_, _): (String, String) = futures::try_join!(ctx.activity("a", &1), ctx.activity("a", &2))?;

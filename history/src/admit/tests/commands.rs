@@ -16,7 +16,7 @@ use crate::{
 
 const LOST: TurnId = TurnId { scheduled_event_id: 2, started_event_id: 99 };
 
-const NO_TASK: TaskId = TaskId { scheduled_event_id: 5, started_event_id: 99 };
+const NO_TASK: TaskId = TaskId { scheduled_event_id: 5, started_event_id: 99, start: 0 };
 
 #[test]
 fn a_start_is_two_events() {
@@ -242,7 +242,7 @@ fn a_runner_answers_once_and_a_decider_looks_at_it() {
     check(&given, &returned, "ActivityTimedOut(StartToClose, DeliveryFailed) DeciderScheduled");
     let answered = given.clone().succeeds("a");
     check(&answered, &given.succeed("b"), "ActivitySuccess");
-    for stale in [given.task("a"), NO_TASK, TaskId { scheduled_event_id: 4, started_event_id: 7 }] {
+    for stale in [given.task("a"), NO_TASK, TaskId { scheduled_event_id: 4, started_event_id: 7, start: 0 }] {
         check(&answered, &succeed(stale), "fault activity-closed");
         check(&answered, &fail(stale), "fault activity-closed");
         check(&answered, &Command::CancelActivity { task: stale, details: None }, "fault activity-closed");

@@ -3,10 +3,12 @@
 use uuid::Uuid;
 
 use crate::event::ActivityTimeouts;
-use crate::scene::{check, complete, marker, plain, scene, schedule, schedule_with, signal, success, timer};
+use crate::scene::{
+    check, complete, marker, plain, scene, schedule, schedule_again, schedule_with, signal, success, timer,
+};
 use crate::{
-    CancelWorkflow, Command, Decision, Duration, FailWorkflow, Fault, Payload, RecordMarker, ScheduleActivity, Start,
-    StartTimer, SucceedWorkflow, Timestamp, Transition, limits,
+    CancelWorkflow, Command, Decision, Duration, Factor, FailWorkflow, Fault, Payload, RecordMarker, RetryPolicy,
+    ScheduleActivity, Start, StartTimer, SucceedWorkflow, Timestamp, Transition, limits,
 };
 
 const TOO_LARGE: &str = "fault too-large";
@@ -204,6 +206,7 @@ fn the_fields_of_answers_have_their_limits() {
         reason: reason.to_owned(),
         details: details.clone(),
         non_retryable: true,
+        retry_after: None,
     };
     check(&given, &fail(&reason, &most), "ActivityFailed DeciderScheduled");
     check(&given, &fail(&long_reason, &None), TOO_LARGE);
@@ -228,8 +231,11 @@ fn the_fields_of_decisions_have_their_limits() {
             task_list: list.map(str::to_owned),
             input: input.clone(),
             timeouts: ActivityTimeouts::default(),
+            retry: None,
         })
     };
+    let retried = |retry: RetryPolicy| schedule_again("a", retry, ActivityTimeouts::default());
+    let reasons = |count, reason: &str| vec![reason.to_owned(); count];
     let wait = |after| Decision::from(StartTimer { timer_id: "t".to_owned(), after });
     let note =
         |details: &Option<Payload>| Decision::from(RecordMarker { name: "m".to_owned(), details: details.clone() });
@@ -255,6 +261,53 @@ fn the_fields_of_decisions_have_their_limits() {
         (
             schedule_with("a", ActivityTimeouts { start_to_close: Some(beyond), ..ActivityTimeouts::default() }),
             Err("timeouts.startToClose"),
+        ),
+        (retried(RetryPolicy::default()), Ok("ActivityScheduled")),
+        (
+            retried(RetryPolicy { initial_interval: Duration::ZERO, ..RetryPolicy::default() }),
+            Err("retry.initialInterval"),
+        ),
+        (retried(RetryPolicy { initial_interval: beyond, ..RetryPolicy::default() }), Err("retry.initialInterval")),
+        (
+            retried(RetryPolicy { maximum_interval: Some(beyond), ..RetryPolicy::default() }),
+            Err("retry.maximumInterval"),
+        ),
+        (
+            retried(RetryPolicy { maximum_interval: Some(Duration::ZERO), ..RetryPolicy::default() }),
+            Err("retry.maximumInterval"),
+        ),
+        (retried(RetryPolicy { backoff_coefficient: Factor::ONE, ..RetryPolicy::default() }), Ok("ActivityScheduled")),
+        (
+            retried(RetryPolicy { backoff_coefficient: Factor::from_thousandths(999), ..RetryPolicy::default() }),
+            Err("retry.backoffCoefficient"),
+        ),
+        (retried(RetryPolicy { maximum_attempts: Some(1), ..RetryPolicy::default() }), Ok("ActivityScheduled")),
+        (retried(RetryPolicy { maximum_attempts: Some(0), ..RetryPolicy::default() }), Err("retry.maximumAttempts")),
+        (retried(RetryPolicy { jitter: Factor::ONE, ..RetryPolicy::default() }), Ok("ActivityScheduled")),
+        (
+            retried(RetryPolicy { jitter: Factor::from_thousandths(1_001), ..RetryPolicy::default() }),
+            Err("retry.jitter"),
+        ),
+        (
+            retried(RetryPolicy {
+                non_retryable_reasons: reasons(limits::NON_RETRYABLE_REASONS_MAX, &longest),
+                ..RetryPolicy::default()
+            }),
+            Ok("ActivityScheduled"),
+        ),
+        (
+            retried(RetryPolicy {
+                non_retryable_reasons: reasons(limits::NON_RETRYABLE_REASONS_MAX + 1, "r"),
+                ..RetryPolicy::default()
+            }),
+            Err("retry.nonRetryableReasons"),
+        ),
+        (
+            retried(RetryPolicy {
+                non_retryable_reasons: reasons(1, &(longest.clone() + "x")),
+                ..RetryPolicy::default()
+            }),
+            Err("retry.nonRetryableReasons[0]"),
         ),
         (crate::scene::cancel(&too_long), Err("activityId")),
         (timer(&name, 1), Ok("TimerScheduled")),

@@ -1,0 +1,219 @@
+//! Runners: taking activities, answering them, and trying again what did not work out (S4.25).
+//!
+//! Without a retry policy every step is an event. With one the tries are state alone, and ActivityStarted is recorded
+//! with the event that closes the activity: three events, however many tries it took (ADR 6).
+
+use super::{Transition, held, must_be_open, validate};
+use crate::command::TaskId;
+use crate::event::{
+    ActivityCanceled, ActivityFailed, ActivityStarted, ActivitySuccess, ActivityTimedOut, ActivityTimedOutCause,
+    ActivityTimeout, EventId, EventKind,
+};
+use crate::fault::Fault;
+use crate::limits;
+use crate::payload::Payload;
+use crate::retry::{self, LastFailure};
+use crate::run::PendingActivity;
+use crate::time::{Duration, Timestamp};
+
+/// What a runner says of a try that failed.
+pub(super) struct Report<'a> {
+    pub(super) reason: &'a str,
+    pub(super) details: Option<&'a Payload>,
+    pub(super) non_retryable: bool,
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl Transition {
+    pub(super) fn start_activity(
+        &mut self,
+        scheduled_event_id: EventId,
+        identity: Option<&String>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        validate::identity(identity.map(String::as_str))?;
+        must_be_open(&self.run)?;
+        let waits = |activity: &&PendingActivity| {
+            activity.held_since().is_none() && activity.not_before().is_none_or(|at| at <= now)
+        };
+        let activity = self.run.activities.get(&scheduled_event_id).filter(waits);
+        let has_policy = activity.ok_or(Fault::ActivityNotWaiting { scheduled_event_id })?.retry.is_some();
+        if has_policy {
+            self.change_tries(scheduled_event_id, |tries| tries.start(now, identity.cloned()));
+        } else {
+            let identity = identity.cloned();
+            let (attempt, started_at, last_failure) = (None, None, None);
+            let started = ActivityStarted { scheduled_event_id, identity, attempt, started_at, last_failure };
+            self.push(now, EventKind::ActivityStarted(started));
+        }
+        Ok(())
+    }
+
+    pub(super) fn succeed_activity(
+        &mut self,
+        task: TaskId,
+        result: Option<&Payload>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        validate::payload("result", result)?;
+        held(&self.run, task)?;
+        let (scheduled_event_id, started_event_id) = (task.scheduled_event_id, self.record_start(task, now));
+        let success = ActivitySuccess { scheduled_event_id, started_event_id, result: result.cloned() };
+        self.push(now, EventKind::ActivitySuccess(success));
+        Ok(())
+    }
+
+    pub(super) fn fail_activity(&mut self, task: TaskId, report: &Report<'_>, now: Timestamp) -> Result<(), Fault> {
+        let Report { reason, details, non_retryable, retry_after } = *report;
+        validate::name_up_to("reason", reason, limits::REASON_BYTES_MAX)?;
+        validate::payload("details", details)?;
+        validate::span("retryAfter", retry_after.unwrap_or_default())?;
+        held(&self.run, task)?;
+        let scheduled_event_id = task.scheduled_event_id;
+        if !non_retryable {
+            let failure = |identity| LastFailure {
+                at: now,
+                reason: Some(reason.to_owned()),
+                timeout: None,
+                details: details.filter(|details| details.len() <= limits::RETRIED_DETAILS_BYTES_MAX).cloned(),
+                identity,
+            };
+            if self.try_again(scheduled_event_id, Some(reason), retry_after, failure, now) {
+                return Ok(());
+            }
+        }
+        let started_event_id = self.record_start(task, now);
+        let (reason, details) = (reason.to_owned(), details.cloned());
+        let failed = ActivityFailed { scheduled_event_id, started_event_id, reason, details, non_retryable };
+        self.push(now, EventKind::ActivityFailed(failed));
+        Ok(())
+    }
+
+    pub(super) fn activity_canceled(
+        &mut self,
+        task: TaskId,
+        details: Option<&Payload>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        validate::payload("details", details)?;
+        let cancel_event_id = held(&self.run, task)?.cancel_event_id.ok_or(Fault::CancelNotRequested)?;
+        let started_event_id = Some(self.record_start(task, now));
+        let (scheduled_event_id, details) = (task.scheduled_event_id, details.cloned());
+        let canceled = ActivityCanceled { scheduled_event_id, started_event_id, cancel_event_id, details };
+        self.push(now, EventKind::ActivityCanceled(canceled));
+        Ok(())
+    }
+
+    /// It never reached its runner: told to the decider, or with a retry policy handed out again at once.
+    pub(super) fn return_activity(&mut self, task: TaskId, now: Timestamp) -> Result<(), Fault> {
+        let activity = held(&self.run, task)?;
+        let scheduled_event_id = task.scheduled_event_id;
+        if activity.retry.is_some() && activity.cancel_event_id.is_none() {
+            self.change_tries(scheduled_event_id, |tries| tries.give_back(now));
+            return Ok(());
+        }
+        let started_event_id = Some(self.record_start(task, now));
+        self.push(
+            now,
+            EventKind::ActivityTimedOut(ActivityTimedOut {
+                scheduled_event_id,
+                started_event_id,
+                timeout: ActivityTimeout::StartToClose,
+                details: None,
+                cause: Some(ActivityTimedOutCause::DeliveryFailed),
+                last_failure: None,
+            }),
+        );
+        Ok(())
+    }
+
+    /// Start-to-close and heartbeat timeouts end a try, and perhaps the activity; schedule-to-close ends the activity.
+    pub(super) fn activity_times_out(
+        &mut self,
+        scheduled_event_id: EventId,
+        timeout: ActivityTimeout,
+        details: Option<Payload>,
+        now: Timestamp,
+    ) {
+        let Some(activity) = self.run.activities.get(&scheduled_event_id) else { return };
+        let task = activity.task(scheduled_event_id);
+        let ends_try = match timeout {
+            ActivityTimeout::StartToClose | ActivityTimeout::Heartbeat => true,
+            ActivityTimeout::ScheduleToClose => false,
+        };
+        if ends_try {
+            // An earlier deadline of this very instant may have ended the try.
+            if task.is_none() {
+                return;
+            }
+            let failure =
+                |identity| LastFailure { at: now, reason: None, timeout: Some(timeout), details: None, identity };
+            if self.try_again(scheduled_event_id, None, None, failure, now) {
+                return;
+            }
+        }
+        // A try that was held has its failure with its ActivityStarted.
+        let waiting = if task.is_some() { None } else { activity_of(&self.run, scheduled_event_id) };
+        let last_failure = waiting.and_then(PendingActivity::last_failure).cloned();
+        let started_event_id = task.map(|task| self.record_start(task, now));
+        let cause = None;
+        let timed_out =
+            ActivityTimedOut { scheduled_event_id, started_event_id, timeout, details, cause, last_failure };
+        self.push(now, EventKind::ActivityTimedOut(timed_out));
+    }
+
+    /// Has the activity wait for its next try, if there is to be one; `named` is the wait that its runner asked for.
+    fn try_again(
+        &mut self,
+        scheduled_event_id: EventId,
+        reason: Option<&str>,
+        named: Option<Duration>,
+        failure: impl FnOnce(Option<String>) -> LastFailure,
+        now: Timestamp,
+    ) -> bool {
+        let Some(activity) = activity_of(&self.run, scheduled_event_id) else { return false };
+        let Some(policy) = &activity.retry else { return false };
+        let failures = activity.attempt();
+        // Who was asked to stop is not asked to begin again.
+        let may = activity.cancel_event_id.is_none()
+            && policy.allows_after(failures)
+            && reason.is_none_or(|reason| policy.retries(reason));
+        if !may {
+            return false;
+        }
+        let chance = retry::chance(self.run.started.run_id, scheduled_event_id, failures);
+        let next_at = now.plus(named.unwrap_or_else(|| policy.wait(failures, chance)));
+        // A try that could only begin when the activity has timed out is none: the decider hears of the failure now.
+        let is_late = |limit| next_at >= activity.scheduled_at.plus(limit);
+        if activity.timeouts.schedule_to_close.is_some_and(is_late) {
+            return false;
+        }
+        let identity = activity.tries.as_ref().and_then(|tries| tries.held.as_ref()?.identity.clone());
+        let failure = failure(identity);
+        self.change_tries(scheduled_event_id, |tries| tries.fail(failure, next_at));
+        true
+    }
+
+    /// With a retry policy the start of the last try is recorded now that the activity closes.
+    fn record_start(&mut self, task: TaskId, now: Timestamp) -> EventId {
+        let activity = activity_of(&self.run, task.scheduled_event_id);
+        let Some((activity, tries)) = activity.and_then(|activity| Some((activity, activity.tries.as_ref()?))) else {
+            return task.started_event_id;
+        };
+        // Tries move no clock of the run, so that one that went back shows only here.
+        let started_at = tries.held.as_ref().map_or(now, |held| held.at).min(now);
+        let earlier = |failure: LastFailure| LastFailure { at: failure.at.min(started_at), ..failure };
+        let started = ActivityStarted {
+            scheduled_event_id: task.scheduled_event_id,
+            identity: tries.held.as_ref().and_then(|held| held.identity.clone()),
+            attempt: Some(activity.attempt()),
+            started_at: Some(started_at),
+            last_failure: tries.last_failure.clone().map(earlier),
+        };
+        self.push(now, EventKind::ActivityStarted(started))
+    }
+}
+
+fn activity_of(run: &crate::run::Run, scheduled_event_id: EventId) -> Option<&PendingActivity> {
+    run.activities.get(&scheduled_event_id)
+}
