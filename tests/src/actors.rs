@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Command, Event, RequestKey, ReusePolicy, Start};
+use history::{Command, Event, EventId, Fault, RequestKey, ReusePolicy, Start};
 use service::engine::{ActivityTask, DeciderTask, Delivery, Page, Poll, Refusal, RunRef};
+use uuid::Uuid;
 
 use crate::facts::Promise;
 use crate::script::{LIST, decide};
@@ -49,13 +50,19 @@ async fn start(world: &World, workflow_id: &str) {
     let start =
         Start { key: Some(key), reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new(workflow_id, "sim", LIST) };
     for _ in 0..REPEATS {
-        let node = world.node();
+        let (node, since) = (world.node(), world.time.now());
         match answer(node.start(DOMAIN, start.clone())).await {
             Ok(started) => {
                 world.facts().promises.push(Promise::Start { run_id: started.run_id, key });
-                return;
+                if !world.bad_luck(20) {
+                    return;
+                }
             }
             Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
+            Err(Refusal::Fault(Fault::AlreadyOpen { run_id })) => {
+                world.facts().promises.push(Promise::Taken { run_id, key, since });
+                return;
+            }
             Err(_) => return,
         }
     }
@@ -108,6 +115,15 @@ pub(crate) async fn single(world: Arc<World>) {
     world.facts().violations.push("the signal was not taken".to_owned());
 }
 
+/// What a caller with a true token was refused.
+fn late(world: &World, run_id: Uuid, started: EventId, refusal: &Refusal) {
+    let by = world.time.now();
+    match refusal {
+        Refusal::Fault(_) => world.facts().promises.push(Promise::Late { run_id, started, by }),
+        refusal => world.facts().violations.push(format!("an answer is refused: {refusal}")),
+    }
+}
+
 /// Takes turns and answers them.
 pub(crate) async fn decider(world: Arc<World>) {
     while !world.is_over() {
@@ -157,7 +173,7 @@ async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
                 }
             }
             Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
-            Err(_) => return,
+            Err(refusal) => return late(world, token.run_id, token.turn.started_event_id, &refusal),
         }
     }
 }
@@ -218,7 +234,12 @@ async fn activity(world: &World, delivery: Delivery<ActivityTask>) {
     let Ok(token) = world.node().activity_token(&task.token) else { return };
     if world.bad_luck(30) {
         let node = world.node();
-        drop(answer(node.heartbeat(&token, None)).await);
+        match answer(node.heartbeat(&token, None)).await {
+            Err(refusal) if !refusal.is_retryable() => {
+                late(world, token.run_id, token.task.started_event_id, &refusal);
+            }
+            _ => {}
+        }
     }
     let fails = world.bad_luck(10);
     let command = if fails {
@@ -238,7 +259,7 @@ async fn activity(world: &World, delivery: Delivery<ActivityTask>) {
                 }
             }
             Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
-            Err(_) => return,
+            Err(refusal) => return late(world, token.run_id, token.task.started_event_id, &refusal),
         }
     }
 }

@@ -19,11 +19,18 @@ impl Time {
         Arc::new(Self { now: AtomicU64::new(1_700_000_000_000), moved: Notify::new() })
     }
 
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.now.load(Ordering::SeqCst))
+    }
+
     pub(crate) fn advance(&self, by: Duration) {
         self.now.fetch_add(by.as_millis(), Ordering::SeqCst);
         self.moved.notify_waiters();
     }
 }
+
+/// The most that a node is ahead of time.
+pub(crate) const AHEAD_MAX: Duration = Duration::from_secs(2);
 
 /// What one node takes for the time: ahead by a fixed span.
 pub(crate) struct NodeClock {
@@ -34,7 +41,7 @@ pub(crate) struct NodeClock {
 #[async_trait]
 impl Clock for NodeClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.time.now.load(Ordering::SeqCst)).plus(self.ahead)
+        self.time.now().plus(self.ahead)
     }
 
     async fn sleep_until(&self, at: Timestamp) {

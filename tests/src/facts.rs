@@ -1,11 +1,13 @@
-//! What was promised to callers, and whether the histories keep it.
+//! What was promised to callers, or refused with a reason, and whether the histories bear it out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use history::{Event, EventId, EventKind, RequestKey, check};
+use history::{Event, EventId, EventKind, RequestKey, Timestamp, check};
 use uuid::Uuid;
 
-/// Something that a caller was told is recorded.
+use crate::clock::AHEAD_MAX;
+
+/// Something that a caller was told.
 #[derive(Debug, Clone)]
 pub enum Promise {
     /// A signal with a name that was used once.
@@ -35,6 +37,24 @@ pub enum Promise {
         run_id: Uuid,
         /// Its key.
         key: RequestKey,
+    },
+    /// That an answer or a heartbeat came too late.
+    Late {
+        /// Where.
+        run_id: Uuid,
+        /// The DeciderStarted or ActivityStarted of what it was about.
+        started: EventId,
+        /// When the caller heard it.
+        by: Timestamp,
+    },
+    /// That another request's run was open.
+    Taken {
+        /// The run.
+        run_id: Uuid,
+        /// The key of the start that was refused.
+        key: RequestKey,
+        /// When the caller asked.
+        since: Timestamp,
     },
 }
 
@@ -110,5 +130,31 @@ fn is_kept(promise: &Promise, histories: &Histories) -> bool {
         Promise::Start { run_id, key } => {
             histories.get(run_id).and_then(|events| events.first()).is_some_and(|event| event.key == Some(*key))
         }
+        Promise::Late { run_id, started, by } => {
+            let by = by.plus(AHEAD_MAX);
+            histories
+                .get(run_id)
+                .is_some_and(|events| events.iter().any(|event| event.timestamp <= by && ends(&event.kind, *started)))
+        }
+        Promise::Taken { run_id, key, since } => histories.get(run_id).is_some_and(|events| {
+            let is_mine = events.first().is_some_and(|event| event.key == Some(*key));
+            let was_closed = events.last().is_some_and(|event| event.kind.closes() && event.timestamp < *since);
+            !is_mine && !was_closed
+        }),
     }
+}
+
+/// Whether this event is the end of the turn or the activity that was started with that one.
+fn ends(kind: &EventKind, started: EventId) -> bool {
+    let of = match kind {
+        EventKind::DeciderCompleted(it) => Some(it.started_event_id),
+        EventKind::DeciderFailed(it) => Some(it.started_event_id),
+        EventKind::DeciderTimedOut(it) => it.started_event_id,
+        EventKind::ActivitySuccess(it) => Some(it.started_event_id),
+        EventKind::ActivityFailed(it) => Some(it.started_event_id),
+        EventKind::ActivityCanceled(it) => it.started_event_id,
+        EventKind::ActivityTimedOut(it) => it.started_event_id,
+        kind => return kind.closes(),
+    };
+    of == Some(started)
 }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::actors;
 use crate::broken::{Break, Broken, Dying};
-use crate::clock::{NodeClock, Time};
+use crate::clock::{AHEAD_MAX, NodeClock, Time};
 use crate::facts::{Facts, Histories};
 
 /// The domain of every run.
@@ -98,7 +98,7 @@ impl World {
     }
 
     async fn open_node(&self) -> Arc<Engine> {
-        let ahead = Duration::from_millis(self.dice(2_000));
+        let ahead = Duration::from_millis(self.dice(AHEAD_MAX.as_millis()));
         let seed = self.dice(u64::MAX);
         let clock = Arc::new(NodeClock { time: Arc::clone(&self.time), ahead });
         let settings = Settings { seed: Some(seed), ..Settings::default() };
