@@ -219,6 +219,10 @@ impl<S: Store> Store for FaultStore<S> {
         Limits { op_ids: limits.op_ids.max(16), ..limits }
     }
 
+    fn weight(&self, key: &HeadKey, head: &Head) -> usize {
+        self.inner.weight(key, head)
+    }
+
     async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
         self.before_read().await?;
         self.inner.load(key).await

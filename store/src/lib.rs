@@ -4,8 +4,8 @@
 //! there is one small *head*, replaced by compare-and-swap; everything else is an immutable *part* that a head refers
 //! to, or an index that may lag.
 //!
-//! Engines: [`memory::Memory`] is the reference; `store-embedded` is production on one machine. All of them pass
-//! `conformance`. [`fault::FaultStore`] wraps any of them and injects what real stores do on bad days.
+//! Engines: [`memory::Memory`] is the reference; `store-embedded` is production on one machine, `store-dynamodb` on many.
+//! All of them pass `conformance`. [`fault::FaultStore`] wraps any of them and injects what real stores do on bad days.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,7 +172,7 @@ pub struct ListPage {
 /// What an engine can take, and how the layer above should shape what it writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Events move from the head to a chunk when the head's body would pass this many bytes.
+    /// Events move from the head to a chunk when the head's [`weight`](Store::weight) would pass this many bytes.
     pub head_soft: usize,
     /// A body above this is refused with [`Error::TooLarge`].
     pub head_hard: usize,
@@ -200,6 +200,10 @@ pub struct Stats {
     pub bytes_written: u64,
     /// Bytes that the store occupies now.
     pub bytes_on_disk: u64,
+    /// Write units that the database bills for, where it does.
+    pub write_units: u64,
+    /// Read units that the database bills for, where it does; rounded up.
+    pub read_units: u64,
 }
 
 /// Why a call did not do what was asked.
@@ -261,6 +265,12 @@ pub enum Error {
 pub trait Store: Send + Sync + 'static {
     /// The engine's limits.
     fn limits(&self) -> Limits;
+
+    /// How many bytes of [`Limits::head_soft`] this head takes under this key.
+    fn weight(&self, key: &HeadKey, head: &Head) -> usize {
+        let _ = key;
+        head.body.len()
+    }
 
     /// The head under `key`.
     async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error>;
@@ -332,6 +342,10 @@ pub trait Store: Send + Sync + 'static {
 impl<S: Store + ?Sized> Store for Arc<S> {
     fn limits(&self) -> Limits {
         (**self).limits()
+    }
+
+    fn weight(&self, key: &HeadKey, head: &Head) -> usize {
+        (**self).weight(key, head)
     }
 
     async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {

@@ -286,7 +286,7 @@ impl Store for Memory {
 
     fn stats(&self) -> Stats {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        Stats { commits: state.commits, syncs: 0, bytes_written: state.bytes_written, bytes_on_disk: 0 }
+        Stats { commits: state.commits, bytes_written: state.bytes_written, ..Stats::default() }
     }
 
     async fn failed(&self) -> Error {

@@ -10,6 +10,10 @@ use super::head::{self, Body};
 /// In a commit that would fill its head with payloads, those above this many bytes go to a pack.
 const PAYLOAD_INLINE_CROWDED_MAX: usize = 64;
 
+/// Events leave the head only when they make this part of what it should hold at most: a head that is full of pending
+/// activities would otherwise write a chunk with each commit.
+const CHUNK_PART_MIN: usize = 4;
+
 /// A run as it was last committed.
 #[derive(Debug, Clone)]
 pub(super) struct Loaded {
@@ -63,8 +67,8 @@ pub(super) struct Draft<'a> {
     pub(super) due: Option<Timestamp>,
 }
 
-/// Lays a commit out.
-pub(super) fn prepare(draft: Draft<'_>, limits: &Limits) -> Prepared {
+/// Lays a commit out. `weigh` says what a head takes of [`Limits::head_soft`].
+pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -> usize) -> Prepared {
     let Draft { base, run, mut events, offers, op, due } = draft;
     // A new run begins with an empty tail, whatever the run before it left in the head.
     let same_run = base.filter(|base| base.run().started.run_id == run.started.run_id);
@@ -79,30 +83,28 @@ pub(super) fn prepare(draft: Draft<'_>, limits: &Limits) -> Prepared {
         let surplus = ops.len().saturating_sub(limits.op_ids);
         ops.drain(..surplus);
     }
-    let kept = same_run.map(|base| (base.tail.clone(), base.body.tail_first));
-    let (tail, tail_first) = match kept {
-        Some((tail, first)) if tail.len() + fresh.len() <= limits.head_soft || tail.is_empty() => (tail, first),
-        Some((tail, _)) => {
-            // Only what is committed goes to a chunk: it stays true whatever becomes of this commit (STORAGE.md §3.7).
-            let last = same_run.map_or(0, |base| base.run().last_event_id);
-            parts.push((PartKey::Chunk { last }, tail));
-            (Bytes::new(), last + 1)
-        }
-        None => (Bytes::new(), 1),
-    };
-    let body = Body { run, ops, tail_first, offers };
-    let (bytes, tail_at) = head::encode(&body, &[&tail, &fresh]);
-    let row = row(&body.run, same_run.and_then(|base| base.head.row.as_ref()));
-    let head = Head {
+    let (tail, tail_first) = same_run.map_or((Bytes::new(), 1), |base| (base.tail.clone(), base.body.tail_first));
+    let row = row(&run, same_run.and_then(|base| base.head.row.as_ref()));
+    let mut body = Body { run, ops, tail_first, offers };
+    let (bytes, mut tail_at) = head::encode(&body, &[&tail, &fresh]);
+    let mut head = Head {
         run: *body.run.started.run_id.as_bytes(),
         version: base.map_or(1, |base| base.head.version + 1),
-        body: bytes.clone(),
+        body: bytes,
         due: due.map(Timestamp::as_millis),
         row: Some(row),
         expires_at: body.run.expires_at().map(Timestamp::as_millis),
     };
+    if tail.len() >= (limits.head_soft / CHUNK_PART_MIN).max(1) && weigh(&head) > limits.head_soft {
+        // Only what is committed goes to a chunk: it stays true whatever becomes of this commit (STORAGE.md §3.7).
+        let last = same_run.map_or(0, |base| base.run().last_event_id);
+        parts.push((PartKey::Chunk { last }, tail));
+        body.tail_first = last + 1;
+        (head.body, tail_at) = head::encode(&body, &[&fresh]);
+    }
     let beats = same_run.map(|base| base.beats.clone()).unwrap_or_default();
-    let next = Loaded { head, tail: bytes.slice(tail_at..), body, beats };
+    let tail = head.body.slice(tail_at..);
+    let next = Loaded { head, body, tail, beats };
     Prepared { next, parts }
 }
 

@@ -390,7 +390,9 @@ impl Engine {
         let due = self.lazily(base, due, now);
         let recorded = events.len();
         let op = self.ids.op();
-        let Prepared { mut next, parts } = commit::prepare(Draft { base, run, events, offers, op, due }, &self.limits);
+        let draft = Draft { base, run, events, offers, op, due };
+        let weigh = |head: &Head| self.store.weight(&cell.key, head);
+        let Prepared { mut next, parts } = commit::prepare(draft, &self.limits, weigh);
         let expect = match base {
             None => Expect::Absent,
             Some(base) if base.head.run == next.head.run => {

@@ -86,6 +86,8 @@ impl Metrics {
             .and_then(|()| gauge("store_syncs", store.syncs))
             .and_then(|()| gauge("store_bytes_written", store.bytes_written))
             .and_then(|()| gauge("store_bytes_on_disk", store.bytes_on_disk))
+            .and_then(|()| gauge("store_write_units", store.write_units))
+            .and_then(|()| gauge("store_read_units", store.read_units))
             .and_then(|()| lists(&mut text, gauges));
         if let Err(error) = written {
             tracing::error!(%error, "metrics could not be written");

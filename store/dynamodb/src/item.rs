@@ -2,10 +2,12 @@
 //!
 //! | attribute | what |
 //! |---|---|
-//! | `v`, `r`, `b` | version, run, body |
+//! | `v`, `r` | version, run |
+//! | `b` or `z` | body of a head, bytes of a part: as they are, or deflated |
 //! | `w` | the row of lists |
 //! | `d`, `dt` | index `due`: shard, instant |
-//! | `e`, `et` | index `exp`: shard, instant of expiry |
+//! | `et`, `ttl` | when it may be forgotten, in milliseconds; and in seconds, for DynamoDB |
+//! | `t` | of parts: when they were written, as far as the store knew |
 //! | `g`, `gs` | index `vis`: domain and shard, place |
 
 use std::collections::HashMap;
@@ -15,9 +17,11 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use store::listing::Position;
-use store::{Error, Head, HeadKey, Row, RunId};
+use store::{Error, Head, HeadKey, PartKey, Row, RunId, UnixMs};
 
-use crate::keys;
+use crate::packed::{Stored, pack, unpack};
+use crate::units::WRITE_UNIT_BYTES;
+use crate::{HEAD_HARD, keys};
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
@@ -47,7 +51,7 @@ pub(crate) fn read_binary(item: &Item, name: &str) -> Result<Bytes, Error> {
     Ok(Bytes::copy_from_slice(blob.as_ref()))
 }
 
-fn read_optional_number(item: &Item, name: &str) -> Result<Option<u64>, Error> {
+pub(crate) fn read_optional_number(item: &Item, name: &str) -> Result<Option<u64>, Error> {
     let Some(value) = item.get(name) else { return Ok(None) };
     value.as_n().ok().and_then(|text| text.parse().ok()).map(Some).ok_or_else(|| corrupt(name, item))
 }
@@ -96,7 +100,6 @@ pub(crate) fn write_head(key: &HeadKey, sort: String, head: &Head, shards: Shard
     let mut item = Item::new();
     item.insert("v".to_owned(), number(head.version));
     item.insert("r".to_owned(), binary(head.run));
-    item.insert("b".to_owned(), binary(head.body.clone()));
     if let Some(at) = head.due {
         // A kept head remembers its instant without being in the index.
         if sort == keys::HEAD {
@@ -105,8 +108,8 @@ pub(crate) fn write_head(key: &HeadKey, sort: String, head: &Head, shards: Shard
         item.insert("dt".to_owned(), number(at));
     }
     if let Some(at) = head.expires_at {
-        item.insert("e".to_owned(), text(keys::expiry(&partition, shards.due)));
         item.insert("et".to_owned(), number(at));
+        item.insert("ttl".to_owned(), number(at.div_ceil(1_000)));
     }
     if let Some(row) = &head.row {
         let position = Position::new(row.started_at, Arc::clone(&key.workflow_id), head.run);
@@ -116,14 +119,56 @@ pub(crate) fn write_head(key: &HeadKey, sort: String, head: &Head, shards: Shard
     }
     item.insert("k".to_owned(), text(partition));
     item.insert("s".to_owned(), text(sort));
+    put_bytes(&mut item, &head.body);
     Ok(item)
+}
+
+/// Puts a body, or the bytes of a part, in as few write units as it can. Call it last.
+fn put_bytes(item: &mut Item, bytes: &Bytes) {
+    let (name, value) = match pack(bytes, WRITE_UNIT_BYTES.saturating_sub(size(item) + 1)) {
+        Stored::Plain(bytes) => ("b", binary(bytes)),
+        Stored::Deflated(bytes) => ("z", binary(bytes)),
+    };
+    item.insert(name.to_owned(), value);
+}
+
+/// The bytes of a part or a body, which are at most `max`.
+pub(crate) fn read_bytes(item: &Item, max: usize) -> Result<Bytes, Error> {
+    match item.get("z").and_then(|value| value.as_b().ok()) {
+        Some(deflated) => unpack(deflated.as_ref(), max).ok_or_else(|| corrupt("z", item)),
+        None => read_binary(item, "b"),
+    }
+}
+
+/// How large DynamoDB takes an item to be. Source: the developer guide, "DynamoDB item sizes and formats". Of the types
+/// that this store writes.
+pub(crate) fn size(item: &Item) -> usize {
+    let of = |value: &AttributeValue| match value {
+        AttributeValue::S(text) => text.len(),
+        AttributeValue::B(blob) => blob.as_ref().len(),
+        AttributeValue::N(digits) => digits.trim_end_matches('0').len().div_ceil(2) + 1,
+        _ => 0,
+    };
+    item.iter().map(|(name, value)| name.len() + of(value)).sum()
+}
+
+/// The item of a part. Overwritten by itself only, so the instant of writing may be any attempt's.
+pub(crate) fn write_part(key: &HeadKey, run: RunId, part: PartKey, bytes: &Bytes, written_at: Option<UnixMs>) -> Item {
+    let mut item = Item::new();
+    item.insert("k".to_owned(), text(keys::partition(key)));
+    item.insert("s".to_owned(), text(keys::part(run, part)));
+    if let Some(at) = written_at {
+        item.insert("t".to_owned(), number(at));
+    }
+    put_bytes(&mut item, bytes);
+    item
 }
 
 pub(crate) fn read_head(item: &Item) -> Result<Head, Error> {
     Ok(Head {
         run: read_run(item)?,
         version: read_number(item, "v")?,
-        body: read_binary(item, "b")?,
+        body: read_bytes(item, HEAD_HARD)?,
         due: read_optional_number(item, "dt")?,
         row: read_row(item)?,
         expires_at: read_optional_number(item, "et")?,

@@ -16,7 +16,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use store::listing::Position;
-use store::{HeadKey, PartKey, RunId};
+use store::{Error, HeadKey, PartKey, RunId};
+
+use crate::item::{Item, read_text, text};
 
 pub(crate) const HEAD: &str = "H";
 pub(crate) const KEPT: &str = "R#";
@@ -90,6 +92,17 @@ pub(crate) fn read_part_number(sort: &str) -> Option<u64> {
     u64::from_str_radix(sort.get(sort.len().checked_sub(16)?..)?, 16).ok()
 }
 
+/// The run at the beginning of a part's key.
+pub(crate) fn read_part_run(sort: &str) -> Option<RunId> {
+    let digits = sort.strip_prefix("P#")?.get(..32)?;
+    Some(u128::from_str_radix(digits, 16).ok()?.to_be_bytes())
+}
+
+/// The key of an item, of any kind.
+pub(crate) fn of_item(item: &Item) -> Result<Item, Error> {
+    ["k", "s"].into_iter().map(|name| Ok((name.to_owned(), text(read_text(item, name)?)))).collect()
+}
+
 /// FNV-1a: the same in every process and version, for shards are written into the table.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -106,15 +119,6 @@ pub(crate) fn due(partition: &str, shards: u32) -> String {
 
 pub(crate) fn due_shard(shard: impl Into<u64>) -> String {
     format!("D#{:04}", shard.into())
-}
-
-/// The partition of the index `exp` that this head's row is in.
-pub(crate) fn expiry(partition: &str, shards: u32) -> String {
-    expiry_shard(shard(partition, shards))
-}
-
-pub(crate) fn expiry_shard(shard: impl Into<u64>) -> String {
-    format!("X#{:04}", shard.into())
 }
 
 /// The partition of the index `vis` that this head's row is in.
@@ -176,5 +180,7 @@ mod tests {
         let later = part([1; 16], PartKey::Chunk { last: 10 });
         assert!(earlier < later);
         assert_eq!(read_part_number(&later), Some(10));
+        assert_eq!(read_part_run(&later), Some([1; 16]));
+        assert_eq!(read_part_run(&kept([1; 16])), None);
     }
 }

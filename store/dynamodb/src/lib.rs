@@ -5,10 +5,14 @@
 //! regions and TLS, which come with the configuration handed in.
 
 mod errors;
+mod expiry;
 mod item;
 mod keys;
 mod listing;
+mod packed;
+mod requests;
 mod table;
+mod units;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,17 +21,18 @@ use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
+use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure};
 use bytes::Bytes;
 use store::{
     Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Stats, Store,
     UnixMs,
 };
 
-use crate::errors::{not_applied, of_commit};
-use crate::item::{Item, Shards, binary, number, read_binary, read_head, read_key, read_number, read_text, text};
+use crate::errors::of_commit;
+use crate::expiry::Sweep;
+use crate::item::{Shards, binary, number, read_bytes, read_head, read_key, read_number};
+use crate::units::Meter;
 
 /// How long one attempt of a write may take. A write that outlives it has an unknown outcome.
 const WRITE_ATTEMPT: Duration = Duration::from_secs(1);
@@ -38,14 +43,16 @@ const READ_ATTEMPT: Duration = Duration::from_millis(1_500);
 /// How long a read may take with all its retries. Whoever asked is still waiting, and can ask again.
 const READ_OPERATION: Duration = Duration::from_secs(4);
 
-/// A head beyond one kilobyte costs a second write unit in each commit; the rest of it is keys and index attributes.
-const HEAD_SOFT: usize = 700;
+/// What one write unit pays for. An item of a head beyond it costs a second unit in each commit.
+const HEAD_SOFT: usize = units::WRITE_UNIT_BYTES;
 /// Far below the 400 KB that an item may have: 64 write units for a commit are too many already.
-const HEAD_HARD: usize = 64 << 10;
+pub(crate) const HEAD_HARD: usize = 64 << 10;
 /// Below the 400 KB that an item may have, with room for its key.
-const PART_MAX: usize = 380 << 10;
+pub(crate) const PART_MAX: usize = 380 << 10;
 /// Larger payloads go to a pack, so that they are not written again with each commit.
 const PAYLOAD_INLINE_MAX: usize = 256;
+/// Ten minutes: with nothing to do, a table costs seven cents a month this way.
+const SWEEP_EVERY_MS: u64 = 600_000;
 /// Enough to recognize a commit after this many later ones.
 const OP_IDS: usize = 16;
 
@@ -54,16 +61,20 @@ const OP_IDS: usize = 16;
 pub struct Options {
     /// The table's name.
     pub table: String,
-    /// Shards of the indexes `due` and `exp`.
+    /// Shards of the index `due`.
     pub due_shards: u32,
     /// Shards of the index `vis`, for each domain.
     pub row_shards: u32,
+    /// Whether the table deletes heads by its TTL. Where it does not, they are deleted by requests that are billed.
+    pub has_ttl: bool,
+    /// How long to wait after looking for what can be forgotten, in milliseconds.
+    pub sweep_every_ms: u64,
 }
 
 impl Options {
     /// This table, with shards for about four thousand moves a second.
     pub fn new(table: impl Into<String>) -> Self {
-        Self { table: table.into(), due_shards: 16, row_shards: 4 }
+        Self { table: table.into(), due_shards: 16, row_shards: 4, has_ttl: true, sweep_every_ms: SWEEP_EVERY_MS }
     }
 }
 
@@ -77,6 +88,10 @@ pub struct Dynamo {
     options: Options,
     commits: AtomicU64,
     bytes_written: AtomicU64,
+    births: AtomicU64,
+    heard: AtomicU64,
+    meter: Meter,
+    sweep: tokio::sync::Mutex<Sweep>,
     is_closed: AtomicBool,
 }
 
@@ -95,6 +110,10 @@ impl Dynamo {
             options,
             commits: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
+            births: AtomicU64::new(0),
+            heard: AtomicU64::new(0),
+            meter: Meter::default(),
+            sweep: tokio::sync::Mutex::new(Sweep::new()),
             is_closed: AtomicBool::new(false),
         }
     }
@@ -110,142 +129,22 @@ impl Dynamo {
         Shards { due: self.options.due_shards, rows: self.options.row_shards }
     }
 
-    async fn get(&self, partition: &str, sort: &str) -> Result<Option<Item>, Error> {
-        let answer = self
-            .reads
-            .get_item()
-            .table_name(&self.options.table)
-            .key("k", text(partition))
-            .key("s", text(sort))
-            .consistent_read(true)
-            .send()
-            .await
-            .map_err(|error| not_applied(&error))?;
-        Ok(answer.item)
+    /// The newest instant that the layer above has told: this store reads no clock.
+    fn heard(&self) -> Option<UnixMs> {
+        Some(self.heard.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
 
-    /// Outside a commit, and before the head of one, an unknown outcome does no harm: what is put is idempotent.
-    async fn put_part_item(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: &Bytes) -> Result<(), Error> {
-        self.writes
-            .put_item()
-            .table_name(&self.options.table)
-            .item("k", text(keys::partition(key)))
-            .item("s", text(keys::part(run, part)))
-            .item("b", binary(bytes.clone()))
-            .send()
-            .await
-            .map_err(|error| not_applied(&error))?;
-        self.bytes_written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        Ok(())
+    /// An item was written that was not there before.
+    fn born(&self) {
+        self.births.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Keeps an earlier run's head. An older version of it, put late, does not replace a newer one.
-    async fn keep(&self, key: &HeadKey, old: &Head) -> Result<(), Error> {
-        let item = item::write_head(key, keys::kept(old.run), old, self.shards())?;
-        let answer = self
-            .writes
-            .put_item()
-            .table_name(&self.options.table)
-            .set_item(Some(item))
-            .condition_expression("attribute_not_exists(k) OR v < :v")
-            .expression_attribute_values(":v", number(old.version))
-            .send()
-            .await;
-        match answer {
-            Err(error)
-                if !error.as_service_error().is_some_and(PutItemError::is_conditional_check_failed_exception) =>
-            {
-                Err(not_applied(&error))
-            }
-            _ => Ok(()),
-        }
+    fn births(&self) -> u64 {
+        self.births.load(Ordering::Relaxed)
     }
 
-    async fn delete(&self, partition: &str, sort: &str, run: Option<RunId>) -> Result<(), Error> {
-        let mut request =
-            self.writes.delete_item().table_name(&self.options.table).key("k", text(partition)).key("s", text(sort));
-        if let Some(run) = run {
-            request = request.condition_expression("r = :r").expression_attribute_values(":r", binary(run));
-        }
-        match request.send().await {
-            Err(error)
-                if !error.as_service_error().is_some_and(DeleteItemError::is_conditional_check_failed_exception) =>
-            {
-                Err(not_applied(&error))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Chunks with `first <= s <= last`, in either order.
-    async fn read_chunks(
-        &self,
-        key: &HeadKey,
-        first: String,
-        last: String,
-        forward: bool,
-        max_bytes: usize,
-    ) -> Result<Vec<(u64, Bytes)>, Error> {
-        let mut pages = self
-            .reads
-            .query()
-            .table_name(&self.options.table)
-            .key_condition_expression("k = :k AND s BETWEEN :a AND :z")
-            .expression_attribute_values(":k", text(keys::partition(key)))
-            .expression_attribute_values(":a", text(first))
-            .expression_attribute_values(":z", text(last))
-            .consistent_read(true)
-            .scan_index_forward(forward)
-            .into_paginator()
-            .send();
-        let (mut sum, mut taken) = (0, Vec::new());
-        while let Some(page) = pages.next().await {
-            for item in page.map_err(|error| not_applied(&error))?.items() {
-                let last = keys::read_part_number(read_text(item, "s")?)
-                    .ok_or_else(|| Error::Corrupt { what: "the key of a chunk has no number".to_owned() })?;
-                let bytes = read_binary(item, "b")?;
-                sum += bytes.len();
-                taken.push((last, bytes));
-                if sum >= max_bytes {
-                    return Ok(taken);
-                }
-            }
-        }
-        Ok(taken)
-    }
-
-    /// The rows of one partition of `due` or `exp` up to an instant, earliest first.
-    async fn early(
-        &self,
-        index: &str,
-        condition: &str,
-        partition: String,
-        until: UnixMs,
-        limit: usize,
-    ) -> Result<Vec<Item>, Error> {
-        let mut found = Vec::new();
-        if limit == 0 {
-            return Ok(found);
-        }
-        let mut pages = self
-            .reads
-            .query()
-            .table_name(&self.options.table)
-            .index_name(index)
-            .key_condition_expression(condition)
-            .expression_attribute_values(":p", text(partition))
-            .expression_attribute_values(":u", number(until))
-            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
-            .into_paginator()
-            .send();
-        while let Some(page) = pages.next().await {
-            found.extend(page.map_err(|error| not_applied(&error))?.items.unwrap_or_default());
-            if found.len() >= limit {
-                found.truncate(limit);
-                break;
-            }
-        }
-        Ok(found)
+    fn count_bytes(&self, bytes: usize) {
+        self.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 
@@ -267,16 +166,19 @@ impl Store for Dynamo {
         }
     }
 
+    fn weight(&self, key: &HeadKey, head: &Head) -> usize {
+        let written = item::write_head(key, keys::HEAD.to_owned(), head, self.shards());
+        written.as_ref().map_or(head.body.len(), item::size)
+    }
+
     async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
         self.check_open()?;
         self.get(&keys::partition(key), keys::HEAD).await?.as_ref().map(read_head).transpose()
     }
 
     async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
-        if let Some(head) = self.load(key).await?.filter(|head| head.run == run) {
-            return Ok(Some(head));
-        }
-        self.get(&keys::partition(key), &keys::kept(run)).await?.as_ref().map(read_head).transpose()
+        self.check_open()?;
+        self.find_run(key, run).await?.as_ref().map(read_head).transpose()
     }
 
     async fn commit(
@@ -299,6 +201,7 @@ impl Store for Dynamo {
             .put_item()
             .table_name(&self.options.table)
             .set_item(Some(item::write_head(key, keys::HEAD.to_owned(), head, self.shards())?))
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let exactly = match &expect {
             Expect::Absent => None,
@@ -317,13 +220,18 @@ impl Store for Dynamo {
                 .expression_attribute_values(":r", binary(run)),
         };
         match request.send().await {
-            Ok(_) => {
+            Ok(answer) => {
+                self.meter.wrote(answer.consumed_capacity());
                 self.commits.fetch_add(1, Ordering::Relaxed);
-                self.bytes_written.fetch_add(head.body.len() as u64, Ordering::Relaxed);
+                self.count_bytes(head.body.len());
+                if !matches!(expect, Expect::Exactly { .. }) {
+                    self.born();
+                }
                 Ok(Cas::Won)
             }
             Err(error) => match error.as_service_error() {
                 Some(PutItemError::ConditionalCheckFailedException(lost)) => {
+                    self.meter.lost(lost.item().map_or(0, item::size));
                     let found = lost.item().map(read_head).transpose()?;
                     if let (Expect::Replacing(old), None) = (&expect, &found) {
                         // Forgotten meanwhile: what was kept of it must not outlive it.
@@ -348,7 +256,7 @@ impl Store for Dynamo {
         let mut found = Vec::with_capacity(want.len());
         for part in want {
             let item = self.get(&partition, &keys::part(run, *part)).await?;
-            found.push(item.as_ref().map(|item| read_binary(item, "b")).transpose()?);
+            found.push(item.as_ref().map(|item| read_bytes(item, PART_MAX)).transpose()?);
         }
         Ok(found)
     }
@@ -384,52 +292,15 @@ impl Store for Dynamo {
     async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
         self.check_open()?;
         let partition = keys::partition(key);
-        let mut pages = self
-            .reads
-            .query()
-            .table_name(&self.options.table)
-            .key_condition_expression("k = :k AND begins_with(s, :p)")
-            .expression_attribute_values(":k", text(&partition))
-            .expression_attribute_values(":p", text(keys::parts_of(run)))
-            .projection_expression("s")
-            .consistent_read(true)
-            .into_paginator()
-            .send();
-        while let Some(page) = pages.next().await {
-            for item in page.map_err(|error| not_applied(&error))?.items() {
-                self.delete(&partition, read_text(item, "s")?, None).await?;
-            }
-        }
+        self.drop_parts(key, run).await?;
         self.delete(&partition, &keys::kept(run), None).await?;
-        self.delete(&partition, keys::HEAD, Some(run)).await
+        self.delete(&partition, keys::HEAD, Some((run, None))).await
     }
 
     async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
         self.check_open()?;
-        let mut forgotten = 0;
-        for shard in 0..self.options.due_shards {
-            let rows =
-                self.early("exp", "e = :p AND et <= :u", keys::expiry_shard(shard), now, limit - forgotten).await?;
-            for row in rows {
-                let (partition, sort) = (read_text(&row, "k")?, read_text(&row, "s")?);
-                // The index may lag: the item itself decides.
-                let Some(mut head) = self.get(partition, sort).await?.as_ref().map(read_head).transpose()? else {
-                    continue;
-                };
-                let key = read_key(&row)?;
-                if sort != keys::HEAD
-                    && let Some(newest) = self.load(&key).await?.filter(|newest| newest.run == head.run)
-                {
-                    // Kept for a commit that was then lost: the run is still in the head, and only that is current.
-                    head = newest;
-                }
-                if head.expires_at.is_some_and(|at| at <= now) {
-                    self.drop_run(&key, head.run).await?;
-                    forgotten += 1;
-                }
-            }
-        }
-        Ok(forgotten)
+        self.heard.fetch_max(now, Ordering::Relaxed);
+        self.go_over(now, limit).await
     }
 
     async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
@@ -437,7 +308,7 @@ impl Store for Dynamo {
         if shard >= self.options.due_shards {
             return Ok(Vec::new());
         }
-        let rows = self.early("due", "d = :p AND dt <= :u", keys::due_shard(shard), until, limit).await?;
+        let rows = self.early(keys::due_shard(shard), until, limit).await?;
         rows.iter().map(|row| Ok(Due { at: read_number(row, "dt")?, key: read_key(row)? })).collect()
     }
 
@@ -450,6 +321,8 @@ impl Store for Dynamo {
         Stats {
             commits: self.commits.load(Ordering::Relaxed),
             bytes_written: self.bytes_written.load(Ordering::Relaxed),
+            write_units: self.meter.write_units(),
+            read_units: self.meter.read_units(),
             ..Stats::default()
         }
     }

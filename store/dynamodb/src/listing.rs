@@ -57,20 +57,14 @@ impl Dynamo {
     /// The head and every kept head of one workflow id, read consistently.
     async fn rows_of_id(&self, key: &store::HeadKey, rows: &mut BTreeMap<Position, Listed>) -> Result<(), Error> {
         let partition = keys::partition(key);
-        let mut pages = self
-            .reads
+        let query = self
             .query()
-            .table_name(&self.options.table)
             .key_condition_expression("k = :k AND begins_with(s, :p)")
             .expression_attribute_values(":k", text(&partition))
             .expression_attribute_values(":p", text(keys::KEPT))
-            .consistent_read(true)
-            .into_paginator()
-            .send();
-        while let Some(page) = pages.next().await {
-            for item in page.map_err(|error| not_applied(&error))?.items() {
-                rows.extend(read_listed(item)?.map(|listed| (Position::of(&listed), listed)));
-            }
+            .consistent_read(true);
+        for item in self.query_all(query, None).await? {
+            rows.extend(read_listed(&item)?.map(|listed| (Position::of(&listed), listed)));
         }
         // Last, for the head is newer than a kept head of the same run.
         if let Some(item) = self.get(&partition, keys::HEAD).await? {
@@ -104,9 +98,7 @@ impl Dynamo {
         // Two may stand at `after` itself, a head and what was kept of it, and one more must be read to get on.
         let limit = query.limit.max(1).saturating_add(2).min(ROWS_READ_MAX);
         let answer = self
-            .reads
             .query()
-            .table_name(&self.options.table)
             .index_name("vis")
             .key_condition_expression("g = :g AND gs BETWEEN :a AND :z")
             .expression_attribute_values(":g", text(partition))
@@ -116,6 +108,7 @@ impl Dynamo {
             .send()
             .await
             .map_err(|error| not_applied(&error))?;
+        self.meter.read(answer.consumed_capacity());
         let mut last = None;
         for item in answer.items() {
             if let Some(listed) = read_listed(item)? {

@@ -1,4 +1,4 @@
-//! The table: its keys and three sparse indexes, on demand. Owns no data.
+//! The table: its keys and two sparse indexes, on demand. Owns no data.
 
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType,
@@ -50,15 +50,12 @@ impl Dynamo {
             .billing_mode(BillingMode::PayPerRequest)
             .set_key_schema(Some(schema("k", "s")?))
             .global_secondary_indexes(index("due", "d", "dt", keys_only())?)
-            .global_secondary_indexes(index("exp", "e", "et", keys_only())?)
             .global_secondary_indexes(index("vis", "g", "gs", rows)?);
         for (name, kind) in [
             ("k", ScalarAttributeType::S),
             ("s", ScalarAttributeType::S),
             ("d", ScalarAttributeType::S),
             ("dt", ScalarAttributeType::N),
-            ("e", ScalarAttributeType::S),
-            ("et", ScalarAttributeType::N),
             ("g", ScalarAttributeType::S),
             ("gs", ScalarAttributeType::B),
         ] {

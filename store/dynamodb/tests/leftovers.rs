@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use store::{Cas, Error, Expect, Head, HeadKey, ListQuery, Row, Store};
+use store::{Cas, Error, Expect, Head, HeadKey, ListQuery, PartKey, Row, Store};
+use store_dynamodb::{Dynamo, Options};
 use support::{Emulator, Fault};
 
 fn key() -> HeadKey {
@@ -88,4 +89,82 @@ async fn a_read_that_is_never_answered_ends_within_four_seconds() {
     let error = store.load(&key()).await.unwrap_err();
     assert!(matches!(error, Error::NotApplied { .. }), "{error}");
     assert!(since.elapsed() < Duration::from_millis(4_100), "{:?}", since.elapsed());
+}
+
+const HOUR: u64 = 3_600_000;
+const DAY: u64 = 24 * HOUR;
+
+async fn with_chunk(options: Options) -> (Emulator, Dynamo) {
+    let emulator = Emulator::new();
+    let store = emulator.store_with(options);
+    store.create_table().await.unwrap();
+    assert_eq!(store.expire(HOUR, 10).await.unwrap(), 0, "says how late it is");
+    let chunk = [(PartKey::Chunk { last: 1 }, Bytes::from("c"))];
+    assert_eq!(store.commit(&key(), Expect::Absent, &head(7, 1, Some(DAY)), &chunk).await.unwrap(), Cas::Won);
+    (emulator, store)
+}
+
+async fn chunks(store: &Dynamo) -> usize {
+    store.chunks(&key(), [7; 16], 0, 1_000).await.unwrap().len()
+}
+
+#[tokio::test]
+async fn parts_whose_head_ttl_has_taken_away_are_forgotten_a_day_after_they_were_written() {
+    let options = Options { sweep_every_ms: 0, ..Options::new("baton") };
+    let (emulator, store) = with_chunk(options).await;
+    emulator.take_away("W#orders#a", "H");
+    assert_eq!(store.expire(HOUR + DAY - 1, 10).await.unwrap(), 0);
+    assert_eq!(chunks(&store).await, 1, "a start may still be under way");
+    assert_eq!(store.expire(HOUR + DAY, 10).await.unwrap(), 1);
+    assert_eq!(chunks(&store).await, 0);
+}
+
+#[tokio::test]
+async fn parts_of_a_run_in_the_head_or_kept_beside_it_stay() {
+    let options = Options { sweep_every_ms: 0, ..Options::new("baton") };
+    let (_, store) = with_chunk(options).await;
+    let old = store.load(&key()).await.unwrap().unwrap();
+    let newer = head(8, 2, None);
+    let chunk = [(PartKey::Chunk { last: 1 }, Bytes::from("c"))];
+    assert_eq!(store.commit(&key(), Expect::Replacing(&old), &newer, &chunk).await.unwrap(), Cas::Won);
+    assert_eq!(store.expire(HOUR + 2 * DAY, 10).await.unwrap(), 0);
+    assert_eq!(chunks(&store).await, 1);
+    assert_eq!(store.chunks(&key(), [8; 16], 0, 1_000).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn heads_are_left_to_ttl_for_three_days_where_the_table_has_it() {
+    let options = Options { sweep_every_ms: 0, ..Options::new("baton") };
+    let (_, store) = with_chunk(options).await;
+    assert_eq!(store.expire(4 * DAY - 1, 10).await.unwrap(), 0);
+    assert_eq!(store.expire(4 * DAY, 10).await.unwrap(), 1);
+    assert_eq!((store.load(&key()).await.unwrap(), chunks(&store).await), (None, 0));
+}
+
+#[tokio::test]
+async fn a_table_is_not_gone_over_again_before_its_time_and_then_costs_nothing() {
+    let (_, store) = with_chunk(Options { has_ttl: false, sweep_every_ms: HOUR, ..Options::new("baton") }).await;
+    let before = store.stats();
+    assert_eq!(store.expire(2 * HOUR - 1, 10).await.unwrap(), 0);
+    assert_eq!(store.stats(), before);
+    assert_eq!(store.expire(2 * HOUR, 10).await.unwrap(), 0);
+    assert!(store.stats().read_units > before.read_units);
+    assert_eq!(store.expire(3 * HOUR, 10).await.unwrap(), 0);
+    assert_eq!(store.expire(DAY, 10).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_table_of_many_items_is_gone_over_a_stretch_at_a_time_until_all_is_forgotten() {
+    let (_, store) = with_chunk(Options { has_ttl: false, sweep_every_ms: HOUR, ..Options::new("baton") }).await;
+    for number in 0..400_u16 {
+        let key = HeadKey { domain: Arc::from("orders"), workflow_id: format!("w-{number}").into() };
+        assert_eq!(store.commit(&key, Expect::Absent, &head(9, 1, Some(DAY)), &[]).await.unwrap(), Cas::Won);
+    }
+    let (mut forgotten, mut calls) = (0, 0);
+    while forgotten < 401 && calls < 20 {
+        calls += 1;
+        forgotten += store.expire(DAY + calls * HOUR, 50).await.unwrap();
+    }
+    assert_eq!(forgotten, 401);
+    assert!(calls > 8, "no more than 50 at once: {calls}");
 }

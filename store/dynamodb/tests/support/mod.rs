@@ -17,6 +17,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store_dynamodb::{Dynamo, Options};
 
+/// The table's name.
+const TABLE: &str = "baton";
+
 /// What becomes of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "not every test injects every fault")]
@@ -38,7 +41,6 @@ pub(crate) enum Fault {
 pub(crate) struct Emulator {
     database: Arc<Database>,
     faults: Arc<Mutex<VecDeque<Option<Fault>>>>,
-    units: Arc<Mutex<f64>>,
     reads_hang: Arc<AtomicBool>,
 }
 
@@ -60,12 +62,7 @@ fn run<Q: DeserializeOwned, A: Serialize>(
 
 impl Emulator {
     pub(crate) fn new() -> Self {
-        Self {
-            database: Arc::new(Database::memory().unwrap()),
-            faults: Arc::default(),
-            units: Arc::default(),
-            reads_hang: Arc::default(),
-        }
+        Self { database: Arc::new(Database::memory().unwrap()), faults: Arc::default(), reads_hang: Arc::default() }
     }
 
     /// The next puts fail like this, one after the other; `None` is none.
@@ -80,35 +77,35 @@ impl Emulator {
         self.reads_hang.store(true, Ordering::SeqCst);
     }
 
-    /// Write units that puts consumed since the last time.
-    #[allow(dead_code, reason = "not every test counts units")]
-    pub(crate) fn units(&self) -> f64 {
-        std::mem::take(&mut *self.units.lock().unwrap())
-    }
-
     fn execute(&self, operation: &str, body: &[u8]) -> (u16, String) {
         let database = &self.database;
         match operation {
             "CreateTable" => run(body, |request| database.create_table(request)),
-            "PutItem" => {
-                let mut request: serde_json::Value = serde_json::from_slice(body).unwrap();
-                let fields = request.as_object_mut().unwrap();
-                fields.insert("ReturnConsumedCapacity".to_owned(), "TOTAL".into());
-                let answer = run(request.to_string().as_bytes(), |request| database.put_item(request));
-                let told: serde_json::Value = serde_json::from_str(&answer.1).unwrap();
-                *self.units.lock().unwrap() +=
-                    told.pointer("/ConsumedCapacity/CapacityUnits").and_then(serde_json::Value::as_f64).unwrap_or(0.0);
-                answer
-            }
+            "PutItem" => run(body, |request| database.put_item(request)),
             "GetItem" => run(body, |request| database.get_item(request)),
             "DeleteItem" => run(body, |request| database.delete_item(request)),
+            "Scan" => run(body, |request| database.scan(request)),
             "Query" => run(body, |request| database.query(request)),
             other => panic!("the store asks for {other}"),
         }
     }
 
-    /// A store over a table of this emulator.
+    /// Deletes an item as TTL does: the item alone, and nobody hears of it.
+    #[allow(dead_code, reason = "not every test forgets")]
+    pub(crate) fn take_away(&self, partition: &str, sort: &str) {
+        let request = serde_json::json!({"TableName": TABLE, "Key": {"k": {"S": partition}, "s": {"S": sort}}});
+        let answer = self.execute("DeleteItem", request.to_string().as_bytes());
+        assert_eq!(answer.0, 200, "{}", answer.1);
+    }
+
+    #[allow(dead_code, reason = "not every test takes the same options")]
+    /// A store over a table of this emulator, which has no TTL and is gone over as often as is asked for.
     pub(crate) fn store(&self) -> Dynamo {
+        self.store_with(Options { due_shards: 1, has_ttl: false, sweep_every_ms: 0, ..Options::new(TABLE) })
+    }
+
+    /// A store over a table of this emulator.
+    pub(crate) fn store_with(&self, options: Options) -> Dynamo {
         let connector = SharedHttpConnector::new(self.clone());
         let config = aws_sdk_dynamodb::Config::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -119,7 +116,7 @@ impl Emulator {
             )
             .http_client(http_client_fn(move |_, _| connector.clone()))
             .build();
-        Dynamo::new(&config, Options { due_shards: 1, ..Options::new("baton") })
+        Dynamo::new(&config, options)
     }
 }
 

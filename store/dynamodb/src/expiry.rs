@@ -1,0 +1,201 @@
+//! Forgetting, without an index for it.
+//!
+//! A head says in its attribute `ttl` when DynamoDB may delete it, which costs nothing; but its parts know no such
+//! instant, for they were written while the run was open. So the table is gone over, a little at a time, in proportion to
+//! what was written: items that no head stands for any more are deleted, and heads too where the table has no TTL. An
+//! index would cost each run a write unit or two more; reading all items once costs a twentieth of that.
+
+use store::{Error, HeadKey, RunId, UnixMs};
+
+use crate::Dynamo;
+use crate::errors::not_applied;
+use crate::item::{Item, read_head, read_optional_number, read_run, read_text, text};
+use crate::keys;
+
+use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
+
+/// The least that one going-over reads, in items: some ten read units.
+const ITEMS_MIN: u64 = 100;
+
+/// Items read for each one that was written, so that the whole table is gone over while it is written anew half.
+const ITEMS_PER_BIRTH: u64 = 2;
+
+/// Items of one page. Source: a page ends at a megabyte, and most items are about a kilobyte.
+const PAGE_ITEMS: u64 = 500;
+
+/// How many stretches the table is read in. A process begins with any of them, so that the last ones are read too where
+/// processes do not live long.
+const SEGMENTS: i32 = 8;
+
+/// How long a head whose time has come is left to TTL. Source: the developer guide, "typically within two days".
+const TTL_LAG_MS: u64 = 3 * 24 * 3_600_000;
+
+/// How old a part without a head must be: one whose head is only just being written is younger. A start gives up within a
+/// minute; the rest is for clocks that differ.
+const ORPHAN_AGE_MS: u64 = 24 * 3_600_000;
+
+/// How far the going-over has come.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    /// Not again before this instant.
+    next_at: UnixMs,
+    segment: i32,
+    /// The last item that was read of the segment.
+    after: Option<Item>,
+    /// Births that were counted for when it last ended.
+    births: u64,
+}
+
+impl Sweep {
+    pub(crate) fn new() -> Self {
+        use std::hash::{BuildHasher as _, Hasher as _};
+        // The standard library's only source of chance; nothing depends on it but where reading begins.
+        let chance = std::collections::hash_map::RandomState::new().build_hasher().finish();
+        let segment = i32::try_from(chance % u64::from(SEGMENTS.unsigned_abs())).unwrap_or(0);
+        Self { next_at: 0, segment, after: None, births: 0 }
+    }
+}
+
+/// What was found out about the partition that is being read.
+#[derive(Default)]
+struct Seen {
+    partition: String,
+    /// The run in the head, which comes before the parts.
+    run: Option<RunId>,
+    /// The run whose parts were looked up last.
+    judged: Option<RunId>,
+}
+
+impl Dynamo {
+    pub(crate) async fn go_over(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
+        let mut sweep = self.sweep.lock().await;
+        if limit == 0 || now < sweep.next_at {
+            return Ok(0);
+        }
+        let births = self.births();
+        let mut budget = ITEMS_MIN.max(births.saturating_sub(sweep.births) * ITEMS_PER_BIRTH);
+        let (mut forgotten, mut ended) = (0, 0);
+        let mut seen = Seen::default();
+        while budget > 0 && ended < SEGMENTS {
+            let page = self.page(&sweep, budget.min(PAGE_ITEMS)).await?;
+            budget = budget.saturating_sub(page.items().len().max(1) as u64);
+            for item in page.items() {
+                if self.judge(item, now, &mut seen).await? {
+                    forgotten += 1;
+                }
+                if forgotten >= limit {
+                    sweep.after = Some(keys::of_item(item)?);
+                    return Ok(forgotten);
+                }
+            }
+            sweep.after = page.last_evaluated_key;
+            if sweep.after.is_none() {
+                sweep.segment = (sweep.segment + 1) % SEGMENTS;
+                ended += 1;
+            }
+        }
+        sweep.births = births;
+        sweep.next_at = now.saturating_add(self.options.sweep_every_ms);
+        Ok(forgotten)
+    }
+
+    async fn page(&self, sweep: &Sweep, items: u64) -> Result<aws_sdk_dynamodb::operation::scan::ScanOutput, Error> {
+        let page = self
+            .reads
+            .scan()
+            .table_name(&self.options.table)
+            .segment(sweep.segment)
+            .total_segments(SEGMENTS)
+            .set_exclusive_start_key(sweep.after.clone())
+            .projection_expression("k, s, r, v, et, t")
+            .limit(i32::try_from(items).unwrap_or(i32::MAX))
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await
+            .map_err(|error| not_applied(&error))?;
+        self.meter.read(page.consumed_capacity());
+        Ok(page)
+    }
+
+    /// Forgets what this item stands for, if its time has come; says whether it did.
+    async fn judge(&self, item: &Item, now: UnixMs, seen: &mut Seen) -> Result<bool, Error> {
+        let (partition, sort) = (read_text(item, "k")?, read_text(item, "s")?);
+        let Some(key) = keys::read_partition(partition) else { return Ok(false) };
+        if seen.partition != partition {
+            *seen = Seen { partition: partition.to_owned(), ..Seen::default() };
+        }
+        if sort == keys::HEAD || sort.starts_with(keys::KEPT) {
+            if sort == keys::HEAD {
+                seen.run = Some(read_run(item)?);
+            }
+            let lag = if self.options.has_ttl { TTL_LAG_MS } else { 0 };
+            let is_over = read_optional_number(item, "et")?.is_some_and(|at| at.saturating_add(lag) <= now);
+            return if is_over { self.forget_head(&key, sort, now, lag).await } else { Ok(false) };
+        }
+        let Some(run) = keys::read_part_run(sort) else { return Ok(false) };
+        let is_old = read_optional_number(item, "t")?.is_some_and(|at| at.saturating_add(ORPHAN_AGE_MS) <= now);
+        if !is_old || seen.run == Some(run) || seen.judged == Some(run) {
+            return Ok(false);
+        }
+        seen.judged = Some(run);
+        self.forget_orphans(&key, run).await
+    }
+
+    /// The page may be old: the item itself decides.
+    async fn forget_head(&self, key: &HeadKey, sort: &str, now: UnixMs, lag: u64) -> Result<bool, Error> {
+        let is_over = |at: Option<UnixMs>| at.is_some_and(|at| at.saturating_add(lag) <= now);
+        let partition = keys::partition(key);
+        let Some(item) = self.get(&partition, sort).await? else { return Ok(false) };
+        let found = read_head(&item)?;
+        if !is_over(found.expires_at) {
+            return Ok(false);
+        }
+        if sort == keys::HEAD {
+            self.drop_parts(key, found.run).await?;
+            self.delete(&partition, sort, Some((found.run, Some(found.version)))).await?;
+            return Ok(true);
+        }
+        let newest = self.get(&partition, keys::HEAD).await?.as_ref().map(read_head).transpose()?;
+        let is_current = newest.is_some_and(|newest| newest.run == found.run);
+        if !is_current {
+            self.drop_parts(key, found.run).await?;
+        }
+        // Kept for a commit that was then lost, if the run is still in the head: then only the copy goes.
+        self.delete(&partition, sort, Some((found.run, Some(found.version)))).await?;
+        Ok(!is_current)
+    }
+
+    async fn forget_orphans(&self, key: &HeadKey, run: RunId) -> Result<bool, Error> {
+        if self.find_run(key, run).await?.is_some() {
+            return Ok(false);
+        }
+        self.drop_parts(key, run).await?;
+        Ok(true)
+    }
+
+    /// The item of a run's head or kept head. In this order: a head is kept before another takes its place.
+    pub(crate) async fn find_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Item>, Error> {
+        let partition = keys::partition(key);
+        if let Some(item) = self.get(&partition, keys::HEAD).await?
+            && read_run(&item)? == run
+        {
+            return Ok(Some(item));
+        }
+        self.get(&partition, &keys::kept(run)).await
+    }
+
+    pub(crate) async fn drop_parts(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
+        let partition = keys::partition(key);
+        let query = self
+            .query()
+            .key_condition_expression("k = :k AND begins_with(s, :p)")
+            .expression_attribute_values(":k", text(&partition))
+            .expression_attribute_values(":p", text(keys::parts_of(run)))
+            .projection_expression("s")
+            .consistent_read(true);
+        for item in self.query_all(query, None).await? {
+            self.delete(&partition, read_text(&item, "s")?, None).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! Single requests to the table, each with its units counted. Owns no rule of the store.
+
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
+use bytes::Bytes;
+use store::{Error, Head, HeadKey, PartKey, RunId, UnixMs};
+
+use crate::Dynamo;
+use crate::errors::not_applied;
+use crate::item::{self, Item, binary, number, read_bytes, read_text, text};
+use crate::{PART_MAX, keys};
+
+impl Dynamo {
+    /// One item, read consistently.
+    pub(crate) async fn get(&self, partition: &str, sort: &str) -> Result<Option<Item>, Error> {
+        let answer = self
+            .reads
+            .get_item()
+            .table_name(&self.options.table)
+            .key("k", text(partition))
+            .key("s", text(sort))
+            .consistent_read(true)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await
+            .map_err(|error| not_applied(&error))?;
+        self.meter.read(answer.consumed_capacity());
+        Ok(answer.item)
+    }
+
+    pub(crate) fn query(&self) -> QueryFluentBuilder {
+        self.reads.query().table_name(&self.options.table).return_consumed_capacity(ReturnConsumedCapacity::Total)
+    }
+
+    /// Every item of a query, or its first `limit`.
+    pub(crate) async fn query_all(&self, query: QueryFluentBuilder, limit: Option<usize>) -> Result<Vec<Item>, Error> {
+        let (mut pages, mut found) = (query.into_paginator().send(), Vec::new());
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| not_applied(&error))?;
+            self.meter.read(page.consumed_capacity());
+            found.extend(page.items.unwrap_or_default());
+            if let Some(limit) = limit
+                && found.len() >= limit
+            {
+                found.truncate(limit);
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Outside a commit, and before the head of one, an unknown outcome does no harm: what is put is idempotent.
+    pub(crate) async fn put_part_item(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        part: PartKey,
+        bytes: &Bytes,
+    ) -> Result<(), Error> {
+        let answer = self
+            .writes
+            .put_item()
+            .table_name(&self.options.table)
+            .set_item(Some(item::write_part(key, run, part, bytes, self.heard())))
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await
+            .map_err(|error| not_applied(&error))?;
+        self.meter.wrote(answer.consumed_capacity());
+        self.count_bytes(bytes.len());
+        self.born();
+        Ok(())
+    }
+
+    /// Keeps an earlier run's head. An older version of it, put late, does not replace a newer one.
+    pub(crate) async fn keep(&self, key: &HeadKey, old: &Head) -> Result<(), Error> {
+        let item = item::write_head(key, keys::kept(old.run), old, self.shards())?;
+        let answer = self
+            .writes
+            .put_item()
+            .table_name(&self.options.table)
+            .set_item(Some(item))
+            .condition_expression("attribute_not_exists(k) OR v < :v")
+            .expression_attribute_values(":v", number(old.version))
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await;
+        match answer {
+            Ok(answer) => self.meter.wrote(answer.consumed_capacity()),
+            Err(error) if error.as_service_error().is_some_and(PutItemError::is_conditional_check_failed_exception) => {
+                self.meter.lost(old.body.len());
+            }
+            Err(error) => return Err(not_applied(&error)),
+        }
+        Ok(())
+    }
+
+    /// Deletes an item: whatever it is, or only of this run, or only of this run at this version.
+    pub(crate) async fn delete(
+        &self,
+        partition: &str,
+        sort: &str,
+        only: Option<(RunId, Option<u64>)>,
+    ) -> Result<(), Error> {
+        let mut request = self
+            .writes
+            .delete_item()
+            .table_name(&self.options.table)
+            .key("k", text(partition))
+            .key("s", text(sort))
+            .return_consumed_capacity(ReturnConsumedCapacity::Total);
+        if let Some((run, version)) = only {
+            let condition = if version.is_some() { "r = :r AND v = :v" } else { "r = :r" };
+            request = request.condition_expression(condition).expression_attribute_values(":r", binary(run));
+            if let Some(version) = version {
+                request = request.expression_attribute_values(":v", number(version));
+            }
+        }
+        match request.send().await {
+            Ok(answer) => self.meter.wrote(answer.consumed_capacity()),
+            Err(error)
+                if error.as_service_error().is_some_and(DeleteItemError::is_conditional_check_failed_exception) =>
+            {
+                self.meter.lost(0);
+            }
+            Err(error) => return Err(not_applied(&error)),
+        }
+        Ok(())
+    }
+
+    /// Chunks with `first <= s <= last`, in either order.
+    pub(crate) async fn read_chunks(
+        &self,
+        key: &HeadKey,
+        first: String,
+        last: String,
+        forward: bool,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        let mut pages = self
+            .query()
+            .key_condition_expression("k = :k AND s BETWEEN :a AND :z")
+            .expression_attribute_values(":k", text(keys::partition(key)))
+            .expression_attribute_values(":a", text(first))
+            .expression_attribute_values(":z", text(last))
+            .consistent_read(true)
+            .scan_index_forward(forward)
+            .into_paginator()
+            .send();
+        let (mut sum, mut taken) = (0, Vec::new());
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| not_applied(&error))?;
+            self.meter.read(page.consumed_capacity());
+            for item in page.items() {
+                let last = keys::read_part_number(read_text(item, "s")?)
+                    .ok_or_else(|| Error::Corrupt { what: "the key of a chunk has no number".to_owned() })?;
+                let bytes = read_bytes(item, PART_MAX)?;
+                sum += bytes.len();
+                taken.push((last, bytes));
+                if sum >= max_bytes {
+                    return Ok(taken);
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The rows of one partition of the index `due` up to an instant, earliest first.
+    pub(crate) async fn early(&self, partition: String, until: UnixMs, limit: usize) -> Result<Vec<Item>, Error> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let query = self
+            .query()
+            .index_name("due")
+            .key_condition_expression("d = :p AND dt <= :u")
+            .expression_attribute_values(":p", text(partition))
+            .expression_attribute_values(":u", number(until))
+            .limit(i32::try_from(limit).unwrap_or(i32::MAX));
+        self.query_all(query, Some(limit)).await
+    }
+}

@@ -1,0 +1,359 @@
+//! Write units are a budget: what the real engine makes this store write for whole workflows, as the table's answers
+//! bill it, indexes included. Source of the figures: STORAGE.md §2.1 and §2.3 and docs/dynamodb.md.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use history::{Command, Decision, Payload, ScheduleActivity, Start, StartTimer, SucceedWorkflow, Timestamp, check};
+use service::engine::{ActivityTask, Clock, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings};
+use store::{HeadKey, Store};
+use store_dynamodb::Options;
+use support::Emulator;
+use tokio::task::JoinHandle;
+
+/// A clock that stands still until it is told to go on.
+struct TestClock {
+    now: AtomicU64,
+    moved: tokio::sync::Notify,
+}
+
+impl TestClock {
+    fn advance(&self, by: history::Duration) {
+        self.now.fetch_add(by.as_millis(), Ordering::SeqCst);
+        self.moved.notify_waiters();
+    }
+}
+
+#[async_trait]
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.now.load(Ordering::SeqCst))
+    }
+
+    async fn sleep_until(&self, at: Timestamp) {
+        loop {
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            if self.now() >= at {
+                return;
+            }
+            moved.await;
+        }
+    }
+}
+
+const DOMAIN: &str = "default";
+const DECIDERS: &str = "parallel";
+const RUNNERS: &str = "work";
+const ID: &str = "order-1234567890";
+
+type Turn = Delivery<DeciderTask>;
+type Task = Delivery<ActivityTask>;
+
+/// The engine over a table, and how many units were told of so far.
+struct Service {
+    engine: Arc<Engine>,
+    clock: Arc<TestClock>,
+    store: Arc<dyn Store>,
+    told: u64,
+}
+
+/// 100 bytes as JSON, that cannot be made smaller by much: no two are alike, and no letter tells of the next.
+fn payload() -> Payload {
+    Payload::of(&letters()).unwrap()
+}
+
+fn letters() -> String {
+    static DRAWN: AtomicU64 = AtomicU64::new(1);
+    let mut state = DRAWN.fetch_add(1, Ordering::SeqCst).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mut letter = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from_digit(u32::try_from(state % 36).unwrap(), 36).unwrap()
+    };
+    (0..98).map(|_| letter()).collect()
+}
+
+fn activity(id: &str) -> Decision {
+    ScheduleActivity {
+        activity_id: id.to_owned(),
+        activity_type: format!("Task{id}"),
+        task_list: Some(RUNNERS.to_owned()),
+        input: Some(payload()),
+        ..ScheduleActivity::default()
+    }
+    .into()
+}
+
+fn succeed() -> Decision {
+    SucceedWorkflow { result: Some(payload()), ..SucceedWorkflow::default() }.into()
+}
+
+fn at() -> RunRef {
+    RunRef { domain: DOMAIN.into(), workflow_id: ID.into(), run_id: None }
+}
+
+fn poll(wait: u64) -> Poll {
+    Poll { wait: Duration::from_secs(wait), identity: Some("decider@10.0.0.1".to_owned()), ..Poll::default() }
+}
+
+impl Service {
+    async fn open() -> Self {
+        let table = Emulator::new().store_with(Options::new("baton"));
+        table.create_table().await.unwrap();
+        let store: Arc<dyn Store> = Arc::new(table);
+        let clock = Arc::new(TestClock { now: AtomicU64::new(1_700_000_000_000), moved: tokio::sync::Notify::new() });
+        let settings = Settings { seed: Some(7), ..Settings::default() };
+        let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings).await.unwrap();
+        let told = store.stats().write_units;
+        Self { engine, clock, store, told }
+    }
+
+    /// Write units since the last time; and a moment passes.
+    fn units(&mut self) -> u64 {
+        self.clock.advance(history::Duration::from_millis(37));
+        let now = self.store.stats().write_units;
+        now - std::mem::replace(&mut self.told, now)
+    }
+
+    async fn start(&self) {
+        let start = Start { input: Some(payload()), ..Start::new(ID, "parallel", DECIDERS) };
+        self.engine.start(DOMAIN, start).await.unwrap();
+    }
+
+    async fn turn(&self) -> Turn {
+        self.engine.poll_decider(DOMAIN, DECIDERS, poll(0)).await.unwrap().expect("a turn waits")
+    }
+
+    async fn task(&self) -> Task {
+        self.engine.poll_activity(DOMAIN, RUNNERS, poll(0)).await.unwrap().expect("a task waits")
+    }
+
+    async fn complete(&self, turn: Turn, decisions: Vec<Decision>) {
+        let token = self.engine.decider_token(&turn.task().token).unwrap();
+        turn.delivered();
+        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None };
+        self.engine.answer_turn(&token, command).await.unwrap();
+    }
+
+    async fn answer(&self, task: Task) {
+        let token = self.engine.activity_token(&task.task().token).unwrap();
+        task.delivered();
+        let command = Command::SucceedActivity { task: token.task, result: Some(payload()) };
+        self.engine.answer_activity(&token, command).await.unwrap();
+    }
+
+    /// A decider that waits for its turn, once it waits.
+    async fn waiting_decider(&self) -> JoinHandle<Turn> {
+        let engine = Arc::clone(&self.engine);
+        let waits = self.pollers();
+        let poller = tokio::spawn(async move {
+            engine.poll_decider(DOMAIN, DECIDERS, poll(60)).await.unwrap().expect("a turn comes")
+        });
+        self.until_pollers(waits + 1).await;
+        poller
+    }
+
+    async fn waiting_runner(&self) -> JoinHandle<Task> {
+        let engine = Arc::clone(&self.engine);
+        let waits = self.pollers();
+        let poller = tokio::spawn(async move {
+            engine.poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().expect("a task comes")
+        });
+        self.until_pollers(waits + 1).await;
+        poller
+    }
+
+    fn pollers(&self) -> u64 {
+        let metrics = self.engine.render_metrics();
+        let lines = metrics.lines().filter(|line| line.starts_with("baton_pollers_waiting{"));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    }
+
+    async fn until_pollers(&self, count: u64) {
+        while self.pollers() < count {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn names(&self) -> Vec<&'static str> {
+        let page = self.engine.history(&at(), &Page::default()).await.unwrap();
+        check::history(&page.events).unwrap();
+        page.events.iter().map(|event| event.kind.name()).collect()
+    }
+}
+
+/// REQUIREMENTS.md S3.49, event for event.
+const CANONICAL: [&str; 23] = [
+    "WorkflowStarted",
+    "DeciderScheduled",
+    "DeciderStarted",
+    "DeciderCompleted",
+    "ActivityScheduled",
+    "ActivityScheduled",
+    "ActivityStarted",
+    "ActivityStarted",
+    "ActivitySuccess",
+    "DeciderScheduled",
+    "DeciderStarted",
+    "ActivitySuccess",
+    "DeciderScheduled",
+    "DeciderCompleted",
+    "ActivityScheduled",
+    "DeciderStarted",
+    "ActivityStarted",
+    "DeciderCompleted",
+    "ActivitySuccess",
+    "DeciderScheduled",
+    "DeciderStarted",
+    "DeciderCompleted",
+    "WorkflowSuccess",
+];
+
+fn check_budget(spent: &[u64], budget: u64) {
+    let sum: u64 = spent.iter().sum();
+    println!("units of each commit: {spent:?}, in all {sum}");
+    assert!(sum > 0 && sum <= budget, "{sum} write units where {budget} are allowed: {spent:?}");
+}
+
+#[tokio::test]
+async fn the_canonical_workflow_takes_21_write_units_when_nobody_waits_for_its_tasks() {
+    let mut service = Service::open().await;
+    let mut spent = Vec::new();
+    macro_rules! step {
+        ($step:expr) => {{
+            let outcome = $step;
+            spent.push(service.units());
+            outcome
+        }};
+    }
+    step!(service.start().await);
+    let turn = step!(service.turn().await);
+    step!(service.complete(turn, vec![activity("A"), activity("B")]).await);
+    let first = step!(service.task().await);
+    let second = step!(service.task().await);
+    step!(service.answer(first).await);
+    let turn = step!(service.turn().await);
+    step!(service.answer(second).await);
+    step!(service.complete(turn, vec![activity("C")]).await);
+    let turn = step!(service.turn().await);
+    let third = step!(service.task().await);
+    step!(service.complete(turn, vec![]).await);
+    step!(service.answer(third).await);
+    let turn = step!(service.turn().await);
+    step!(service.complete(turn, vec![succeed()]).await);
+    assert_eq!(service.names().await, CANONICAL);
+    check_budget(&spent, 21);
+}
+
+#[tokio::test]
+async fn the_canonical_workflow_takes_14_write_units_when_deciders_and_runners_wait() {
+    let mut service = Service::open().await;
+    let mut spent = Vec::new();
+    let decider = service.waiting_decider().await;
+    service.start().await;
+    let turn = decider.await.unwrap();
+    spent.push(service.units());
+    let (one, other) = (service.waiting_runner().await, service.waiting_runner().await);
+    service.complete(turn, vec![activity("A"), activity("B")]).await;
+    let (first, second) = (one.await.unwrap(), other.await.unwrap());
+    spent.push(service.units());
+    let decider = service.waiting_decider().await;
+    service.answer(first).await;
+    let turn = decider.await.unwrap();
+    spent.push(service.units());
+    service.answer(second).await;
+    spent.push(service.units());
+    let (decider, runner) = (service.waiting_decider().await, service.waiting_runner().await);
+    service.complete(turn, vec![activity("C")]).await;
+    let (turn, third) = (decider.await.unwrap(), runner.await.unwrap());
+    spent.push(service.units());
+    service.complete(turn, vec![]).await;
+    spent.push(service.units());
+    let decider = service.waiting_decider().await;
+    service.answer(third).await;
+    let turn = decider.await.unwrap();
+    spent.push(service.units());
+    service.complete(turn, vec![succeed()]).await;
+    spent.push(service.units());
+    assert_eq!(service.names().await.len(), 23);
+    check_budget(&spent, 14);
+}
+
+#[tokio::test]
+async fn a_signal_takes_1_write_unit_and_its_turn_2() {
+    let mut service = Service::open().await;
+    service.start().await;
+    let turn = service.turn().await;
+    service.complete(turn, vec![]).await;
+    service.units();
+    let (name, input) = ("approve".to_owned(), Some(payload()));
+    let signal = Command::Signal { name, input, key: None, identity: None, if_version: None };
+    service.engine.tell(&at(), signal).await.unwrap();
+    check_budget(&[service.units()], 1);
+    let turn = service.turn().await;
+    service.complete(turn, vec![]).await;
+    check_budget(&[service.units()], 2);
+}
+
+#[tokio::test]
+async fn a_timer_that_fires_takes_3_write_units() {
+    let mut service = Service::open().await;
+    service.start().await;
+    let turn = service.turn().await;
+    let timer = StartTimer { timer_id: "t".to_owned(), after: history::Duration::from_secs(20) };
+    service.complete(turn, vec![timer.into()]).await;
+    service.units();
+    let decider = service.waiting_decider().await;
+    service.clock.advance(history::Duration::from_secs(20));
+    let turn = decider.await.unwrap();
+    assert!(service.names().await.contains(&"TimerExpired"));
+    check_budget(&[service.units()], 3);
+    turn.delivered();
+}
+
+#[tokio::test(start_paused = true)]
+async fn polls_that_wait_for_an_hour_take_no_unit_at_all() {
+    let service = Service::open().await;
+    // What the engine reads when it starts is no poll's doing.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = service.store.stats();
+    let deciders = async { while service.engine.poll_decider(DOMAIN, DECIDERS, poll(60)).await.unwrap().is_none() {} };
+    let runners = async { while service.engine.poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().is_none() {} };
+    let hour = tokio::time::sleep(Duration::from_secs(3_600));
+    tokio::select! {
+        () = deciders => panic!("a turn came"),
+        () = runners => panic!("a task came"),
+        () = hour => {}
+    }
+    assert_eq!(service.store.stats(), before);
+}
+
+#[tokio::test]
+async fn a_head_full_of_open_activities_does_not_write_a_chunk_with_each_commit() {
+    let service = Service::open().await;
+    service.start().await;
+    let turn = service.turn().await;
+    let many = (0..60).map(|_| activity(&letters())).collect();
+    service.complete(turn, many).await;
+    for number in 0..12 {
+        let name = format!("news-{number}");
+        let signal = Command::Signal { name, input: None, key: None, identity: None, if_version: None };
+        service.engine.tell(&at(), signal).await.unwrap();
+    }
+    let run_id = service.engine.describe(&at()).await.unwrap().run.started.run_id;
+    let key = HeadKey { domain: DOMAIN.into(), workflow_id: ID.into() };
+    let head = service.store.load(&key).await.unwrap().unwrap();
+    let limits = service.store.limits();
+    assert!(service.store.weight(&key, &head) > limits.head_soft, "the state alone is too large for one unit");
+    let chunks = service.store.chunks(&key, *run_id.as_bytes(), 0, usize::MAX).await.unwrap();
+    assert!((1..=3).contains(&chunks.len()), "{} chunks", chunks.len());
+}
