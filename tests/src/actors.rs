@@ -119,6 +119,8 @@ pub(crate) async fn single(world: Arc<World>) {
 fn late(world: &World, run_id: Uuid, started: EventId, refusal: &Refusal) {
     let by = world.time.now();
     match refusal {
+        // A try that the service follows with another leaves nothing in the history, neither its start nor its end.
+        Refusal::Fault(_) if started == 0 => {}
         Refusal::Fault(_) => world.facts().promises.push(Promise::Late { run_id, started, by }),
         refusal => world.facts().violations.push(format!("an answer is refused: {refusal}")),
     }
