@@ -1,7 +1,7 @@
 //! Histories as tables that people can read.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use history::{Event, EventKind, Payload};
+use history::{Event, EventKind, Origin, Payload};
 
 /// The longest payload text that is shown in a table, in characters.
 const PAYLOAD_CHARS_MAX: usize = 60;
@@ -61,6 +61,10 @@ fn short(payload: Option<&Payload>) -> String {
     format!(" {start}…")
 }
 
+fn from(origin: Option<&Origin>) -> String {
+    origin.map(|origin| format!(" from `{}` ({})", origin.workflow_id, origin.event_id)).unwrap_or_default()
+}
+
 /// What an event says, in a few words.
 pub fn summary(event: &Event) -> String {
     match &event.kind {
@@ -75,7 +79,9 @@ pub fn summary(event: &Event) -> String {
             format!("{}{}", it.reason.as_deref().unwrap_or_default(), short(it.details.as_ref()))
         }
         EventKind::WorkflowCloseFailed(it) => format!("{:?}: {:?}", it.decision, it.cause),
-        EventKind::WorkflowCancelRequested(it) => it.reason.clone().unwrap_or_default(),
+        EventKind::WorkflowCancelRequested(it) => {
+            format!("{}{}", it.reason.as_deref().unwrap_or_default(), from(it.origin.as_ref())).trim_start().to_owned()
+        }
         EventKind::DeciderScheduled(it) if it.attempt > 1 => format!("on {}, attempt {}", it.task_list, it.attempt),
         EventKind::DeciderScheduled(it) => format!("on {}", it.task_list),
         EventKind::DeciderStarted(it) => it.identity.as_ref().map(|who| format!("by {who}")).unwrap_or_default(),
@@ -106,9 +112,20 @@ pub fn summary(event: &Event) -> String {
         EventKind::TimerExpired(it) => format!("`{}`", it.timer_id),
         EventKind::TimerCanceled(it) => format!("`{}`", it.timer_id),
         EventKind::TimerCancelFailed(it) => format!("`{}`: {:?}", it.timer_id, it.cause),
-        EventKind::Signal(it) => format!("`{}`{}", it.name, short(it.input.as_ref())),
+        EventKind::Signal(it) => format!("`{}`{}{}", it.name, short(it.input.as_ref()), from(it.origin.as_ref())),
         EventKind::Marker(it) => format!("`{}`{}", it.name, short(it.details.as_ref())),
         EventKind::MarkerFailed(it) => format!("`{}`: {:?}", it.name, it.cause),
+        EventKind::ExternalSignalScheduled(it) => {
+            format!("`{}` to `{}`{}", it.name, it.workflow_id, short(it.input.as_ref()))
+        }
+        EventKind::ExternalSignalDelivered(it) => format!("to `{}`", it.workflow_id),
+        EventKind::ExternalSignalFailed(it) => format!("to `{}`: {:?}", it.workflow_id, it.cause),
+        EventKind::ExternalCancelScheduled(it) => {
+            let reason = it.reason.as_ref().map(|reason| format!(" {reason}")).unwrap_or_default();
+            format!("of `{}`{reason}", it.workflow_id)
+        }
+        EventKind::ExternalCancelDelivered(it) => format!("of `{}`", it.workflow_id),
+        EventKind::ExternalCancelFailed(it) => format!("of `{}`: {:?}", it.workflow_id, it.cause),
     }
 }
 
@@ -140,6 +157,12 @@ fn because(event: &Event) -> String {
         EventKind::TimerCancelFailed(it) => vec![it.decision_event_id],
         EventKind::Marker(it) => vec![it.decision_event_id],
         EventKind::MarkerFailed(it) => vec![it.decision_event_id],
+        EventKind::ExternalSignalScheduled(it) => vec![it.decision_event_id],
+        EventKind::ExternalSignalDelivered(it) => vec![it.scheduled_event_id],
+        EventKind::ExternalSignalFailed(it) => vec![it.scheduled_event_id.unwrap_or(it.decision_event_id)],
+        EventKind::ExternalCancelScheduled(it) => vec![it.decision_event_id],
+        EventKind::ExternalCancelDelivered(it) => vec![it.scheduled_event_id],
+        EventKind::ExternalCancelFailed(it) => vec![it.scheduled_event_id.unwrap_or(it.decision_event_id)],
         EventKind::WorkflowStarted(_)
         | EventKind::WorkflowTimedOut(_)
         | EventKind::WorkflowTerminated(_)

@@ -2,8 +2,8 @@
 
 use history::event::ActivityTimeouts;
 use history::{
-    CancelActivity, CancelTimer, CancelWorkflow, Decision, Duration, FailWorkflow, Payload, RecordMarker, RetryPolicy,
-    ScheduleActivity, StartTimer, SucceedWorkflow,
+    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Decision, Duration, FailWorkflow, Payload,
+    RecordMarker, RetryPolicy, ScheduleActivity, SignalExternal, StartTimer, SucceedWorkflow,
 };
 use serde::Serialize;
 
@@ -144,6 +144,22 @@ impl Decisions {
     /// Takes a timer back.
     pub fn cancel_timer(self, timer_id: impl Into<String>) -> Self {
         self.push(CancelTimer { timer_id: timer_id.into() })
+    }
+
+    /// Signals the newest run of another workflow id.
+    pub fn signal_external<T: Serialize + ?Sized>(
+        self,
+        workflow_id: impl Into<String>,
+        name: impl Into<String>,
+        input: &T,
+    ) -> Self {
+        let (workflow_id, name) = (workflow_id.into(), name.into());
+        self.push(SignalExternal { workflow_id, run_id: None, name, input: Some(payload(input)) })
+    }
+
+    /// Asks the newest run of another workflow id to cancel.
+    pub fn cancel_external(self, workflow_id: impl Into<String>) -> Self {
+        self.push(CancelExternal { workflow_id: workflow_id.into(), ..CancelExternal::default() })
     }
 
     /// Records a note.

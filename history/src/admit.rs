@@ -6,6 +6,7 @@
 mod activities;
 mod deadlines;
 mod decisions;
+mod others;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -21,6 +22,7 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
+use crate::links::Links;
 use crate::payload::Payload;
 use crate::run::{PendingActivity, Run, Status, Tries};
 use crate::time::{Duration, Timestamp};
@@ -39,8 +41,9 @@ pub enum Outcome {
 #[derive(Debug, Clone)]
 pub struct Transition {
     run: Run,
+    links: Links,
     events: Vec<Event>,
-    has_changed_tries: bool,
+    has_changed_beside: bool,
 }
 
 /// The events that `command` adds to `run` at `now`.
@@ -123,9 +126,14 @@ fn must_be_open(run: &Run) -> Result<(), Fault> {
 }
 
 impl Transition {
-    /// A transition of a run that exists.
+    /// A transition of a run that exists and has nothing to do with others.
     pub fn of(run: Run) -> Self {
-        Self { run, events: Vec::new(), has_changed_tries: false }
+        Self::linked(run, Links::default())
+    }
+
+    /// A transition of a run that exists.
+    pub fn linked(run: Run, links: Links) -> Self {
+        Self { run, links, events: Vec::new(), has_changed_beside: false }
     }
 
     /// A new run: WorkflowStarted, DeciderScheduled (S3.6).
@@ -151,7 +159,7 @@ impl Transition {
         };
         let run = Run::begin(now, &started, start.key);
         let event = Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(started), key: start.key };
-        let mut transition = Self { run, events: vec![event], has_changed_tries: false };
+        let mut transition = Self { run, links: Links::default(), events: vec![event], has_changed_beside: false };
         transition.schedule_turn(now);
         Ok(transition)
     }
@@ -166,9 +174,25 @@ impl Transition {
         &self.events
     }
 
-    /// Whether there is anything to commit: events, or what the state has beside them (the tries of activities).
+    /// Whether there is anything to commit: events, or what the state has beside them (the tries of activities), or
+    /// its [links](Self::links).
     pub fn is_changed(&self) -> bool {
-        self.has_changed_tries || !self.events.is_empty()
+        self.has_changed_beside || !self.events.is_empty()
+    }
+
+    /// What the run keeps of its dealings with others, after everything admitted so far. May change without an event.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// The same, to have a new run go on with what the one before it has seen, or to forget what nobody asks for again.
+    pub fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
+
+    /// The state, what the run keeps of its dealings with others, and the events.
+    pub fn into_all(self) -> (Run, Links, Vec<Event>) {
+        (self.run, self.links, self.events)
     }
 
     /// The state and the events.
@@ -190,6 +214,7 @@ impl Transition {
         if let Some(event_id) = key.and_then(|key| self.run.event_of_request(key)) {
             return Ok(Outcome::Repeated(event_id));
         }
+        let mut outcome = Outcome::Recorded(next);
         match command {
             Command::Signal { name, input, identity, if_version, .. } => {
                 validate::name("name", name)?;
@@ -197,14 +222,16 @@ impl Transition {
                 validate::identity(identity.as_deref())?;
                 must_be_open(&self.run)?;
                 self.must_be_at(*if_version)?;
-                let signal = Signal { name: name.clone(), input: input.clone(), identity: identity.clone() };
+                let signal =
+                    Signal { name: name.clone(), input: input.clone(), identity: identity.clone(), origin: None };
                 self.push_keyed(now, EventKind::Signal(signal), key);
             }
             Command::RequestCancel { reason, identity, .. } => {
                 validate::reason("reason", reason.as_deref())?;
                 validate::identity(identity.as_deref())?;
                 must_be_open(&self.run)?;
-                let request = WorkflowCancelRequested { reason: reason.clone(), identity: identity.clone() };
+                let (reason, identity) = (reason.clone(), identity.clone());
+                let request = WorkflowCancelRequested { reason, identity, origin: None };
                 self.push_keyed(now, EventKind::WorkflowCancelRequested(request), key);
             }
             Command::Terminate { reason, details, identity, .. } => {
@@ -274,11 +301,23 @@ impl Transition {
             Command::CancelActivity { task, details } => self.activity_canceled(*task, details.as_ref(), now)?,
             Command::ReturnActivity { task } => self.return_activity(*task, now)?,
             Command::FireDeadlines { beats } => self.fire_deadlines(beats, now),
+            Command::TakeSignal { origin, name, input } => {
+                let (name, input, from) = (name.clone(), input.clone(), Some(origin.clone()));
+                let signal = Signal { name, input, identity: None, origin: from };
+                outcome = self.take(origin, EventKind::Signal(signal), now)?;
+            }
+            Command::TakeCancelRequest { origin, reason } => {
+                let (reason, from) = (reason.clone(), Some(origin.clone()));
+                let request = WorkflowCancelRequested { reason, identity: None, origin: from };
+                outcome = self.take(origin, EventKind::WorkflowCancelRequested(request), now)?;
+            }
+            Command::SettleEffect { event_id, kind, result } => self.settle(*event_id, *kind, *result, now),
+            Command::SeeToEffects => self.see_to_effects(now),
         }
         if self.events.iter().skip(first).any(|event| event.kind.schedules_decider()) {
             self.schedule_turn(now);
         }
-        Ok(Outcome::Recorded(next))
+        Ok(outcome)
     }
 
     fn push(&mut self, now: Timestamp, kind: EventKind) -> EventId {
@@ -287,6 +326,7 @@ impl Transition {
 
     fn push_keyed(&mut self, now: Timestamp, kind: EventKind, key: Option<RequestKey>) -> EventId {
         let event = Event { id: self.run.last_event_id + 1, timestamp: now, kind, key };
+        self.owe(&event);
         self.run.evolve(&event);
         let id = event.id;
         self.events.push(event);
@@ -297,7 +337,7 @@ impl Transition {
     fn change_tries(&mut self, scheduled_event_id: EventId, change: impl FnOnce(&mut Tries)) {
         if let Some(tries) = self.run.tries_mut(scheduled_event_id) {
             change(tries);
-            self.has_changed_tries = true;
+            self.has_changed_beside = true;
         }
     }
 
@@ -347,6 +387,10 @@ fn request_key(command: &Command) -> Option<RequestKey> {
         | Command::FailActivity { .. }
         | Command::CancelActivity { .. }
         | Command::ReturnActivity { .. }
-        | Command::FireDeadlines { .. } => None,
+        | Command::FireDeadlines { .. }
+        | Command::TakeSignal { .. }
+        | Command::TakeCancelRequest { .. }
+        | Command::SettleEffect { .. }
+        | Command::SeeToEffects => None,
     }
 }

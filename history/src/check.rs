@@ -7,6 +7,7 @@
 //! What a history cannot show is not checked: that a closing decision was forced (D8), heartbeats (D6), answers that
 //! were refused.
 
+mod others;
 mod part;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::event::{
     EventId, EventKind, WorkflowStarted,
 };
 use crate::time::{Duration, Timestamp};
+use others::Others;
 use part::{Part, decision_event_id, part};
 
 /// A rule that a history breaks.
@@ -58,6 +60,10 @@ pub enum Rule {
     TimerLife,
     /// No two open activities and no two open timers share an id (S3.23).
     IdInUse,
+    /// An effect on another run is known to have happened, or not to, once.
+    EffectOnce,
+    /// What comes from an event of another run comes once.
+    OriginOnce,
     /// A decision's events stand directly behind its DeciderCompleted (S3.43).
     DecisionsTogether,
     /// Nothing expires before its time (S3.50), and no turn is handed out while it is held back.
@@ -82,6 +88,8 @@ impl fmt::Display for Rule {
             Self::ActivityLife => "an activity starts once, then closes once",
             Self::TimerLife => "a timer expires or is canceled, once",
             Self::IdInUse => "no two open activities or timers share an id (S3.23)",
+            Self::EffectOnce => "an effect on another run has one outcome",
+            Self::OriginOnce => "an effect of another run happens once",
             Self::DecisionsTogether => "decision events stand directly behind their DeciderCompleted (S3.43)",
             Self::NotBeforeTime => "nothing happens before its time (S3.50)",
             Self::Window => "a window ends with its own DeciderStarted and begins with the last completed one (S3.39)",
@@ -177,6 +185,7 @@ struct Reader {
     newest_activity: BTreeMap<String, EventId>,
     timers: BTreeMap<EventId, Timer>,
     newest_timer: BTreeMap<String, EventId>,
+    others: Others,
 }
 
 impl Reader {
@@ -190,6 +199,7 @@ impl Reader {
         }
         self.place(event)?;
         self.life(event)?;
+        self.others.read(event.id, &event.kind)?;
         self.last = Some((event.id, event.timestamp));
         let canceling = matches!(event.kind, EventKind::ActivityTaskCancel(_));
         self.canceling = canceling.then_some(event.id);
@@ -353,7 +363,13 @@ impl Reader {
             | EventKind::TimerCancelFailed(_)
             | EventKind::Signal(_)
             | EventKind::Marker(_)
-            | EventKind::MarkerFailed(_) => Ok(()),
+            | EventKind::MarkerFailed(_)
+            | EventKind::ExternalSignalScheduled(_)
+            | EventKind::ExternalSignalDelivered(_)
+            | EventKind::ExternalSignalFailed(_)
+            | EventKind::ExternalCancelScheduled(_)
+            | EventKind::ExternalCancelDelivered(_)
+            | EventKind::ExternalCancelFailed(_) => Ok(()),
         }
     }
 

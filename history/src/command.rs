@@ -3,8 +3,9 @@
 use uuid::Uuid;
 
 use crate::decision::Decision;
-use crate::event::{ActivityTimeouts, EventId, RequestKey};
+use crate::event::{ActivityTimeouts, EventId, Origin, RequestKey};
 use crate::limits;
+use crate::links::EffectKind;
 use crate::payload::Payload;
 use crate::time::{Duration, Timestamp};
 
@@ -218,6 +219,47 @@ pub enum Command {
         /// The newest heartbeats of the run's activities.
         beats: Vec<Beat>,
     },
+    /// Another run: news, as its decider decided.
+    TakeSignal {
+        /// From where.
+        origin: Origin,
+        /// Its name.
+        name: String,
+        /// What it says.
+        input: Option<Payload>,
+    },
+    /// Another run: asks the decider to cancel the run.
+    TakeCancelRequest {
+        /// From where.
+        origin: Origin,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Service: what became of an effect on another run. Recorded nothing when it is known already.
+    SettleEffect {
+        /// The event that asked for it.
+        event_id: EventId,
+        /// What was to be done.
+        kind: EffectKind,
+        /// What became of it.
+        result: EffectResult,
+    },
+    /// Service: looks after effects on other runs that are late.
+    SeeToEffects,
+}
+
+/// What became of an effect on another run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EffectResult {
+    /// This run has taken it.
+    Done {
+        /// Which.
+        run_id: RunId,
+    },
+    /// There is no such run, or it is not the newest of its workflow id.
+    Unknown,
+    /// The run has closed.
+    Closed,
 }
 
 /// A run id for [`Start`]; a name for the type, so that signatures say what they mean.

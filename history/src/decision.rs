@@ -2,6 +2,7 @@
 
 use serde::de::{Error, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize};
+use uuid::Uuid;
 
 use crate::event::{ActivityTimeouts, CloseDecision};
 use crate::payload::{self, Payload};
@@ -65,6 +66,10 @@ decisions! {
     CancelTimer;
     /// Record a note.
     RecordMarker;
+    /// Signal another run.
+    SignalExternal;
+    /// Ask another run to cancel.
+    CancelExternal;
     /// Close the run as done. Must be the last decision of its turn, like every closing decision.
     SucceedWorkflow;
     /// Close the run as failed.
@@ -144,6 +149,38 @@ pub struct RecordMarker {
     pub details: Option<Payload>,
 }
 
+/// Signal another run of the same domain. It has the signal exactly once, or the reason why not is recorded.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SignalExternal {
+    /// Its workflow id. 1 to 256 bytes.
+    pub workflow_id: String,
+    /// The run; the newest one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<Uuid>,
+    /// The signal's name. 1 to 256 bytes.
+    pub name: String,
+    /// What it says, at most 256 KiB.
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub input: Option<Payload>,
+}
+
+/// Ask another run of the same domain to cancel; its decider chooses what that means.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CancelExternal {
+    /// Its workflow id. 1 to 256 bytes.
+    pub workflow_id: String,
+    /// The run; the newest one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<Uuid>,
+    /// Why. At most 256 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 /// Close the run as done.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -196,7 +233,9 @@ impl Decision {
             | Self::CancelActivity(_)
             | Self::StartTimer(_)
             | Self::CancelTimer(_)
-            | Self::RecordMarker(_) => None,
+            | Self::RecordMarker(_)
+            | Self::SignalExternal(_)
+            | Self::CancelExternal(_) => None,
         }
     }
 }

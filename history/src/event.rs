@@ -12,8 +12,10 @@ use crate::time::Timestamp;
 
 mod attributes;
 mod key;
+mod others;
 pub use attributes::*;
 pub use key::RequestKey;
+pub use others::*;
 
 /// The position of an event in its history: 1, 2, 3, … without gaps.
 pub type EventId = u64;
@@ -115,8 +117,8 @@ macro_rules! catalogue {
                 match self { $( Self::$name(_) => stringify!($name), )+ }
             }
 
-            /// Whose fact it is.
-            pub fn level(&self) -> Level {
+            /// The level of its row.
+            fn level_of_kind(&self) -> Level {
                 match self { $( Self::$name(_) => Level::$level, )+ }
             }
 
@@ -222,9 +224,31 @@ catalogue! {
     29 Marker Decider news quiet;
     /// A decider's note that could not be recorded.
     30 MarkerFailed Decider news schedules;
+    /// A decider wants another run to be signaled.
+    49 ExternalSignalScheduled Decider news quiet;
+    /// The other run has the signal.
+    50 ExternalSignalDelivered Service news schedules;
+    /// The other run could not be signaled.
+    51 ExternalSignalFailed Decider news schedules;
+    /// A decider wants another run to be asked to cancel.
+    52 ExternalCancelScheduled Decider news quiet;
+    /// The other run has been asked to cancel.
+    53 ExternalCancelDelivered Service news schedules;
+    /// The other run could not be asked to cancel.
+    54 ExternalCancelFailed Decider news schedules;
 }
 
 impl EventKind {
+    /// Whose fact it is.
+    pub fn level(&self) -> Level {
+        match self {
+            // A decision that was taken, and of which another run or the service said later that it cannot be.
+            Self::ExternalSignalFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
+            Self::ExternalCancelFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
+            kind => kind.level_of_kind(),
+        }
+    }
+
     /// Whether nothing may follow it.
     pub fn closes(&self) -> bool {
         matches!(
@@ -254,6 +278,7 @@ impl EventKind {
             Self::ActivityTimedOut(it) => it.details.as_ref(),
             Self::Signal(it) => it.input.as_ref(),
             Self::Marker(it) => it.details.as_ref(),
+            Self::ExternalSignalScheduled(it) => it.input.as_ref(),
             Self::WorkflowTimedOut(_)
             | Self::WorkflowCloseFailed(_)
             | Self::WorkflowCancelRequested(_)
@@ -270,7 +295,12 @@ impl EventKind {
             | Self::TimerExpired(_)
             | Self::TimerCanceled(_)
             | Self::TimerCancelFailed(_)
-            | Self::MarkerFailed(_) => None,
+            | Self::MarkerFailed(_)
+            | Self::ExternalSignalDelivered(_)
+            | Self::ExternalSignalFailed(_)
+            | Self::ExternalCancelScheduled(_)
+            | Self::ExternalCancelDelivered(_)
+            | Self::ExternalCancelFailed(_) => None,
         }
     }
 
@@ -291,6 +321,7 @@ impl EventKind {
             Self::ActivityTimedOut(it) => it.details.as_mut(),
             Self::Signal(it) => it.input.as_mut(),
             Self::Marker(it) => it.details.as_mut(),
+            Self::ExternalSignalScheduled(it) => it.input.as_mut(),
             Self::WorkflowTimedOut(_)
             | Self::WorkflowCloseFailed(_)
             | Self::WorkflowCancelRequested(_)
@@ -307,7 +338,12 @@ impl EventKind {
             | Self::TimerExpired(_)
             | Self::TimerCanceled(_)
             | Self::TimerCancelFailed(_)
-            | Self::MarkerFailed(_) => None,
+            | Self::MarkerFailed(_)
+            | Self::ExternalSignalDelivered(_)
+            | Self::ExternalSignalFailed(_)
+            | Self::ExternalCancelScheduled(_)
+            | Self::ExternalCancelDelivered(_)
+            | Self::ExternalCancelFailed(_) => None,
         }
     }
 }

@@ -27,6 +27,7 @@ mod decision;
 pub mod event;
 mod fault;
 pub mod limits;
+mod links;
 mod payload;
 mod retry;
 mod run;
@@ -39,19 +40,20 @@ mod tally;
 mod time;
 
 pub use admit::{Outcome, Transition, admit};
-pub use command::{Beat, Command, ReusePolicy, RunId, Start, TaskId, TurnId};
+pub use command::{Beat, Command, EffectResult, ReusePolicy, RunId, Start, TaskId, TurnId};
 pub use decision::Decision;
 pub use decision::{
-    CancelActivity, CancelTimer, CancelWorkflow, FailWorkflow, RecordMarker, ScheduleActivity, StartTimer,
-    SucceedWorkflow,
+    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, FailWorkflow, RecordMarker, ScheduleActivity,
+    SignalExternal, StartTimer, SucceedWorkflow,
 };
-pub use event::{Event, EventId, EventKind, Level, RequestKey};
+pub use event::{Event, EventId, EventKind, Level, Origin, RequestKey};
 pub use fault::Fault;
+pub use links::{Effect, EffectKind, Errand, Links, Outbox, Seen, SeenOrigin};
 pub use payload::{PackRef, Payload, present as payload_present};
 pub use retry::{Factor, LastFailure, RetryPolicy, retry_of_request};
 pub use run::{
-    Activities, ActivityTask, Deadline, DeadlineKind, HeldTry, PendingActivity, PendingTimer, Run, RunStart, Status,
-    TaskRef, Tries, Turn, TurnTask,
+    Activities, ActivityTask, Deadline, DeadlineKind, HeldTry, PendingActivity, PendingExternal, PendingTimer, Run,
+    RunStart, Status, TaskRef, Tries, Turn, TurnTask,
 };
 pub use tally::{ActivityTally, Closed, Tally};
 pub use time::{Duration, Timestamp};

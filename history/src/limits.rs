@@ -29,6 +29,16 @@ pub const OPEN_ACTIVITIES_MAX: usize = 1_000;
 /// Most timers open in a run at once. Source: SWF's 1,000, for the same reason.
 pub const OPEN_TIMERS_MAX: usize = 1_000;
 
+/// Most signals and cancel requests of a run that are on their way to others at once. Ours, for the same reason.
+pub const OPEN_EXTERNALS_MAX: usize = 1_000;
+
+/// After this long a run that owes something to another is looked at, in case nobody is at it. Ours: as long as a waiting
+/// task (STORAGE.md §5.7).
+pub const EFFECT_WAIT_FIRST: Duration = Duration::from_secs(30);
+
+/// The longest such wait; each is four times the one before. Source: STORAGE.md §3.3, re-offer.
+pub const EFFECT_WAIT_MAX: Duration = Duration::from_secs(3_600);
+
 /// Most decisions in one answer. Ours: as many activities and timers as can be open, and room to close.
 pub const DECISIONS_MAX: usize = 2_500;
 

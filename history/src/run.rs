@@ -157,6 +157,17 @@ pub struct PendingTimer {
     pub expires_at: Timestamp,
 }
 
+/// A signal or cancel request that is on its way to another run.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PendingExternal {
+    /// The other run's workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(1)]
+    pub decision_event_id: EventId,
+}
+
 /// The state of one run.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct Run {
@@ -202,6 +213,9 @@ pub struct Run {
     /// The newest keyed requests and the first event that each caused; oldest first.
     #[n(13)]
     pub request_keys: VecDeque<(RequestKey, EventId)>,
+    /// Signals and cancel requests on their way to others, by their ExternalSignalScheduled or ExternalCancelScheduled.
+    #[cbor(n(14), skip_if = "BTreeMap::is_empty")]
+    pub externals: BTreeMap<EventId, PendingExternal>,
 }
 
 /// What a run keeps of its WorkflowStarted.
@@ -291,6 +305,7 @@ impl Run {
             timers: BTreeMap::new(),
             cancel_requested: false,
             request_keys: VecDeque::new(),
+            externals: BTreeMap::new(),
         };
         run.remember(key, 1);
         run
@@ -402,6 +417,16 @@ impl Run {
             }
             EventKind::TimerExpired(it) => drop(self.timers.remove(&it.timer_id)),
             EventKind::TimerCanceled(it) => drop(self.timers.remove(&it.timer_id)),
+            EventKind::ExternalSignalScheduled(it) => {
+                self.external(event.id, &it.workflow_id, it.decision_event_id);
+            }
+            EventKind::ExternalCancelScheduled(it) => {
+                self.external(event.id, &it.workflow_id, it.decision_event_id);
+            }
+            EventKind::ExternalSignalDelivered(it) => drop(self.externals.remove(&it.scheduled_event_id)),
+            EventKind::ExternalCancelDelivered(it) => drop(self.externals.remove(&it.scheduled_event_id)),
+            EventKind::ExternalSignalFailed(it) => self.external_failed(it.scheduled_event_id),
+            EventKind::ExternalCancelFailed(it) => self.external_failed(it.scheduled_event_id),
             EventKind::WorkflowCloseFailed(_)
             | EventKind::ActivityScheduleFailed(_)
             | EventKind::ActivityTaskCancelFailed(_)
@@ -410,6 +435,17 @@ impl Run {
             | EventKind::Signal(_)
             | EventKind::Marker(_)
             | EventKind::MarkerFailed(_) => {}
+        }
+    }
+
+    fn external(&mut self, event_id: EventId, workflow_id: &str, decision_event_id: EventId) {
+        let pending = PendingExternal { workflow_id: workflow_id.to_owned(), decision_event_id };
+        self.externals.insert(event_id, pending);
+    }
+
+    fn external_failed(&mut self, scheduled_event_id: Option<EventId>) {
+        if let Some(scheduled_event_id) = scheduled_event_id {
+            self.externals.remove(&scheduled_event_id);
         }
     }
 
@@ -427,6 +463,7 @@ impl Run {
         self.turn = None;
         self.activities.clear();
         self.timers.clear();
+        self.externals.clear();
     }
 
     fn remember(&mut self, key: Option<RequestKey>, event_id: EventId) {

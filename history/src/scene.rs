@@ -3,18 +3,19 @@
 use uuid::Uuid;
 
 use crate::decision::{
-    CancelActivity, CancelTimer, CancelWorkflow, FailWorkflow, RecordMarker, ScheduleActivity, StartTimer,
-    SucceedWorkflow,
+    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, FailWorkflow, RecordMarker, ScheduleActivity,
+    SignalExternal, StartTimer, SucceedWorkflow,
 };
 use crate::event::{ActivityStarted, ActivityTimeouts, EventKind, RequestKey};
 use crate::{
-    Beat, Command, Decision, Duration, Event, EventId, Fault, Outcome, Payload, RetryPolicy, Run, Start, TaskId,
-    Timestamp, Transition, TurnId, check,
+    Beat, Command, Decision, Duration, EffectKind, EffectResult, Event, EventId, Fault, Links, Origin, Outcome,
+    Payload, RetryPolicy, Run, Start, TaskId, Timestamp, Transition, TurnId, check,
 };
 
 #[derive(Debug, Clone)]
 pub(crate) struct Scene {
     pub(crate) run: Run,
+    pub(crate) links: Links,
     pub(crate) events: Vec<Event>,
     pub(crate) now: Timestamp,
     pub(crate) beats: Vec<Beat>,
@@ -34,18 +35,20 @@ impl Scene {
     pub(crate) fn of(start: &Start) -> Self {
         let now = Timestamp::from_millis(1_000_000);
         let (run, events) = Transition::start(start, Uuid::nil(), now).unwrap().into_parts();
-        Self { run, events, now, beats: Vec::new() }
+        Self { run, links: Links::default(), events, now, beats: Vec::new() }
     }
 
     /// Admits one command as one commit, and holds everything against the laws.
     pub(crate) fn admit(&mut self, command: &Command) -> Result<(Outcome, Vec<Event>), Fault> {
-        let mut transition = Transition::of(self.run.clone());
+        let mut transition = Transition::linked(self.run.clone(), self.links.clone());
         let outcome = transition.admit(command, self.now);
         if let Err(fault) = outcome {
+            assert_eq!(transition.links(), &self.links, "a refused command changed the links: {command:?}");
             assert_eq!(transition.run(), &self.run, "a refused command changed the run: {command:?}");
             assert!(transition.events().is_empty(), "a refused command left events: {command:?}");
             return Err(fault);
         }
+        self.links = transition.links().clone();
         let (run, events) = transition.into_parts();
         self.run = run;
         self.events.extend(events.iter().cloned());
@@ -240,6 +243,36 @@ pub(crate) fn marker(name: &str) -> Decision {
     Decision::from(RecordMarker { name: name.to_owned(), details: None })
 }
 
+pub(crate) fn signal_external(workflow_id: &str) -> Decision {
+    let (workflow_id, name) = (workflow_id.to_owned(), "go".to_owned());
+    Decision::from(SignalExternal { workflow_id, name, ..SignalExternal::default() })
+}
+
+pub(crate) fn cancel_external(workflow_id: &str) -> Decision {
+    Decision::from(CancelExternal { workflow_id: workflow_id.to_owned(), ..CancelExternal::default() })
+}
+
+/// An event of a run named by a number.
+pub(crate) fn origin(run: u128, event_id: EventId) -> Origin {
+    Origin { workflow_id: format!("w{run}"), run_id: Uuid::from_u128(run), event_id }
+}
+
+pub(crate) fn signal_of(run: u128, event_id: EventId) -> Command {
+    Command::TakeSignal { origin: origin(run, event_id), name: "go".to_owned(), input: None }
+}
+
+pub(crate) fn cancel_of(run: u128, event_id: EventId) -> Command {
+    Command::TakeCancelRequest { origin: origin(run, event_id), reason: None }
+}
+
+pub(crate) fn settle(event_id: EventId, kind: EffectKind, result: EffectResult) -> Command {
+    Command::SettleEffect { event_id, kind, result }
+}
+
+pub(crate) fn done() -> EffectResult {
+    EffectResult::Done { run_id: Uuid::from_u128(9) }
+}
+
 pub(crate) fn success() -> Decision {
     Decision::from(SucceedWorkflow::default())
 }
@@ -293,6 +326,10 @@ pub(crate) fn told(events: &[Event]) -> String {
             EventKind::Signal(it) => format!("{name}({})", it.name),
             EventKind::Marker(it) => format!("{name}({})", it.name),
             EventKind::MarkerFailed(it) => format!("{name}({}, {:?})", it.name, it.cause),
+            EventKind::ExternalSignalScheduled(it) => format!("{name}({})", it.workflow_id),
+            EventKind::ExternalSignalFailed(it) => format!("{name}({}, {:?})", it.workflow_id, it.cause),
+            EventKind::ExternalCancelScheduled(it) => format!("{name}({})", it.workflow_id),
+            EventKind::ExternalCancelFailed(it) => format!("{name}({}, {:?})", it.workflow_id, it.cause),
             _ => name.to_owned(),
         }
     });

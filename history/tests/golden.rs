@@ -13,14 +13,17 @@ use history::event::{
     ActivityScheduledTimeout, ActivityStarted, ActivitySuccess, ActivityTaskCancel, ActivityTaskCancelFailed,
     ActivityTaskCancelFailedCause, ActivityTimedOut, ActivityTimedOutCause, ActivityTimeout, ActivityTimeouts,
     CloseDecision, CloseFailedCause, DeciderCompleted, DeciderFailed, DeciderFailedCause, DeciderScheduled,
-    DeciderStarted, DeciderTimedOut, DeciderTimeout, Marker, MarkerFailed, MarkerFailedCause, Signal,
-    TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed,
-    TimerScheduleFailedCause, TimerScheduled, WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed,
-    WorkflowFailed, WorkflowStarted, WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
+    DeciderStarted, DeciderTimedOut, DeciderTimeout, ExternalCancelDelivered, ExternalCancelFailed,
+    ExternalCancelScheduled, ExternalFailedCause, ExternalSignalDelivered, ExternalSignalFailed,
+    ExternalSignalScheduled, Marker, MarkerFailed, MarkerFailedCause, Signal, TimerCancelFailed,
+    TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled,
+    WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed, WorkflowFailed, WorkflowStarted, WorkflowSuccess,
+    WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
-    Duration, Event, EventKind, Factor, HeldTry, LastFailure, PackRef, Payload, PendingActivity, PendingTimer,
-    RequestKey, RetryPolicy, Run, Status, Timestamp, Tries, Turn, TurnTask, codec,
+    CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin, PackRef, Payload,
+    PendingActivity, PendingExternal, PendingTimer, RequestKey, RetryPolicy, Run, SignalExternal, Start, Status,
+    Timestamp, Transition, Tries, Turn, TurnId, TurnTask, codec,
 };
 use uuid::Uuid;
 
@@ -111,6 +114,7 @@ fn full() -> Vec<EventKind> {
         EventKind::WorkflowCancelRequested(WorkflowCancelRequested {
             reason: text("changed my mind"),
             identity: text("ann"),
+            origin: None,
         }),
         EventKind::DeciderScheduled(DeciderScheduled {
             task_list: "orders".to_owned(),
@@ -208,14 +212,57 @@ fn full() -> Vec<EventKind> {
             cause: TimerCancelFailedCause::TimerIdUnknown,
             decision_event_id: 10,
         }),
-        EventKind::Signal(Signal { name: "approve".to_owned(), input: payload(), identity: text("ann") }),
+        EventKind::Signal(Signal { name: "approve".to_owned(), input: payload(), identity: text("ann"), origin: None }),
         EventKind::Marker(Marker { name: "note".to_owned(), details: payload(), decision_event_id: 4 }),
         EventKind::MarkerFailed(MarkerFailed {
             name: "baton.note".to_owned(),
             cause: MarkerFailedCause::NameReserved,
             decision_event_id: 4,
         }),
+        EventKind::ExternalSignalScheduled(ExternalSignalScheduled {
+            workflow_id: "order-43".to_owned(),
+            run_id: Some(other_run()),
+            name: "approve".to_owned(),
+            input: payload(),
+            decision_event_id: 4,
+        }),
+        EventKind::ExternalSignalDelivered(ExternalSignalDelivered {
+            workflow_id: "order-43".to_owned(),
+            run_id: other_run(),
+            scheduled_event_id: 5,
+        }),
+        EventKind::ExternalSignalFailed(ExternalSignalFailed {
+            workflow_id: "order-43".to_owned(),
+            cause: ExternalFailedCause::WorkflowUnknown,
+            scheduled_event_id: Some(5),
+            decision_event_id: 4,
+        }),
+        EventKind::ExternalCancelScheduled(ExternalCancelScheduled {
+            workflow_id: "order-43".to_owned(),
+            run_id: Some(other_run()),
+            reason: text("changed my mind"),
+            decision_event_id: 4,
+        }),
+        EventKind::ExternalCancelDelivered(ExternalCancelDelivered {
+            workflow_id: "order-43".to_owned(),
+            run_id: other_run(),
+            scheduled_event_id: 5,
+        }),
+        EventKind::ExternalCancelFailed(ExternalCancelFailed {
+            workflow_id: "order-43".to_owned(),
+            cause: ExternalFailedCause::WorkflowClosed,
+            scheduled_event_id: Some(5),
+            decision_event_id: 4,
+        }),
     ]
+}
+
+fn other_run() -> Uuid {
+    Uuid::from_u128(0x0192_3456_789a_7bcd_8ef0_1234_5678_9abd)
+}
+
+fn origin() -> Option<Origin> {
+    Some(Origin { workflow_id: "order-43".to_owned(), run_id: other_run(), event_id: 77 })
 }
 
 /// Those of which something may be absent, with nothing that may be; and the values of enums that `full` has not.
@@ -263,7 +310,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         ),
         (
             "WorkflowCancelRequested-bare",
-            EventKind::WorkflowCancelRequested(WorkflowCancelRequested { reason: None, identity: None }),
+            EventKind::WorkflowCancelRequested(WorkflowCancelRequested { reason: None, identity: None, origin: None }),
         ),
         (
             "DeciderScheduled-bare",
@@ -431,16 +478,66 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 decision_event_id: 4,
             }),
         ),
-        ("Signal-bare", EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None })),
+        ("Signal-bare", EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None, origin: None })),
         (
             "Signal-null",
             EventKind::Signal(Signal {
                 name: "s".to_owned(),
                 input: Some(Payload::from_json("null").unwrap()),
                 identity: None,
+                origin: None,
             }),
         ),
         ("Marker-bare", EventKind::Marker(Marker { name: "m".to_owned(), details: None, decision_event_id: 4 })),
+        (
+            "Signal-origin",
+            EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None, origin: origin() }),
+        ),
+        (
+            "WorkflowCancelRequested-origin",
+            EventKind::WorkflowCancelRequested(WorkflowCancelRequested {
+                reason: None,
+                identity: None,
+                origin: origin(),
+            }),
+        ),
+        (
+            "ExternalSignalScheduled-bare",
+            EventKind::ExternalSignalScheduled(ExternalSignalScheduled {
+                workflow_id: "w".to_owned(),
+                run_id: None,
+                name: "s".to_owned(),
+                input: None,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "ExternalSignalFailed-limit",
+            EventKind::ExternalSignalFailed(ExternalSignalFailed {
+                workflow_id: "w".to_owned(),
+                cause: ExternalFailedCause::OpenExternalsLimit,
+                scheduled_event_id: None,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "ExternalCancelScheduled-bare",
+            EventKind::ExternalCancelScheduled(ExternalCancelScheduled {
+                workflow_id: "w".to_owned(),
+                run_id: None,
+                reason: None,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "ExternalCancelFailed-limit",
+            EventKind::ExternalCancelFailed(ExternalCancelFailed {
+                workflow_id: "w".to_owned(),
+                cause: ExternalFailedCause::OpenExternalsLimit,
+                scheduled_event_id: None,
+                decision_event_id: 4,
+            }),
+        ),
     ]
 }
 
@@ -517,6 +614,7 @@ fn a_stored_claim_check_can_still_be_read() {
         name: "s".to_owned(),
         input: Some(Payload::stored(PackRef { op: 70_000, offset: 3, len: 262_144 })),
         identity: None,
+        origin: None,
     }));
     assert_eq!(read(&golden("cbor/Signal-claim.cbor", &cbor(&sample))), sample);
 }
@@ -613,10 +711,14 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
     let mut closed = Run::begin(Timestamp::from_millis(1_700_000_000_000), &started(), None);
     closed.status = Status::TimedOut;
     closed.closed_at = Some(Timestamp::from_millis(1_700_000_900_000));
+    let mut others = run();
+    let pending = PendingExternal { workflow_id: "order-43".to_owned(), decision_event_id: 60_004 };
+    others.externals.insert(60_005, pending);
     let mut samples = vec![
         ("open".to_owned(), run()),
         ("open-tries".to_owned(), run_with_tries()),
         ("closed".to_owned(), closed.clone()),
+        ("others".to_owned(), others),
     ];
     for status in Status::ALL {
         samples.push((format!("status-{status}"), Run { status, ..closed.clone() }));
@@ -625,8 +727,35 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
         let mut current = Vec::new();
         codec::put_run(&mut current, &sample);
         assert_eq!(codec::run(&current).unwrap(), sample, "{name}");
-        assert_eq!(codec::run(&golden(&format!("run/{name}.cbor"), &current)).unwrap(), sample, "{name}");
+        let stored = golden(&format!("run/{name}.cbor"), &current);
+        assert_eq!(codec::run(&stored).unwrap(), sample, "{name}");
+        // What a run does not use takes no byte of its state.
+        assert_eq!(stored, current, "{name}");
     }
+}
+
+#[test]
+fn stored_links_to_other_runs_can_still_be_read() {
+    let now = Timestamp::from_millis(1_700_000_000_000);
+    let mut transition = Transition::start(&Start::new("w", "t", "l"), Uuid::nil(), now).unwrap();
+    let origin = origin().unwrap();
+    let decisions = vec![
+        SignalExternal { workflow_id: "order-43".to_owned(), name: "s".to_owned(), ..SignalExternal::default() }.into(),
+        CancelExternal { workflow_id: "order-44".to_owned(), ..CancelExternal::default() }.into(),
+    ];
+    let turn = TurnId { scheduled_event_id: 2, started_event_id: 3 };
+    for command in [
+        Command::StartTurn { scheduled_event_id: 2, identity: None },
+        Command::TakeSignal { origin, name: "s".to_owned(), input: None },
+        Command::CompleteTurn { turn, decisions, context: None },
+        Command::SeeToEffects,
+    ] {
+        transition.admit(&command, now.plus(Duration::from_secs(40))).unwrap();
+    }
+    let sample = transition.links().clone();
+    assert!(sample.outbox.ready().count() == 2 && sample.seen.iter().len() == 1);
+    let current = minicbor::to_vec(&sample).unwrap();
+    assert_eq!(minicbor::decode::<Links>(&golden("links/full.cbor", &current)).unwrap(), sample);
 }
 
 #[test]

@@ -4,9 +4,10 @@
 
 use history::event::ActivityTimeouts;
 use history::{
-    Beat, CancelActivity, CancelTimer, CancelWorkflow, Command, Decision, Duration, Event, EventKind, Factor,
-    FailWorkflow, Fault, Outcome, Payload, RecordMarker, RequestKey, RetryPolicy, Run, ScheduleActivity, Start,
-    StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId, check, codec, limits,
+    Beat, CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Command, Decision, Duration, EffectResult,
+    Event, EventKind, Factor, FailWorkflow, Fault, Origin, Outcome, Payload, RecordMarker, RequestKey, RetryPolicy,
+    Run, ScheduleActivity, SignalExternal, Start, StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId,
+    check, codec, limits,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -47,6 +48,10 @@ enum Step {
     Answer(u8, Answer),
     Beat(u8),
     Fire,
+    /// Something of one of a few others: a signal, or a cancel request.
+    Take(u8, u8, bool),
+    /// What became of one of the effects on others that are owed.
+    Settle(u8, u8),
     /// The newest command once more, whatever has happened since.
     Repeat,
     /// A command about events that may be anything.
@@ -68,6 +73,8 @@ enum Choice {
     Timer(u8, u8),
     CancelTimer(u8),
     Marker(bool),
+    /// To one of a few others: a signal, or a cancel request.
+    External(u8, bool),
     Close(u8, bool),
 }
 
@@ -80,6 +87,7 @@ fn choice() -> impl Strategy<Value = Choice> {
         3 => (0..3_u8, 0..90_u8).prop_map(|(id, seconds)| Choice::Timer(id, seconds)),
         1 => (0..3_u8).prop_map(Choice::CancelTimer),
         1 => prop::bool::weighted(0.2).prop_map(Choice::Marker),
+        3 => (0..3_u8, any::<bool>()).prop_map(|(to, is_signal)| Choice::External(to, is_signal)),
     ]
 }
 
@@ -116,6 +124,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (any::<u8>(), answer).prop_map(|(pick, answer)| Step::Answer(pick, answer)),
         2 => any::<u8>().prop_map(Step::Beat),
         5 => Just(Step::Fire),
+        2 => (0..2_u8, 0..5_u8, any::<bool>()).prop_map(|(from, event, is_signal)| Step::Take(from, event, is_signal)),
+        4 => (any::<u8>(), 0..4_u8).prop_map(|(pick, result)| Step::Settle(pick, result)),
         1 => Just(Step::Repeat),
         1 => (0..9_u8, 0..60_u64, 0..60_u64).prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
         1 => (0..9_u8, any::<u64>(), any::<u64>()).prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
@@ -132,7 +142,7 @@ fn steps() -> impl Strategy<Value = Vec<(i64, Step, bool)>> {
         1 => 40_000..4_000_000_i64,
         1 => -5_000..0_i64,
     ];
-    let steps = vec((pause, step(), prop::bool::weighted(0.7)), 1..80);
+    let steps = vec((pause, step(), prop::bool::weighted(0.7)), 1..110);
     // Seldom does somebody terminate a run, and then things still happen to it.
     (steps, option::weighted(0.1, any::<prop::sample::Index>())).prop_map(|(mut steps, end): (Vec<_>, _)| {
         if let Some(end) = end {
@@ -189,6 +199,13 @@ fn decision(choice: &Choice) -> Decision {
             let name = if is_reserved { "baton.m" } else { "m" };
             RecordMarker { name: name.to_owned(), details: payload() }.into()
         }
+        Choice::External(to, true) => {
+            SignalExternal { workflow_id: format!("o{to}"), name: "s".to_owned(), input: payload(), run_id: None }
+                .into()
+        }
+        Choice::External(to, false) => {
+            CancelExternal { workflow_id: format!("o{to}"), ..CancelExternal::default() }.into()
+        }
         Choice::Close(kind, force) => match kind {
             0 => SucceedWorkflow { result: payload(), force }.into(),
             1 => FailWorkflow { reason: "r".to_owned(), details: payload(), force }.into(),
@@ -198,7 +215,14 @@ fn decision(choice: &Choice) -> Decision {
 }
 
 /// The command of a step, given the run; `None` when there is nothing to do it to.
-fn command(step: &Step, run: &Run, beats: &mut Vec<Beat>, now: Timestamp, newest: Option<&Command>) -> Option<Command> {
+fn command(
+    step: &Step,
+    transition: &Transition,
+    beats: &mut Vec<Beat>,
+    now: Timestamp,
+    newest: Option<&Command>,
+) -> Option<Command> {
+    let (run, links) = (transition.run(), transition.links());
     let held = run
         .turn
         .as_ref()
@@ -255,6 +279,25 @@ fn command(step: &Step, run: &Run, beats: &mut Vec<Beat>, now: Timestamp, newest
             return None;
         }
         Step::Fire => Command::FireDeadlines { beats: beats.clone() },
+        Step::Take(from, event_id, is_signal) => {
+            let run_id = Uuid::from_u128((*from).into());
+            let origin = Origin { workflow_id: format!("o{from}"), run_id, event_id: (*event_id).into() };
+            if *is_signal {
+                Command::TakeSignal { origin, name: "o".to_owned(), input: None }
+            } else {
+                Command::TakeCancelRequest { origin, reason: None }
+            }
+        }
+        Step::Settle(pick, result) => {
+            let owed: Vec<_> = links.outbox.ready().collect();
+            let effect = owed.get(usize::from(*pick) % owed.len().max(1))?;
+            let result = match result {
+                0 => EffectResult::Unknown,
+                1 => EffectResult::Closed,
+                _ => EffectResult::Done { run_id: Uuid::from_u128(7) },
+            };
+            Command::SettleEffect { event_id: effect.event_id, kind: effect.kind, result }
+        }
         Step::Repeat => newest?.clone(),
         Step::Junk(kind, scheduled_event_id, started_event_id) => {
             junk(*kind, *scheduled_event_id, *started_event_id, beats.clone())
@@ -304,7 +347,7 @@ fn tell(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
     let mut newest = None;
     for (pause, step, is_commit) in steps {
         now = Timestamp::from_millis(now.as_millis().saturating_add_signed(*pause));
-        if let Some(command) = command(step, transition.run(), &mut beats, now, newest.as_ref()) {
+        if let Some(command) = command(step, &transition, &mut beats, now, newest.as_ref()) {
             one(&mut transition, &command, now)?;
             newest = Some(command);
         }
@@ -330,6 +373,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
                 command,
                 fault
             );
+            prop_assert_eq!(transition.links(), before.links());
             prop_assert!(added.is_empty(), "{:?} was refused with {} and left {:?}", command, fault, added);
             if !before.run().is_open() {
                 let heard = [Fault::TurnCompleted, Fault::RunClosed { status: before.run().status }];
@@ -364,6 +408,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
 
 /// Ends the commit: what was admitted becomes history.
 fn commit(transition: &mut Transition, events: &mut Vec<Event>, commits: &mut Vec<usize>) -> Result<(), TestCaseError> {
+    let links = transition.links().clone();
     let (run, added) = transition.clone().into_parts();
     events.extend(added);
     if let Err(violation) = check::history(events) {
@@ -371,7 +416,7 @@ fn commit(transition: &mut Transition, events: &mut Vec<Event>, commits: &mut Ve
         return Err(TestCaseError::fail(format!("{violation} in {names:?}")));
     }
     commits.push(events.len());
-    *transition = Transition::of(run);
+    *transition = Transition::linked(run, links);
     Ok(())
 }
 
@@ -460,7 +505,7 @@ proptest! {
         let _ = (run.deadlines(&[]), run.expires_at(), run.waiting_tasks().count());
         let mut transition = Transition::of(run);
         for step in more {
-            if let Some(command) = command(&step, transition.run(), &mut Vec::new(), now, None) {
+            if let Some(command) = command(&step, &transition, &mut Vec::new(), now, None) {
                 let before = transition.clone();
                 if transition.admit(&command, now).is_err() {
                     prop_assert_eq!(transition.events(), before.events());

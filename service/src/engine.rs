@@ -11,6 +11,7 @@ mod clock;
 mod commit;
 mod domains;
 mod drain;
+mod effects;
 mod fsck;
 mod hand_out;
 mod head;
@@ -263,7 +264,7 @@ impl Engine {
     pub async fn start(self: &Arc<Self>, domain: &str, start: Start) -> Result<Started, Refusal> {
         let domain = self.domain(domain).await?.name;
         let key = commit::head_key(&domain, &start.workflow_id);
-        self.ask(&key, |reply| Request::Start { start: Box::new(start), reply }).await
+        self.start_key(&key, start).await
     }
 
     /// Has a command admitted to a run: a signal, a cancel request, a termination.

@@ -92,9 +92,10 @@ async fn talk(world: &World, at: &RunRef) {
     }
 }
 
-/// One run, one signal, patiently.
+/// One run, one signal, patiently; and a run that the first one signals.
 pub(crate) async fn single(world: Arc<World>) {
     let at = RunRef { domain: DOMAIN.into(), workflow_id: "single".into(), run_id: None };
+    start(&world, "peer").await;
     start(&world, "single").await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let name = "hello".to_owned();

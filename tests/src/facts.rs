@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use history::{Event, EventId, EventKind, RequestKey, Timestamp, check};
+use history::{Event, EventId, EventKind, Origin, RequestKey, Timestamp, check};
 use uuid::Uuid;
 
 use crate::clock::AHEAD_MAX;
@@ -88,9 +88,41 @@ impl Facts {
         for (key, runs) in starts.iter().filter(|(_, runs)| runs.len() > 1) {
             self.violations.push(format!("key {key:?} started {} runs", runs.len()));
         }
+        self.effects_once(histories);
         for promise in self.promises.clone() {
             if !is_kept(&promise, histories) {
                 self.violations.push(format!("a promise is broken: {promise:?}"));
+            }
+        }
+    }
+
+    /// What a run does to another happens once in all, whichever run takes it, and is said to have happened where it has.
+    fn effects_once(&mut self, histories: &Histories) {
+        let mut taken: BTreeMap<(Uuid, EventId), Vec<Uuid>> = BTreeMap::new();
+        for (run_id, events) in histories {
+            for event in events {
+                if let Some(origin) = origin(&event.kind) {
+                    taken.entry((origin.run_id, origin.event_id)).or_default().push(*run_id);
+                }
+            }
+        }
+        for (effect, by) in taken.iter().filter(|(_, by)| by.len() > 1) {
+            self.violations.push(format!("the effect {effect:?} was taken {} times, by {by:?}", by.len()));
+        }
+        for (run_id, events) in histories {
+            for event in events {
+                let (scheduled, done) = match &event.kind {
+                    EventKind::ExternalSignalDelivered(it) => (it.scheduled_event_id, Some(it.run_id)),
+                    EventKind::ExternalCancelDelivered(it) => (it.scheduled_event_id, Some(it.run_id)),
+                    EventKind::ExternalSignalFailed(it) => (it.scheduled_event_id.unwrap_or_default(), None),
+                    EventKind::ExternalCancelFailed(it) => (it.scheduled_event_id.unwrap_or_default(), None),
+                    _ => continue,
+                };
+                let by = taken.get(&(*run_id, scheduled)).and_then(|by| by.first()).copied();
+                if by != done {
+                    let said = format!("run {run_id}: event {} says {done:?}, taken by {by:?}", event.id);
+                    self.violations.push(said);
+                }
             }
         }
     }
@@ -110,6 +142,15 @@ impl Facts {
                 self.violations.push(format!("run {run_id}: key {key:?} is there twice"));
             }
         }
+    }
+}
+
+/// Where an event comes from, if another run caused it.
+fn origin(kind: &EventKind) -> Option<&Origin> {
+    match kind {
+        EventKind::Signal(it) => it.origin.as_ref(),
+        EventKind::WorkflowCancelRequested(it) => it.origin.as_ref(),
+        _ => None,
     }
 }
 

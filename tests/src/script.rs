@@ -1,10 +1,12 @@
-//! What the simulated deciders decide: two activities side by side, each tried three times, and a timer; then success.
+//! What the simulated deciders decide: two activities side by side, each tried three times, a timer, and a signal to a
+//! neighbor, now and then a cancel request, too; then success, by some only when it is known what became of the signal.
 
 use history::event::ActivityTimeouts;
 use history::{
-    CancelWorkflow, Decision, Duration, Event, EventKind, Factor, RetryPolicy, ScheduleActivity, StartTimer,
-    SucceedWorkflow,
+    CancelExternal, CancelWorkflow, Decision, Duration, Event, EventKind, Factor, RetryPolicy, ScheduleActivity,
+    SignalExternal, StartTimer, SucceedWorkflow,
 };
+use uuid::Uuid;
 
 /// The task list of deciders and runners.
 pub(crate) const LIST: &str = "sim";
@@ -43,8 +45,57 @@ impl Step {
     }
 }
 
+/// Who is signaled by the runs of a workflow id, unless it is nobody.
+fn neighbor(workflow_id: &str) -> Option<&'static str> {
+    Some(match workflow_id {
+        // Two that may signal each other at the same time, and one that signals itself.
+        "w0" | "w2" => "w1",
+        "w1" => "w2",
+        "w3" => "w3",
+        "single" => "peer",
+        _ => return None,
+    })
+}
+
+/// What a run does to its neighbor, and whether it waits for the outcome.
+#[derive(Default)]
+struct Outward {
+    sent: bool,
+    known: bool,
+}
+
+impl Outward {
+    fn see(&mut self, event: &EventKind) {
+        match event {
+            EventKind::ExternalSignalScheduled(_) => self.sent = true,
+            EventKind::ExternalSignalDelivered(_) | EventKind::ExternalSignalFailed(_) => self.known = true,
+            _ => {}
+        }
+    }
+
+    fn decide(&self, workflow_id: &str, run_id: Uuid) -> Vec<Decision> {
+        let Some(to) = neighbor(workflow_id).filter(|_| !self.sent) else { return Vec::new() };
+        let (to, name) = (to.to_owned(), format!("of {run_id}"));
+        let signal = SignalExternal { workflow_id: to.clone(), name, ..SignalExternal::default() };
+        let cancel = CancelExternal { workflow_id: to, ..CancelExternal::default() };
+        let cancels = lot(run_id) % 8 == 7;
+        std::iter::once(signal.into()).chain(cancels.then(|| cancel.into())).collect()
+    }
+
+    fn is_over(&self, run_id: Uuid) -> bool {
+        !self.sent || self.known || lot(run_id).is_multiple_of(2)
+    }
+}
+
+/// A number that a run was given by chance.
+fn lot(run_id: Uuid) -> u8 {
+    run_id.as_bytes()[15]
+}
+
 /// The decisions of a turn that sees these events, from the first on.
 pub(crate) fn decide(events: &[Event]) -> Vec<Decision> {
+    let Some(EventKind::WorkflowStarted(started)) = events.first().map(|event| &event.kind) else { return Vec::new() };
+    let mut outward = Outward::default();
     let (mut a, mut b) = (Step::default(), Step::default());
     let (mut timer_set, mut timer_expired, mut cancel) = (false, false, false);
     let is_b = |id: u64| {
@@ -52,6 +103,7 @@ pub(crate) fn decide(events: &[Event]) -> Vec<Decision> {
         matches!(event.map(|event| &event.kind), Some(EventKind::ActivityScheduled(it)) if it.activity_id == "b")
     };
     for event in events {
+        outward.see(&event.kind);
         let (id, well) = match &event.kind {
             EventKind::ActivityScheduled(_) => {
                 let step = if is_b(event.id) { &mut b } else { &mut a };
@@ -82,7 +134,7 @@ pub(crate) fn decide(events: &[Event]) -> Vec<Decision> {
     if cancel {
         return vec![CancelWorkflow::default().into()];
     }
-    let mut decisions: Vec<Decision> = Vec::new();
+    let mut decisions = outward.decide(&started.workflow_id, started.run_id);
     for (step, name) in [(&a, "a"), (&b, "b")] {
         if !step.open && !step.is_over() {
             decisions.push(
@@ -101,7 +153,7 @@ pub(crate) fn decide(events: &[Event]) -> Vec<Decision> {
     if !timer_set {
         decisions.push(StartTimer { timer_id: "t".to_owned(), after: TIMER }.into());
     }
-    if timer_expired && a.is_over() && b.is_over() {
+    if timer_expired && a.is_over() && b.is_over() && outward.is_over(started.run_id) {
         decisions.push(SucceedWorkflow::default().into());
     }
     decisions

@@ -63,6 +63,8 @@ impl Transition {
                     EventKind::Marker(Marker { name, details: it.details.clone(), decision_event_id })
                 }
             }
+            Decision::SignalExternal(it) => self.signal_external(it, decision_event_id),
+            Decision::CancelExternal(it) => self.cancel_external(it, decision_event_id),
             Decision::SucceedWorkflow(it) => {
                 EventKind::WorkflowSuccess(WorkflowSuccess { result: it.result.clone(), decision_event_id })
             }

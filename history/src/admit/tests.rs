@@ -3,5 +3,6 @@
 mod commands;
 mod decisions;
 mod fields;
+mod others;
 mod retries;
 mod timeouts;

@@ -69,6 +69,15 @@ pub(super) fn decisions(decisions: &[Decision]) -> Result<(), Fault> {
                 name(&field("name"), &it.name)?;
                 payload(&field("details"), it.details.as_ref())?;
             }
+            Decision::SignalExternal(it) => {
+                name(&field("workflowId"), &it.workflow_id)?;
+                name(&field("name"), &it.name)?;
+                payload(&field("input"), it.input.as_ref())?;
+            }
+            Decision::CancelExternal(it) => {
+                name(&field("workflowId"), &it.workflow_id)?;
+                reason(&field("reason"), it.reason.as_deref())?;
+            }
             Decision::SucceedWorkflow(it) => payload(&field("result"), it.result.as_ref())?,
             Decision::FailWorkflow(it) => {
                 name_up_to(&field("reason"), &it.reason, limits::REASON_BYTES_MAX)?;

@@ -37,7 +37,12 @@ pub(super) fn part(event: &EventKind) -> Part {
         | EventKind::ActivityTaskCancel(_)
         | EventKind::TimerScheduled(_)
         | EventKind::TimerCanceled(_)
-        | EventKind::Marker(_) => Part::Decided,
+        | EventKind::Marker(_)
+        | EventKind::ExternalSignalScheduled(_)
+        | EventKind::ExternalCancelScheduled(_) => Part::Decided,
+        // Refused at once, or by the other run.
+        EventKind::ExternalSignalFailed(it) if it.scheduled_event_id.is_none() => Part::DecidedNews,
+        EventKind::ExternalCancelFailed(it) if it.scheduled_event_id.is_none() => Part::DecidedNews,
         EventKind::DeciderTimedOut(_)
         | EventKind::ActivityTimedOut(_)
         | EventKind::ActivityScheduledTimeout(_)
@@ -48,7 +53,11 @@ pub(super) fn part(event: &EventKind) -> Part {
         | EventKind::ActivitySuccess(_)
         | EventKind::ActivityFailed(_)
         | EventKind::ActivityCanceled(_)
-        | EventKind::Signal(_) => Part::News,
+        | EventKind::Signal(_)
+        | EventKind::ExternalSignalDelivered(_)
+        | EventKind::ExternalSignalFailed(_)
+        | EventKind::ExternalCancelDelivered(_)
+        | EventKind::ExternalCancelFailed(_) => Part::News,
         EventKind::DeciderScheduled(_)
         | EventKind::DeciderStarted(_)
         | EventKind::DeciderCompleted(_)
@@ -73,7 +82,15 @@ pub(super) fn decision_event_id(kind: &EventKind) -> Option<EventId> {
         EventKind::TimerCancelFailed(it) => it.decision_event_id,
         EventKind::Marker(it) => it.decision_event_id,
         EventKind::MarkerFailed(it) => it.decision_event_id,
-        EventKind::WorkflowStarted(_)
+        EventKind::ExternalSignalScheduled(it) => it.decision_event_id,
+        EventKind::ExternalCancelScheduled(it) => it.decision_event_id,
+        EventKind::ExternalSignalFailed(it) if it.scheduled_event_id.is_none() => it.decision_event_id,
+        EventKind::ExternalCancelFailed(it) if it.scheduled_event_id.is_none() => it.decision_event_id,
+        EventKind::ExternalSignalDelivered(_)
+        | EventKind::ExternalSignalFailed(_)
+        | EventKind::ExternalCancelDelivered(_)
+        | EventKind::ExternalCancelFailed(_)
+        | EventKind::WorkflowStarted(_)
         | EventKind::WorkflowTimedOut(_)
         | EventKind::WorkflowTerminated(_)
         | EventKind::WorkflowCancelRequested(_)

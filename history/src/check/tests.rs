@@ -6,7 +6,8 @@ use super::*;
 use crate::event::{
     ActivityCanceled, ActivityScheduledTimeout, ActivityStarted, ActivitySuccess, ActivityTaskCancel, ActivityTimeouts,
     CloseDecision, CloseFailedCause, DeciderCompleted, DeciderFailed, DeciderFailedCause, DeciderStarted,
-    DeciderTimedOut, Marker, Signal, TimerCanceled, TimerExpired, TimerScheduled, WorkflowCloseFailed, WorkflowSuccess,
+    DeciderTimedOut, ExternalCancelFailed, ExternalFailedCause, ExternalSignalDelivered, ExternalSignalScheduled,
+    Marker, Origin, Signal, TimerCanceled, TimerExpired, TimerScheduled, WorkflowCloseFailed, WorkflowSuccess,
     WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use crate::retry::{LastFailure, RetryPolicy};
@@ -75,7 +76,7 @@ fn times_out(scheduled_event_id: EventId, started_event_id: Option<EventId>) -> 
 }
 
 fn signal() -> EventKind {
-    EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None })
+    EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None, origin: None })
 }
 
 fn activity(activity_id: &str, decision_event_id: EventId) -> EventKind {
@@ -431,6 +432,51 @@ fn timers_that_end_twice_are_caught() {
 fn ids_used_twice_are_caught() {
     breaks(Rule::IdInUse, 6, &decided([(0, activity("a", 4)), (0, activity("a", 4))]));
     breaks(Rule::IdInUse, 6, &decided([(0, timer("t", 5, 4)), (0, timer("t", 6, 4))]));
+}
+
+fn told_to(workflow_id: &str) -> EventKind {
+    let (workflow_id, name) = (workflow_id.to_owned(), "s".to_owned());
+    EventKind::ExternalSignalScheduled(ExternalSignalScheduled {
+        workflow_id,
+        run_id: None,
+        name,
+        input: None,
+        decision_event_id: 4,
+    })
+}
+
+fn delivered_to(workflow_id: &str, scheduled_event_id: EventId) -> EventKind {
+    let (workflow_id, run_id) = (workflow_id.to_owned(), Uuid::nil());
+    EventKind::ExternalSignalDelivered(ExternalSignalDelivered { workflow_id, run_id, scheduled_event_id })
+}
+
+fn not_canceled(workflow_id: &str, scheduled_event_id: Option<EventId>) -> EventKind {
+    let (workflow_id, cause) = (workflow_id.to_owned(), ExternalFailedCause::WorkflowClosed);
+    let failed = ExternalCancelFailed { workflow_id, cause, scheduled_event_id, decision_event_id: 4 };
+    EventKind::ExternalCancelFailed(failed)
+}
+
+fn came_from(event_id: EventId) -> EventKind {
+    let origin = Some(Origin { workflow_id: "o".to_owned(), run_id: Uuid::nil(), event_id });
+    EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None, origin })
+}
+
+#[test]
+fn effects_on_others_that_have_two_outcomes_or_are_somebody_elses_are_caught() {
+    sound(&decided([(0, told_to("o")), (0, delivered_to("o", 5)), (0, waits())]));
+    let twice = [(0, told_to("o")), (0, delivered_to("o", 5)), (0, waits()), (0, delivered_to("o", 5))];
+    breaks(Rule::EffectOnce, 8, &decided(twice));
+    breaks(Rule::Link, 6, &decided([(0, told_to("o")), (0, delivered_to("p", 5))]));
+    breaks(Rule::Link, 6, &decided([(0, told_to("o")), (0, delivered_to("o", 4))]));
+    breaks(Rule::Link, 6, &decided([(0, told_to("o")), (0, not_canceled("o", Some(5)))]));
+    sound(&decided([(0, not_canceled("o", None)), (0, waits())]));
+    breaks(Rule::DecisionsTogether, 7, &decided([(0, signal()), (0, waits()), (0, not_canceled("o", None))]));
+}
+
+#[test]
+fn effects_of_others_that_come_twice_are_caught() {
+    sound(&decided([(0, came_from(7)), (0, waits()), (0, came_from(8))]));
+    breaks(Rule::OriginOnce, 7, &decided([(0, came_from(7)), (0, waits()), (0, came_from(7))]));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::EventId;
+use super::{EventId, Origin};
 use crate::payload::{self, Payload};
 use crate::retry::{LastFailure, RetryPolicy};
 use crate::time::{Duration, Timestamp};
@@ -161,6 +161,10 @@ pub struct WorkflowCancelRequested {
     #[n(1)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
+    /// The event of the other run that it comes from, if one decided it.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
 }
 
 /// A turn is waiting for a decider.
@@ -570,6 +574,10 @@ pub struct Signal {
     #[n(2)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
+    /// The event of the other run that it comes from, if one decided it.
+    #[n(3)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
 }
 
 /// A decider's note to itself.

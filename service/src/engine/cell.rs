@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use history::{Command, EventId, Payload, PendingActivity, Start, TaskId, TurnId};
+use history::{Command, Effect, EffectResult, Errand, EventId, Payload, PendingActivity, Start, TaskId, TurnId};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -17,16 +17,35 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
 /// Something that is asked of a run.
 pub(super) enum Request {
-    /// Start a run of this workflow id.
-    Start { start: Box<Start>, reply: Reply<Started> },
+    /// Start a run of this workflow id; `None` when the last one must first deliver what it owes to others.
+    Start { start: Box<Start>, reply: Reply<Option<Started>> },
     /// Admit a command.
     Tell { run_id: Option<Uuid>, command: Command, reply: Reply<Told> },
     /// Take a waiting task; `None` when it no longer waits.
     Take { task: WaitingTask, is_turn: bool, identity: Option<String>, reply: Reply<Option<Grant>> },
+    /// Take an effect of another run.
+    Effect { source: Source, errand: Box<Errand>, reply: Reply<Taken> },
     /// See whether time has done something, and offer what waits.
     Look { reply: Option<Reply<()>> },
     /// Record a heartbeat; answers whether the activity should stop.
     Beat { run_id: Uuid, task: TaskId, details: Option<Payload>, reply: Reply<bool> },
+}
+
+/// Where an effect comes from.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    pub(super) key: HeadKey,
+    pub(super) run_id: Uuid,
+    pub(super) effect: Effect,
+}
+
+/// What became of an effect at the run that it was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It has it, now or from before; or will never have it, for this reason.
+    Settled(EffectResult),
+    /// Its source no longer owes it.
+    Moot,
 }
 
 impl Request {
@@ -49,7 +68,15 @@ impl Request {
                 | Command::ReturnTurn { .. }
                 | Command::StartActivity { .. }
                 | Command::ReturnActivity { .. }
-                | Command::FireDeadlines { .. } => 0,
+                | Command::FireDeadlines { .. }
+                | Command::TakeSignal { .. }
+                | Command::TakeCancelRequest { .. }
+                | Command::SettleEffect { .. }
+                | Command::SeeToEffects => 0,
+            },
+            Self::Effect { errand, .. } => match &errand.command {
+                Command::TakeSignal { input, .. } => payload(input),
+                _ => 0,
             },
             Self::Start { .. } | Self::Take { .. } | Self::Look { .. } | Self::Beat { .. } => 0,
         }

@@ -1,7 +1,7 @@
 //! Shaping one commit: which bytes go to the head, which to parts. No IO here.
 
 use bytes::Bytes;
-use history::{Event, EventId, PackRef, Payload, Run, Timestamp, codec};
+use history::{Event, EventId, Links, PackRef, Payload, Run, Timestamp, codec};
 use store::{Head, HeadKey, Limits, PartKey, Row};
 
 use super::Refusal;
@@ -57,6 +57,8 @@ pub(super) struct Draft<'a> {
     pub(super) base: Option<&'a Loaded>,
     /// The state after it.
     pub(super) run: Run,
+    /// What the run keeps of its dealings with others after it.
+    pub(super) links: Links,
     /// The events that it adds.
     pub(super) events: Vec<Event>,
     /// How often the waiting tasks have been offered again.
@@ -69,7 +71,7 @@ pub(super) struct Draft<'a> {
 
 /// Lays a commit out. `weigh` says what a head takes of [`Limits::head_soft`].
 pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -> usize) -> Prepared {
-    let Draft { base, run, mut events, offers, op, due } = draft;
+    let Draft { base, run, links, mut events, offers, op, due } = draft;
     // A new run begins with an empty tail, whatever the run before it left in the head.
     let same_run = base.filter(|base| base.run().started.run_id == run.started.run_id);
     let mut parts = pack(&mut events, op, limits);
@@ -85,7 +87,9 @@ pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     }
     let (tail, tail_first) = same_run.map_or((Bytes::new(), 1), |base| (base.tail.clone(), base.body.tail_first));
     let row = row(&run, same_run.and_then(|base| base.head.row.as_ref()));
-    let mut body = Body { run, ops, tail_first, offers };
+    // A run that owes something to others must not be forgotten.
+    let expires_at = run.expires_at().filter(|_| links.outbox.is_empty());
+    let mut body = Body { run, ops, tail_first, offers, links };
     let (bytes, mut tail_at) = head::encode(&body, &[&tail, &fresh]);
     let mut head = Head {
         run: *body.run.started.run_id.as_bytes(),
@@ -93,7 +97,7 @@ pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
         body: bytes,
         due: due.map(Timestamp::as_millis),
         row: Some(row),
-        expires_at: body.run.expires_at().map(Timestamp::as_millis),
+        expires_at: expires_at.map(Timestamp::as_millis),
     };
     if tail.len() >= (limits.head_soft / CHUNK_PART_MIN).max(1) && weigh(&head) > limits.head_soft {
         // Only what is committed goes to a chunk: it stays true whatever becomes of this commit (STORAGE.md §3.7).
@@ -151,8 +155,10 @@ const GRACE: history::Duration = history::Duration::from_secs(30);
 const GRACE_MAX: history::Duration = history::Duration::from_secs(3_600);
 
 /// When somebody must look at a run again.
-pub(super) fn due(run: &Run, beats: &[history::Beat], offers: u32, now: Timestamp) -> Option<Timestamp> {
-    let mut due = run.next_deadline(beats)?;
+pub(super) fn due(run: &Run, links: &Links, beats: &[history::Beat], offers: u32, now: Timestamp) -> Option<Timestamp> {
+    let effects = links.outbox.next_at();
+    let Some(mut due) = run.next_deadline(beats) else { return effects };
+    due = effects.map_or(due, |at| due.min(at));
     for task in run.waiting_tasks() {
         let held_until = match task {
             history::TaskRef::Turn(task) => task.not_before.filter(|at| *at > now),

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use history::{
-    Beat, Command, EventId, Outcome, Run, Start, TaskId, Timestamp, Transition,
+    Beat, Command, EffectResult, Errand, EventId, Outcome, Run, Start, TaskId, Timestamp, Transition,
     admit::{held, may_start},
 };
 use store::{Cas, Expect, Head, PartKey};
 use uuid::Uuid;
 
-use super::cell::{Grant, Reply, Request, RunCell, State};
+use super::cell::{Grant, Reply, Request, RunCell, Source, State, Taken};
 use super::commit::{self, Draft, Loaded, Prepared};
+use super::effects::{is_settled, undergo};
 use super::hand_out::{take_task, waiting_turn};
 use super::matching::WaitingTask;
 use super::{Engine, Refusal, Started, Told};
@@ -56,7 +57,7 @@ enum Landed {
 }
 
 /// A request of a batch that changes events, with the answer that it gets once they are durable.
-enum Pending {
+pub(super) enum Pending {
     Tell {
         run_id: Option<Uuid>,
         command: Command,
@@ -69,6 +70,12 @@ enum Pending {
         identity: Option<String>,
         reply: Reply<Option<Grant>>,
         taken: Option<bool>,
+    },
+    Effect {
+        source: Source,
+        errand: Box<Errand>,
+        reply: Reply<Taken>,
+        answer: Option<Result<Taken, Refusal>>,
     },
     Look {
         reply: Option<Reply<()>>,
@@ -136,7 +143,9 @@ impl Engine {
             self.run_batch(&cell, &mut state, batch).await;
         }
         let bytes = match &*state {
-            State::Loaded(loaded) if loaded.run().is_open() => Some(loaded.bytes()),
+            State::Loaded(loaded) if loaded.run().is_open() || !loaded.body.links.outbox.is_empty() => {
+                Some(loaded.bytes())
+            }
             // A closed run is read rarely, and then from the store.
             State::Loaded(_) | State::Unloaded => None,
         };
@@ -156,6 +165,9 @@ impl Engine {
                 }
                 Request::Take { task, is_turn, identity, reply } => {
                     pending.push(Pending::Take { task, is_turn, identity, reply, taken: None });
+                }
+                Request::Effect { source, errand, reply } => {
+                    pending.push(Pending::Effect { source, errand, reply, answer: None });
                 }
                 Request::Look { reply } => pending.push(Pending::Look { reply }),
                 Request::Start { start, reply } => {
@@ -198,7 +210,7 @@ impl Engine {
         cell: &Arc<RunCell>,
         state: &mut State,
         start: &Start,
-    ) -> Result<Started, Refusal> {
+    ) -> Result<Option<Started>, Refusal> {
         let mut attempt = 0;
         loop {
             let was_loaded = matches!(state, State::Loaded(_));
@@ -208,7 +220,7 @@ impl Engine {
                 let run = existing.run();
                 let is_mine = start.key.is_some_and(|key| run.event_of_request(key) == Some(1));
                 if is_mine {
-                    return Ok(Started { run_id: run.started.run_id, repeated: true });
+                    return Ok(Some(Started { run_id: run.started.run_id, repeated: true }));
                 }
                 if let Err(fault) = may_start(run, start.reuse_policy) {
                     // Never say no from a cache (STORAGE.md §3.7 S1).
@@ -219,9 +231,15 @@ impl Engine {
                     return Err(fault.into());
                 }
             }
-            let transition = Transition::start(start, run_id, now)?;
+            let mut transition = Transition::start(start, run_id, now)?;
+            if let State::Loaded(earlier) = &*state {
+                if !earlier.body.links.outbox.is_empty() {
+                    return Ok(None);
+                }
+                transition.links_mut().seen = earlier.body.links.seen.clone();
+            }
             if self.write(cell, state, transition, 0, 0, &mut attempt).await?.is_some() {
-                return Ok(Started { run_id, repeated: false });
+                return Ok(Some(Started { run_id, repeated: false }));
             }
         }
     }
@@ -287,19 +305,23 @@ impl Engine {
                     Pending::Take { reply, .. } => drop(reply.send(Ok(None))),
                     Pending::Look { reply } => drop(reply.map(|reply| reply.send(Ok(())))),
                     Pending::Tell { .. } => refuse(request, &Refusal::unknown_workflow(&cell.key)),
+                    Pending::Effect { reply, .. } => drop(reply.send(Ok(Taken::Settled(EffectResult::Unknown)))),
                 }
             }
             return Ok(true);
         };
         let before = loaded.run();
         let (last_event_id, waiting_turn) = (before.last_event_id, waiting_turn(before));
-        let beats = loaded.beats.clone();
-        let mut transition = Transition::of(before.clone());
+        let (beats, links) = (loaded.beats.clone(), loaded.body.links.clone());
+        let mut transition = Transition::linked(before.clone(), links.clone());
         let mut looks = false;
         let mut says_no = false;
+        // Behind the look at this run, and before the commit (STORAGE.md §3.7 S4).
+        let mut owed = self.still_owed(cell, pending, &mut transition).await.into_iter();
         for request in pending.iter_mut() {
             match request {
                 Pending::Tell { run_id, command, answer, .. } => {
+                    says_no |= is_settled(command, transition.links());
                     let told = admit_told(cell, &mut transition, *run_id, command, now);
                     says_no |= matches!(&told, Err(Refusal::Fault(fault)) if fault.depends_on_state());
                     says_no |= matches!(&told, Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownRun { .. }));
@@ -312,10 +334,16 @@ impl Engine {
                     says_no |= !ok;
                     *taken = Some(ok);
                 }
+                Pending::Effect { errand, answer, .. } => {
+                    let taken = undergo(owed.next(), &mut transition, errand, now);
+                    says_no |= matches!(taken, Ok(Taken::Settled(EffectResult::Unknown | EffectResult::Closed)));
+                    *answer = Some(taken);
+                }
                 Pending::Look { .. } => {
                     looks = true;
                     // Nothing to refuse: what is not due yet stays as it is.
                     drop(transition.admit(&Command::FireDeadlines { beats: beats.clone() }, now));
+                    drop(transition.admit(&Command::SeeToEffects, now));
                 }
             }
         }
@@ -336,6 +364,7 @@ impl Engine {
         self.answer(cell, state, pending);
         if looks {
             self.offer_waiting(cell, state);
+            self.deliver_again(cell, state, &links.outbox);
         }
         Ok(true)
     }
@@ -356,7 +385,7 @@ impl Engine {
             self.agenda.set(&cell.key, stored);
             return Ok(Some(()));
         }
-        let transition = Transition::of(loaded.run().clone());
+        let transition = Transition::linked(loaded.run().clone(), loaded.body.links.clone());
         let (last_event_id, waiting_turn) = (loaded.run().last_event_id, waiting_turn(loaded.run()));
         self.write(cell, state, transition, last_event_id, waiting_turn, attempt).await
     }
@@ -375,7 +404,7 @@ impl Engine {
         let now = self.clock.now().max(transition.run().last_timestamp);
         let (reserved, unmatched) = self.match_new_tasks(cell, &mut transition, last_event_id, waited_before, now);
         let only_looks = !transition.is_changed();
-        let (run, events) = transition.into_parts();
+        let (run, links, events) = transition.into_all();
         let base = match state {
             State::Loaded(loaded) => Some(&**loaded),
             State::Unloaded => None,
@@ -386,13 +415,14 @@ impl Engine {
             _ => 0,
         };
         let beats = base.map(|base| base.beats.as_slice()).unwrap_or_default();
-        let due = commit::due(&run, beats, offers, now);
+        let due = commit::due(&run, &links, beats, offers, now);
         let due = self.lazily(base, due, now);
         let recorded = events.len();
         let op = self.ids.op();
-        let draft = Draft { base, run, events, offers, op, due };
+        let draft = Draft { base, run, links, events, offers, op, due };
         let weigh = |head: &Head| self.store.weight(&cell.key, head);
         let Prepared { mut next, parts } = commit::prepare(draft, &self.limits, weigh);
+        let owed_before = base.map(|base| base.body.links.outbox.clone()).unwrap_or_default();
         let expect = match base {
             None => Expect::Absent,
             Some(base) if base.head.run == next.head.run => {
@@ -425,6 +455,7 @@ impl Engine {
                 self.metrics.committed(recorded);
                 next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
                 self.publish(cell, &next, reserved, unmatched);
+                self.deliver(cell, &next, next.body.links.outbox.newly_ready(&owed_before));
                 *state = State::Loaded(Box::new(next));
                 Ok(Some(()))
             }
@@ -530,6 +561,9 @@ impl Engine {
                     };
                     drop(reply.send(Ok(granted)));
                 }
+                Pending::Effect { reply, answer, .. } => {
+                    drop(reply.send(answer.unwrap_or(Err(Refusal::Stopping))));
+                }
                 Pending::Look { reply } => drop(reply.map(|reply| reply.send(Ok(())))),
             }
         }
@@ -540,6 +574,7 @@ fn refuse(request: Pending, refusal: &Refusal) {
     match request {
         Pending::Tell { reply, .. } => drop(reply.send(Err(refusal.clone()))),
         Pending::Take { reply, .. } => drop(reply.send(Err(refusal.clone()))),
+        Pending::Effect { reply, .. } => drop(reply.send(Err(refusal.clone()))),
         Pending::Look { reply } => drop(reply.map(|reply| reply.send(Err(refusal.clone())))),
     }
 }

@@ -1,7 +1,7 @@
 //! The stored form of a run's head: its state, what the engine itself must remember, and the tail of its events.
 
 use bytes::Bytes;
-use history::{Beat, Payload, Run, Timestamp};
+use history::{Beat, Links, Payload, Run, Timestamp};
 use minicbor::{Decode, Encode};
 
 use super::Refusal;
@@ -24,6 +24,16 @@ pub(super) struct Body {
     /// How often the waiting tasks of this run have been offered again.
     #[n(3)]
     pub(super) offers: u32,
+    /// What the run keeps of its dealings with others; no byte when that is nothing.
+    #[cbor(n(4), skip_if = "Links::is_empty")]
+    pub(super) links: Links,
+}
+
+/// Of a head, only the run's outbox.
+#[derive(Decode)]
+struct JustLinks {
+    #[cbor(n(4), default)]
+    links: Links,
 }
 
 /// Writes a body: format, length of the first part, first part, tail.
@@ -44,16 +54,37 @@ pub(super) fn encode(body: &Body, tail: &[&[u8]]) -> (Bytes, usize) {
 
 /// Reads a body; the second part is the tail.
 pub(super) fn decode(bytes: &Bytes) -> Result<(Body, Bytes), Refusal> {
-    let garbled = |what: &str| Refusal::Corrupt { what: format!("a run's head: {what}") };
+    let tail_at = tail_at(bytes)?;
+    Ok((decode_first(bytes, tail_at)?, bytes.slice(tail_at..)))
+}
+
+/// Reads what a run keeps of its dealings with others, and passes over the rest.
+pub(super) fn decode_links(bytes: &Bytes) -> Result<Links, Refusal> {
+    let JustLinks { links } = decode_first(bytes, tail_at(bytes)?)?;
+    Ok(links)
+}
+
+fn garbled(what: &str) -> Refusal {
+    Refusal::Corrupt { what: format!("a run's head: {what}") }
+}
+
+fn decode_first<'b, T: Decode<'b, ()>>(bytes: &'b Bytes, tail_at: usize) -> Result<T, Refusal> {
+    let first = bytes.get(5..tail_at).ok_or_else(|| garbled("cut short"))?;
+    minicbor::decode(first).map_err(|error| garbled(&error.to_string()))
+}
+
+/// Where the tail begins.
+fn tail_at(bytes: &Bytes) -> Result<usize, Refusal> {
     let (&format, rest) = bytes.split_first().ok_or_else(|| garbled("empty"))?;
     if format != FORMAT {
         return Err(garbled(&format!("format {format}, this program reads {FORMAT}")));
     }
     let length = rest.first_chunk::<4>().ok_or_else(|| garbled("cut short"))?;
     let tail_at = u32::from_be_bytes(*length) as usize;
-    let first = bytes.get(5..tail_at).ok_or_else(|| garbled("cut short"))?;
-    let body = minicbor::decode(first).map_err(|error| garbled(&error.to_string()))?;
-    Ok((body, bytes.slice(tail_at..)))
+    if tail_at > bytes.len() {
+        return Err(garbled("cut short"));
+    }
+    Ok(tail_at)
 }
 
 /// The stored form of a heartbeat.

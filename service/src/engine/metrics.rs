@@ -20,6 +20,7 @@ pub struct Metrics {
     pub(super) given_back: Counter,
     pub(super) expired: Counter,
     pub(super) looks: Counter,
+    pub(super) effects: Counter,
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
@@ -48,10 +49,11 @@ impl Metrics {
         let given_back = counter("tasks_given_back", "Tasks whose taker was gone before they were delivered");
         let expired = counter("runs_expired", "Runs forgotten after their retention");
         let looks = counter("looks", "Runs that were looked at because their time had come");
+        let effects = counter("effects", "Effects of runs on others that were seen to");
         let refusals = Family::default();
         registry.register("refusals", "Refused commands, by code", refusals.clone());
         let registry = std::sync::Mutex::new(registry);
-        Self { registry, commits, events, conflicts, matched_at_once, given_back, expired, looks, refusals }
+        Self { registry, commits, events, conflicts, matched_at_once, given_back, expired, looks, effects, refusals }
     }
 
     /// Adds metrics of another part of the service.

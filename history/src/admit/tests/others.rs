@@ -1,0 +1,147 @@
+//! Signals and cancel requests between runs: what is owed, what is taken once, what became of it.
+
+use crate::command::EffectResult;
+use crate::decision::{CancelExternal, SignalExternal};
+use crate::event::EventKind;
+use crate::scene::{
+    Scene, cancel_external, cancel_of, check, done, origin, plain, scene, settle, signal, signal_external, signal_of,
+    success, terminate,
+};
+use crate::{Command, Decision, EffectKind, Errand, Links, Outcome, Payload, Timestamp, Transition, limits};
+use uuid::Uuid;
+
+fn owed(scene: &Scene) -> Vec<(u64, EffectKind)> {
+    scene.links.outbox.ready().map(|effect| (effect.event_id, effect.kind)).collect()
+}
+
+#[test]
+fn a_signal_to_another_is_owed_until_it_is_known_what_became_of_it() {
+    let sent = scene().decide([signal_external("o"), cancel_external("p")]);
+    assert_eq!(owed(&sent), [(5, EffectKind::Signal), (6, EffectKind::RequestCancel)]);
+    assert_eq!(sent.links.outbox.next_at(), Some(sent.now.plus(limits::EFFECT_WAIT_FIRST)));
+    for (result, signal, cancel) in [
+        (done(), "ExternalSignalDelivered", "ExternalCancelDelivered"),
+        (EffectResult::Unknown, "ExternalSignalFailed(o, WorkflowUnknown)", "ExternalCancelFailed(p, WorkflowUnknown)"),
+        (EffectResult::Closed, "ExternalSignalFailed(o, WorkflowClosed)", "ExternalCancelFailed(p, WorkflowClosed)"),
+    ] {
+        check(&sent, &settle(5, EffectKind::Signal, result), &format!("{signal} DeciderScheduled"));
+        check(&sent, &settle(6, EffectKind::RequestCancel, result), &format!("{cancel} DeciderScheduled"));
+    }
+    let settled = sent.then(&settle(5, EffectKind::Signal, done()));
+    assert_eq!(owed(&settled), [(6, EffectKind::RequestCancel)]);
+    check(&settled, &settle(5, EffectKind::Signal, EffectResult::Closed), "");
+    check(&settled, &settle(6, EffectKind::Signal, done()), "");
+    let settled = settled.then(&settle(6, EffectKind::RequestCancel, done()));
+    assert_eq!(settled.links, Links::default());
+}
+
+#[test]
+fn a_run_that_has_closed_still_owes_and_records_nothing() {
+    let closed = scene().decide([signal_external("o"), success()]);
+    assert_eq!(owed(&closed), [(5, EffectKind::Signal)]);
+    assert!(closed.run.externals.is_empty());
+    check(&closed, &settle(5, EffectKind::Signal, done()), "");
+    let settled = closed.then(&settle(5, EffectKind::Signal, EffectResult::Unknown));
+    assert_eq!(settled.links, Links::default());
+}
+
+#[test]
+fn an_effect_of_another_is_taken_once_however_often_it_comes() {
+    let taken = scene().take().then(&signal_of(1, 5));
+    assert!(matches!(&taken.events[3].kind, EventKind::Signal(it) if it.origin == Some(origin(1, 5))));
+    check(&taken, &signal_of(1, 5), "repeats 4");
+    check(&taken, &signal_of(1, 6), "Signal(go)");
+    check(&taken, &signal_of(2, 5), "Signal(go)");
+    check(&taken, &cancel_of(1, 7), "WorkflowCancelRequested");
+    let asked = taken.then(&cancel_of(1, 7));
+    check(&asked, &cancel_of(1, 7), "repeats 6");
+    assert!(asked.run.cancel_requested);
+    // It was taken before the run closed, so that it must not be said to have failed.
+    let closed = asked.then(&terminate());
+    check(&closed, &signal_of(1, 5), "repeats 4");
+    check(&closed, &signal_of(1, 9), "fault run-closed");
+}
+
+#[test]
+fn what_was_seen_is_told_apart_by_what_is_kept_and_by_nothing_else() {
+    let mut taken = scene().take().then(&signal_of(1, 5)).then(&signal_of(1, 6));
+    taken.links.seen.retain(|seen| seen.origin.event_id != 5);
+    check(&taken, &signal_of(1, 6), "repeats 6");
+    assert!(taken.links.seen.find(&origin(1, 5)).is_none());
+}
+
+#[test]
+fn late_effects_are_seen_to_without_an_event() {
+    let sent = scene().decide([signal_external("o")]);
+    check(&sent, &Command::SeeToEffects, "");
+    let before = sent.links.outbox.next_at();
+    let early = sent.clone().then(&Command::SeeToEffects);
+    assert_eq!(early.links.outbox.next_at(), before);
+    let late = sent.after(30).then(&Command::SeeToEffects);
+    assert_eq!(late.links.outbox.next_at(), Some(late.now.plus(limits::EFFECT_WAIT_FIRST)));
+}
+
+#[test]
+fn as_many_effects_as_may_be_are_on_their_way_and_not_one_more() {
+    let many: Vec<Decision> =
+        (0..limits::OPEN_EXTERNALS_MAX - 1).map(|to| signal_external(&format!("o{to}"))).collect();
+    let scene = scene().take();
+    let full = Command::CompleteTurn { turn: scene.turn(), decisions: many, context: None };
+    let full = scene.then(&full).then(&signal("go")).take();
+    check(
+        &full,
+        &full.complete([cancel_external("a"), signal_external("b"), cancel_external("c")]),
+        "DeciderCompleted ExternalCancelScheduled(a) ExternalSignalFailed(b, OpenExternalsLimit) \
+         ExternalCancelFailed(c, OpenExternalsLimit) DeciderScheduled",
+    );
+}
+
+#[test]
+fn fields_of_effects_are_held_to_their_limits() {
+    let busy = scene().take();
+    let large = Payload::from_json(&format!("\"{}\"", "x".repeat(limits::PAYLOAD_BYTES_MAX))).unwrap();
+    let named = |workflow_id: &str, name: &str| SignalExternal {
+        workflow_id: workflow_id.to_owned(),
+        name: name.to_owned(),
+        ..SignalExternal::default()
+    };
+    let long = "x".repeat(limits::NAME_BYTES_MAX + 1);
+    for (decision, fault) in [
+        (Decision::from(named("", "s")), "invalid-field"),
+        (named("o", "").into(), "invalid-field"),
+        (named(&long, "s").into(), "too-large"),
+        (named("o", &long).into(), "too-large"),
+        (SignalExternal { input: Some(large), ..named("o", "s") }.into(), "too-large"),
+        (cancel_external(""), "invalid-field"),
+        (CancelExternal { workflow_id: "o".to_owned(), reason: Some(long.clone()), run_id: None }.into(), "too-large"),
+    ] {
+        check(&busy, &busy.complete([decision]), &format!("fault {fault}"));
+    }
+}
+
+#[test]
+fn a_repeated_effect_says_which_event_it_was() {
+    let taken = scene().take().then(&signal_of(1, 5));
+    assert_eq!(taken.clone().admit(&signal_of(1, 5)), Ok((Outcome::Repeated(4), Vec::new())));
+}
+
+#[test]
+fn what_an_earlier_run_has_taken_is_not_taken_again_by_the_next_or_under_another_name() {
+    let taken = scene().take().then(&signal_of(1, 5));
+    let errand = Errand { workflow_id: "order-1".to_owned(), run_id: None, command: signal_of(1, 5) };
+    let fresh = || Transition::linked(Scene::of(&plain()).run, taken.links.clone());
+    let run_id = taken.run.started.run_id;
+    // A new run of the workflow id goes on with what the one before it has seen, even for an errand to that one.
+    for errand in [errand.clone(), Errand { run_id: Some(Uuid::from_u128(77)), ..errand.clone() }] {
+        let mut next = fresh();
+        assert_eq!(next.undergo(&errand, taken.now), EffectResult::Done { run_id });
+        assert!(next.events().is_empty());
+    }
+    let other = Errand { command: signal_of(1, 6), ..errand };
+    let to_another = Errand { run_id: Some(Uuid::from_u128(77)), ..other.clone() };
+    assert_eq!(fresh().undergo(&to_another, taken.now), EffectResult::Unknown);
+    assert!(matches!(fresh().undergo(&other, taken.now), EffectResult::Done { .. }));
+    let closed = taken.then(&terminate());
+    let mut closed = Transition::linked(closed.run, closed.links);
+    assert_eq!(closed.undergo(&other, Timestamp::from_millis(0)), EffectResult::Closed);
+}

@@ -1,0 +1,125 @@
+//! The effects that a run owes to others.
+
+use std::collections::BTreeSet;
+
+use minicbor::{Decode, Encode};
+
+use crate::event::EventId;
+use crate::limits;
+use crate::time::{Duration, Timestamp};
+
+/// What is to be done to another run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum EffectKind {
+    /// Signal it, as an ExternalSignalScheduled says.
+    #[n(1)]
+    Signal,
+    /// Ask it to cancel, as an ExternalCancelScheduled says.
+    #[n(2)]
+    RequestCancel,
+}
+
+/// An effect on another run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub struct Effect {
+    /// The event that asks for it, and says what and whom.
+    #[n(0)]
+    pub event_id: EventId,
+    /// What is to be done.
+    #[n(1)]
+    pub kind: EffectKind,
+    /// A hash of the other run's workflow id. Effects of one lane happen one after the other.
+    #[n(2)]
+    lane: u32,
+}
+
+impl Effect {
+    pub(crate) fn new(event_id: EventId, kind: EffectKind, workflow_id: &str) -> Self {
+        Self { event_id, kind, lane: lane(workflow_id) }
+    }
+}
+
+/// FNV-1a, which never changes: lanes are stored. Two workflow ids in one lane only wait for each other.
+fn lane(workflow_id: &str) -> u32 {
+    workflow_id.bytes().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// Effects that are not known to have happened, in the order in which they were asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Outbox {
+    #[n(0)]
+    effects: Vec<Effect>,
+    #[n(1)]
+    next_at: Timestamp,
+    #[n(2)]
+    tries: u32,
+}
+
+impl Outbox {
+    /// Whether nothing is owed.
+    pub fn is_empty(&self) -> bool {
+        self.effects.is_empty()
+    }
+
+    /// Whether this effect is still owed. Nothing may be done to another run without a look here, after the look at that
+    /// run (STORAGE.md §3.7 S4).
+    pub fn owes(&self, effect: &Effect) -> bool {
+        self.effects.contains(effect)
+    }
+
+    /// Whether anything is still owed that this event asked for.
+    pub fn owes_for(&self, event_id: EventId) -> bool {
+        self.effects.iter().any(|effect| effect.event_id == event_id)
+    }
+
+    /// When somebody must see to it, should whoever is at it be gone.
+    pub fn next_at(&self) -> Option<Timestamp> {
+        (!self.is_empty()).then_some(self.next_at)
+    }
+
+    /// What can be done now: the first effect of each lane.
+    pub fn ready(&self) -> impl Iterator<Item = Effect> {
+        let mut lanes = BTreeSet::new();
+        self.effects.iter().copied().filter(move |effect| lanes.insert(effect.lane))
+    }
+
+    /// Of what can be done now, what could not be done yet when the outbox was as `before`.
+    pub fn newly_ready(&self, before: &Self) -> Vec<Effect> {
+        let known: BTreeSet<Effect> = before.ready().collect();
+        self.ready().filter(|effect| !known.contains(effect)).collect()
+    }
+
+    pub(crate) fn add(&mut self, effect: Effect, now: Timestamp) {
+        let soon = now.plus(limits::EFFECT_WAIT_FIRST);
+        self.next_at = self.next_at().map_or(soon, |at| at.min(soon));
+        self.tries = 0;
+        self.effects.push(effect);
+    }
+
+    pub(crate) fn remove(&mut self, event_id: EventId, kind: EffectKind) -> bool {
+        let place = self.effects.iter().position(|effect| effect.event_id == event_id && effect.kind == kind);
+        if let Some(place) = place {
+            self.effects.remove(place);
+        }
+        if self.effects.is_empty() {
+            *self = Self::default();
+        }
+        place.is_some()
+    }
+
+    /// If it is time to see to it: says when it is time again, and answers true.
+    pub(crate) fn see_to(&mut self, now: Timestamp) -> bool {
+        if self.next_at().is_none_or(|at| at > now) {
+            return false;
+        }
+        self.next_at = now.plus(wait(self.tries));
+        self.tries = self.tries.saturating_add(1);
+        true
+    }
+}
+
+/// How long to wait after this many tries.
+fn wait(tries: u32) -> Duration {
+    limits::EFFECT_WAIT_FIRST.times(4_u64.saturating_pow(tries.min(8))).min(limits::EFFECT_WAIT_MAX)
+}

@@ -1,0 +1,236 @@
+//! Runs that affect each other, over the memory store: what both histories say, what it costs, and who waits for whom.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use history::event::ExternalFailedCause;
+use history::{
+    CancelExternal, Command, Decision, Event, EventKind, ReusePolicy, SignalExternal, Start, SucceedWorkflow,
+    Timestamp, check,
+};
+use service::engine::{Clock, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings};
+use store::Store;
+use store::memory::Memory;
+use uuid::Uuid;
+
+const DOMAIN: &str = "default";
+
+/// A clock that stands still: nothing is seen to because it is late.
+struct Still;
+
+#[async_trait]
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000)
+    }
+
+    async fn sleep_until(&self, _: Timestamp) {
+        std::future::pending::<()>().await;
+    }
+}
+
+struct Service {
+    engine: Arc<Engine>,
+    store: Arc<Memory>,
+}
+
+impl Service {
+    async fn open() -> Self {
+        let store = Arc::new(Memory::new());
+        let settings = Settings { seed: Some(7), ..Settings::default() };
+        let engine = Engine::open(Arc::clone(&store) as _, Arc::new(Still), settings).await.unwrap();
+        Self { engine, store }
+    }
+
+    /// Starts a run whose deciders poll a list of its own.
+    async fn start(&self, id: &str) -> Uuid {
+        let start = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new(id, "test", id) };
+        self.engine.start(DOMAIN, start).await.unwrap().run_id
+    }
+
+    async fn turn(&self, id: &str) -> Delivery<DeciderTask> {
+        let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
+        self.engine.poll_decider(DOMAIN, id, poll).await.unwrap().expect("a turn comes")
+    }
+
+    /// Takes the next turn of a run and decides it; the events that were new to it.
+    async fn decide(&self, id: &str, decisions: Vec<Decision>) -> Vec<&'static str> {
+        let turn = self.turn(id).await;
+        let seen = turn.task().events.iter().map(|event| event.kind.name()).collect();
+        let token = self.engine.decider_token(&turn.task().token).unwrap();
+        turn.delivered();
+        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None };
+        self.engine.answer_turn(&token, command).await.unwrap();
+        seen
+    }
+
+    async fn events(&self, id: &str) -> Vec<Event> {
+        let events = self.engine.history(&at(id), &Page::default()).await.unwrap().events;
+        check::history(&events).unwrap();
+        events
+    }
+
+    async fn names(&self, id: &str) -> Vec<&'static str> {
+        self.events(id).await.iter().map(|event| event.kind.name()).collect()
+    }
+}
+
+fn at(id: &str) -> RunRef {
+    RunRef { domain: DOMAIN.into(), workflow_id: id.into(), run_id: None }
+}
+
+fn signal(to: &str, name: &str) -> Decision {
+    SignalExternal { workflow_id: to.to_owned(), name: name.to_owned(), ..SignalExternal::default() }.into()
+}
+
+fn cancel(of: &str) -> Decision {
+    CancelExternal { workflow_id: of.to_owned(), ..CancelExternal::default() }.into()
+}
+
+fn succeed() -> Decision {
+    SucceedWorkflow::default().into()
+}
+
+#[tokio::test]
+async fn a_signal_to_another_run_is_in_both_histories() {
+    let service = Service::open().await;
+    let source = service.start("source").await;
+    let target = service.start("target").await;
+    let before = service.store.stats().commits;
+    service.decide("source", vec![signal("target", "go")]).await;
+    // The turn's start and end, the signal, what became of it.
+    let window = service.decide("source", vec![succeed()]).await;
+    let expected = [
+        "DeciderStarted",
+        "DeciderCompleted",
+        "ExternalSignalScheduled",
+        "ExternalSignalDelivered",
+        "DeciderScheduled",
+        "DeciderStarted",
+    ];
+    assert_eq!(window, expected);
+    // Turn taken, turn done; the signal; what became of it, with the second turn, which is waited for; the end.
+    assert_eq!(service.store.stats().commits, before + 5, "two of them for the effect");
+    let delivered = service.events("source").await.swap_remove(5);
+    assert!(matches!(delivered.kind, EventKind::ExternalSignalDelivered(it) if it.run_id == target));
+    let signaled = service.events("target").await.swap_remove(2);
+    let EventKind::Signal(it) = signaled.kind else { panic!("{signaled:?}") };
+    let origin = it.origin.unwrap();
+    assert_eq!((origin.workflow_id.as_str(), origin.run_id, origin.event_id), ("source", source, 5));
+}
+
+#[tokio::test]
+async fn another_run_is_asked_to_cancel() {
+    let service = Service::open().await;
+    service.start("source").await;
+    service.start("target").await;
+    service.decide("target", vec![]).await;
+    service.decide("source", vec![cancel("target")]).await;
+    assert!(service.decide("target", vec![]).await.contains(&"WorkflowCancelRequested"));
+    assert!(service.decide("source", vec![succeed()]).await.contains(&"ExternalCancelDelivered"));
+}
+
+#[tokio::test]
+async fn a_run_that_is_not_there_or_has_closed_or_is_another_cannot_be_signaled() {
+    let service = Service::open().await;
+    let earlier = service.start("target").await;
+    service.decide("target", vec![succeed()]).await;
+    service.start("source").await;
+    service.decide("source", vec![signal("nobody", "go"), signal("target", "go")]).await;
+    let named =
+        SignalExternal { workflow_id: "target".to_owned(), run_id: Some(earlier), name: "go".to_owned(), input: None };
+    service.decide("source", vec![]).await;
+    service.start("target").await;
+    service.decide("source", vec![named.into()]).await;
+    service.decide("source", vec![succeed()]).await;
+    let causes: Vec<_> = service
+        .events("source")
+        .await
+        .into_iter()
+        .filter_map(|event| match event.kind {
+            EventKind::ExternalSignalFailed(it) => Some((it.workflow_id, it.cause)),
+            _ => None,
+        })
+        .collect();
+    for expected in [
+        ("nobody".to_owned(), ExternalFailedCause::WorkflowUnknown),
+        ("target".to_owned(), ExternalFailedCause::WorkflowClosed),
+        ("target".to_owned(), ExternalFailedCause::WorkflowUnknown),
+    ] {
+        assert!(causes.contains(&expected), "{causes:?}");
+    }
+    assert!(!service.names("target").await.contains(&"Signal"));
+}
+
+#[tokio::test]
+async fn signals_of_one_run_to_another_come_in_the_order_in_which_they_were_decided() {
+    let service = Service::open().await;
+    service.start("target").await;
+    service.start("source").await;
+    let names: Vec<String> = (0..20).map(|number| format!("s{number}")).collect();
+    let mut decisions: Vec<_> = names.iter().map(|name| signal("target", name)).collect();
+    decisions.push(succeed());
+    service.decide("source", decisions).await;
+    let received = || async {
+        let signals = service.events("target").await.into_iter().filter_map(|event| match event.kind {
+            EventKind::Signal(it) => Some(it.name),
+            _ => None,
+        });
+        signals.collect::<Vec<_>>()
+    };
+    while received().await.len() < names.len() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(received().await, names);
+}
+
+#[tokio::test]
+async fn a_closed_run_delivers_what_it_owes_before_another_takes_its_place() {
+    let service = Service::open().await;
+    service.start("target").await;
+    let first = service.start("source").await;
+    service.decide("source", vec![signal("target", "last words"), succeed()]).await;
+    let second = service.start("source").await;
+    assert_ne!(first, second);
+    assert_eq!(service.names("target").await.iter().filter(|name| **name == "Signal").count(), 1);
+    let closed = RunRef { run_id: Some(first), ..at("source") };
+    let events = service.engine.history(&closed, &Page::default()).await.unwrap().events;
+    assert_eq!(events.last().unwrap().kind.name(), "WorkflowSuccess");
+}
+
+#[tokio::test]
+async fn a_run_may_signal_itself() {
+    let service = Service::open().await;
+    service.start("self").await;
+    service.decide("self", vec![signal("self", "again")]).await;
+    while !service.names("self").await.contains(&"ExternalSignalDelivered") {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(service.names("self").await.iter().filter(|name| **name == "Signal").count(), 1);
+}
+
+#[tokio::test]
+async fn what_a_run_has_seen_does_not_pile_up() {
+    let service = Service::open().await;
+    service.start("target").await;
+    service.decide("target", vec![]).await;
+    let size = async || {
+        let key = store::HeadKey { domain: DOMAIN.into(), workflow_id: "target".into() };
+        service.store.load(&key).await.unwrap().unwrap().body.len()
+    };
+    let mut sizes = Vec::new();
+    for number in 0..40 {
+        let source = format!("source{number:02}");
+        service.start(&source).await;
+        service.decide(&source, vec![signal("target", "s")]).await;
+        service.decide(&source, vec![succeed()]).await;
+        service.decide("target", vec![]).await;
+        sizes.push(size().await);
+    }
+    // The tail of events takes what room it gets, at most; 40 origins would take 2 KB more.
+    let max = service.store.limits().head_soft + 700;
+    assert!(sizes.iter().all(|size| *size < max), "{sizes:?}");
+}
