@@ -188,6 +188,11 @@ bodies! {@request
         #[serde(deserialize_with = "history::payload_present")]
         #[serde(skip_serializing_if = "Option::is_none")]
         context: Option<Payload>,
+        /// The signals that the run now waits for, by name; `baton.cancel` for a cancel request. A run that waits for nothing
+        /// at all is flagged as stuck. At most 32.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        awaiting: Vec<String>,
         /// Take the next task.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -330,6 +335,10 @@ answers! {
         closed_at: Option<Timestamp>,
         /// Its tags.
         tags: Vec<String>,
+        /// Nothing will ever wake it but its execution timeout.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        stuck: bool,
     }
     /// A page of runs, newest start first. It may be short, or empty, and still have a next one.
     Workflows {
@@ -357,6 +366,10 @@ answers! {
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         scheduled_event_id: Option<EventId>,
+        /// The name of the activity or timer.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
     }
     /// An open activity.
     OpenActivity {
@@ -428,6 +441,11 @@ answers! {
         tags: Vec<String>,
         /// Whether somebody asked for it to be canceled.
         cancel_requested: bool,
+        /// Nothing will ever wake it but its execution timeout: no turn, activity or timer is open, and its last turn named
+        /// no signal that it waits for.
+        stuck: bool,
+        /// The signals that its last turn said it waits for; `baton.cancel` for a cancel request.
+        awaiting: Vec<String>,
         /// The newest event that is news; also in its entity tag.
         version: EventId,
         /// The newest event.

@@ -44,7 +44,7 @@ pub struct Client {
 /// Which runs to list. `None` and empty mean any.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// `open`, `closed`, or one way of closing, e.g. `failed`.
+    /// `open`, `stuck`, `closed`, or one way of closing, e.g. `failed`.
     pub status: Option<String>,
     /// The workflow type.
     pub workflow_type: Option<String>,

@@ -14,6 +14,7 @@ use serde::Serialize;
 pub struct Decisions {
     pub(crate) decisions: Vec<Decision>,
     pub(crate) context: Option<Payload>,
+    pub(crate) awaiting: Vec<String>,
     pub(crate) given_back: Option<GivenBack>,
 }
 
@@ -122,6 +123,7 @@ impl Decisions {
     pub fn and(mut self, other: Self) -> Self {
         self.decisions.extend(other.decisions);
         self.context = other.context.or(self.context);
+        self.awaiting.extend(other.awaiting);
         self.given_back = self.given_back.or(other.given_back);
         self
     }
@@ -190,6 +192,13 @@ impl Decisions {
             Some(Decision::CancelWorkflow(it)) => it.force = true,
             _ => {}
         }
+        self
+    }
+
+    /// Says that the run now waits for these signals, besides what is open. A run with nothing open that waits for nothing
+    /// is flagged as stuck, because nothing will ever wake it (N8). At most 32 names; `baton.cancel` is a cancel request.
+    pub fn awaiting<S: Into<String>>(mut self, signals: impl IntoIterator<Item = S>) -> Self {
+        self.awaiting.extend(signals.into_iter().map(Into::into));
         self
     }
 

@@ -293,7 +293,9 @@ impl Decider for Flow {
     fn decide(&self, state: &State, _: &Window) -> Decisions {
         let foreseen = state.foreseen.borrow_mut().take();
         match state.machine.borrow_mut().decide(&*self.begin, foreseen) {
-            Ok(decisions) => decisions.into_iter().fold(Decisions::new(), Decisions::push),
+            Ok((decisions, awaiting)) => {
+                decisions.into_iter().fold(Decisions::new(), Decisions::push).awaiting(awaiting)
+            }
             Err(trouble) => Decisions::give_back(trouble.reason(), trouble.to_string()),
         }
     }

@@ -208,8 +208,8 @@ impl Slot {
         }
         let answered = match decided {
             Ok((decisions, started_event_id, state)) => {
-                let Decisions { decisions, context, .. } = decisions;
-                let complete = CompleteTurn { decisions, context, next: self.next() };
+                let Decisions { decisions, context, awaiting, .. } = decisions;
+                let complete = CompleteTurn { decisions, context, awaiting, next: self.next() };
                 // Kept before the answer is sent: the next turn may come to another slot before the answer's answer.
                 self.keep(run_id, started_event_id, state);
                 self.answer(&token, &complete).await

@@ -99,8 +99,8 @@ impl Service {
             return (200, serde_json::to_string(&history).unwrap());
         }
         if verb == "complete" {
-            let CompleteTurn { decisions, context, .. } = serde_json::from_str(body).unwrap();
-            self.admit(&Command::CompleteTurn { turn, decisions, context });
+            let CompleteTurn { decisions, context, awaiting, .. } = serde_json::from_str(body).unwrap();
+            self.admit(&Command::CompleteTurn { turn, decisions, context, awaiting });
         } else {
             let FailTurn { reason, details, .. } = serde_json::from_str(body).unwrap();
             self.admit(&Command::FailTurn { turn, reason, details });

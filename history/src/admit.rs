@@ -257,8 +257,8 @@ impl Transition {
                 let started = DeciderStarted { scheduled_event_id, identity: identity.clone() };
                 self.push(now, EventKind::DeciderStarted(started));
             }
-            Command::CompleteTurn { turn, decisions, context } => {
-                self.complete_turn(*turn, decisions, context.as_ref(), now)?;
+            Command::CompleteTurn { turn, decisions, context, awaiting } => {
+                self.complete_turn(*turn, decisions, context.as_ref(), awaiting, now)?;
             }
             Command::FailTurn { turn, reason, details } => {
                 validate::reason("reason", reason.as_deref())?;

@@ -160,6 +160,8 @@ pub enum Command {
         decisions: Vec<Decision>,
         /// What the decider wants to be told on the next turn.
         context: Option<Payload>,
+        /// The signals that it waits for, by name; [`limits::AWAITING_CANCEL`] for a cancel request (N8).
+        awaiting: Vec<String>,
     },
     /// Decider: gives the turn back.
     FailTurn {

@@ -85,5 +85,11 @@ pub const NON_RETRYABLE_REASONS_MAX: usize = 32;
 /// run, which is rewritten with every commit.
 pub const RETRIED_DETAILS_BYTES_MAX: usize = 1_024;
 
+/// Most signals that a turn says it waits for. Ours: they are kept in the state of the run.
+pub const AWAITING_MAX: usize = 32;
+
+/// What a turn says that waits for a cancel request, among the names of signals.
+pub const AWAITING_CANCEL: &str = "baton.cancel";
+
 /// Names of markers that begin with this are the framework's own.
 pub const MARKER_PREFIX_RESERVED: &str = "baton.";

@@ -216,6 +216,10 @@ pub struct Run {
     /// Signals and cancel requests on their way to others, by their ExternalSignalScheduled or ExternalCancelScheduled.
     #[cbor(n(14), skip_if = "BTreeMap::is_empty")]
     pub externals: BTreeMap<EventId, PendingExternal>,
+    /// The signals that the last completed turn said it waits for (N8).
+    #[n(15)]
+    #[cbor(skip_if = "Vec::is_empty")]
+    pub awaiting: Vec<String>,
 }
 
 /// What a run keeps of its WorkflowStarted.
@@ -306,6 +310,7 @@ impl Run {
             cancel_requested: false,
             request_keys: VecDeque::new(),
             externals: BTreeMap::new(),
+            awaiting: Vec::new(),
         };
         run.remember(key, 1);
         run
@@ -362,6 +367,7 @@ impl Run {
                 self.end_turn(event.timestamp);
                 self.turns_lost = 0;
                 self.previous_started_event_id = it.started_event_id;
+                self.awaiting.clone_from(&it.awaiting);
             }
             EventKind::DeciderTimedOut(it) => {
                 self.turns_lost = self.turns_lost.saturating_add(1);
@@ -464,6 +470,7 @@ impl Run {
         self.activities.clear();
         self.timers.clear();
         self.externals.clear();
+        self.awaiting.clear();
     }
 
     fn remember(&mut self, key: Option<RequestKey>, event_id: EventId) {
@@ -478,6 +485,19 @@ impl Run {
     /// Whether it is open.
     pub fn is_open(&self) -> bool {
         self.status == Status::Open
+    }
+
+    /// Whether nothing will ever wake it (N8): it is open, no turn waits or is out, nothing is open, and
+    /// its last turn did not say that it waits for a signal. All that is left is its execution timeout, or somebody who
+    /// finds out.
+    pub fn is_stuck(&self) -> bool {
+        self.is_open()
+            && self.turn.is_none()
+            && self.turn_task.is_none()
+            && self.activities.is_empty()
+            && self.timers.is_empty()
+            && self.externals.is_empty()
+            && self.awaiting.is_empty()
     }
 
     /// The first event that the request with this key caused, if it is remembered.

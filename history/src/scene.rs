@@ -169,7 +169,7 @@ pub(crate) fn check(given: &Scene, when: &Command, then: &str) {
 }
 
 pub(crate) fn complete(turn: TurnId, decisions: Vec<Decision>) -> Command {
-    Command::CompleteTurn { turn, decisions, context: None }
+    Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() }
 }
 
 pub(crate) fn succeed(task: TaskId) -> Command {

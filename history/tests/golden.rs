@@ -128,6 +128,7 @@ fn full() -> Vec<EventKind> {
             scheduled_event_id: 2,
             started_event_id: 3,
             context: payload(),
+            awaiting: Vec::new(),
         }),
         EventKind::DeciderTimedOut(DeciderTimedOut {
             scheduled_event_id: 2,
@@ -325,7 +326,21 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         ("DeciderStarted-bare", EventKind::DeciderStarted(DeciderStarted { scheduled_event_id: 2, identity: None })),
         (
             "DeciderCompleted-bare",
-            EventKind::DeciderCompleted(DeciderCompleted { scheduled_event_id: 2, started_event_id: 3, context: None }),
+            EventKind::DeciderCompleted(DeciderCompleted {
+                scheduled_event_id: 2,
+                started_event_id: 3,
+                context: None,
+                awaiting: Vec::new(),
+            }),
+        ),
+        (
+            "DeciderCompleted-awaiting",
+            EventKind::DeciderCompleted(DeciderCompleted {
+                scheduled_event_id: 2,
+                started_event_id: 3,
+                context: None,
+                awaiting: vec!["approve".to_owned(), "baton.cancel".to_owned()],
+            }),
         ),
         (
             "DeciderTimedOut-bare",
@@ -717,6 +732,7 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
     let mut samples = vec![
         ("open".to_owned(), run()),
         ("open-tries".to_owned(), run_with_tries()),
+        ("open-awaiting".to_owned(), Run { awaiting: vec!["approve".to_owned()], ..run() }),
         ("closed".to_owned(), closed.clone()),
         ("others".to_owned(), others),
     ];
@@ -747,7 +763,7 @@ fn stored_links_to_other_runs_can_still_be_read() {
     for command in [
         Command::StartTurn { scheduled_event_id: 2, identity: None },
         Command::TakeSignal { origin, name: "s".to_owned(), input: None },
-        Command::CompleteTurn { turn, decisions, context: None },
+        Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() },
         Command::SeeToEffects,
     ] {
         transition.admit(&command, now.plus(Duration::from_secs(40))).unwrap();

@@ -4,10 +4,10 @@
 
 use history::event::ActivityTimeouts;
 use history::{
-    Beat, CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Command, Decision, Duration, EffectResult,
-    Event, EventKind, Factor, FailWorkflow, Fault, Origin, Outcome, Payload, RecordMarker, RequestKey, RetryPolicy,
-    Run, ScheduleActivity, SignalExternal, Start, StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId,
-    check, codec, limits,
+    Beat, CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Command, DeadlineKind, Decision, Duration,
+    EffectResult, Event, EventKind, Factor, FailWorkflow, Fault, Origin, Outcome, Payload, RecordMarker, RequestKey,
+    RetryPolicy, Run, ScheduleActivity, SignalExternal, Start, StartTimer, SucceedWorkflow, TaskId, Timestamp,
+    Transition, TurnId, check, codec, limits,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -41,7 +41,7 @@ enum Step {
     },
     Terminate,
     TakeTurn,
-    Complete(Vec<Choice>),
+    Complete(Vec<Choice>, bool),
     FailTurn,
     ReturnTurn,
     TakeActivity(u8),
@@ -85,7 +85,7 @@ fn choice() -> impl Strategy<Value = Choice> {
             .prop_map(|(id, limits, retry)| Choice::Schedule(id, limits, retry)),
         2 => (0..4_u8).prop_map(Choice::Cancel),
         3 => (0..3_u8, 0..90_u8).prop_map(|(id, seconds)| Choice::Timer(id, seconds)),
-        1 => (0..3_u8).prop_map(Choice::CancelTimer),
+        2 => (0..3_u8).prop_map(Choice::CancelTimer),
         1 => prop::bool::weighted(0.2).prop_map(Choice::Marker),
         3 => (0..3_u8, any::<bool>()).prop_map(|(to, is_signal)| Choice::External(to, is_signal)),
     ]
@@ -117,7 +117,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (key(), option::weighted(0.3, -2..3_i8)).prop_map(|(key, version)| Step::Signal { key, version }),
         1 => key().prop_map(|key| Step::RequestCancel { key }),
         9 => Just(Step::TakeTurn),
-        9 => choices().prop_map(Step::Complete),
+        9 => (choices(), prop::bool::weighted(0.2)).prop_map(|(choices, waits)| Step::Complete(choices, waits)),
         1 => Just(Step::FailTurn),
         1 => Just(Step::ReturnTurn),
         6 => any::<u8>().prop_map(Step::TakeActivity),
@@ -250,9 +250,12 @@ fn command(
             let scheduled_event_id = run.turn_task.as_ref()?.scheduled_event_id;
             Command::StartTurn { scheduled_event_id, identity: None }
         }
-        Step::Complete(choices) => {
-            Command::CompleteTurn { turn: held?, decisions: choices.iter().map(decision).collect(), context: None }
-        }
+        Step::Complete(choices, waits) => Command::CompleteTurn {
+            turn: held?,
+            decisions: choices.iter().map(decision).collect(),
+            context: None,
+            awaiting: waits.then(|| "s".to_owned()).into_iter().collect(),
+        },
         Step::FailTurn => Command::FailTurn { turn: held?, reason: None, details: None },
         Step::ReturnTurn => Command::ReturnTurn { turn: held? },
         Step::TakeActivity(any) => {
@@ -310,7 +313,12 @@ fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Bea
     let task = TaskId { scheduled_event_id, started_event_id, start: 0 };
     match kind {
         0 => Command::StartTurn { scheduled_event_id, identity: None },
-        1 => Command::CompleteTurn { turn, decisions: vec![SucceedWorkflow::default().into()], context: None },
+        1 => Command::CompleteTurn {
+            turn,
+            decisions: vec![SucceedWorkflow::default().into()],
+            context: None,
+            awaiting: Vec::new(),
+        },
         2 => Command::FailTurn { turn, reason: Some(String::new()), details: None },
         3 => Command::ReturnTurn { turn },
         4 => Command::StartActivity { scheduled_event_id, identity: Some("\n".to_owned()) },
@@ -390,6 +398,14 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         }
         Ok(Outcome::Recorded(event_id)) => prop_assert_eq!(event_id, before.run().last_event_id + 1),
     }
+    // Only a turn that decides nothing which goes on, or the end of what did, can leave a run stuck; and then it did.
+    let run = transition.run();
+    let waits = run.waiting_tasks().next().is_some() || run.turn.is_some();
+    let ends = run.deadlines(&[]).into_iter().any(|deadline| deadline.what != DeadlineKind::Execution);
+    prop_assert!(!(run.is_stuck() && (waits || ends)), "{:?} has left it stuck, and {:?}", command, run);
+    let has_work =
+        !run.activities.is_empty() || !run.timers.is_empty() || !run.externals.is_empty() || !run.awaiting.is_empty();
+    prop_assert_eq!(run.is_stuck(), run.is_open() && !waits && !has_work);
     // Closed is final.
     prop_assert!(before.run().is_open() || added.is_empty(), "{:?} after the close: {:?}", command, added);
     let turns = added.iter().filter(|event| matches!(event.kind, EventKind::DeciderScheduled(_))).count();

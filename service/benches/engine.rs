@@ -25,7 +25,8 @@ fn poll() -> Poll {
 async fn decide(engine: &Arc<Engine>, turn: Delivery<DeciderTask>, decision: Decision) {
     let token = engine.decider_token(&turn.task().token).expect("a token of ours");
     turn.delivered();
-    let command = Command::CompleteTurn { turn: token.turn, decisions: vec![decision], context: None };
+    let command =
+        Command::CompleteTurn { turn: token.turn, decisions: vec![decision], context: None, awaiting: Vec::new() };
     engine.answer_turn(&token, command).await.expect("an answer that is recorded");
 }
 

@@ -34,6 +34,7 @@ use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
 pub use clock::{Clock, SystemClock};
+pub use commit::STUCK;
 pub use domains::{DEFAULT_DOMAIN, Domain};
 pub use fsck::{Finding, FsckReport};
 pub use metrics::Metrics;

@@ -62,7 +62,7 @@ impl Service {
         let seen = turn.task().events.iter().map(|event| event.kind.name()).collect();
         let token = self.engine.decider_token(&turn.task().token).unwrap();
         turn.delivered();
-        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None };
+        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
         self.engine.answer_turn(&token, command).await.unwrap();
         seen
     }

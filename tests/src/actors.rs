@@ -162,7 +162,7 @@ async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
         Command::FailTurn { turn: token.turn, reason: Some("sim".to_owned()), details: None }
     } else {
         let Some(events) = whole_history(world, &task).await else { return };
-        Command::CompleteTurn { turn: token.turn, decisions: decide(&events), context: None }
+        Command::CompleteTurn { turn: token.turn, decisions: decide(&events), context: None, awaiting: Vec::new() }
     };
     let completes = matches!(command, Command::CompleteTurn { .. });
     for _ in 0..REPEATS {

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
-use history::{CancelActivity, CancelTimer, Decision, EventId, Payload, RecordMarker, Timestamp};
+use history::admit::check_name;
+use history::{CancelActivity, CancelTimer, Decision, EventId, Payload, RecordMarker, Timestamp, limits};
 use uuid::Uuid;
 
 use super::failure::{Cause, Failure};
@@ -321,6 +322,21 @@ impl Core {
     /// Whether somebody waits for something that may come.
     pub(super) fn is_waited_for(&self) -> bool {
         self.waits.values().any(|wait| wait.waker.is_some())
+    }
+
+    /// The signals that somebody waits for, each once, as far as the service takes them.
+    pub(super) fn awaiting(&self) -> Vec<String> {
+        let waits = self.waits.values().filter(|wait| wait.waker.is_some());
+        let names: BTreeSet<&str> = waits
+            .filter_map(|wait| match &wait.on {
+                On::Signal { name } => Some(name.as_str()),
+                On::Cancel => Some(limits::AWAITING_CANCEL),
+                On::Activity { .. } | On::Timer { .. } => None,
+            })
+            .collect();
+        // What is beyond that goes unsaid: the run is not stuck, and that is what it is about.
+        let can_come = |name: &&str| check_name("signal", name).is_ok();
+        names.into_iter().filter(can_come).take(limits::AWAITING_MAX).map(str::to_owned).collect()
     }
 
     /// What is open although nobody waits for it, for people.

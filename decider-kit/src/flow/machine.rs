@@ -24,6 +24,9 @@ use super::trouble::Trouble;
 /// Makes the code of a run, given its input.
 pub(super) type Begin = dyn Fn(Context, Option<&Payload>) -> Result<Code, serde_json::Error> + Send + Sync;
 
+/// What a turn decides, and the signals that the flow then waits for.
+type Decided = (Vec<Decision>, Vec<String>);
+
 /// What happened that code may wait for.
 enum News {
     Started(Box<WorkflowStarted>),
@@ -148,8 +151,8 @@ impl Machine {
         self.must_not_be_dead();
     }
 
-    /// Decides the newest turn, unless it has been. `foreseen` where it was decided before.
-    pub(super) fn decide(&mut self, begin: &Begin, foreseen: Option<Foreseen>) -> Result<Vec<Decision>, Trouble> {
+    /// Decides the newest turn, unless it has been; what it decides, and the signals that it waits for. `foreseen` where it was decided before.
+    pub(super) fn decide(&mut self, begin: &Begin, foreseen: Option<Foreseen>) -> Result<Decided, Trouble> {
         self.settle(begin);
         if self.ran.is_none() && self.trouble().is_none() {
             self.run(begin, foreseen);
@@ -158,7 +161,7 @@ impl Machine {
         let core = lock(&self.core);
         match &core.trouble {
             Some(trouble) => Err(trouble.clone()),
-            None => Ok(core.issued.iter().map(|issued| issued.decision.clone()).collect()),
+            None => Ok((core.issued.iter().map(|issued| issued.decision.clone()).collect(), core.awaiting())),
         }
     }
 

@@ -121,8 +121,9 @@ pub(super) fn told(decisions: &Decisions) -> String {
         Err(_) => format!("  {decision:?}"),
     });
     let context = decisions.context.iter().map(|context| format!("  context {context}"));
+    let awaiting = decisions.awaiting.iter().map(|name| format!("  awaits `{name}`"));
     let given_back =
         decisions.given_back.iter().map(|it| format!("  gives the turn back ({}): {}", it.reason, it.message));
-    let lines: Vec<_> = lines.chain(context).chain(given_back).collect();
+    let lines: Vec<_> = lines.chain(context).chain(awaiting).chain(given_back).collect();
     if lines.is_empty() { "  nothing".to_owned() } else { lines.join("\n") }
 }

@@ -134,7 +134,7 @@ impl Recorded {
         for event in events {
             if let EventKind::DeciderCompleted(it) = &event.kind {
                 let turn = TurnId { scheduled_event_id: it.scheduled_event_id, started_event_id: it.started_event_id };
-                let difference = self.compare(mind, &run, turn, event);
+                let difference = self.compare(mind, &run, turn, event, &it.awaiting);
                 // A decider that cannot go on says the same of every turn from here.
                 let said = |it: &Difference| it.decisions.given_back.clone();
                 let is_repeated = difference
@@ -151,7 +151,14 @@ impl Recorded {
     }
 
     /// One turn: `run` is the state just before `completed`.
-    fn compare(&self, mind: &mut dyn Mind, run: &Run, turn: TurnId, completed: &Event) -> Option<Difference> {
+    fn compare(
+        &self,
+        mind: &mut dyn Mind,
+        run: &Run,
+        turn: TurnId,
+        completed: &Event,
+        awaiting: &[String],
+    ) -> Option<Difference> {
         let attempt = run.turn.as_ref().map_or(1, |turn| turn.attempt);
         let window = window_of(&self.events, run, turn.started_event_id, attempt);
         let behind = |kind: &EventKind| kind.level() == history::event::Level::Decider || is_canceled_unstarted(kind);
@@ -170,9 +177,10 @@ impl Recorded {
             let (now, then) = (Vec::new(), then.into_iter().cloned().collect());
             return Some(Difference { started_event_id: turn.started_event_id, decisions, now, then, refused: None });
         }
+        // What it waits for is no decision: it changes nothing but what people are told.
         // What would be recorded is for the rules to say: they know defaults, limits and ids in use.
         let (list, context) = (decisions.decisions.clone(), decisions.context.clone());
-        let command = Command::CompleteTurn { turn, decisions: list, context };
+        let command = Command::CompleteTurn { turn, decisions: list, context, awaiting: awaiting.to_vec() };
         let (now, refused) = match admit(run, &command, completed.timestamp) {
             Ok(events) => (events.into_iter().map(|event| event.kind).collect(), None),
             Err(fault) => (Vec::new(), Some(fault.to_string())),

@@ -206,12 +206,15 @@ impl<D: Decider> Given<D> {
         self
     }
 
-    /// The decider is asked, and decides this. The story goes on with its decisions.
+    /// The decider is asked, and decides this. The story goes on with its decisions. What it says that it waits for is
+    /// compared only where something is expected.
     #[expect(clippy::return_self_not_must_use, reason = "most stories end here")]
-    #[expect(clippy::needless_pass_by_value, reason = "the decisions are made for this call")]
     #[track_caller]
-    pub fn then(mut self, expected: Decisions) -> Self {
+    pub fn then(mut self, mut expected: Decisions) -> Self {
         let (turn, decisions) = self.ask();
+        if expected.awaiting.is_empty() {
+            expected.awaiting.clone_from(&decisions.awaiting);
+        }
         if decisions != expected {
             let (expected, found) = (told(&expected), told(&decisions));
             fail(format_args!("expected decisions\n{expected}\nfound\n{found}"), &self.events);
@@ -309,9 +312,9 @@ impl<D: Decider> Given<D> {
 
 /// What a decider's answer asks of the service.
 pub(super) fn answer(turn: TurnId, decisions: Decisions) -> Command {
-    let Decisions { decisions, context, given_back } = decisions;
+    let Decisions { decisions, context, awaiting, given_back } = decisions;
     match given_back {
-        None => Command::CompleteTurn { turn, decisions, context },
+        None => Command::CompleteTurn { turn, decisions, context, awaiting },
         Some(it) => Command::FailTurn { turn, reason: Some(it.reason), details: Some(payload(&it.message)) },
     }
 }

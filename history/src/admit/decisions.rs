@@ -21,16 +21,23 @@ impl Transition {
         turn: TurnId,
         decisions: &[Decision],
         context: Option<&Payload>,
+        awaiting: &[String],
         now: Timestamp,
     ) -> Result<(), Fault> {
         // State first: an answer that comes too late hears that, whatever else may be wrong with it.
         must_hold(&self.run, turn)?;
         validate::size("context", context, limits::CONTEXT_BYTES_MAX)?;
+        validate::awaiting(awaiting)?;
         validate::decisions(decisions)?;
         let TurnId { scheduled_event_id, started_event_id } = turn;
         // A further turn that waits already means news since this one started (D8).
         let mut unseen = self.run.turn_task.is_some();
-        let completed = DeciderCompleted { scheduled_event_id, started_event_id, context: context.cloned() };
+        let completed = DeciderCompleted {
+            scheduled_event_id,
+            started_event_id,
+            context: context.cloned(),
+            awaiting: awaiting.to_vec(),
+        };
         let decision_event_id = self.push(now, EventKind::DeciderCompleted(completed));
         for decision in decisions {
             unseen |= self.carry_out(decision, decision_event_id, unseen, now);

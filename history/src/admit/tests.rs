@@ -3,6 +3,7 @@
 mod commands;
 mod decisions;
 mod fields;
+mod liveness;
 mod others;
 mod retries;
 mod timeouts;

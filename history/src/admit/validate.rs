@@ -89,6 +89,15 @@ pub(super) fn decisions(decisions: &[Decision]) -> Result<(), Fault> {
     Ok(())
 }
 
+pub(super) fn awaiting(names: &[String]) -> Result<(), Fault> {
+    let (found, max) = (names.len(), limits::AWAITING_MAX);
+    if found > max {
+        let problem = format!("has {found} entries, at most {max} are allowed");
+        return Err(Fault::Invalid { field: "awaiting".to_owned(), problem });
+    }
+    names.iter().enumerate().try_for_each(|(index, it)| name(&format!("awaiting[{index}]"), it))
+}
+
 pub(super) fn name(field: &str, text: &str) -> Result<(), Fault> {
     name_up_to(field, text, limits::NAME_BYTES_MAX)
 }

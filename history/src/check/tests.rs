@@ -50,7 +50,12 @@ fn starts(scheduled_event_id: EventId) -> EventKind {
 }
 
 fn completes(scheduled_event_id: EventId, started_event_id: EventId) -> EventKind {
-    EventKind::DeciderCompleted(DeciderCompleted { scheduled_event_id, started_event_id, context: None })
+    EventKind::DeciderCompleted(DeciderCompleted {
+        scheduled_event_id,
+        started_event_id,
+        context: None,
+        awaiting: Vec::new(),
+    })
 }
 
 fn fails(scheduled_event_id: EventId, started_event_id: EventId) -> EventKind {

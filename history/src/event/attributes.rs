@@ -220,6 +220,11 @@ pub struct DeciderCompleted {
     #[n(2)]
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub context: Option<Payload>,
+    /// The signals that the decider says it waits for; `baton.cancel` for a cancel request (N8).
+    #[n(3)]
+    #[cbor(skip_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaiting: Vec<String>,
 }
 
 /// The decider did not answer, or none came, in time.

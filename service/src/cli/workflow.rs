@@ -126,7 +126,7 @@ pub(crate) struct Start {
 
 #[derive(Debug, Args)]
 pub(crate) struct Filters {
-    /// open, closed, success, failed, canceled, timed-out or terminated
+    /// open, stuck, closed, success, failed, canceled, timed-out or terminated
     #[arg(long)]
     status: Option<String>,
     /// Of this workflow type
@@ -237,8 +237,9 @@ async fn list(filters: &Filters, json: bool, target: &Target) -> Done {
         return print_json(&found);
     }
     for run in found {
-        let (id, kind, status) = (run.workflow_id, run.workflow_type, run.status);
-        print_text(&format!("{}  {:<10} {kind:<20} {id:<30} {}", run.started_at, status.word(), run.tags.join(",")))?;
+        let (id, kind) = (run.workflow_id, run.workflow_type);
+        let status = if run.stuck { "stuck" } else { run.status.word() };
+        print_text(&format!("{}  {status:<10} {kind:<20} {id:<30} {}", run.started_at, run.tags.join(",")))?;
     }
     Ok(())
 }
@@ -252,6 +253,10 @@ fn show(run: &Described) -> String {
         format!("events     {}", run.history_length),
         format!("turn       {} on {}", run.turn, run.task_list),
     ];
+    if run.stuck {
+        lines.push("stuck      nothing will wake it but its execution timeout".to_owned());
+    }
+    lines.extend(run.awaiting.iter().map(|name| format!("awaits     signal `{name}`")));
     lines.extend(run.closed_at.map(|at| format!("closed     {at}")));
     lines.extend(run.open_activities.iter().map(|it| {
         let state = match (it.started_at, it.next_try_at) {
@@ -270,7 +275,8 @@ fn show(run: &Described) -> String {
     }));
     lines.extend(run.deadlines.iter().map(|it| {
         let of = it.scheduled_event_id.map(|id| format!(" of event {id}")).unwrap_or_default();
-        format!("next       {}  {}{of}", it.at, it.what)
+        let name = it.name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
+        format!("next       {}  {}{name}{of}", it.at, it.what)
     }));
     lines.join("\n")
 }

@@ -135,12 +135,17 @@ fn pack(events: &mut [Event], op: u64, limits: &Limits) -> Vec<(PartKey, Bytes)>
     packs.into_iter().map(|(op, pack)| (PartKey::Pack { op }, Bytes::from(pack))).collect()
 }
 
+/// The word for the status of an open run that is stuck, in lists and in stores.
+pub const STUCK: &str = "stuck";
+
 fn row(run: &Run, before: Option<&Row>) -> Row {
+    let status = if run.is_stuck() { STUCK } else { run.status.word() };
     match before {
-        Some(row) if run.closed_at.is_none() => row.clone(),
+        // Everything else stays as it is while the run is open.
+        Some(row) if run.closed_at.is_none() && *row.status == *status => row.clone(),
         _ => Row {
             workflow_type: run.started.workflow_type.as_str().into(),
-            status: run.status.word().into(),
+            status: status.into(),
             started_at: run.started.at.as_millis(),
             closed_at: run.closed_at.map(Timestamp::as_millis),
             tags: run.started.tags.clone(),

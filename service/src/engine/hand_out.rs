@@ -78,11 +78,15 @@ impl Engine {
         self: &Arc<Self>,
         cell: &Arc<RunCell>,
         next: &Loaded,
+        was_stuck: bool,
         reserved: Vec<Reserved>,
         unmatched: Vec<(ListKey, WaitingTask)>,
     ) {
         let run = next.run();
         self.agenda.set(&cell.key, next.head.due.map(Timestamp::from_millis));
+        if run.is_stuck() != was_stuck {
+            if was_stuck { &self.metrics.unstuck } else { &self.metrics.stuck }.inc();
+        }
         for Reserved { poller, scheduled_event_id, .. } in reserved {
             self.metrics.matched_at_once.inc();
             match self.grant(cell, next, scheduled_event_id) {

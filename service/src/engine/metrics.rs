@@ -21,6 +21,8 @@ pub struct Metrics {
     pub(super) expired: Counter,
     pub(super) looks: Counter,
     pub(super) effects: Counter,
+    pub(super) stuck: Counter,
+    pub(super) unstuck: Counter,
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
@@ -50,10 +52,25 @@ impl Metrics {
         let expired = counter("runs_expired", "Runs forgotten after their retention");
         let looks = counter("looks", "Runs that were looked at because their time had come");
         let effects = counter("effects", "Effects of runs on others that were seen to");
+        let stuck = counter("runs_stuck", "Runs that were flagged as stuck: nothing will ever wake them");
+        let unstuck = counter("runs_unstuck", "Runs that were flagged as stuck and are not any more");
         let refusals = Family::default();
         registry.register("refusals", "Refused commands, by code", refusals.clone());
         let registry = std::sync::Mutex::new(registry);
-        Self { registry, commits, events, conflicts, matched_at_once, given_back, expired, looks, effects, refusals }
+        Self {
+            registry,
+            commits,
+            events,
+            conflicts,
+            matched_at_once,
+            given_back,
+            expired,
+            looks,
+            effects,
+            stuck,
+            unstuck,
+            refusals,
+        }
     }
 
     /// Adds metrics of another part of the service.

@@ -191,8 +191,8 @@ async fn answer_turn(engine: Arc<Engine>, token: &str, command: Command, next: O
     let mut token = engine.decider_token(token)?;
     let next = next.map(next_poll).transpose()?;
     let command = match command {
-        Command::CompleteTurn { decisions, context, .. } => {
-            Command::CompleteTurn { turn: token.turn, decisions, context }
+        Command::CompleteTurn { decisions, context, awaiting, .. } => {
+            Command::CompleteTurn { turn: token.turn, decisions, context, awaiting }
         }
         Command::FailTurn { reason, details, .. } => Command::FailTurn { turn: token.turn, reason, details },
         other => other,
@@ -222,8 +222,8 @@ pub(super) async fn complete_turn(
     _: NoQuery,
     Json(complete): Json<body::CompleteTurn, TURN_BYTES_MAX>,
 ) -> Answer {
-    let body::CompleteTurn { decisions, context, next } = complete;
-    answer_turn(engine, &token, Command::CompleteTurn { turn: NO_TURN, decisions, context }, next).await
+    let body::CompleteTurn { decisions, context, awaiting, next } = complete;
+    answer_turn(engine, &token, Command::CompleteTurn { turn: NO_TURN, decisions, context, awaiting }, next).await
 }
 
 pub(super) async fn fail_turn(

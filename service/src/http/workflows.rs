@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::extract::{IdempotencyKey, IfMatch, Json, NoQuery, Path, Query, Wait, etag, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
-use crate::engine::{Described, Engine, RunRef};
+use crate::engine::{Described, Engine, RunRef, STUCK};
 
 /// The task list of a run whose start does not name one.
 const TASK_LIST_DEFAULT: &str = "default";
@@ -128,11 +128,14 @@ fn list_query(domain: &str, params: &ListParams) -> Result<ListQuery, Refused> {
         None => (None, None),
         Some("open") => (Some(true), None),
         Some("closed") => (Some(false), None),
+        Some(STUCK) => (Some(true), Some(STUCK.to_owned())),
         Some(word) => match Status::from_word(word) {
             Some(status) => (Some(false), Some(status.word().to_owned())),
             None => {
                 let known = Status::ALL.map(Status::word).join("`, `");
-                return Err(Refused::BadQuery(format!("`status` is `{word}`, expected one of `closed`, `{known}`")));
+                return Err(Refused::BadQuery(format!(
+                    "`status` is `{word}`, expected one of `closed`, `{STUCK}`, `{known}`"
+                )));
             }
         },
     };
@@ -165,7 +168,9 @@ fn listed(listed: store::Listed) -> body::Listed {
         workflow_id: listed.workflow_id.to_string(),
         run_id: Uuid::from_bytes(listed.run),
         workflow_type: row.workflow_type.to_string(),
+        // `stuck` is open.
         status: Status::from_word(&row.status).unwrap_or_default(),
+        stuck: *row.status == *STUCK,
         started_at: Timestamp::from_millis(row.started_at),
         closed_at: row.closed_at.map(Timestamp::from_millis),
         tags: row.tags,
@@ -237,7 +242,11 @@ fn render(described: &Described) -> body::Described {
     });
     let deadlines = run.deadlines(beats).into_iter().map(|deadline| {
         let (what, scheduled_event_id) = deadline_words(deadline.what);
-        body::Deadline { at: deadline.at, what: what.to_owned(), scheduled_event_id }
+        let name = scheduled_event_id.and_then(|id| match run.activities.get(&id) {
+            Some(activity) => Some(activity.activity_id.clone()),
+            None => run.timers.iter().find(|(_, timer)| timer.scheduled_event_id == id).map(|(name, _)| name.clone()),
+        });
+        body::Deadline { at: deadline.at, what: what.to_owned(), scheduled_event_id, name }
     });
     body::Described {
         workflow_id: started.workflow_id.clone(),
@@ -250,6 +259,8 @@ fn render(described: &Described) -> body::Described {
         execution_timeout: started.execution_timeout,
         tags: started.tags.clone(),
         cancel_requested: run.cancel_requested,
+        stuck: run.is_stuck(),
+        awaiting: run.awaiting.clone(),
         version: run.version,
         history_length: run.last_event_id,
         turn: turn.to_owned(),

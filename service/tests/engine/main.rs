@@ -82,7 +82,7 @@ impl Service {
     async fn complete(&self, turn: Delivery<DeciderTask>, decisions: Vec<Decision>) -> Result<(), Refusal> {
         let token = self.engine.decider_token(&turn.task().token).unwrap();
         turn.delivered();
-        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None };
+        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
         self.engine.answer_turn(&token, command).await
     }
 

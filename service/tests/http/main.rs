@@ -13,6 +13,7 @@ mod calls;
 mod conditions;
 mod contract;
 mod histories;
+mod liveness;
 mod openapi;
 mod refusals;
 mod retries;

@@ -175,6 +175,34 @@ fn signals_come_in_order_each_once_and_also_those_that_came_early() {
 }
 
 #[test]
+fn a_flow_says_which_signals_it_waits_for() {
+    let mut service = service(flow(async |ctx, ()| {
+        let mut approvals = ctx.signals::<u8>("approve");
+        let mut rejections = ctx.signals::<u8>("reject");
+        // A name that no signal can have is not said.
+        let mut never = ctx.signals::<u8>("");
+        let work = ctx.activity::<String>("a", &()).start();
+        futures::select! {
+            _ = std::pin::pin!(futures::FutureExt::fuse(approvals.next())) => {}
+            _ = std::pin::pin!(futures::FutureExt::fuse(rejections.next())) => {}
+            _ = std::pin::pin!(futures::FutureExt::fuse(never.next())) => {}
+        }
+        let a = work.await?;
+        rejections.next().await?;
+        Ok(a)
+    }));
+    service.start("flow", "1", &());
+    service.advance(seconds(60));
+    assert_eq!(service.run("1").awaiting, ["approve", "reject"]);
+    assert!(!service.run("1").is_stuck());
+    service.signal("1", "approve", &1).unwrap();
+    service.advance(seconds(1));
+    assert_eq!(service.run("1").awaiting, ["reject"]);
+    service.signal("1", "reject", &1).unwrap();
+    assert_eq!(service.finish("1").result::<String>(), "a");
+}
+
+#[test]
 fn a_stream_of_signals_works_with_the_ecosystem() {
     let mut service = service(flow(async |ctx, ()| {
         let words = ctx.signals::<u64>("number").take(3);

@@ -161,7 +161,8 @@ fn an_answer_needs_the_turn_and_is_taken_once() {
 fn context_is_kept_in_the_answer() {
     let busy = scene().take();
     let context = Some(Payload::from_json("[1]").unwrap());
-    let command = Command::CompleteTurn { turn: busy.turn(), decisions: vec![], context: context.clone() };
+    let command =
+        Command::CompleteTurn { turn: busy.turn(), decisions: vec![], context: context.clone(), awaiting: Vec::new() };
     let events = admit(&busy.run, &command, busy.now).unwrap();
     assert!(matches!(&events[0].kind, EventKind::DeciderCompleted(it) if it.context == context));
 }

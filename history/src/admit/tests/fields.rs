@@ -184,7 +184,7 @@ fn the_fields_of_answers_have_their_limits() {
     check(&given, &poll(text(limits::NAME_BYTES_MAX + 1)), TOO_LARGE);
     check(&given, &poll(String::new()), INVALID);
 
-    let context = |context| Command::CompleteTurn { turn, decisions: vec![], context };
+    let context = |context| Command::CompleteTurn { turn, decisions: vec![], context, awaiting: Vec::new() };
     check(&given, &context(payload(limits::CONTEXT_BYTES_MAX)), "DeciderCompleted");
     check(&given, &context(payload(limits::CONTEXT_BYTES_MAX + 1)), TOO_LARGE);
 

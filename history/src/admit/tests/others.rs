@@ -86,7 +86,7 @@ fn as_many_effects_as_may_be_are_on_their_way_and_not_one_more() {
     let many: Vec<Decision> =
         (0..limits::OPEN_EXTERNALS_MAX - 1).map(|to| signal_external(&format!("o{to}"))).collect();
     let scene = scene().take();
-    let full = Command::CompleteTurn { turn: scene.turn(), decisions: many, context: None };
+    let full = Command::CompleteTurn { turn: scene.turn(), decisions: many, context: None, awaiting: Vec::new() };
     let full = scene.then(&full).then(&signal("go")).take();
     check(
         &full,
