@@ -70,6 +70,20 @@ impl Agenda {
         }
     }
 
+    /// Has a run looked at by then at the latest, whatever the store says: something about it failed that no row tells of.
+    pub(super) fn set_by(&self, key: &HeadKey, at: Timestamp) {
+        let mut entries = self.lock();
+        if entries.by_key.get(key).is_some_and(|known| *known <= at) {
+            return;
+        }
+        let first = entries.order.first().map(|(at, _)| *at);
+        entries.insert(at, key);
+        if first.is_none_or(|first| at < first) {
+            drop(entries);
+            self.earlier.notify_one();
+        }
+    }
+
     /// Begins to look further ahead: from now on commits due before the second instant are taken in. Fetch what the store
     /// has up to there, then call [`Agenda::fill`], or [`Agenda::retract`] with the first instant.
     pub(super) fn extend(&self, now: Timestamp) -> (Timestamp, Timestamp) {

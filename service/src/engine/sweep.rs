@@ -20,6 +20,10 @@ const LOOKS_AT_ONCE: usize = 64;
 /// The wait after the store could not be read.
 const TROUBLE_WAIT: Duration = Duration::from_secs(1);
 
+/// When a run is looked at again that could not be looked at, or whose task could not be taken. Ours: soon, but not at once,
+/// as the store has just refused after several tries.
+const LOOK_AGAIN_AFTER: history::Duration = history::Duration::from_secs(5);
+
 /// How often the store is asked to forget.
 const EXPIRE_EVERY: Duration = Duration::from_secs(30);
 
@@ -103,12 +107,16 @@ impl Engine {
                 if let Err(refusal) = engine.look(&key).await {
                     tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
                     // It must not be forgotten: its row is still in the store, but this agenda has passed it.
-                    let again = engine.clock.now().plus(history::Duration::from_secs(5));
-                    engine.agenda.set(&key, Some(again));
+                    engine.look_again(&key);
                 }
             });
         }
         while looks.join_next().await.is_some() {}
+    }
+
+    /// Has a run looked at soon, as something about it could not be done.
+    pub(super) fn look_again(&self, key: &HeadKey) {
+        self.agenda.set_by(key, self.clock.now().plus(LOOK_AGAIN_AFTER));
     }
 
     /// Looks at one run now: fires what is due and offers what waits.

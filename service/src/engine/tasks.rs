@@ -220,7 +220,12 @@ impl Engine {
         identity: Option<String>,
     ) -> Result<Option<Grant>, Refusal> {
         let (key, is_turn) = (task.key.clone(), list.side == Side::Decider);
-        self.ask(&key, |reply| Request::Take { task, is_turn, identity, reply }).await
+        let taken = self.ask(&key, |reply| Request::Take { task, is_turn, identity, reply }).await;
+        if taken.is_err() {
+            // It is off its list, and may wait still.
+            self.look_again(&key);
+        }
+        taken
     }
 
     /// Puts a poller back on its list, for whom a task turned out to be none.

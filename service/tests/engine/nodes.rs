@@ -114,3 +114,19 @@ async fn a_due_index_that_could_not_be_read_is_read_again_soon() {
     store.set_on(false);
     service.until("w", "TimerExpired").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_could_not_be_taken_is_offered_again_soon() {
+    let store = Arc::new(FaultStore::new(Memory::new(), 11, Chances::NONE));
+    let service = Service::over(Arc::clone(&store) as _).await;
+    service.start("w").await;
+    until_on_the_agenda(&service, 1).await;
+    store.set_chances(Chances { not_applied: 1_000, ..Chances::NONE });
+    let refused = service.engine.poll_decider(DOMAIN, "deciders", Poll::default()).await;
+    assert_eq!(refused.map(|_| ()).unwrap_err().code(), "unavailable");
+    store.set_on(false);
+    service.clock.advance(history::Duration::from_secs(5));
+    let turn = service.turn().await;
+    assert_eq!(turn.task().attempt, 1);
+    turn.delivered();
+}
