@@ -17,6 +17,7 @@ mod hand_out;
 mod head;
 mod matching;
 mod metrics;
+mod nodes;
 mod read;
 mod refusal;
 mod sweep;
@@ -25,7 +26,7 @@ mod token;
 mod watch;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use history::{Beat, Command, Event, EventId, Run, Start};
@@ -38,6 +39,7 @@ pub use commit::STUCK;
 pub use domains::{DEFAULT_DOMAIN, Domain};
 pub use fsck::{Finding, FsckReport};
 pub use metrics::Metrics;
+pub use nodes::Node;
 pub use refusal::{Recorded, Refusal};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, Poll, Receipt};
 pub use token::{ActivityToken, TurnToken};
@@ -45,17 +47,19 @@ pub use token::{ActivityToken, TurnToken};
 use cell::{Reply, Request};
 
 /// What an operator may set.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// How much memory recently used runs may take, in bytes, about.
     pub cache_bytes: usize,
     /// Fixes every id, for tests; random when `None`.
     pub seed: Option<u64>,
+    /// Which of several nodes over one store this is; `None` when no other works over it.
+    pub node: Option<Node>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { cache_bytes: 64 * 1024 * 1024, seed: None }
+        Self { cache_bytes: 64 * 1024 * 1024, seed: None, node: None }
     }
 }
 
@@ -145,9 +149,12 @@ pub struct Engine {
     domains: domains::Domains,
     cache: cache::Cache,
     matching: matching::Matching,
+    nodes: nodes::Nodes,
     agenda: agenda::Agenda,
     watchers: watch::Watchers,
     metrics: Metrics,
+    /// How often the due index was read.
+    rescans: AtomicU32,
     is_stopping: AtomicBool,
     stopping: Notify,
 }
@@ -161,6 +168,9 @@ impl Engine {
     pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, settings: Settings) -> Result<Arc<Self>, Refusal> {
         let engine = Self::open_for_reading(store, clock, settings).await?;
         engine.ensure_default_domain().await?;
+        if engine.nodes.is_shared() {
+            engine.beat().await?;
+        }
         engine.start_sweeping();
         Ok(engine)
     }
@@ -177,16 +187,21 @@ impl Engine {
     ) -> Result<Arc<Self>, Refusal> {
         let limits = store.limits();
         let secret = domains::secret(&*store, settings.seed).await?;
+        let ids = clock::Ids::new(settings.seed);
+        let nodes = nodes::Nodes::new(settings.node, ids.op());
+        let agenda = agenda::Agenda::new(nodes.is_shared().then_some(sweep::RESCAN_EVERY));
         Ok(Arc::new(Self {
             limits,
-            ids: clock::Ids::new(settings.seed),
+            ids,
+            nodes,
             mint: token::Mint::new(&secret),
             domains: domains::Domains::default(),
             cache: cache::Cache::new(settings.cache_bytes),
             matching: matching::Matching::default(),
-            agenda: agenda::Agenda::default(),
+            agenda,
             watchers: watch::Watchers::default(),
             metrics: Metrics::new(),
+            rescans: AtomicU32::new(0),
             is_stopping: AtomicBool::new(false),
             stopping: Notify::new(),
             store,
@@ -242,6 +257,9 @@ impl Engine {
     /// When the store could not finish what it had begun.
     pub async fn shutdown(&self) -> Result<(), Refusal> {
         self.begin_shutdown();
+        if let Err(refusal) = self.leave().await {
+            tracing::warn!(%refusal, "the other nodes could not be told that this one stops");
+        }
         Ok(self.store.close().await?)
     }
 

@@ -59,6 +59,7 @@ pub async fn all(make: impl AsyncFn() -> Arc<dyn Store>) {
         due_heads_come_earliest_first,
         due_follows_the_head,
         a_due_shard_out_of_range_is_empty,
+        a_due_head_stands_in_the_shard_that_the_store_names,
         lists_show_rows_newest_start_first,
         every_condition_of_a_list_holds,
         pages_show_every_row_once,

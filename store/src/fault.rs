@@ -223,6 +223,10 @@ impl<S: Store> Store for FaultStore<S> {
         self.inner.weight(key, head)
     }
 
+    fn due_shard(&self, key: &HeadKey) -> u32 {
+        self.inner.due_shard(key)
+    }
+
     async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
         self.before_read().await?;
         self.inner.load(key).await

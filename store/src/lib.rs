@@ -325,6 +325,12 @@ pub trait Store: Send + Sync + 'static {
     /// looked at, and a shard outside [`Limits::due_shards`] is empty.
     async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error>;
 
+    /// In which shard of the due index this key's head stands.
+    fn due_shard(&self, key: &HeadKey) -> u32 {
+        let _ = key;
+        0
+    }
+
     /// A page of runs.
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error>;
 
@@ -346,6 +352,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn weight(&self, key: &HeadKey, head: &Head) -> usize {
         (**self).weight(key, head)
+    }
+
+    fn due_shard(&self, key: &HeadKey) -> u32 {
+        (**self).due_shard(key)
     }
 
     async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {

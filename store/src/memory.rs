@@ -250,17 +250,17 @@ impl Store for Memory {
         Ok(gone.len())
     }
 
+    fn due_shard(&self, key: &HeadKey) -> u32 {
+        let sum = key.workflow_id.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
+        sum % self.limits.due_shards.max(1)
+    }
+
     async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
         let state = self.open()?;
         if shard >= self.limits.due_shards {
             return Ok(Vec::new());
         }
-        let shard_of = |key: &HeadKey| {
-            let sum =
-                key.workflow_id.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
-            sum % self.limits.due_shards
-        };
-        let due = state.due.iter().take_while(|(at, _)| *at <= until).filter(|(_, key)| shard_of(key) == shard);
+        let due = state.due.iter().take_while(|(at, _)| *at <= until).filter(|(_, key)| self.due_shard(key) == shard);
         Ok(due.take(limit).map(|(at, key)| Due { at: *at, key: key.clone() }).collect())
     }
 

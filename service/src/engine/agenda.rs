@@ -18,6 +18,8 @@ struct Entries {
     by_key: HashMap<HeadKey, Timestamp>,
     /// Everything due before this is on the agenda.
     horizon: Timestamp,
+    /// When the store's index was last read, whatever the horizon.
+    read_at: Timestamp,
 }
 
 impl Entries {
@@ -41,14 +43,19 @@ impl Entries {
 }
 
 /// The runs that must be looked at soon.
-#[derive(Default)]
 pub(super) struct Agenda {
     entries: Mutex<Entries>,
+    /// How often the store's index is read although the horizon is far: others write to it, too.
+    read_every: Option<Duration>,
     /// Notified when the next look may be earlier than it was.
     pub(super) earlier: tokio::sync::Notify,
 }
 
 impl Agenda {
+    pub(super) fn new(read_every: Option<Duration>) -> Self {
+        Self { entries: Mutex::default(), read_every, earlier: tokio::sync::Notify::new() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().expect("no code panics while it holds this lock")
     }
@@ -90,6 +97,7 @@ impl Agenda {
         let mut entries = self.lock();
         let before = entries.horizon;
         entries.horizon = before.max(now.plus(AHEAD));
+        entries.read_at = now;
         (before, entries.horizon)
     }
 
@@ -106,9 +114,11 @@ impl Agenda {
             entries.horizon = entries.horizon.min(Timestamp::from_millis(last.at));
         }
         for Due { at, key } in due {
-            // A commit since the store was read knows better.
-            if !entries.by_key.contains_key(&key) {
-                entries.insert(Timestamp::from_millis(at), &key);
+            let at = Timestamp::from_millis(at);
+            // A commit since the store was read knows better; but another node may have written what is not known here.
+            let known = entries.by_key.get(&key).copied();
+            if known.is_none_or(|known| self.read_every.is_some() && at < known) {
+                entries.insert(at, &key);
             }
         }
     }
@@ -133,6 +143,7 @@ impl Agenda {
         let entries = self.lock();
         // Half the distance ahead, so that what comes near is known well before it is due.
         let extend_at = Timestamp::from_millis(entries.horizon.as_millis().saturating_sub(AHEAD.as_millis() / 2));
+        let extend_at = self.read_every.map_or(extend_at, |every| extend_at.min(entries.read_at.plus(every)));
         match entries.order.first() {
             Some((at, _)) if *at <= extend_at => (*at, false),
             _ => (extend_at.max(now), extend_at <= now),

@@ -51,11 +51,11 @@ impl Domains {
     }
 }
 
-fn own_key(name: &str) -> HeadKey {
+pub(super) fn own_key(name: &str) -> HeadKey {
     HeadKey { domain: OWN.into(), workflow_id: name.into() }
 }
 
-fn own_head(before: Option<&Head>, body: Bytes) -> Head {
+pub(super) fn own_head(before: Option<&Head>, body: Bytes) -> Head {
     let version = before.map_or(1, |head| head.version + 1);
     Head { run: [0; 16], version, body, due: None, row: None, expires_at: None }
 }

@@ -45,14 +45,16 @@ impl Engine {
         self.look_up_with(at, 0).await
     }
 
-    /// Like [`look_up`](Self::look_up), with this event at least: what is in memory may be older where several nodes share
-    /// a store.
+    /// Like [`look_up`](Self::look_up), with this event at least: what is in memory may be older where the store is shared
+    /// after all. Where it is known to be shared, every read goes to the store: a node that reads its own writes and misses
+    /// those of others would be worse than a read unit.
     async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<Loaded, Refusal> {
         self.must_know(&at.domain).await?;
         let key = head_key(at);
         let cell = self.cache.cell(&key);
         let mut state = cell.state.lock().await;
-        if matches!(&*state, State::Loaded(loaded) if loaded.run().last_event_id < event_id) {
+        let is_old = |loaded: &Loaded| self.nodes.is_shared() || loaded.run().last_event_id < event_id;
+        if matches!(&*state, State::Loaded(loaded) if is_old(loaded)) {
             *state = State::Unloaded;
         }
         let current = self.loaded(&cell, &mut state).await?.map(|loaded| loaded.clone());
@@ -69,6 +71,13 @@ impl Engine {
             (Some(loaded), Some(run_id)) if loaded.run().started.run_id == run_id => Ok(loaded),
             (Some(_), Some(run_id)) => self.load_run(&key, run_id).await,
         }
+    }
+
+    /// Lets go of what is in memory of a run, so that it is loaded anew.
+    pub(super) async fn forget(&self, key: &HeadKey) {
+        let cell = self.cache.cell(key);
+        *cell.state.lock().await = State::Unloaded;
+        self.cache.settle(&cell, None);
     }
 
     /// An earlier run.

@@ -2,6 +2,7 @@
 //! has the store forget what is past its retention.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use history::Timestamp;
@@ -16,6 +17,16 @@ const START_AHEAD: history::Duration = history::Duration::from_secs(31);
 
 /// Runs looked at at the same time.
 const LOOKS_AT_ONCE: usize = 64;
+
+/// How often a node reads the due index of its shards from the beginning: what others wrote is not on its agenda, and an
+/// index may lag. Less than the grace of a waiting task.
+pub(super) const RESCAN_EVERY: history::Duration = history::Duration::from_secs(5);
+
+/// How long a run of another node's shard must be overdue before this one looks at it.
+const FOREIGN_OVERDUE: history::Duration = history::Duration::from_secs(10);
+
+/// How long a node leaves a run that it wrote to that run's home, when its time has come.
+const FOREIGN_WAIT: Duration = Duration::from_millis(200);
 
 /// The wait after the store could not be read.
 const TROUBLE_WAIT: Duration = Duration::from_secs(1);
@@ -48,6 +59,12 @@ impl Engine {
         tokio::spawn(async move {
             tokio::select! { biased; () = engine.stopped() => {} () = engine.expire() => {} }
         });
+        if self.nodes.is_shared() {
+            let engine = Arc::clone(self);
+            tokio::spawn(async move {
+                tokio::select! { biased; () = engine.stopped() => {} () = engine.keep_beating() => {} }
+            });
+        }
     }
 
     async fn sweep(self: &Arc<Self>) {
@@ -87,11 +104,19 @@ impl Engine {
     async fn extend_agenda(&self, now: Timestamp) -> Result<(), Refusal> {
         let (before, horizon) = self.agenda.extend(now);
         let shards = self.limits.due_shards.max(1);
+        // One shard of the others, a different one each time: their home may not know that it is.
+        let foreign = self.rescans.fetch_add(1, Ordering::Relaxed) % shards;
         for shard in 0..shards {
             let limit = (ENTRIES_MAX / 2 / shards as usize).max(1);
-            let due = self.store.due(shard, horizon.as_millis(), limit).await;
+            let is_home = self.nodes.is_home(shard);
+            if !is_home && shard != foreign {
+                continue;
+            }
+            let overdue = now.as_millis().saturating_sub(FOREIGN_OVERDUE.as_millis());
+            let until = if is_home { horizon.as_millis() } else { overdue };
+            let due = self.store.due(shard, until, limit).await;
             let due: Vec<Due> = due.inspect_err(|_| self.agenda.retract(before))?;
-            let complete = due.len() < limit;
+            let complete = due.len() < limit || !is_home;
             self.agenda.fill(due, complete);
         }
         Ok(())
@@ -125,6 +150,13 @@ impl Engine {
     ///
     /// The store's.
     pub(super) async fn look(self: &Arc<Self>, key: &HeadKey) -> Result<(), Refusal> {
+        if self.nodes.is_shared() {
+            if !self.nodes.is_home(self.store.due_shard(key)) {
+                tokio::time::sleep(FOREIGN_WAIT).await;
+            }
+            // What is in memory may lack what another node has written.
+            self.forget(key).await;
+        }
         self.ask(key, |reply| Request::Look { reply: Some(reply) }).await
     }
 

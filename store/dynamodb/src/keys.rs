@@ -112,6 +112,12 @@ fn shard(partition: &str, shards: u32) -> u64 {
     hash(partition) % u64::from(shards.max(1))
 }
 
+/// The shard of the index `due` that this key's row is in.
+pub(crate) fn shard_of(key: &HeadKey, shards: u32) -> u32 {
+    // Less than `shards`, which is a u32.
+    u32::try_from(shard(&partition(key), shards)).unwrap_or_default()
+}
+
 /// The partition of the index `due` that this head's row is in.
 pub(crate) fn due(partition: &str, shards: u32) -> String {
     due_shard(shard(partition, shards))

@@ -166,6 +166,10 @@ impl Store for Dynamo {
         }
     }
 
+    fn due_shard(&self, key: &HeadKey) -> u32 {
+        keys::shard_of(key, self.options.due_shards)
+    }
+
     fn weight(&self, key: &HeadKey, head: &Head) -> usize {
         let written = item::write_head(key, keys::HEAD.to_owned(), head, self.shards());
         written.as_ref().map_or(head.body.len(), item::size)

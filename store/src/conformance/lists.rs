@@ -59,6 +59,19 @@ pub async fn due_follows_the_head(store: Arc<dyn Store>) {
     }
 }
 
+/// So that nodes can share the shards among them.
+pub async fn a_due_head_stands_in_the_shard_that_the_store_names(store: Arc<dyn Store>) {
+    for id in ["a", "b", "c", "d#e", "f g"] {
+        win(&*store, &key(id), Expect::Absent, &Head { due: Some(10), ..head(RUN, 1) }).await;
+    }
+    for id in ["a", "b", "c", "d#e", "f g"] {
+        let shard = store.due_shard(&key(id));
+        assert!(shard < store.limits().due_shards.max(1));
+        let due = store.due(shard, 10, 10).await.unwrap();
+        assert!(due.iter().any(|due| due.key == key(id)), "{id} is not in shard {shard}: {due:?}");
+    }
+}
+
 /// Rather than an error: shards come and go with a configuration.
 pub async fn a_due_shard_out_of_range_is_empty(store: Arc<dyn Store>) {
     start(&*store, &key("a")).await;

@@ -1,0 +1,294 @@
+//! The nodes that share a store: who is there, and which of them looks after which part of the due index.
+//!
+//! All of it is there to save work, none of it for correctness: every commit is fenced by the version that was read, so two
+//! nodes that take themselves for the same part's home only cost each other a conflict now and then.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use store::{Cas, Expect, Head, HeadKey};
+use tokio::time::Instant;
+
+use super::domains::{own_head, own_key};
+use super::{Engine, Refusal};
+
+/// How often a node says that it is there. Source: STORAGE.md §3.5.
+pub(super) const BEAT_EVERY: Duration = Duration::from_secs(3);
+
+/// A node whose count has stood still for so long, by one's own clock, is taken for dead. Source: STORAGE.md §3.5.
+const DEAD_AFTER: Duration = Duration::from_secs(10);
+
+/// A node that has been dead for so long is struck off the record.
+const FORGET_AFTER: Duration = Duration::from_secs(60);
+
+/// How often a beat is tried against the beats of others before the next one is left to try.
+const BEAT_TRIES: u32 = 8;
+
+/// One of several services over one store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Where the others reach it, e.g. `http://10.0.0.7:7420`. Its name among them, too.
+    pub address: String,
+}
+
+/// What a node says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Beat {
+    /// Which of the lives of this address.
+    boot: u64,
+    /// How often it has said so.
+    count: u64,
+}
+
+/// The record in the store, by address.
+type Record = BTreeMap<String, Beat>;
+
+/// A beat, and when it was first seen.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    beat: Beat,
+    since: Instant,
+}
+
+/// Who is there.
+pub(super) struct Nodes {
+    me: Option<(Node, u64)>,
+    /// Addresses of all that are alive, and this one's.
+    alive: RwLock<Arc<Vec<String>>>,
+    seen: Mutex<HashMap<String, Seen>>,
+}
+
+impl Nodes {
+    pub(super) fn new(me: Option<Node>, boot: u64) -> Self {
+        let alive: Vec<String> = me.iter().map(|node| node.address.clone()).collect();
+        let me = me.map(|node| (node, boot));
+        Self { me, alive: RwLock::new(Arc::new(alive)), seen: Mutex::default() }
+    }
+
+    /// Whether others may work over the same store.
+    pub(super) fn is_shared(&self) -> bool {
+        self.me.is_some()
+    }
+
+    /// Addresses of all that are alive, and this one's; none when the store is not shared.
+    fn alive(&self) -> Arc<Vec<String>> {
+        Arc::clone(&self.alive.read().expect("no code panics while it holds this lock"))
+    }
+
+    /// Whether this node looks after a shard of the due index: by rendezvous hashing, so that a node that comes or goes moves
+    /// no other shard than its own.
+    pub(super) fn is_home(&self, shard: u32) -> bool {
+        let Some((me, _)) = &self.me else { return true };
+        let alive = self.alive();
+        alive.iter().max_by_key(|address| score(address, shard)).is_none_or(|home| *home == me.address)
+    }
+
+    /// Takes in what the record says now; answers what to write instead, and whether others have come or gone.
+    fn take_in(&self, mut record: Record, now: Instant) -> (Record, bool) {
+        let Some((me, boot)) = &self.me else { return (record, false) };
+        let count = record.get(&me.address).filter(|beat| beat.boot == *boot).map_or(1, |beat| beat.count + 1);
+        record.insert(me.address.clone(), Beat { boot: *boot, count });
+        let mut seen = self.seen.lock().expect("no code panics while it holds this lock");
+        for (address, beat) in &record {
+            let entry = seen.entry(address.clone()).or_insert(Seen { beat: *beat, since: now });
+            if entry.beat != *beat {
+                *entry = Seen { beat: *beat, since: now };
+            }
+        }
+        let stood_still = |address: &String| seen.get(address).map_or(Duration::ZERO, |seen| now - seen.since);
+        record.retain(|address, _| *address == me.address || stood_still(address) < FORGET_AFTER);
+        let is_alive = |address: &&String| **address == me.address || stood_still(address) < DEAD_AFTER;
+        let alive: Vec<String> = record.keys().filter(is_alive).cloned().collect();
+        seen.retain(|address, _| record.contains_key(address));
+        drop(seen);
+        let mut known = self.alive.write().expect("no code panics while it holds this lock");
+        let has_changed = **known != alive;
+        if has_changed {
+            tracing::info!(nodes = ?alive, "nodes have come or gone");
+            *known = Arc::new(alive);
+        }
+        (record, has_changed)
+    }
+}
+
+/// The node with the highest score of a shard is its home.
+fn score(address: &str, shard: u32) -> [u8; 8] {
+    let digest = Sha256::new().chain_update(address).chain_update([0]).chain_update(shard.to_be_bytes()).finalize();
+    digest.first_chunk().copied().unwrap_or_default()
+}
+
+fn key() -> HeadKey {
+    own_key("nodes")
+}
+
+fn read(head: Option<&Head>) -> Result<Record, Refusal> {
+    let Some(head) = head else { return Ok(Record::new()) };
+    serde_json::from_slice(&head.body)
+        .map_err(|error| Refusal::Corrupt { what: format!("the record of nodes: {error}") })
+}
+
+impl Engine {
+    /// Says once that this node is there, and sees who else is; answers whether others have come or gone.
+    pub(super) async fn beat(&self) -> Result<bool, Refusal> {
+        let mut head = self.store.load(&key()).await?;
+        let mut has_changed = false;
+        for _ in 0..BEAT_TRIES {
+            let (record, others_changed) = self.nodes.take_in(read(head.as_ref())?, Instant::now());
+            has_changed |= others_changed;
+            match self.write_record(head.as_ref(), &record).await? {
+                Cas::Won => break,
+                Cas::Lost(found) => head = found,
+            }
+        }
+        Ok(has_changed)
+    }
+
+    /// Strikes this node off the record, so that the others need not wait until it is taken for dead.
+    pub(super) async fn leave(&self) -> Result<(), Refusal> {
+        let Some((me, _)) = &self.nodes.me else { return Ok(()) };
+        let mut head = self.store.load(&key()).await?;
+        for _ in 0..BEAT_TRIES {
+            let mut record = read(head.as_ref())?;
+            if record.remove(&me.address).is_none() {
+                break;
+            }
+            match self.write_record(head.as_ref(), &record).await? {
+                Cas::Won => break,
+                Cas::Lost(found) => head = found,
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_record(&self, before: Option<&Head>, record: &Record) -> Result<Cas, Refusal> {
+        let body = serde_json::to_vec(record).map_err(|error| Refusal::Corrupt { what: error.to_string() })?;
+        let expect = match before {
+            Some(head) => Expect::Exactly { run: head.run, version: head.version },
+            None => Expect::Absent,
+        };
+        Ok(self.store.commit(&key(), expect, &own_head(before, body.into()), &[]).await?)
+    }
+
+    /// Beats until the service stops.
+    pub(super) async fn keep_beating(&self) {
+        loop {
+            tokio::time::sleep(BEAT_EVERY).await;
+            match self.beat().await {
+                Ok(false) => {}
+                Ok(true) => {
+                    // Whoever wait here were woken by those who were there before: let them look again.
+                    self.watchers.close();
+                }
+                Err(refusal) => tracing::warn!(%refusal, "this node could not say that it is there"),
+            }
+        }
+    }
+
+    /// Addresses of all nodes that are alive, and this one's; none when the store is not shared.
+    pub fn nodes_alive(&self) -> Vec<String> {
+        self.nodes.alive().to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(address: &str) -> Nodes {
+        Nodes::new(Some(Node { address: address.to_owned() }), 7)
+    }
+
+    fn record(beats: &[(&str, u64)]) -> Record {
+        beats.iter().map(|(address, count)| ((*address).to_owned(), Beat { boot: 1, count: *count })).collect()
+    }
+
+    #[test]
+    fn a_node_is_alive_as_long_as_its_count_moves_by_ones_own_clock() {
+        let nodes = node("a");
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        assert!(nodes.take_in(record(&[("b", 1), ("c", 1)]), at(0)).1);
+        assert_eq!(*nodes.alive(), ["a", "b", "c"]);
+        assert!(!nodes.take_in(record(&[("b", 2), ("c", 1)]), at(9)).1);
+        assert!(nodes.take_in(record(&[("b", 3), ("c", 1)]), at(10)).1, "c has stood still for ten seconds");
+        assert_eq!(*nodes.alive(), ["a", "b"]);
+        let (left, _) = nodes.take_in(record(&[("b", 4), ("c", 1)]), at(60));
+        assert_eq!(left.keys().collect::<Vec<_>>(), ["a", "b"], "and is struck off after a minute");
+        assert!(nodes.take_in(record(&[("b", 5), ("c", 2)]), at(61)).1, "it is back");
+        assert_eq!(*nodes.alive(), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_node_that_slept_takes_nobody_for_dead_who_has_moved_meanwhile() {
+        let nodes = node("a");
+        let start = Instant::now();
+        nodes.take_in(record(&[("b", 1)]), start);
+        let (_, has_changed) = nodes.take_in(record(&[("b", 9)]), start + Duration::from_secs(3_600));
+        assert!(!has_changed);
+        assert_eq!(*nodes.alive(), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_new_life_of_an_address_counts_anew() {
+        let nodes = node("a");
+        let (written, _) = nodes.take_in(record(&[("a", 41)]), Instant::now());
+        assert_eq!(written["a"], Beat { boot: 7, count: 1 });
+        let (written, _) = nodes.take_in(written, Instant::now());
+        assert_eq!(written["a"], Beat { boot: 7, count: 2 });
+    }
+
+    #[test]
+    fn every_shard_has_one_home_and_moves_only_when_its_home_goes() {
+        let names = ["a", "b", "c"];
+        let nodes: Vec<Nodes> = names.map(node).into();
+        let everybody = record(&names.map(|name| (name, 1)));
+        for node in &nodes {
+            node.take_in(everybody.clone(), Instant::now());
+        }
+        let homes = |nodes: &[Nodes]| -> Vec<Vec<bool>> {
+            (0..64).map(|shard| nodes.iter().map(|node| node.is_home(shard)).collect()).collect()
+        };
+        let before = homes(&nodes);
+        assert!(before.iter().all(|homes| homes.iter().filter(|is_home| **is_home).count() == 1));
+        for at in 0..3 {
+            let share = before.iter().filter(|homes| homes[at]).count();
+            assert!((10..35).contains(&share), "{} has {share} of 64", names[at]);
+        }
+        for node in &nodes[..2] {
+            *node.alive.write().unwrap() = Arc::new(vec!["a".to_owned(), "b".to_owned()]);
+        }
+        for (before, after) in before.iter().zip(homes(&nodes[..2])) {
+            assert_eq!(after.iter().filter(|is_home| **is_home).count(), 1);
+            assert!(before[2] || before[..2] == after[..], "a shard moved whose home has not gone");
+        }
+    }
+
+    #[test]
+    fn a_node_alone_looks_after_everything() {
+        let alone = Nodes::new(None, 1);
+        assert!((0..64).all(|shard| alone.is_home(shard)));
+        assert!(alone.take_in(record(&[("b", 1)]), Instant::now()).0.contains_key("b"));
+        assert!(!alone.is_shared());
+    }
+
+    #[tokio::test]
+    async fn a_node_that_stops_is_struck_off_at_once() {
+        let store = Arc::new(store::memory::Memory::new());
+        let mut engines = Vec::new();
+        for address in ["a", "b"] {
+            let settings = super::super::Settings {
+                node: Some(Node { address: address.to_owned() }),
+                ..super::super::Settings::default()
+            };
+            let clock = Arc::new(super::super::SystemClock);
+            engines.push(Engine::open(Arc::clone(&store) as _, clock, settings).await.unwrap());
+        }
+        assert_eq!(engines[1].nodes_alive(), ["a", "b"]);
+        engines[0].leave().await.unwrap();
+        assert!(engines[1].beat().await.unwrap());
+        assert_eq!(engines[1].nodes_alive(), ["b"]);
+    }
+}
