@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use history::{Duration, Run};
-use service::engine::{Engine, Page, RunRef, Settings};
+use service::engine::{Engine, Node, Page, RunRef, Settings};
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 use store::{ListQuery, Store};
@@ -56,6 +56,8 @@ pub(crate) struct World {
     pub(crate) time: Arc<Time>,
     /// What nodes are opened over.
     store: Arc<dyn Store>,
+    /// Whether its nodes know of each other.
+    knows_nodes: bool,
     nodes: Mutex<Vec<Arc<Engine>>>,
     random: Mutex<fastrand::Rng>,
     pub(crate) facts: Mutex<Facts>,
@@ -101,9 +103,11 @@ impl World {
         let ahead = Duration::from_millis(self.dice(AHEAD_MAX.as_millis()));
         let seed = self.dice(u64::MAX);
         let clock = Arc::new(NodeClock { time: Arc::clone(&self.time), ahead });
-        let settings = Settings { seed: Some(seed), ..Settings::default() };
+        let node = self.knows_nodes.then(|| Node { address: format!("http://{seed:016x}") });
+        let settings = Settings { seed: Some(seed), node, ..Settings::default() };
         loop {
-            if let Ok(engine) = Engine::open(Arc::clone(&self.store), Arc::clone(&clock) as _, settings).await {
+            let opened = Engine::open(Arc::clone(&self.store), Arc::clone(&clock) as _, settings.clone()).await;
+            if let Ok(engine) = opened {
                 return engine;
             }
         }
@@ -209,6 +213,8 @@ impl World {
         Self {
             time: Time::new(),
             store,
+            // Both must do: what nodes know of each other is never needed for a history to be right.
+            knows_nodes: seed % 2 == 1,
             nodes: Mutex::default(),
             random: Mutex::new(fastrand::Rng::with_seed(seed)),
             facts: Mutex::default(),
