@@ -3,6 +3,8 @@
 mod compact;
 mod credential;
 mod domain;
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
 mod fsck;
 mod history;
 mod workflow;
@@ -42,6 +44,10 @@ enum Command {
     /// Make credentials for the service's configuration
     #[command(subcommand)]
     Credential(credential::Credential),
+    /// Make, check and price the table of `serve --store dynamodb`
+    #[cfg(feature = "dynamodb")]
+    #[command(subcommand)]
+    Dynamodb(dynamodb::Dynamodb),
     Fsck(fsck::Fsck),
     Compact(compact::Compact),
     /// Print the API as an `OpenAPI` document
@@ -140,6 +146,8 @@ impl Cli {
             Command::Workflow(workflow) => workflow.run().await,
             Command::History(history) => history.run().await,
             Command::Credential(credential) => credential.run(),
+            #[cfg(feature = "dynamodb")]
+            Command::Dynamodb(dynamodb) => dynamodb.run().await,
             Command::Fsck(fsck) => fsck.run().await,
             Command::Compact(compact) => compact.run().await,
             Command::Openapi => print_json(&service::http::document()),

@@ -2,6 +2,7 @@
 
 mod bench;
 mod cli;
+mod dynamodb;
 mod serve;
 
 use std::process::ExitCode;

@@ -15,6 +15,8 @@ use store::memory::Memory;
 use store_embedded::{Embedded, Options};
 use tokio::net::TcpListener;
 
+use crate::dynamodb::Table;
+
 /// Where the service listens unless told otherwise: this machine only.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7420";
 
@@ -26,6 +28,8 @@ enum StoreKind {
     Embedded,
     /// In memory only: everything is gone when the process ends.
     Memory,
+    /// In a DynamoDB table, which other nodes may share. Needs a `baton` built with the feature `dynamodb`.
+    Dynamodb,
 }
 
 /// Run the service.
@@ -60,6 +64,9 @@ pub(crate) struct Serve {
     /// Where runs are kept [default: embedded]
     #[arg(long, env = "BATON_STORE")]
     store: Option<StoreKind>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    table: Table,
     /// Memory for recently used runs, in MiB [default: 32]
     #[arg(long, env = "BATON_CACHE_MIB", value_name = "MIB")]
     cache_mib: Option<usize>,
@@ -103,6 +110,7 @@ impl Serve {
                 || file.allow_remote_without_credentials,
             port_file: self.port_file.or(file.port_file),
             store: self.store.or(file.store),
+            table: self.table.or(file.table),
             cache_mib: self.cache_mib.or(file.cache_mib),
             store_memory_mib: self.store_memory_mib.or(file.store_memory_mib),
             store_log_mib: self.store_log_mib.or(file.store_log_mib),
@@ -148,6 +156,7 @@ impl Serve {
                 tracing::warn!("everything is kept in memory only and is gone when this process ends");
                 Ok(Arc::new(Memory::new()))
             }
+            StoreKind::Dynamodb => crate::dynamodb::open(&self.table).await,
             StoreKind::Embedded => {
                 let directory = self.data_dir();
                 let mut options = Options::new(&directory);
@@ -193,6 +202,7 @@ impl Serve {
         let data = match self.store.unwrap_or(StoreKind::Embedded) {
             StoreKind::Embedded => self.data_dir().display().to_string(),
             StoreKind::Memory => "memory only".to_owned(),
+            StoreKind::Dynamodb => format!("the DynamoDB table `{}`", self.table.name()),
         };
         tracing::info!(address = %format_args!("http://{address}"), data, version = env!("CARGO_PKG_VERSION"), "ready");
         if let Some(path) = &self.port_file {

@@ -303,6 +303,33 @@ async fn a_credential_that_the_command_line_made_lets_its_holder_in() {
     }
 }
 
+#[test]
+fn a_setting_of_the_file_that_nobody_knows_is_refused_and_one_of_the_table_is_not() {
+    let scratch = Scratch::new("settings");
+    let config = scratch.0.join("baton.toml");
+    let serve = |text: &str| {
+        std::fs::write(&config, text).unwrap();
+        let path = config.to_str().unwrap();
+        // An address that is taken by nobody ends it before it serves.
+        let output =
+            baton(&["serve", "--config", path, "--listen", "192.0.2.1:1", "--allow-remote-without-credentials"]);
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(serve("tabel = 'orders'").contains("unknown field `tabel`"));
+    let text = serve("store = 'dynamodb'\ntable = 'orders'\nallow-provisioned = true\nendpoint-url = 'http://db'");
+    assert!(text.contains("192.0.2.1:1"), "{text}");
+}
+
+#[cfg(not(feature = "dynamodb"))]
+#[test]
+fn a_service_built_without_the_store_on_dynamodb_says_how_to_build_it() {
+    let output = baton(&["serve", "--store", "dynamodb", "--table", "orders", "--listen", "127.0.0.1:0"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("`orders`") && text.contains("--features dynamodb"), "{text}");
+}
+
 fn sha256_hex(text: &str) -> String {
     let output = {
         use std::io::Write as _;

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::service::{Counters, Process, Scratch, Service, client, histogram, mib, micros_since, other};
 use crate::cli::Failed;
+use crate::dynamodb::prices;
 
 /// The task list of the load's decider and runner.
 const LIST: &str = "bench";
@@ -228,6 +229,17 @@ struct Report {
     bytes_written_per_workflow: f64,
     bytes_on_disk_per_workflow: f64,
     service_memory_mib: Option<f64>,
+    /// Of a store that is billed by them.
+    units: Option<Units>,
+}
+
+/// What a database bills. In us-east-1, on demand.
+#[derive(Debug, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Units {
+    write_units_per_workflow: f64,
+    read_units_per_workflow: f64,
+    dollars_per_million_workflows: f64,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
@@ -260,6 +272,15 @@ impl Report {
             bytes_written_per_workflow: per_workflow(after.written, before.written),
             bytes_on_disk_per_workflow: per_workflow(after.on_disk, before.on_disk),
             service_memory_mib: memory.map(mib),
+            units: (after.write_units > 0).then(|| {
+                let written = per_workflow(after.write_units, before.write_units);
+                let read = per_workflow(after.read_units, before.read_units);
+                Units {
+                    write_units_per_workflow: written,
+                    read_units_per_workflow: read,
+                    dollars_per_million_workflows: written * prices::WRITE_UNIT + read * prices::READ_UNIT,
+                }
+            }),
         }
     }
 
@@ -286,6 +307,11 @@ impl Report {
         println!("  {:>10.0}  bytes on disk a workflow", self.bytes_on_disk_per_workflow);
         if let Some(memory) = self.service_memory_mib {
             println!("  {memory:>10.0}  MiB of memory in the service");
+        }
+        if let Some(units) = &self.units {
+            println!("  {:>10.2}  write units a workflow", units.write_units_per_workflow);
+            println!("  {:>10.2}  read units a workflow", units.read_units_per_workflow);
+            println!("  {:>10.2}  dollars a million workflows, on demand", units.dollars_per_million_workflows);
         }
         Ok(())
     }

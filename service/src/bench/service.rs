@@ -142,6 +142,8 @@ pub(super) struct Counters {
     pub(super) written: u64,
     pub(super) on_disk: u64,
     pub(super) matched: u64,
+    pub(super) write_units: u64,
+    pub(super) read_units: u64,
 }
 
 impl Counters {
@@ -158,6 +160,8 @@ impl Counters {
             written: value("baton_store_bytes_written"),
             on_disk: value("baton_store_bytes_on_disk"),
             matched: value("baton_tasks_matched_at_once_total"),
+            write_units: value("baton_store_write_units"),
+            read_units: value("baton_store_read_units"),
         })
     }
 }

@@ -1,18 +1,39 @@
 //! What DynamoDB's answers mean to the trait. The one question that matters: can the write have happened?
 
+use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_dynamodb::config::http::HttpResponse;
-use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use store::Error;
 
-fn why<E: std::error::Error + ProvideErrorMetadata + 'static>(error: &SdkError<E, HttpResponse>) -> String {
+pub(crate) fn why<E: std::error::Error + ProvideErrorMetadata + 'static>(error: &SdkError<E, HttpResponse>) -> String {
     match error.as_service_error() {
         Some(service) => format!(
             "DynamoDB says {}: {}",
             service.code().unwrap_or("an error without a code"),
             service.message().unwrap_or("no message")
         ),
-        None => format!("{}", DisplayErrorContext(error)),
+        None => causes(error),
     }
+}
+
+/// An error and what caused it, each once.
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = String::new();
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let told = error.to_string();
+        if !text.contains(&told) {
+            text.push_str(if text.is_empty() { "" } else { ": " });
+            text.push_str(&told);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Whether a request was not even signed, for want of credentials.
+pub(crate) fn lacks_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source()).any(<dyn std::error::Error>::is::<CredentialsError>)
 }
 
 /// A read, or a write whose landing changes nothing that anybody can see.

@@ -7,7 +7,7 @@
 //! | part: chunk, pack, beat | same | `P#run#` then `c`, `p` or `b`, then a number |
 //! | reserved: task hint | `T#…` | |
 //! | reserved: node beat | `N` | |
-//! | reserved: configuration | `C#…` | |
+//! | how the table is divided | `C#` | `table` |
 //!
 //! Runs and numbers are hexadecimal, so that they sort. A part's key begins with its run, so that one query finds all
 //! there is to delete of a run.
@@ -22,6 +22,8 @@ use crate::item::{Item, read_text, text};
 
 pub(crate) const HEAD: &str = "H";
 pub(crate) const KEPT: &str = "R#";
+pub(crate) const CONFIGURATION: &str = "C#";
+pub(crate) const LAYOUT: &str = "table";
 
 /// `%` and `#` mean something in keys; control characters are kept out of them for the sake of consoles and exports.
 fn push_escaped(to: &mut String, text: &str) {

@@ -14,6 +14,8 @@ mod requests;
 mod table;
 mod units;
 
+pub use table::{Checked, Create, Trouble};
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -43,6 +45,10 @@ const READ_ATTEMPT: Duration = Duration::from_millis(1_500);
 /// How long a read may take with all its retries. Whoever asked is still waiting, and can ask again.
 const READ_OPERATION: Duration = Duration::from_secs(4);
 
+/// How long a request about the table itself may take with all its retries: the first of a process also fetches the
+/// credentials.
+const CONTROL_OPERATION: Duration = Duration::from_secs(20);
+
 /// What one write unit pays for. An item of a head beyond it costs a second unit in each commit.
 const HEAD_SOFT: usize = units::WRITE_UNIT_BYTES;
 /// Far below the 400 KB that an item may have: 64 write units for a commit are too many already.
@@ -69,12 +75,21 @@ pub struct Options {
     pub has_ttl: bool,
     /// How long to wait after looking for what can be forgotten, in milliseconds.
     pub sweep_every_ms: u64,
+    /// Whether a table with provisioned capacity will do.
+    pub allows_provisioned: bool,
 }
 
 impl Options {
     /// This table, with shards for about four thousand moves a second.
     pub fn new(table: impl Into<String>) -> Self {
-        Self { table: table.into(), due_shards: 16, row_shards: 4, has_ttl: true, sweep_every_ms: SWEEP_EVERY_MS }
+        Self {
+            table: table.into(),
+            due_shards: 16,
+            row_shards: 4,
+            has_ttl: true,
+            sweep_every_ms: SWEEP_EVERY_MS,
+            allows_provisioned: false,
+        }
     }
 }
 
@@ -85,6 +100,10 @@ pub struct Dynamo {
     reads: Client,
     /// Never retries: a retry after a lost answer would lose to itself.
     writes: Client,
+    /// For what is asked of the table itself, when nobody waits for a run.
+    control: Client,
+    /// The region or endpoint, for people.
+    place: String,
     options: Options,
     commits: AtomicU64,
     bytes_written: AtomicU64,
@@ -98,15 +117,22 @@ pub struct Dynamo {
 impl Dynamo {
     /// A store over the table of `options`. `config` brings the region, credentials and HTTP client; its retries are
     /// used for reads only.
-    pub fn new(config: &aws_sdk_dynamodb::Config, options: Options) -> Self {
+    ///
+    /// `place` says to people where that is: the region, or the endpoint.
+    pub fn new(config: &aws_sdk_dynamodb::Config, place: impl Into<String>, options: Options) -> Self {
+        let place = place.into();
         let timeouts = TimeoutConfig::builder().operation_attempt_timeout(WRITE_ATTEMPT).build();
         let writes = config.to_builder().retry_config(RetryConfig::disabled()).timeout_config(timeouts).build();
         let timeouts =
             TimeoutConfig::builder().operation_attempt_timeout(READ_ATTEMPT).operation_timeout(READ_OPERATION).build();
         let reads = config.to_builder().timeout_config(timeouts).build();
+        let timeouts = TimeoutConfig::builder().operation_timeout(CONTROL_OPERATION).build();
+        let control = config.to_builder().timeout_config(timeouts).build();
         Self {
             reads: Client::from_conf(reads),
             writes: Client::from_conf(writes),
+            control: Client::from_conf(control),
+            place,
             options,
             commits: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),

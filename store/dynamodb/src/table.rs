@@ -1,68 +1,414 @@
-//! The table: its keys and two sparse indexes, on demand. Owns no data.
+//! The table: what it must be, making it, and seeing whether one is it. Owns no data.
 
+use std::time::Duration;
+
+use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
+use aws_sdk_dynamodb::operation::create_table::CreateTableError;
+use aws_sdk_dynamodb::operation::describe_table::DescribeTableError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType,
-    ScalarAttributeType,
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, IndexStatus, KeySchemaElement, KeyType, Projection,
+    ProjectionType, ReturnValuesOnConditionCheckFailure, ScalarAttributeType, TableDescription, TableStatus,
+    TimeToLiveSpecification, TimeToLiveStatus,
 };
-use store::Error;
 
 use crate::Dynamo;
-use crate::errors::not_applied;
+use crate::errors::{lacks_credentials, why};
+use crate::item::{number, read_number, text};
+use crate::keys;
 
-fn incomplete(error: impl std::fmt::Display) -> Error {
-    Error::NotApplied { why: format!("the table's definition is incomplete: {error}"), retry_after: None }
+/// How long a table may take to be made. Source: ours; DynamoDB takes ten seconds or so.
+const CREATE_WAIT: Duration = Duration::from_secs(120);
+
+/// How often to look meanwhile.
+const CREATE_LOOK: Duration = Duration::from_millis(250);
+
+/// The attribute that DynamoDB's TTL looks at.
+const TTL: &str = "ttl";
+
+/// The layout of items that this program reads and writes.
+const LAYOUT: u64 = 1;
+
+/// The keys that are not text, and their types; every other key is text.
+const KEY_TYPES: [(&str, ScalarAttributeType); 2] = [("dt", ScalarAttributeType::N), ("gs", ScalarAttributeType::B)];
+
+/// The table's own keys: partition, sort.
+const KEYS: (&str, &str) = ("k", "s");
+
+/// An index: its keys, and what of an item stands in it beside all keys. Only what a list shows, and none of what changes
+/// with each commit: such a commit costs the index nothing.
+struct Index {
+    name: &'static str,
+    keys: (&'static str, &'static str),
+    projected: &'static [&'static str],
 }
 
-fn schema(hash: &str, range: &str) -> Result<Vec<KeySchemaElement>, Error> {
+const INDEXES: [Index; 2] = [
+    Index { name: "due", keys: ("d", "dt"), projected: &[] },
+    Index { name: "vis", keys: ("g", "gs"), projected: &["r", "w"] },
+];
+
+/// Why a table cannot be used. Each says what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// There is no such table there.
+    #[error(
+        "there is no table `{table}` in {place}; `baton dynamodb create-table` makes one, and --region, AWS_REGION or \
+         --endpoint-url say where to look"
+    )]
+    Missing {
+        /// The table's name.
+        table: String,
+        /// The region, or the endpoint.
+        place: String,
+    },
+    /// There is one already.
+    #[error("there is a table `{table}` in {place} already; `baton dynamodb check` says whether it can be used")]
+    Exists {
+        /// The table's name.
+        table: String,
+        /// The region, or the endpoint.
+        place: String,
+    },
+    /// It is not as Baton needs it.
+    #[error(
+        "the table `{table}` is not one of Baton's: {what}; give it a table that `baton dynamodb create-table` made"
+    )]
+    Foreign {
+        /// The table's name.
+        table: String,
+        /// What differs: found and expected.
+        what: String,
+    },
+    /// It cannot be used yet, or any more.
+    #[error("the table `{table}` is not active but {status}; try again when it is")]
+    NotActive {
+        /// The table's name.
+        table: String,
+        /// What DynamoDB says it is.
+        status: String,
+    },
+    /// It has provisioned capacity, beyond which every commit waits.
+    #[error(
+        "the table `{table}` is billed by provisioned capacity, beyond which commits are refused; switch it to on-demand \
+         (PAY_PER_REQUEST), or say --allow-provisioned if its capacity is watched and scaled"
+    )]
+    Provisioned {
+        /// The table's name.
+        table: String,
+    },
+    /// Other nodes were given other options.
+    #[error(
+        "the table `{table}` is in use with {found}, and this node has {expected}: every node over a table must be the same"
+    )]
+    Layout {
+        /// The table's name.
+        table: String,
+        /// What is written in it.
+        found: String,
+        /// What this node would write.
+        expected: String,
+    },
+    /// There are no credentials.
+    #[error(
+        "no credentials for {place}: {why}; they are taken from the environment (AWS_ACCESS_KEY_ID), the profile \
+         (AWS_PROFILE), or the role of this machine"
+    )]
+    NoCredentials {
+        /// The region, or the endpoint.
+        place: String,
+        /// Where they were looked for last.
+        why: String,
+    },
+    /// The credentials are not good, or not good enough.
+    #[error(
+        "{place} refuses the credentials: {why}; they come from the environment, the profile (AWS_PROFILE), or the role of \
+         this machine, and docs/dynamodb/policy.json lists what they must allow"
+    )]
+    Refused {
+        /// The region, or the endpoint.
+        place: String,
+        /// What DynamoDB says.
+        why: String,
+    },
+    /// DynamoDB could not be asked, or could not answer.
+    #[error("{place} cannot be asked: {why}")]
+    Unreachable {
+        /// The region, or the endpoint.
+        place: String,
+        /// What stood in the way.
+        why: String,
+    },
+}
+
+/// A table that can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checked {
+    /// Whether it forgets by TTL.
+    pub has_ttl: bool,
+    /// Whether it is kept from being deleted by mistake.
+    pub is_protected: bool,
+    /// Items, as DynamoDB counts them every six hours.
+    pub items: u64,
+    /// Their bytes, counted likewise.
+    pub bytes: u64,
+}
+
+/// What a new table is to have beside its definition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Create {
+    /// Keep it from being deleted by mistake.
+    pub is_protected: bool,
+}
+
+/// Codes of refusals that better credentials help against. Source: the developer guide, "Error handling with DynamoDB".
+const CREDENTIAL_CODES: [&str; 6] = [
+    "AccessDeniedException",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "InvalidSignatureException",
+    "MissingAuthenticationToken",
+    "UnrecognizedClientException",
+];
+
+fn incomplete(error: impl std::fmt::Display) -> String {
+    format!("the table's definition is incomplete: {error}")
+}
+
+fn schema((hash, range): (&str, &str)) -> Result<Vec<KeySchemaElement>, String> {
     [(hash, KeyType::Hash), (range, KeyType::Range)]
         .into_iter()
         .map(|(name, kind)| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().map_err(incomplete))
         .collect()
 }
 
-fn index(name: &str, hash: &str, range: &str, projection: Projection) -> Result<GlobalSecondaryIndex, Error> {
+fn key_type(name: &str) -> ScalarAttributeType {
+    let found = KEY_TYPES.into_iter().find(|(key, _)| *key == name);
+    found.map_or(ScalarAttributeType::S, |(_, kind)| kind)
+}
+
+fn index(index: &Index) -> Result<GlobalSecondaryIndex, String> {
+    let kind = if index.projected.is_empty() { ProjectionType::KeysOnly } else { ProjectionType::Include };
+    let projected = (!index.projected.is_empty()).then(|| index.projected.iter().map(ToString::to_string).collect());
     GlobalSecondaryIndex::builder()
-        .index_name(name)
-        .set_key_schema(Some(schema(hash, range)?))
-        .projection(projection)
+        .index_name(index.name)
+        .set_key_schema(Some(schema(index.keys)?))
+        .projection(Projection::builder().projection_type(kind).set_non_key_attributes(projected).build())
         .build()
         .map_err(incomplete)
 }
 
+fn definitions() -> Result<Vec<AttributeDefinition>, String> {
+    let keys = std::iter::once(KEYS).chain(INDEXES.iter().map(|index| index.keys));
+    keys.flat_map(|(hash, range)| [hash, range])
+        .map(|name| {
+            let definition = AttributeDefinition::builder().attribute_name(name).attribute_type(key_type(name));
+            definition.build().map_err(incomplete)
+        })
+        .collect()
+}
+
+/// A key schema in words: `k (S), s (S)`.
+fn keys_shown(schema: &[KeySchemaElement], definitions: &[AttributeDefinition]) -> String {
+    let of = |kind: &KeyType| {
+        let name = schema.iter().find(|key| key.key_type() == kind).map_or("none", KeySchemaElement::attribute_name);
+        let definition = definitions.iter().find(|definition| definition.attribute_name() == name);
+        let kind = definition.map_or("?", |definition| definition.attribute_type().as_str());
+        format!("{name} ({kind})")
+    };
+    format!("{}, {}", of(&KeyType::Hash), of(&KeyType::Range))
+}
+
+fn keys_expected((hash, range): (&str, &str)) -> String {
+    format!("{hash} ({}), {range} ({})", key_type(hash).as_str(), key_type(range).as_str())
+}
+
+/// What of a table differs from what it must be.
+fn difference(table: &TableDescription) -> Option<String> {
+    let definitions = table.attribute_definitions();
+    let (found, expected) = (keys_shown(table.key_schema(), definitions), keys_expected(KEYS));
+    if found != expected {
+        return Some(format!("its keys are {found} where {expected} are needed"));
+    }
+    for index in &INDEXES {
+        let name = index.name;
+        let Some(there) = table.global_secondary_indexes().iter().find(|there| there.index_name() == Some(name)) else {
+            return Some(format!("it has no index `{name}`"));
+        };
+        let (found, expected) = (keys_shown(there.key_schema(), definitions), keys_expected(index.keys));
+        if found != expected {
+            return Some(format!("the keys of its index `{name}` are {found} where {expected} are needed"));
+        }
+        let projection = there.projection();
+        let has_all = projection.and_then(Projection::projection_type) == Some(&ProjectionType::All);
+        let projected = projection.map(Projection::non_key_attributes).unwrap_or_default();
+        if let Some(missing) = index.projected.iter().find(|name| !has_all && !projected.iter().any(|it| it == *name)) {
+            return Some(format!("its index `{name}` does not show `{missing}`"));
+        }
+    }
+    None
+}
+
 impl Dynamo {
-    /// Creates the table, on demand. It is usable a few seconds later.
+    fn place(&self) -> String {
+        self.place.clone()
+    }
+
+    fn table(&self) -> String {
+        self.options.table.clone()
+    }
+
+    fn trouble<E>(&self, error: &aws_sdk_dynamodb::error::SdkError<E>) -> Trouble
+    where
+        E: std::error::Error + aws_sdk_dynamodb::error::ProvideErrorMetadata + 'static,
+    {
+        let (place, why) = (self.place(), why(error));
+        if error.code().is_some_and(|code| CREDENTIAL_CODES.contains(&code)) {
+            Trouble::Refused { place, why }
+        } else if lacks_credentials(error) {
+            Trouble::NoCredentials { place, why }
+        } else {
+            Trouble::Unreachable { place, why }
+        }
+    }
+
+    /// Creates the table, on demand and with its TTL, and returns when it can be used. Whether TTL could be turned on.
     ///
     /// # Errors
     ///
-    /// [`Error::NotApplied`] with what DynamoDB says, for example that the table exists.
-    pub async fn create_table(&self) -> Result<(), Error> {
-        let keys_only = || Projection::builder().projection_type(ProjectionType::KeysOnly).build();
-        // Only what a list shows, and none of what changes with each commit: such a commit costs the index nothing.
-        let rows = Projection::builder()
-            .projection_type(ProjectionType::Include)
-            .non_key_attributes("r")
-            .non_key_attributes("w")
-            .build();
-        let mut request = self
-            .writes
+    /// [`Trouble::Exists`], or whatever kept it from being made.
+    pub async fn create_table(&self, create: Create) -> Result<bool, Trouble> {
+        let internal = |why| Trouble::Unreachable { place: self.place(), why };
+        let indexes = INDEXES.iter().map(index).collect::<Result<Vec<_>, _>>().map_err(internal)?;
+        let request = self
+            .control
             .create_table()
             .table_name(&self.options.table)
             .billing_mode(BillingMode::PayPerRequest)
-            .set_key_schema(Some(schema("k", "s")?))
-            .global_secondary_indexes(index("due", "d", "dt", keys_only())?)
-            .global_secondary_indexes(index("vis", "g", "gs", rows)?);
-        for (name, kind) in [
-            ("k", ScalarAttributeType::S),
-            ("s", ScalarAttributeType::S),
-            ("d", ScalarAttributeType::S),
-            ("dt", ScalarAttributeType::N),
-            ("g", ScalarAttributeType::S),
-            ("gs", ScalarAttributeType::B),
-        ] {
-            let definition = AttributeDefinition::builder().attribute_name(name).attribute_type(kind).build();
-            request = request.attribute_definitions(definition.map_err(incomplete)?);
+            .set_attribute_definitions(Some(definitions().map_err(internal)?))
+            .set_key_schema(Some(schema(KEYS).map_err(internal)?))
+            .set_global_secondary_indexes(Some(indexes))
+            .set_deletion_protection_enabled(create.is_protected.then_some(true));
+        if let Err(error) = request.send().await {
+            return Err(match error.as_service_error() {
+                Some(CreateTableError::ResourceInUseException(_)) => {
+                    Trouble::Exists { table: self.table(), place: self.place() }
+                }
+                _ => self.trouble(&error),
+            });
         }
-        request.send().await.map_err(|error| not_applied(&error))?;
-        Ok(())
+        let active = async {
+            loop {
+                let table = self.describe().await?;
+                let indexes = table.global_secondary_indexes();
+                if table.table_status() == Some(&TableStatus::Active)
+                    && indexes.iter().all(|index| index.index_status() == Some(&IndexStatus::Active))
+                {
+                    return Ok(());
+                }
+                tokio::time::sleep(CREATE_LOOK).await;
+            }
+        };
+        let waited = tokio::time::timeout(CREATE_WAIT, active).await;
+        waited.unwrap_or_else(|_| Err(Trouble::NotActive { table: self.table(), status: "CREATING".to_owned() }))?;
+        let ttl = TimeToLiveSpecification::builder().attribute_name(TTL).enabled(true).build();
+        let ttl = ttl.map_err(|error| internal(incomplete(error)))?;
+        let request =
+            self.control.update_time_to_live().table_name(&self.options.table).time_to_live_specification(ttl);
+        Ok(request.send().await.is_ok())
+    }
+
+    async fn describe(&self) -> Result<TableDescription, Trouble> {
+        match self.control.describe_table().table_name(&self.options.table).send().await {
+            Ok(answer) => answer
+                .table
+                .ok_or_else(|| Trouble::Unreachable { place: self.place(), why: "it describes no table".to_owned() }),
+            Err(error) => Err(match error.as_service_error() {
+                Some(DescribeTableError::ResourceNotFoundException(_)) => {
+                    Trouble::Missing { table: self.table(), place: self.place() }
+                }
+                _ => self.trouble(&error),
+            }),
+        }
+    }
+
+    /// Sees whether the table is there, and is what it must be.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it. Nothing was written.
+    pub async fn check(&self) -> Result<Checked, Trouble> {
+        let table = self.describe().await?;
+        if let Some(what) = difference(&table) {
+            return Err(Trouble::Foreign { table: self.table(), what });
+        }
+        match table.table_status() {
+            Some(TableStatus::Active | TableStatus::Updating) => {}
+            status => {
+                let status = status.map_or("unknown", TableStatus::as_str).to_owned();
+                return Err(Trouble::NotActive { table: self.table(), status });
+            }
+        }
+        // A table that was always provisioned says nothing of how it is billed.
+        let billing = table.billing_mode_summary().and_then(|billing| billing.billing_mode());
+        if billing != Some(&BillingMode::PayPerRequest) && !self.options.allows_provisioned {
+            return Err(Trouble::Provisioned { table: self.table() });
+        }
+        let count = |count: Option<i64>| count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
+        Ok(Checked {
+            has_ttl: self.has_ttl().await,
+            is_protected: table.deletion_protection_enabled() == Some(true),
+            items: count(table.item_count()),
+            bytes: count(table.table_size_bytes()),
+        })
+    }
+
+    /// Where this cannot be asked there is none to rely on.
+    async fn has_ttl(&self) -> bool {
+        let answer = self.control.describe_time_to_live().table_name(&self.options.table).send().await;
+        let Some(ttl) = answer.ok().and_then(|answer| answer.time_to_live_description) else { return false };
+        let is_on = matches!(ttl.time_to_live_status(), Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling));
+        is_on && ttl.attribute_name() == Some(TTL)
+    }
+
+    /// Checks the table, writes into it how it is divided unless that is there, and holds this node to it.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, or with this node's options.
+    pub async fn open(mut self) -> Result<(Self, Checked), Trouble> {
+        let checked = self.check().await?;
+        self.options.has_ttl &= checked.has_ttl;
+        let shown = |layout, due, rows| format!("layout {layout}, {due} shards of `due` and {rows} of `vis`");
+        let (due, rows) = (u64::from(self.options.due_shards), u64::from(self.options.row_shards));
+        let request = self
+            .control
+            .put_item()
+            .table_name(&self.options.table)
+            .set_item(Some(
+                [
+                    ("k", text(keys::CONFIGURATION)),
+                    ("s", text(keys::LAYOUT)),
+                    ("f", number(LAYOUT)),
+                    ("dn", number(due)),
+                    ("gn", number(rows)),
+                ]
+                .map(|(name, value)| (name.to_owned(), value))
+                .into(),
+            ))
+            .condition_expression("attribute_not_exists(k)")
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        let Err(error) = request.send().await else { return Ok((self, checked)) };
+        let Some(PutItemError::ConditionalCheckFailedException(there)) = error.as_service_error() else {
+            return Err(self.trouble(&error));
+        };
+        let there = there.item();
+        let read = |name| there.and_then(|item| read_number(item, name).ok()).unwrap_or(0);
+        let (found, expected) = (shown(read("f"), read("dn"), read("gn")), shown(LAYOUT, due, rows));
+        if found == expected {
+            Ok((self, checked))
+        } else {
+            Err(Trouble::Layout { table: self.table(), found, expected })
+        }
     }
 }

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use history::{Command, Decision, Payload, ScheduleActivity, Start, StartTimer, SucceedWorkflow, Timestamp, check};
 use service::engine::{ActivityTask, Clock, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings};
 use store::{HeadKey, Store};
-use store_dynamodb::Options;
+use store_dynamodb::{Create, Options};
 use support::Emulator;
 use tokio::task::JoinHandle;
 
@@ -108,7 +108,7 @@ fn poll(wait: u64) -> Poll {
 impl Service {
     async fn open() -> Self {
         let table = Emulator::new().store_with(Options::new("baton"));
-        table.create_table().await.unwrap();
+        table.create_table(Create::default()).await.unwrap();
         let store: Arc<dyn Store> = Arc::new(table);
         let clock = Arc::new(TestClock { now: AtomicU64::new(1_700_000_000_000), moved: tokio::sync::Notify::new() });
         let settings = Settings { seed: Some(7), ..Settings::default() };

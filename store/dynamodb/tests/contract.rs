@@ -5,13 +5,14 @@ mod support;
 use std::sync::Arc;
 
 use store::Store;
+use store_dynamodb::Create;
 use support::Emulator;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contract_holds() {
     store::conformance::all(async || {
         let store = Emulator::new().store();
-        store.create_table().await.unwrap();
+        store.create_table(Create::default()).await.unwrap();
         Arc::new(store) as Arc<dyn Store>
     })
     .await;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
-use store_dynamodb::Dynamo;
+use store_dynamodb::{Create, Dynamo};
 use support::{Emulator, Fault};
 
 fn key() -> HeadKey {
@@ -26,7 +26,7 @@ fn first() -> Expect<'static> {
 async fn started() -> (Emulator, Dynamo) {
     let emulator = Emulator::new();
     let store = emulator.store();
-    store.create_table().await.unwrap();
+    store.create_table(Create::default()).await.unwrap();
     assert_eq!(store.commit(&key(), Expect::Absent, &head(1, "start"), &[]).await.unwrap(), Cas::Won);
     (emulator, store)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use store::{Cas, Error, Expect, Head, HeadKey, ListQuery, PartKey, Row, Store};
-use store_dynamodb::{Dynamo, Options};
+use store_dynamodb::{Create, Dynamo, Options};
 use support::{Emulator, Fault};
 
 fn key() -> HeadKey {
@@ -32,7 +32,7 @@ fn head(run: u8, version: u64, expires_at: Option<u64>) -> Head {
 async fn with_copy_of_an_older_version() -> Emulator {
     let emulator = Emulator::new();
     let store = emulator.store();
-    store.create_table().await.unwrap();
+    store.create_table(Create::default()).await.unwrap();
     let (one, two) = (head(7, 1, Some(10)), head(7, 2, Some(99)));
     assert_eq!(store.commit(&key(), Expect::Absent, &one, &[]).await.unwrap(), Cas::Won);
     let first = Expect::Exactly { run: [7; 16], version: 1 };
@@ -71,7 +71,7 @@ async fn pages_of_limit_zero_end_though_a_copy_stands_beside_the_head() {
 async fn a_write_that_is_never_answered_is_unknown_within_a_second() {
     let emulator = Emulator::new();
     let store = emulator.store();
-    store.create_table().await.unwrap();
+    store.create_table(Create::default()).await.unwrap();
     emulator.inject([Some(Fault::Hangs)]);
     let since = tokio::time::Instant::now();
     let error = store.commit(&key(), Expect::Absent, &head(7, 1, None), &[]).await.unwrap_err();
@@ -83,7 +83,7 @@ async fn a_write_that_is_never_answered_is_unknown_within_a_second() {
 async fn a_read_that_is_never_answered_ends_within_four_seconds() {
     let emulator = Emulator::new();
     let store = emulator.store();
-    store.create_table().await.unwrap();
+    store.create_table(Create::default()).await.unwrap();
     emulator.hang_reads();
     let since = tokio::time::Instant::now();
     let error = store.load(&key()).await.unwrap_err();
@@ -97,7 +97,7 @@ const DAY: u64 = 24 * HOUR;
 async fn with_chunk(options: Options) -> (Emulator, Dynamo) {
     let emulator = Emulator::new();
     let store = emulator.store_with(options);
-    store.create_table().await.unwrap();
+    store.create_table(Create::default()).await.unwrap();
     assert_eq!(store.expire(HOUR, 10).await.unwrap(), 0, "says how late it is");
     let chunk = [(PartKey::Chunk { last: 1 }, Bytes::from("c"))];
     assert_eq!(store.commit(&key(), Expect::Absent, &head(7, 1, Some(DAY)), &chunk).await.unwrap(), Cas::Won);

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, Row, Store};
+use store_dynamodb::Create;
 use support::Emulator;
 
 #[tokio::test]
 async fn each_kind_of_commit_stays_within_its_units() {
     let emulator = Emulator::new();
     let store = emulator.store();
-    store.create_table().await.unwrap();
+    store.create_table(Create::default()).await.unwrap();
     let key = HeadKey { domain: Arc::from("orders"), workflow_id: Arc::from("order-1234567890") };
     let row = |closed_at| Row {
         workflow_type: Arc::from("order"),
@@ -58,7 +59,7 @@ fn uneven(count: usize) -> Bytes {
 #[tokio::test]
 async fn a_head_whose_weight_is_the_soft_limit_takes_one_unit_and_one_byte_more_two() {
     let store = Emulator::new().store();
-    store.create_table().await.unwrap();
+    store.create_table(Create::default()).await.unwrap();
     let key = HeadKey { domain: Arc::from("orders"), workflow_id: Arc::from("order-1234567890") };
     let head = |version, count| Head {
         run: [7; 16],
@@ -85,7 +86,7 @@ async fn a_head_whose_weight_is_the_soft_limit_takes_one_unit_and_one_byte_more_
 #[tokio::test]
 async fn a_body_that_is_too_large_for_a_unit_as_it_is_takes_one_when_it_can_be_made_smaller() {
     let store = Emulator::new().store();
-    store.create_table().await.unwrap();
+    store.create_table(Create::default()).await.unwrap();
     let key = HeadKey { domain: Arc::from("orders"), workflow_id: Arc::from("a") };
     let body = Bytes::from("the same words again and again; ".repeat(200));
     let head = Head { run: [7; 16], version: 1, body, due: None, row: None, expires_at: None };

@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,8 @@ use serde::de::DeserializeOwned;
 use store_dynamodb::{Dynamo, Options};
 
 /// The table's name.
-const TABLE: &str = "baton";
+#[allow(dead_code, reason = "not every test names it")]
+pub(crate) const TABLE: &str = "baton";
 
 /// What becomes of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub(crate) struct Emulator {
     database: Arc<Database>,
     faults: Arc<Mutex<VecDeque<Option<Fault>>>>,
     reads_hang: Arc<AtomicBool>,
+    refusal: Arc<Mutex<Option<&'static str>>>,
+    operations: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl std::fmt::Debug for Emulator {
@@ -62,7 +65,13 @@ fn run<Q: DeserializeOwned, A: Serialize>(
 
 impl Emulator {
     pub(crate) fn new() -> Self {
-        Self { database: Arc::new(Database::memory().unwrap()), faults: Arc::default(), reads_hang: Arc::default() }
+        Self {
+            database: Arc::new(Database::memory().unwrap()),
+            faults: Arc::default(),
+            reads_hang: Arc::default(),
+            refusal: Arc::default(),
+            operations: Arc::default(),
+        }
     }
 
     /// The next puts fail like this, one after the other; `None` is none.
@@ -82,6 +91,10 @@ impl Emulator {
         match operation {
             "CreateTable" => run(body, |request| database.create_table(request)),
             "PutItem" => run(body, |request| database.put_item(request)),
+            "DescribeTable" => run(body, |request| database.describe_table(request)),
+            "DeleteTable" => run(body, |request| database.delete_table(request)),
+            "UpdateTimeToLive" => run(body, |request| database.update_time_to_live(request)),
+            "DescribeTimeToLive" => run(body, |request| database.describe_time_to_live(request)),
             "GetItem" => run(body, |request| database.get_item(request)),
             "DeleteItem" => run(body, |request| database.delete_item(request)),
             "Scan" => run(body, |request| database.scan(request)),
@@ -90,12 +103,31 @@ impl Emulator {
         }
     }
 
+    /// From now on everything is refused with this code.
+    #[allow(dead_code, reason = "not every test is refused")]
+    pub(crate) fn refuse(&self, code: &'static str) {
+        *self.refusal.lock().unwrap() = Some(code);
+    }
+
+    /// Which operations were asked for since the last time.
+    #[allow(dead_code, reason = "not every test counts")]
+    pub(crate) fn operations(&self) -> BTreeSet<String> {
+        std::mem::take(&mut self.operations.lock().unwrap())
+    }
+
+    /// Has the emulator do something of the test's own; the answer.
+    #[allow(dead_code, reason = "not every test asks")]
+    pub(crate) fn ask(&self, operation: &str, request: &serde_json::Value) -> serde_json::Value {
+        let answer = self.execute(operation, request.to_string().as_bytes());
+        assert_eq!(answer.0, 200, "{}", answer.1);
+        serde_json::from_str(&answer.1).unwrap()
+    }
+
     /// Deletes an item as TTL does: the item alone, and nobody hears of it.
     #[allow(dead_code, reason = "not every test forgets")]
     pub(crate) fn take_away(&self, partition: &str, sort: &str) {
         let request = serde_json::json!({"TableName": TABLE, "Key": {"k": {"S": partition}, "s": {"S": sort}}});
-        let answer = self.execute("DeleteItem", request.to_string().as_bytes());
-        assert_eq!(answer.0, 200, "{}", answer.1);
+        self.ask("DeleteItem", &request);
     }
 
     #[allow(dead_code, reason = "not every test takes the same options")]
@@ -116,7 +148,7 @@ impl Emulator {
             )
             .http_client(http_client_fn(move |_, _| connector.clone()))
             .build();
-        Dynamo::new(&config, options)
+        Dynamo::new(&config, "the emulator", options)
     }
 }
 
@@ -131,7 +163,10 @@ impl HttpConnector for Emulator {
         if operation == "GetItem" && self.reads_hang.load(Ordering::SeqCst) {
             return never();
         }
+        self.operations.lock().unwrap().insert(operation.clone());
+        let refusal = *self.refusal.lock().unwrap();
         let (status, text) = match fault {
+            None if refusal.is_some() => (400, serde_json::json!({"__type": refusal, "message": "no"}).to_string()),
             None => self.execute(&operation, &body),
             Some(Fault::Throttled) => (
                 400,

@@ -1,0 +1,100 @@
+//! `--store dynamodb`: which table, and where. With the cargo feature `dynamodb` the store is opened; without it, what is
+//! missing is said.
+
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Deserialize;
+use store::Store;
+
+/// The table unless told otherwise.
+const TABLE_DEFAULT: &str = "baton";
+
+/// What DynamoDB costs on demand, in dollars a million units. Source: AWS's price list for us-east-1 since November 2024.
+pub(crate) mod prices {
+    /// A million write units.
+    pub(crate) const WRITE_UNIT: f64 = 0.625;
+    /// A million read units.
+    pub(crate) const READ_UNIT: f64 = 0.125;
+}
+
+/// A DynamoDB table, and where it is. Credentials come from where every AWS tool takes them.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Table {
+    /// The DynamoDB table [default: baton]
+    #[arg(long = "table", env = "BATON_TABLE", value_name = "NAME")]
+    #[serde(rename = "table")]
+    name: Option<String>,
+    /// The table's region; otherwise that of `AWS_REGION`, of the profile, or of this machine
+    #[arg(long, value_name = "REGION")]
+    region: Option<String>,
+    /// Where DynamoDB is, if not at AWS: DynamoDB Local, or an Alternator
+    #[arg(long, env = "BATON_ENDPOINT_URL", value_name = "URL")]
+    endpoint_url: Option<String>,
+    /// Take a table with provisioned capacity
+    #[arg(long, env = "BATON_ALLOW_PROVISIONED")]
+    #[serde(default)]
+    allow_provisioned: bool,
+}
+
+impl Table {
+    /// These options, with others where they are absent.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            name: self.name.or(other.name),
+            region: self.region.or(other.region),
+            endpoint_url: self.endpoint_url.or(other.endpoint_url),
+            allow_provisioned: self.allow_provisioned || other.allow_provisioned,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(TABLE_DEFAULT)
+    }
+}
+
+/// Opens the store on a table that is checked first.
+#[cfg(not(feature = "dynamodb"))]
+pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
+    std::future::ready(Err(format!(
+        "this `baton` was built without the store on DynamoDB, so the table `{}` cannot be opened; build it with \
+         `cargo build --release -p baton-service --features dynamodb`",
+        table.name()
+    )))
+    .await
+}
+
+/// Opens the store on a table that is checked first.
+#[cfg(feature = "dynamodb")]
+pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
+    let (store, checked) = table.store().await?.open().await.map_err(|trouble| trouble.to_string())?;
+    if !checked.has_ttl {
+        tracing::warn!("the table has no TTL on `ttl`: runs are forgotten by requests that are billed");
+    }
+    Ok(Arc::new(store))
+}
+
+#[cfg(feature = "dynamodb")]
+impl Table {
+    /// A store over the table, which nobody has looked at yet.
+    pub(crate) async fn store(&self) -> Result<store_dynamodb::Dynamo, String> {
+        let mut loader = aws_config::defaults(aws_config::BehaviorVersion::latest());
+        if let Some(region) = &self.region {
+            loader = loader.region(aws_config::Region::new(region.clone()));
+        }
+        if let Some(url) = &self.endpoint_url {
+            loader = loader.endpoint_url(url);
+        }
+        let config = loader.load().await;
+        let Some(region) = config.region() else {
+            return Err("no region: give --region, AWS_REGION, or a profile that has one".to_owned());
+        };
+        let place = config.endpoint_url().map_or_else(|| region.to_string(), str::to_owned);
+        let options = store_dynamodb::Options {
+            allows_provisioned: self.allow_provisioned,
+            ..store_dynamodb::Options::new(self.name())
+        };
+        Ok(store_dynamodb::Dynamo::new(&aws_sdk_dynamodb::config::Builder::from(&config).build(), place, options))
+    }
+}

@@ -1,0 +1,183 @@
+//! What is said of tables that cannot be used, and the definitions for operators held against the one in the code.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use serde_json::{Value, json};
+use store_dynamodb::{Create, Options, Trouble};
+use support::{Emulator, TABLE};
+
+const CLOUD_FORMATION: &str = include_str!("../../../docs/dynamodb/table.json");
+const POLICY: &str = include_str!("../../../docs/dynamodb/policy.json");
+
+/// The properties of the table for `CloudFormation`.
+fn defined() -> Value {
+    let template: Value = serde_json::from_str(CLOUD_FORMATION).unwrap();
+    template.pointer("/Resources/Table/Properties").unwrap().clone()
+}
+
+/// An emulator with the table for `CloudFormation`, changed.
+fn with(change: impl FnOnce(&mut Value)) -> Emulator {
+    let mut table = defined();
+    let kept = ["AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode"];
+    table.as_object_mut().unwrap().retain(|name, _| kept.contains(&name.as_str()));
+    table["TableName"] = TABLE.into();
+    change(&mut table);
+    let emulator = Emulator::new();
+    emulator.ask("CreateTable", &table);
+    emulator
+}
+
+async fn trouble(emulator: &Emulator) -> String {
+    emulator.store().check().await.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn the_definition_for_cloud_formation_is_the_table_that_the_code_makes() {
+    let emulator = Emulator::new();
+    emulator.store().create_table(Create { is_protected: true }).await.unwrap();
+    let made = emulator.ask("DescribeTable", &json!({"TableName": TABLE}));
+    let made = made.get("Table").unwrap();
+    let defined = defined();
+    let sorted = |value: &Value, by: &str| {
+        let mut items = value.as_array().unwrap().clone();
+        items.sort_by_key(|item| item[by].as_str().unwrap().to_owned());
+        items
+    };
+    let attributes = |of: &Value| sorted(&of["AttributeDefinitions"], "AttributeName");
+    assert_eq!(attributes(&defined), attributes(made));
+    assert_eq!(defined["KeySchema"], made["KeySchema"]);
+    let indexes = |of: &Value| {
+        let indexes = sorted(&of["GlobalSecondaryIndexes"], "IndexName");
+        let shape = |index: &Value| json!([index["IndexName"], index["KeySchema"], index["Projection"]]);
+        indexes.iter().map(shape).collect::<Vec<_>>()
+    };
+    assert_eq!(indexes(&defined), indexes(made));
+    assert_eq!(defined["BillingMode"], made["BillingModeSummary"]["BillingMode"]);
+    assert_eq!(defined["DeletionProtectionEnabled"], true);
+    assert_eq!(made["DeletionProtectionEnabled"], true);
+    let ttl = emulator.ask("DescribeTimeToLive", &json!({"TableName": TABLE}));
+    assert_eq!(defined["TimeToLiveSpecification"]["AttributeName"], ttl["TimeToLiveDescription"]["AttributeName"]);
+    assert_eq!(defined["TimeToLiveSpecification"]["Enabled"], true);
+    assert!(emulator.store().check().await.unwrap().has_ttl);
+}
+
+#[tokio::test]
+async fn the_policy_allows_what_a_service_asks_of_its_table_and_nothing_else() {
+    let policy: Value = serde_json::from_str(POLICY).unwrap();
+    let statements = policy["Statement"].as_array().unwrap();
+    let allowed = |index: usize| {
+        let actions = statements[index]["Action"].as_array().unwrap();
+        actions.iter().map(|action| action.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let mut actions = [allowed(0), allowed(1)].concat();
+    actions.sort();
+    let expected = [
+        "dynamodb:DeleteItem",
+        "dynamodb:DescribeTable",
+        "dynamodb:DescribeTimeToLive",
+        "dynamodb:GetItem",
+        "dynamodb:PutItem",
+        "dynamodb:Query",
+        "dynamodb:Scan",
+    ];
+    assert_eq!(actions, expected);
+    assert_eq!(statements.len(), 2);
+    // The whole contract uses no other operation: the emulator counts them.
+    let emulator = Emulator::new();
+    let store = emulator.store();
+    store.create_table(Create::default()).await.unwrap();
+    emulator.operations();
+    let (store, _) = emulator.store().open().await.unwrap();
+    store::conformance::runs_expire_at_their_instant_and_not_before(std::sync::Arc::new(store)).await;
+    for operation in emulator.operations() {
+        assert!(expected.contains(&format!("dynamodb:{operation}").as_str()), "{operation} is not allowed");
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_is_not_there_is_missed_with_where_it_was_looked_for() {
+    let text = trouble(&Emulator::new()).await;
+    assert!(text.contains("no table `baton` in the emulator") && text.contains("create-table"), "{text}");
+}
+
+#[tokio::test]
+async fn a_table_that_is_there_is_not_made_again() {
+    let emulator = Emulator::new();
+    emulator.store().create_table(Create::default()).await.unwrap();
+    let again = emulator.store().create_table(Create::default()).await.unwrap_err();
+    assert!(matches!(again, Trouble::Exists { .. }), "{again}");
+}
+
+#[tokio::test]
+async fn a_table_with_other_keys_or_indexes_is_named_foreign_with_what_differs() {
+    let other_keys = with(|table| {
+        table["KeySchema"][1]["AttributeName"] = "gs".into();
+        table["AttributeDefinitions"] = Value::Array(
+            table["AttributeDefinitions"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|it| it["AttributeName"] != "s")
+                .cloned()
+                .collect(),
+        );
+    });
+    let text = trouble(&other_keys).await;
+    assert!(text.contains("its keys are k (S), gs (B) where k (S), s (S) are needed"), "{text}");
+    let without_index = with(|table| {
+        table["GlobalSecondaryIndexes"].as_array_mut().unwrap().retain(|index| index["IndexName"] != "vis");
+        table["AttributeDefinitions"]
+            .as_array_mut()
+            .unwrap()
+            .retain(|it| !["g", "gs"].contains(&it["AttributeName"].as_str().unwrap()));
+    });
+    assert!(trouble(&without_index).await.contains("it has no index `vis`"));
+    let narrow = with(|table| {
+        for index in table["GlobalSecondaryIndexes"].as_array_mut().unwrap() {
+            index["Projection"] = json!({"ProjectionType": "KEYS_ONLY"});
+        }
+    });
+    assert!(trouble(&narrow).await.contains("its index `vis` does not show `r`"));
+}
+
+#[tokio::test]
+async fn a_table_with_provisioned_capacity_is_taken_only_when_that_is_meant() {
+    let throughput = json!({"ReadCapacityUnits": 5, "WriteCapacityUnits": 5});
+    let emulator = with(|table| {
+        table["BillingMode"] = "PROVISIONED".into();
+        table["ProvisionedThroughput"] = throughput.clone();
+        for index in table["GlobalSecondaryIndexes"].as_array_mut().unwrap() {
+            index["ProvisionedThroughput"] = throughput.clone();
+        }
+    });
+    let text = trouble(&emulator).await;
+    assert!(text.contains("on-demand") && text.contains("--allow-provisioned"), "{text}");
+    let options = Options { allows_provisioned: true, ..Options::new(TABLE) };
+    let (store, checked) = emulator.store_with(options).open().await.unwrap();
+    assert!(!checked.has_ttl);
+    drop(store);
+}
+
+#[tokio::test]
+async fn a_node_that_divides_the_table_otherwise_is_refused() {
+    let emulator = Emulator::new();
+    emulator.store().create_table(Create::default()).await.unwrap();
+    let options = Options::new(TABLE);
+    emulator.store_with(options.clone()).open().await.unwrap();
+    emulator.store_with(options.clone()).open().await.unwrap();
+    let other = emulator.store_with(Options { due_shards: 32, ..options }).open().await.unwrap_err().to_string();
+    assert!(other.contains("16 shards of `due` and 4 of `vis`") && other.contains("32 shards"), "{other}");
+}
+
+#[tokio::test]
+async fn credentials_that_have_expired_are_told_from_a_service_that_is_away() {
+    let emulator = Emulator::new();
+    emulator.refuse("ExpiredTokenException");
+    let text = trouble(&emulator).await;
+    assert!(text.contains("refuses the credentials") && text.contains("ExpiredTokenException"), "{text}");
+    emulator.refuse("SomethingElseException");
+    let text = trouble(&emulator).await;
+    assert!(text.contains("cannot be asked") && text.contains("SomethingElseException"), "{text}");
+}
