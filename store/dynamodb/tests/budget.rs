@@ -140,7 +140,9 @@ impl Service {
     async fn complete(&self, turn: Turn, decisions: Vec<Decision>) {
         let token = self.engine.decider_token(&turn.task().token).unwrap();
         turn.delivered();
-        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
+        // A run that waits for nothing at all is flagged, which shows in its row and costs a unit of its own.
+        let awaiting = vec!["approve".to_owned()];
+        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
         self.engine.answer_turn(&token, command).await.unwrap();
     }
 
