@@ -4,7 +4,9 @@
 //! service.
 
 use history::event::ActivityTimeouts;
-use history::{Decision, Duration, Event, EventId, LastFailure, Payload, ReusePolicy, Status, Timestamp};
+use history::{
+    ConflictPolicy, Decision, Duration, Event, EventId, LastFailure, Payload, ReusePolicy, Status, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -101,10 +103,32 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         reuse_policy: Option<ReusePolicy>,
+        /// What to do while a run of this id is open: `fail` when absent, but `use-existing` with a `signal`.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        conflict_policy: Option<ConflictPolicy>,
+        /// Signals the run in the commit that starts it, or the open one that is used instead.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        signal: Option<StartSignal>,
+        /// How long the first turn waits; the execution timeout counts from then.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        start_after: Option<Duration>,
         /// Who asks.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
+    }
+    /// A signal that comes with a start.
+    StartSignal {
+        /// Its name. 1 to 256 bytes.
+        name: String,
+        /// What it says.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input: Option<Payload>,
     }
     /// Signals a run.
     SignalWorkflow {
@@ -305,6 +329,10 @@ answers! {
         workflow_id: String,
         /// The run.
         run_id: Uuid,
+        /// The run was open already, and is used instead of a new one.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        existing: bool,
         /// How it ended, where that was waited for and came in time.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use activities::Report;
 
-use crate::command::{Command, ReusePolicy, Start, TaskId, TurnId};
+use crate::command::{Command, ConflictPolicy, ReusePolicy, Start, StartSignal, TaskId, TurnId};
 use crate::event::{
     DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, Event, EventId, EventKind, RequestKey, Signal,
     WorkflowCancelRequested, WorkflowStarted, WorkflowTerminated,
@@ -71,6 +71,46 @@ pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
         (ReusePolicy::AllowDuplicateFailedOnly, status) => status != Status::Success,
     };
     if allowed { Ok(()) } else { Err(Fault::ReuseRefused { run_id, status }) }
+}
+
+/// What a start does, given the newest run of its workflow id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Starting {
+    /// It starts a run.
+    New,
+    /// Nothing: the request was recorded before, by this run.
+    Repeated {
+        /// Which.
+        run_id: Uuid,
+    },
+    /// It uses the open run, and signals it where it carries a signal.
+    Existing {
+        /// Which.
+        run_id: Uuid,
+    },
+    /// It terminates the open run, and then starts.
+    TerminateFirst,
+}
+
+/// What a start does, given the newest run of its workflow id.
+///
+/// # Errors
+///
+/// As for [`may_start`]; [`Fault::Invalid`] for policies that contradict each other.
+pub fn starting(existing: Option<&Run>, start: &Start) -> Result<Starting, Fault> {
+    validate::start(start)?;
+    let Some(run) = existing else { return Ok(Starting::New) };
+    let run_id = run.started.run_id;
+    if start.key.is_some_and(|key| run.event_of_request(key).is_some()) {
+        return Ok(Starting::Repeated { run_id });
+    }
+    match start.conflict_policy {
+        ConflictPolicy::UseExisting if run.is_open() => Ok(Starting::Existing { run_id }),
+        ConflictPolicy::TerminateExisting if run.is_open() => Ok(Starting::TerminateFirst),
+        ConflictPolicy::Fail | ConflictPolicy::UseExisting | ConflictPolicy::TerminateExisting => {
+            may_start(run, start.reuse_policy).map(|()| Starting::New)
+        }
+    }
 }
 
 /// Whether a name is acceptable, for requests that are no commands, such as polls.
@@ -136,7 +176,7 @@ impl Transition {
         Self { run, links, events: Vec::new(), has_changed_beside: false }
     }
 
-    /// A new run: WorkflowStarted, DeciderScheduled (S3.6).
+    /// A new run: WorkflowStarted, DeciderScheduled (S3.6), and the signal that came with its start.
     ///
     /// # Errors
     ///
@@ -156,11 +196,16 @@ impl Transition {
             tags: start.tags.clone(),
             retention: start.retention,
             identity: start.identity.clone(),
+            start_after: start.start_after.filter(|wait| *wait > Duration::ZERO),
         };
         let run = Run::begin(now, &started, start.key);
         let event = Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(started), key: start.key };
         let mut transition = Self { run, links: Links::default(), events: vec![event], has_changed_beside: false };
         transition.schedule_turn(now);
+        if let Some(StartSignal { name, input }) = start.signal.clone() {
+            let identity = start.identity.clone();
+            transition.push(now, EventKind::Signal(Signal { name, input, identity, origin: None }));
+        }
         Ok(transition)
     }
 
@@ -355,7 +400,11 @@ impl Transition {
             start_to_close: self.run.started.decider_start_to_close,
             schedule_to_start: self.run.started.decider_schedule_to_start,
             attempt: self.run.turns_lost.saturating_add(1),
-            not_before: given_back.then(|| now.plus(turn_backoff(self.run.turns_lost))),
+            not_before: if self.run.last_event_id == 1 {
+                self.run.started.start_after.map(|_| self.run.started.first_turn_at())
+            } else {
+                given_back.then(|| now.plus(turn_backoff(self.run.turns_lost)))
+            },
         };
         self.push(now, EventKind::DeciderScheduled(scheduled));
     }

@@ -296,7 +296,8 @@ impl Reader {
         match &event.kind {
             EventKind::WorkflowTimedOut(_) => {
                 if let Some((start, started_at)) = &self.start {
-                    not_before(id, at, started_at.plus(start.execution_timeout))?;
+                    let from = started_at.plus(start.start_after.unwrap_or_default());
+                    not_before(id, at, from.plus(start.execution_timeout))?;
                 }
                 Ok(())
             }
@@ -379,6 +380,13 @@ impl Reader {
         }
         if self.news.take().is_none() {
             return broken(Rule::TurnHasCause, id, "nothing happened that needs a decider");
+        }
+        let start = self.start.as_ref().filter(|_| id == 2);
+        if let Some(first) = start.and_then(|(start, started_at)| Some(started_at.plus(start.start_after?)))
+            && scheduled.not_before != Some(first)
+        {
+            let found = format!("the first turn is to wait until {first}, and waits until {:?}", scheduled.not_before);
+            return broken(Rule::NotBeforeTime, id, found);
         }
         self.turns.insert(id, scheduled.clone());
         self.waiting = Some((id, at));

@@ -23,6 +23,29 @@ pub enum ReusePolicy {
     RejectDuplicate,
 }
 
+/// What to do when a workflow id is asked for while its run is open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ConflictPolicy {
+    /// Refuse the start (S2.16). The default.
+    #[default]
+    Fail,
+    /// Answer with the open run; its start is not looked at.
+    UseExisting,
+    /// Terminate the open run, then start.
+    TerminateExisting,
+}
+
+/// A signal that comes with a start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StartSignal {
+    /// Its name. 1 to 256 bytes.
+    pub name: String,
+    /// What it says.
+    pub input: Option<Payload>,
+}
+
 /// A run to be started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Start {
@@ -48,6 +71,12 @@ pub struct Start {
     pub retention: Duration,
     /// Whether the id of a closed run may be used again.
     pub reuse_policy: ReusePolicy,
+    /// What to do while a run of this id is open.
+    pub conflict_policy: ConflictPolicy,
+    /// Signals the run in the commit that starts it, or the open one that is used instead.
+    pub signal: Option<StartSignal>,
+    /// How long its first turn waits; at most ten years. The execution timeout counts from then.
+    pub start_after: Option<Duration>,
     /// Who asks.
     pub identity: Option<String>,
     /// The request's key.
@@ -72,6 +101,9 @@ impl Start {
             tags: Vec::new(),
             retention: limits::RETENTION_DEFAULT,
             reuse_policy: ReusePolicy::default(),
+            conflict_policy: ConflictPolicy::default(),
+            signal: None,
+            start_after: None,
             identity: None,
             key: None,
         }

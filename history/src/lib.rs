@@ -40,7 +40,9 @@ mod tally;
 mod time;
 
 pub use admit::{Outcome, Transition, admit};
-pub use command::{Beat, Command, EffectResult, ReusePolicy, RunId, Start, TaskId, TurnId};
+pub use command::{
+    Beat, Command, ConflictPolicy, EffectResult, ReusePolicy, RunId, Start, StartSignal, TaskId, TurnId,
+};
 pub use decision::Decision;
 pub use decision::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, FailWorkflow, RecordMarker, ScheduleActivity,

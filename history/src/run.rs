@@ -259,6 +259,16 @@ pub struct RunStart {
     /// How long it stays readable after it closed.
     #[n(10)]
     pub retention: Duration,
+    /// How long its first turn waits.
+    #[n(11)]
+    pub start_after: Option<Duration>,
+}
+
+impl RunStart {
+    /// When its first turn is handed out at the earliest.
+    pub fn first_turn_at(&self) -> Timestamp {
+        self.at.plus(self.start_after.unwrap_or_default())
+    }
 }
 
 /// A task that waits for somebody to take it.
@@ -295,6 +305,7 @@ impl Run {
                 activity_timeouts: started.activity_timeouts,
                 tags: started.tags.clone(),
                 retention: started.retention,
+                start_after: started.start_after,
             },
             status: Status::Open,
             closed_at: None,

@@ -86,6 +86,7 @@ fn started() -> WorkflowStarted {
         tags: vec!["eu".to_owned(), "blue".to_owned()],
         retention: Duration::from_days(7),
         identity: text("shop-1"),
+        start_after: None,
     }
 }
 
@@ -279,6 +280,10 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 identity: None,
                 ..started()
             }),
+        ),
+        (
+            "WorkflowStarted-later",
+            EventKind::WorkflowStarted(WorkflowStarted { start_after: Some(Duration::from_days(2)), ..started() }),
         ),
         ("WorkflowSuccess-bare", EventKind::WorkflowSuccess(WorkflowSuccess { result: None, decision_event_id: 4 })),
         (
@@ -732,6 +737,11 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
     let mut samples = vec![
         ("open".to_owned(), run()),
         ("open-tries".to_owned(), run_with_tries()),
+        ("open-later".to_owned(), {
+            let mut run = run();
+            run.started.start_after = Some(Duration::from_days(2));
+            run
+        }),
         ("open-awaiting".to_owned(), Run { awaiting: vec!["approve".to_owned()], ..run() }),
         ("closed".to_owned(), closed.clone()),
         ("others".to_owned(), others),

@@ -20,6 +20,7 @@ mod metrics;
 mod nodes;
 mod read;
 mod refusal;
+mod start;
 mod sweep;
 mod tasks;
 mod token;
@@ -81,6 +82,8 @@ pub struct Started {
     pub run_id: Uuid,
     /// Whether it is an earlier request with the same key that started it.
     pub repeated: bool,
+    /// Whether the run was open already, and is used instead of a new one.
+    pub existing: bool,
 }
 
 /// A command that was recorded.

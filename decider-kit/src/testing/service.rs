@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use history::admit::may_start;
+use history::admit::{Starting, starting};
 use history::{
-    Beat, Command, DeadlineKind, Duration, Event, EventId, Fault, Outcome, Run, Start, TaskId, TaskRef, Timestamp,
-    Transition, TurnId,
+    Beat, Command, DeadlineKind, Duration, Event, EventId, Fault, Outcome, Run, Start, StartSignal, TaskId, TaskRef,
+    Timestamp, Transition, TurnId,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -242,14 +242,24 @@ impl TestService {
         let Some(minds) = self.deciders.get(&start.workflow_type) else {
             panic!("no decider for `{}`; give one with `decider`", start.workflow_type);
         };
-        if let Some(existing) = self.newest.get(&start.workflow_id).and_then(|index| self.runs.get(*index)) {
-            may_start(&existing.run, start.reuse_policy)?;
+        let mind = minds();
+        let newest = self.newest.get(&start.workflow_id).copied();
+        let existing = newest.and_then(|index| self.runs.get(index));
+        match (starting(existing.map(|existing| &existing.run), start)?, newest) {
+            (Starting::New, _) | (_, None) => {}
+            (Starting::Repeated { .. }, _) => return Ok(()),
+            (Starting::Existing { .. }, Some(index)) => {
+                let Some(StartSignal { name, input }) = start.signal.clone() else { return Ok(()) };
+                let (identity, key) = (start.identity.clone(), start.key);
+                return self.admit(index, &Command::Signal { name, input, identity, key, if_version: None }).map(drop);
+            }
+            (Starting::TerminateFirst, Some(index)) => drop(self.admit(index, &terminate())?),
         }
         let run_id = Uuid::from_u128(self.runs.len() as u128 + 1);
         let (run, events) = Transition::start(start, run_id, self.now)?.into_parts();
         let (beats, calls) = (Vec::new(), HashMap::new());
         let index = self.runs.len();
-        let (mind, had_another_decider) = (minds(), false);
+        let had_another_decider = false;
         self.runs.push(TestRun { run, events, mind, had_another_decider, beats, calls, expected: 0, checked: 0 });
         self.wake_of.push(None);
         self.newest.insert(start.workflow_id.clone(), index);

@@ -6,4 +6,5 @@ mod fields;
 mod liveness;
 mod others;
 mod retries;
+mod starts;
 mod timeouts;

@@ -1,6 +1,6 @@
 //! Whether the fields of a request are acceptable, whatever the state of the run.
 
-use crate::command::Start;
+use crate::command::{ConflictPolicy, ReusePolicy, Start};
 use crate::decision::Decision;
 use crate::event::ActivityTimeouts;
 use crate::fault::Fault;
@@ -20,6 +20,18 @@ pub(super) fn start(start: &Start) -> Result<(), Fault> {
     timeout("deciderScheduleToStart", start.decider_schedule_to_start)?;
     timeouts("activityTimeouts", start.activity_timeouts)?;
     span("retention", start.retention)?;
+    span("startAfter", start.start_after.unwrap_or_default())?;
+    if let Some(signal) = &start.signal {
+        name("signal.name", &signal.name)?;
+        payload("signal.input", signal.input.as_ref())?;
+    }
+    if start.conflict_policy == ConflictPolicy::TerminateExisting && start.reuse_policy == ReusePolicy::RejectDuplicate
+    {
+        return Err(Fault::Invalid {
+            field: "conflictPolicy".to_owned(),
+            problem: "terminates an open run, and the reusePolicy would refuse the one after it".to_owned(),
+        });
+    }
     if start.tags.len() > limits::TAGS_MAX {
         return Err(Fault::Invalid {
             field: "tags".to_owned(),

@@ -28,6 +28,7 @@ fn begun() -> EventKind {
         tags: Vec::new(),
         retention: SECOND,
         identity: None,
+        start_after: None,
     })
 }
 
@@ -519,6 +520,19 @@ fn what_happens_before_its_time_is_caught() {
         6,
         &numbered([(0, begun()), (0, waits()), (0, starts(2)), (0, fails(2, 3)), (0, held), (4, starts(5))]),
     );
+}
+
+#[test]
+fn a_first_turn_that_does_not_wait_for_its_time_is_caught() {
+    let EventKind::WorkflowStarted(started) = begun() else { unreachable!() };
+    let late = EventKind::WorkflowStarted(WorkflowStarted { start_after: Some(Duration::from_secs(5)), ..started });
+    let held = |seconds: u64| held_until(Some(Timestamp::from_millis(seconds * 1_000)));
+    sound(&numbered([(0, late.clone()), (0, held(5)), (5, starts(2))]));
+    sound(&numbered([(0, late.clone()), (0, held(5)), (1_005, ran_out())]));
+    breaks(Rule::NotBeforeTime, 2, &numbered([(0, late.clone()), (0, waits()), (5, starts(2))]));
+    breaks(Rule::NotBeforeTime, 2, &numbered([(0, late.clone()), (0, held(4)), (5, starts(2))]));
+    breaks(Rule::NotBeforeTime, 3, &numbered([(0, late.clone()), (0, held(5)), (4, starts(2))]));
+    breaks(Rule::NotBeforeTime, 3, &numbered([(0, late), (0, held(5)), (1_004, ran_out())]));
 }
 
 #[test]

@@ -56,6 +56,10 @@ pub struct WorkflowStarted {
     #[n(11)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
+    /// How long the first turn waits; the execution timeout counts from then.
+    #[n(12)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_after: Option<Duration>,
 }
 
 /// The decider closed the run as done.

@@ -98,7 +98,7 @@ impl Run {
             return;
         }
         let mut add = |at, what| show(Deadline { at, what });
-        add(self.started.at.plus(self.started.execution_timeout), DeadlineKind::Execution);
+        add(self.started.first_turn_at().plus(self.started.execution_timeout), DeadlineKind::Execution);
         if let Some(turn) = &self.turn {
             let at = turn.started_at.plus(self.started.decider_start_to_close);
             add(at, DeadlineKind::TurnStartToClose { scheduled_event_id: turn.scheduled_event_id });

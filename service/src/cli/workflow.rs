@@ -2,8 +2,8 @@
 
 use clap::{Args, Subcommand};
 use client::Filter;
-use client::body::{CancelWorkflow, Described, Listed, RunResult, StartWorkflow, TerminateWorkflow};
-use history::{Duration, Status};
+use client::body::{CancelWorkflow, Described, Listed, RunResult, StartSignal, StartWorkflow, TerminateWorkflow};
+use history::{ConflictPolicy, Duration, ReusePolicy, Status};
 use uuid::Uuid;
 
 use super::{Done, Failed, Target, print_json, print_text, read_input};
@@ -114,6 +114,21 @@ pub(crate) struct Start {
     /// From start to close, at most, e.g. P30D
     #[arg(long)]
     execution_timeout: Option<Duration>,
+    /// Whether the id of a closed run may be used again: allow-duplicate-failed-only, allow-duplicate or reject-duplicate
+    #[arg(long, value_name = "POLICY", value_parser = word::<ReusePolicy>)]
+    reuse: Option<ReusePolicy>,
+    /// What to do while a run of this id is open: fail, use-existing or terminate-existing
+    #[arg(long, value_name = "POLICY", value_parser = word::<ConflictPolicy>)]
+    conflict: Option<ConflictPolicy>,
+    /// Signal the run as it starts, or the one that is open
+    #[arg(long, value_name = "NAME")]
+    signal: Option<String>,
+    /// What the signal says: JSON, @file, or - for standard input
+    #[arg(long, requires = "signal", value_name = "INPUT")]
+    signal_input: Option<String>,
+    /// How long the first turn waits, e.g. PT1H
+    #[arg(long = "start-after", value_name = "DURATION")]
+    after: Option<Duration>,
     /// The same key never starts twice
     #[arg(long)]
     key: Option<String>,
@@ -201,8 +216,15 @@ fn show_result(result: &RunResult) -> Done {
     }
 }
 
+/// Reads one of the words that the API has for a choice.
+fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
+
 impl Start {
     async fn run(self) -> Done {
+        let signal_input = read_input(self.signal_input.as_deref())?;
+        let signal = self.signal.map(|name| StartSignal { name, input: signal_input });
         let start = StartWorkflow {
             workflow_id: self.workflow_id,
             workflow_type: self.workflow_type,
@@ -210,6 +232,10 @@ impl Start {
             input: read_input(self.input.as_deref())?,
             tags: self.tags,
             execution_timeout: self.execution_timeout,
+            reuse_policy: self.reuse,
+            conflict_policy: self.conflict,
+            signal,
+            start_after: self.after,
             ..StartWorkflow::default()
         };
         let (client, key) = (self.target.client()?, self.key.as_deref());

@@ -6,10 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{
-    Beat, Command, EffectResult, Errand, EventId, Outcome, Run, Start, TaskId, Timestamp, Transition,
-    admit::{held, may_start},
-};
+use history::{Beat, Command, EffectResult, Errand, EventId, Outcome, Run, TaskId, Timestamp, Transition, admit::held};
 use store::{Cas, Expect, Head, PartKey};
 use uuid::Uuid;
 
@@ -18,7 +15,7 @@ use super::commit::{self, Draft, Loaded, Prepared};
 use super::effects::{is_settled, undergo};
 use super::hand_out::{take_task, waiting_turn};
 use super::matching::WaitingTask;
-use super::{Engine, Refusal, Started, Told};
+use super::{Engine, Refusal, Told};
 
 /// How often a commit that lost a race, or was not applied, is tried in all.
 const ATTEMPTS_MAX: u32 = 8;
@@ -205,45 +202,6 @@ impl Engine {
         }
     }
 
-    async fn run_start(
-        self: &Arc<Self>,
-        cell: &Arc<RunCell>,
-        state: &mut State,
-        start: &Start,
-    ) -> Result<Option<Started>, Refusal> {
-        let mut attempt = 0;
-        loop {
-            let was_loaded = matches!(state, State::Loaded(_));
-            let now = self.clock.now();
-            let run_id = self.ids.run_id(now);
-            if let Some(existing) = self.loaded(cell, state).await? {
-                let run = existing.run();
-                let is_mine = start.key.is_some_and(|key| run.event_of_request(key) == Some(1));
-                if is_mine {
-                    return Ok(Some(Started { run_id: run.started.run_id, repeated: true }));
-                }
-                if let Err(fault) = may_start(run, start.reuse_policy) {
-                    // Never say no from a cache (STORAGE.md §3.7 S1).
-                    if was_loaded && fault.depends_on_state() {
-                        *state = State::Unloaded;
-                        continue;
-                    }
-                    return Err(fault.into());
-                }
-            }
-            let mut transition = Transition::start(start, run_id, now)?;
-            if let State::Loaded(earlier) = &*state {
-                if !earlier.body.links.outbox.is_empty() {
-                    return Ok(None);
-                }
-                transition.links_mut().seen = earlier.body.links.seen.clone();
-            }
-            if self.write(cell, state, transition, 0, 0, &mut attempt).await?.is_some() {
-                return Ok(Some(Started { run_id, repeated: false }));
-            }
-        }
-    }
-
     async fn run_beat(
         &self,
         cell: &RunCell,
@@ -392,7 +350,7 @@ impl Engine {
 
     /// Commits a transition, with pollers that wait for the tasks it makes (sync match). `None`: try again on what the
     /// store has.
-    async fn write(
+    pub(super) async fn write(
         self: &Arc<Self>,
         cell: &Arc<RunCell>,
         state: &mut State,

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::body;
 use history::event::ActivityTimeouts;
-use history::{Command, DeadlineKind, EventKind, Run, Start, Status, Timestamp, limits};
+use history::{Command, ConflictPolicy, DeadlineKind, EventKind, Run, Start, StartSignal, Status, Timestamp, limits};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::{ListQuery, PageToken};
@@ -60,6 +60,8 @@ pub(super) async fn start(
         start_to_close: Some(limits::ACTIVITY_START_TO_CLOSE_DEFAULT),
         ..ActivityTimeouts::default()
     };
+    // Who signals with a start wants the signal to arrive, whoever starts the run.
+    let conflict_default = start.signal.as_ref().map_or_else(ConflictPolicy::default, |_| ConflictPolicy::UseExisting);
     let start = Start {
         workflow_id: start.workflow_id,
         workflow_type: start.workflow_type,
@@ -72,12 +74,15 @@ pub(super) async fn start(
         tags: start.tags,
         retention,
         reuse_policy: start.reuse_policy.unwrap_or_default(),
+        conflict_policy: start.conflict_policy.unwrap_or(conflict_default),
+        signal: start.signal.map(|signal| StartSignal { name: signal.name, input: signal.input }),
+        start_after: start.start_after,
         identity: start.identity,
         key,
     };
     let started = engine.start(&domain, start).await?;
-    let status = if started.repeated { StatusCode::OK } else { StatusCode::CREATED };
-    let mut body = body::Started { workflow_id, run_id: started.run_id, closed: None };
+    let status = if started.repeated || started.existing { StatusCode::OK } else { StatusCode::CREATED };
+    let mut body = body::Started { workflow_id, run_id: started.run_id, existing: started.existing, closed: None };
     if let Some(patience) = wait.filter(|wait| !wait.is_zero()) {
         let at = run_ref(&domain, &body.workflow_id, Some(body.run_id));
         match engine.closing_event(&at, patience).await {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Command, ReusePolicy, Start, StartTimer};
+use history::{Command, ConflictPolicy, ReusePolicy, Start, StartTimer};
 use service::engine::{Page, Poll, RunRef};
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
@@ -67,6 +67,20 @@ async fn a_run_that_another_node_has_closed_does_not_stand_in_the_way_of_the_nex
     let started = other.engine.start(DOMAIN, again).await.unwrap();
     let newest = RunRef { run_id: Some(started.run_id), ..at("w") };
     assert_eq!(one.engine.history(&newest, &Page::default()).await.unwrap().events.len(), 2);
+}
+
+#[tokio::test]
+async fn a_run_that_another_node_has_closed_is_not_used_instead_of_a_new_one() {
+    let (one, other) = two().await;
+    one.start("w").await;
+    let closed = other.engine.describe(&at("w")).await.unwrap().run.started.run_id;
+    let turn = one.turn().await;
+    one.complete(turn, vec![succeed()]).await.unwrap();
+    assert_eq!(last_event_in_memory(&other).await, 2, "it still has the run as it was");
+    let (reuse_policy, conflict_policy) = (ReusePolicy::AllowDuplicate, ConflictPolicy::UseExisting);
+    let start = Start { reuse_policy, conflict_policy, ..Start::new("w", "test", "deciders") };
+    let started = other.engine.start(DOMAIN, start).await.unwrap();
+    assert!(!started.existing && started.run_id != closed, "{started:?}");
 }
 
 /// A run with a timer of ten seconds, over a store that does not answer from now on.

@@ -18,4 +18,5 @@ mod openapi;
 mod refusals;
 mod retries;
 mod sockets;
+mod starts;
 mod support;
