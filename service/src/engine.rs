@@ -12,6 +12,7 @@ mod commit;
 mod domains;
 mod drain;
 mod effects;
+mod elsewhere;
 mod fsck;
 mod hand_out;
 mod head;
@@ -38,6 +39,7 @@ use uuid::Uuid;
 pub use clock::{Clock, SystemClock};
 pub use commit::STUCK;
 pub use domains::{DEFAULT_DOMAIN, Domain};
+pub use elsewhere::{ListName, Offer, Peers};
 pub use fsck::{Finding, FsckReport};
 pub use metrics::Metrics;
 pub use nodes::Node;
@@ -153,6 +155,7 @@ pub struct Engine {
     cache: cache::Cache,
     matching: matching::Matching,
     nodes: nodes::Nodes,
+    elsewhere: elsewhere::Elsewhere,
     agenda: agenda::Agenda,
     watchers: watch::Watchers,
     metrics: Metrics,
@@ -197,6 +200,7 @@ impl Engine {
             limits,
             ids,
             nodes,
+            elsewhere: elsewhere::Elsewhere::default(),
             mint: token::Mint::new(&secret),
             domains: domains::Domains::default(),
             cache: cache::Cache::new(settings.cache_bytes),

@@ -105,14 +105,18 @@ impl Engine {
 
     /// Puts a task on its list.
     pub(super) fn offer(self: &Arc<Self>, list: &ListKey, task: WaitingTask) {
-        if let Offered::Poller(poller, task) = self.matching.offer(list, task) {
-            let (engine, list) = (Arc::clone(self), list.clone());
-            tokio::spawn(async move { engine.hand_over(list, poller, task).await });
+        match self.matching.offer(list, task) {
+            Offered::Poller(poller, task) => {
+                let (engine, list) = (Arc::clone(self), list.clone());
+                tokio::spawn(async move { engine.hand_over(list, poller, task).await });
+            }
+            Offered::Waits => self.offer_elsewhere(list),
+            Offered::Known | Offered::Full => {}
         }
     }
 
     /// Gives a waiting task to a waiting poller.
-    async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: WaitingTask) {
+    pub(super) async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: WaitingTask) {
         match self.take(&list, task, poller.identity.clone()).await {
             Ok(Some(grant)) => poller.grant(grant),
             Ok(None) => self.return_poller(&list, poller),

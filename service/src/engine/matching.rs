@@ -133,6 +133,20 @@ impl Matching {
         poller
     }
 
+    /// Takes the task that has waited longest.
+    pub(super) fn pop_waiting(&self, key: &ListKey) -> Option<WaitingTask> {
+        let mut lists = self.lock();
+        let list = lists.get_mut(key)?;
+        let task = list.tasks.pop_front();
+        if let Some(task) = &task {
+            list.known.remove(&(task.run_id, task.scheduled_event_id));
+        }
+        if list.is_idle() {
+            lists.remove(key);
+        }
+        task
+    }
+
     /// Adds a task that waits; false when it is known already or the list is full. Answers a poller if one waits, who
     /// then must be given the task.
     pub(super) fn offer(&self, key: &ListKey, task: WaitingTask) -> Offered {

@@ -56,14 +56,14 @@ struct Seen {
 /// Who is there.
 pub(super) struct Nodes {
     me: Option<(Node, u64)>,
-    /// Addresses of all that are alive, and this one's.
-    alive: RwLock<Arc<Vec<String>>>,
+    /// All that are alive, and this one, each with its life.
+    alive: RwLock<Arc<Vec<(String, u64)>>>,
     seen: Mutex<HashMap<String, Seen>>,
 }
 
 impl Nodes {
     pub(super) fn new(me: Option<Node>, boot: u64) -> Self {
-        let alive: Vec<String> = me.iter().map(|node| node.address.clone()).collect();
+        let alive = me.iter().map(|node| (node.address.clone(), boot)).collect();
         let me = me.map(|node| (node, boot));
         Self { me, alive: RwLock::new(Arc::new(alive)), seen: Mutex::default() }
     }
@@ -74,16 +74,23 @@ impl Nodes {
     }
 
     /// Addresses of all that are alive, and this one's; none when the store is not shared.
-    fn alive(&self) -> Arc<Vec<String>> {
-        Arc::clone(&self.alive.read().expect("no code panics while it holds this lock"))
+    fn alive(&self) -> Vec<String> {
+        let alive = self.alive.read().expect("no code panics while it holds this lock");
+        alive.iter().map(|(address, _)| address.clone()).collect()
+    }
+
+    /// This node's address, where it has a name among others.
+    pub(super) fn address(&self) -> Option<&str> {
+        self.me.as_ref().map(|(node, _)| node.address.as_str())
     }
 
     /// Whether this node looks after a shard of the due index: by rendezvous hashing, so that a node that comes or goes moves
     /// no other shard than its own.
     pub(super) fn is_home(&self, shard: u32) -> bool {
         let Some((me, _)) = &self.me else { return true };
-        let alive = self.alive();
-        alive.iter().max_by_key(|address| score(address, shard)).is_none_or(|home| *home == me.address)
+        let alive = self.alive.read().expect("no code panics while it holds this lock");
+        let home = alive.iter().max_by_key(|(address, _)| score(address, shard));
+        home.is_none_or(|(home, _)| *home == me.address)
     }
 
     /// Takes in what the record says now; answers what to write instead, and whether others have come or gone.
@@ -100,8 +107,9 @@ impl Nodes {
         }
         let stood_still = |address: &String| seen.get(address).map_or(Duration::ZERO, |seen| now - seen.since);
         record.retain(|address, _| *address == me.address || stood_still(address) < FORGET_AFTER);
-        let is_alive = |address: &&String| **address == me.address || stood_still(address) < DEAD_AFTER;
-        let alive: Vec<String> = record.keys().filter(is_alive).cloned().collect();
+        let is_alive = |(address, _): &(&String, &Beat)| **address == me.address || stood_still(address) < DEAD_AFTER;
+        let alive: Vec<(String, u64)> =
+            record.iter().filter(is_alive).map(|(address, beat)| (address.clone(), beat.boot)).collect();
         seen.retain(|address, _| record.contains_key(address));
         drop(seen);
         let mut known = self.alive.write().expect("no code panics while it holds this lock");
@@ -173,7 +181,7 @@ impl Engine {
     }
 
     /// Beats until the service stops.
-    pub(super) async fn keep_beating(&self) {
+    pub(super) async fn keep_beating(self: &Arc<Self>) {
         loop {
             tokio::time::sleep(BEAT_EVERY).await;
             match self.beat().await {
@@ -181,6 +189,7 @@ impl Engine {
                 Ok(true) => {
                     // Whoever wait here were woken by those who were there before: let them look again.
                     self.watchers.close();
+                    self.tell_all_waiting();
                 }
                 Err(refusal) => tracing::warn!(%refusal, "this node could not say that it is there"),
             }
@@ -189,7 +198,7 @@ impl Engine {
 
     /// Addresses of all nodes that are alive, and this one's; none when the store is not shared.
     pub fn nodes_alive(&self) -> Vec<String> {
-        self.nodes.alive().to_vec()
+        self.nodes.alive()
     }
 }
 
@@ -211,14 +220,17 @@ mod tests {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         assert!(nodes.take_in(record(&[("b", 1), ("c", 1)]), at(0)).1);
-        assert_eq!(*nodes.alive(), ["a", "b", "c"]);
+        assert_eq!(nodes.alive(), ["a", "b", "c"]);
         assert!(!nodes.take_in(record(&[("b", 2), ("c", 1)]), at(9)).1);
         assert!(nodes.take_in(record(&[("b", 3), ("c", 1)]), at(10)).1, "c has stood still for ten seconds");
-        assert_eq!(*nodes.alive(), ["a", "b"]);
+        assert_eq!(nodes.alive(), ["a", "b"]);
         let (left, _) = nodes.take_in(record(&[("b", 4), ("c", 1)]), at(60));
         assert_eq!(left.keys().collect::<Vec<_>>(), ["a", "b"], "and is struck off after a minute");
         assert!(nodes.take_in(record(&[("b", 5), ("c", 2)]), at(61)).1, "it is back");
-        assert_eq!(*nodes.alive(), ["a", "b", "c"]);
+        assert_eq!(nodes.alive(), ["a", "b", "c"]);
+        let mut reborn = record(&[("b", 6), ("c", 1)]);
+        reborn.insert("c".to_owned(), Beat { boot: 2, count: 1 });
+        assert!(nodes.take_in(reborn, at(62)).1, "c has forgotten what it was told");
     }
 
     #[test]
@@ -228,7 +240,7 @@ mod tests {
         nodes.take_in(record(&[("b", 1)]), start);
         let (_, has_changed) = nodes.take_in(record(&[("b", 9)]), start + Duration::from_secs(3_600));
         assert!(!has_changed);
-        assert_eq!(*nodes.alive(), ["a", "b"]);
+        assert_eq!(nodes.alive(), ["a", "b"]);
     }
 
     #[test]
@@ -258,7 +270,7 @@ mod tests {
             assert!((10..35).contains(&share), "{} has {share} of 64", names[at]);
         }
         for node in &nodes[..2] {
-            *node.alive.write().unwrap() = Arc::new(vec!["a".to_owned(), "b".to_owned()]);
+            *node.alive.write().unwrap() = Arc::new(vec![("a".to_owned(), 7), ("b".to_owned(), 7)]);
         }
         for (before, after) in before.iter().zip(homes(&nodes[..2])) {
             assert_eq!(after.iter().filter(|is_home| **is_home).count(), 1);

@@ -195,6 +195,9 @@ impl Engine {
                     }
                 }
                 Found::Wait(mut waiting) => {
+                    if !poll.wait.is_zero() {
+                        self.tell_waiting(&list);
+                    }
                     let answer = tokio::select! {
                         biased;
                         answer = &mut waiting.answer => answer.ok(),

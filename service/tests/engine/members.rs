@@ -19,14 +19,14 @@ fn slow_store() -> Arc<dyn Store> {
     Arc::new(FaultStore::new(Memory::with_limits(limits), 3, slow))
 }
 
-async fn open(store: &Arc<dyn Store>, clock: &Arc<TestClock>, address: Option<String>) -> Service {
+pub(crate) async fn open(store: &Arc<dyn Store>, clock: &Arc<TestClock>, address: Option<String>) -> Service {
     let node = address.map(|address| Node { address });
     let settings = Settings { seed: Some(7), node, ..Settings::default() };
     let engine = Engine::open(Arc::clone(store), Arc::clone(clock) as _, settings).await.unwrap();
     Service { engine, clock: Arc::clone(clock), store: Arc::clone(store) }
 }
 
-fn clock() -> Arc<TestClock> {
+pub(crate) fn clock() -> Arc<TestClock> {
     Arc::new(TestClock { now: AtomicU64::new(1_700_000_000_000), moved: tokio::sync::Notify::new() })
 }
 
@@ -41,7 +41,7 @@ async fn nodes<const N: usize>() -> [Service; N] {
 }
 
 /// Both kinds of time go on.
-async fn pass(service: &Service, seconds: u64) {
+pub(crate) async fn pass(service: &Service, seconds: u64) {
     for _ in 0..seconds {
         tokio::time::sleep(Duration::from_secs(1)).await;
         service.clock.advance(history::Duration::from_secs(1));

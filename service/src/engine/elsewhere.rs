@@ -1,0 +1,228 @@
+//! Tasks for pollers who wait at another node. A node on whose list somebody waits says so to the others; one that has a
+//! task and no poller for it offers it there. A task that is offered is only a hint, as everywhere: whoever takes it must
+//! win the commit, and what gets lost on the way the due index brings back.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use store::HeadKey;
+use uuid::Uuid;
+
+use super::Engine;
+use super::matching::{ListKey, Side, WaitingTask};
+
+/// Names a task list between nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListName {
+    domain: String,
+    is_decider: bool,
+    name: String,
+}
+
+/// A waiting task between nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Offer {
+    /// The list that it waits on.
+    pub list: ListName,
+    workflow_id: String,
+    run_id: Uuid,
+    scheduled_event_id: u64,
+}
+
+/// How nodes talk to each other.
+#[async_trait]
+pub trait Peers: Send + Sync + 'static {
+    /// Tells a node that somebody waits here on a list.
+    async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String>;
+
+    /// Offers a task to a node; answers whether somebody waits for it there.
+    async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String>;
+}
+
+#[derive(Default)]
+struct Told {
+    /// Nodes where somebody waits, by list, as far as this one knows.
+    waiting_at: HashMap<ListKey, VecDeque<String>>,
+    /// Nodes that were told that somebody waits here, by list.
+    told: HashMap<ListKey, HashSet<String>>,
+    /// Lists whose tasks are being offered.
+    busy: HashSet<ListKey>,
+}
+
+/// Who waits elsewhere, and who knows who waits here. Disposable.
+#[derive(Default)]
+pub(super) struct Elsewhere {
+    peers: OnceLock<Arc<dyn Peers>>,
+    told: Mutex<Told>,
+}
+
+impl Elsewhere {
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().expect("no code panics while it holds this lock")
+    }
+}
+
+impl From<&ListKey> for ListName {
+    fn from(list: &ListKey) -> Self {
+        let (domain, name) = (list.domain.to_string(), list.name.to_string());
+        Self { domain, is_decider: list.side == Side::Decider, name }
+    }
+}
+
+impl From<&ListName> for ListKey {
+    fn from(list: &ListName) -> Self {
+        let side = if list.is_decider { Side::Decider } else { Side::Activity };
+        Self { domain: list.domain.as_str().into(), side, name: list.name.as_str().into() }
+    }
+}
+
+impl Offer {
+    fn of(list: &ListKey, task: &WaitingTask) -> Self {
+        let WaitingTask { key, run_id, scheduled_event_id } = task;
+        let (workflow_id, run_id) = (key.workflow_id.to_string(), *run_id);
+        Self { list: list.into(), workflow_id, run_id, scheduled_event_id: *scheduled_event_id }
+    }
+
+    fn task(&self) -> WaitingTask {
+        let key = HeadKey { domain: self.list.domain.as_str().into(), workflow_id: self.workflow_id.as_str().into() };
+        WaitingTask { key, run_id: self.run_id, scheduled_event_id: self.scheduled_event_id }
+    }
+}
+
+impl Engine {
+    /// Says how this node reaches the others. Without it they find each other's tasks by the due index alone.
+    pub fn join(&self, peers: Arc<dyn Peers>) {
+        drop(self.elsewhere.peers.set(peers));
+    }
+
+    /// The other nodes.
+    fn others(&self) -> Vec<String> {
+        let me = self.nodes.address();
+        let alive = self.nodes_alive().into_iter();
+        alive.filter(|address| Some(address.as_str()) != me).collect()
+    }
+
+    /// Somebody waits here on a list: tells the nodes that do not know.
+    pub(super) fn tell_waiting(self: &Arc<Self>, list: &ListKey) {
+        let Some(peers) = self.elsewhere.peers.get().filter(|_| self.nodes.is_shared()) else { return };
+        let others = self.others();
+        let untold: Vec<String> = {
+            let mut told = self.elsewhere.lock();
+            let known = told.told.entry(list.clone()).or_default();
+            others.into_iter().filter(|node| known.insert(node.clone())).collect()
+        };
+        for node in untold {
+            let (engine, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
+            tokio::spawn(async move {
+                if let Err(error) = peers.wait_on(&node, &(&list).into()).await {
+                    tracing::debug!(error, node, "a node could not be told that somebody waits here");
+                    engine.untell(&list, &node);
+                }
+            });
+        }
+    }
+
+    fn untell(&self, list: &ListKey, node: &str) {
+        let mut told = self.elsewhere.lock();
+        if let Some(known) = told.told.get_mut(list) {
+            known.remove(node);
+            if known.is_empty() {
+                told.told.remove(list);
+            }
+        }
+    }
+
+    /// Another node says that somebody waits there.
+    pub fn waits_at(self: &Arc<Self>, node: String, list: &ListName) {
+        let list = ListKey::from(list);
+        {
+            let mut told = self.elsewhere.lock();
+            let nodes = told.waiting_at.entry(list.clone()).or_default();
+            if !nodes.contains(&node) {
+                nodes.push_back(node);
+            }
+        }
+        self.offer_elsewhere(&list);
+    }
+
+    /// Another node offers a task; answers whether somebody waits for it here.
+    pub fn take_offer(self: &Arc<Self>, node: &str, offer: &Offer) -> bool {
+        let list = ListKey::from(&offer.list);
+        let Some(poller) = self.matching.reserve(&list) else {
+            // It will not ask again until it is told.
+            self.untell(&list, node);
+            return false;
+        };
+        let (engine, task) = (Arc::clone(self), offer.task());
+        tokio::spawn(async move { engine.hand_over(list, poller, task).await });
+        true
+    }
+
+    /// Tasks wait here: offers them to nodes where somebody waits, until there are no more of either.
+    pub(super) fn offer_elsewhere(self: &Arc<Self>, list: &ListKey) {
+        let Some(peers) = self.elsewhere.peers.get() else { return };
+        {
+            let mut told = self.elsewhere.lock();
+            if !told.waiting_at.contains_key(list) || !told.busy.insert(list.clone()) {
+                return;
+            }
+        }
+        let (engine, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
+        tokio::spawn(async move {
+            while let Some((node, task)) = engine.next_offer(&list) {
+                let is_taken = peers.offer(&node, &Offer::of(&list, &task)).await.unwrap_or_else(|error| {
+                    tracing::debug!(error, node, "a task could not be offered to a node");
+                    false
+                });
+                if !is_taken {
+                    engine.forget_waiting(&list, &node);
+                    engine.offer(&list, task);
+                }
+            }
+        });
+    }
+
+    /// The next task and a node to offer it to, in turns; nothing when there is none of one, and then the list is no longer
+    /// busy.
+    fn next_offer(&self, list: &ListKey) -> Option<(String, WaitingTask)> {
+        let mut told = self.elsewhere.lock();
+        let nodes = told.waiting_at.get_mut(list).filter(|nodes| !nodes.is_empty());
+        let next = nodes.and_then(|nodes| {
+            let task = self.matching.pop_waiting(list)?;
+            nodes.rotate_left(1);
+            nodes.back().map(|node| (node.clone(), task))
+        });
+        if next.is_none() {
+            told.busy.remove(list);
+        }
+        next
+    }
+
+    fn forget_waiting(&self, list: &ListKey, node: &str) {
+        let mut told = self.elsewhere.lock();
+        if let Some(nodes) = told.waiting_at.get_mut(list) {
+            nodes.retain(|known| known != node);
+            if nodes.is_empty() {
+                told.waiting_at.remove(list);
+            }
+        }
+    }
+
+    /// Nodes have come or gone: what they were told is told anew.
+    pub(super) fn tell_all_waiting(self: &Arc<Self>) {
+        {
+            let mut told = self.elsewhere.lock();
+            told.told.clear();
+            told.waiting_at.clear();
+        }
+        for (list, _, pollers) in self.matching.depths() {
+            if pollers > 0 {
+                self.tell_waiting(&list);
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Tasks for pollers who wait at another node.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use service::engine::{DeciderTask, Delivery, Engine, ListName, Offer, Peers, Poll};
+use store::Store;
+use store::memory::Memory;
+use tokio::time::Instant;
+
+use crate::members::{clock, open, pass};
+use crate::{DOMAIN, Service};
+
+/// What a task may take from one node to a poller at another. Source: issue "many nodes over one table".
+const HANDOVER_MAX: Duration = Duration::from_millis(50);
+
+/// Nodes that reach each other by a call, as long as they are on the line.
+#[derive(Default)]
+struct Line {
+    nodes: Mutex<HashMap<String, Arc<Engine>>>,
+    offers: Mutex<Vec<String>>,
+}
+
+impl Line {
+    fn node(&self, address: &str) -> Result<Arc<Engine>, String> {
+        self.nodes.lock().unwrap().get(address).cloned().ok_or_else(|| "nobody answers".to_owned())
+    }
+}
+
+struct From {
+    me: String,
+    line: Arc<Line>,
+}
+
+#[async_trait]
+impl Peers for From {
+    async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String> {
+        self.line.node(node)?.waits_at(self.me.clone(), list);
+        Ok(())
+    }
+
+    async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String> {
+        self.line.offers.lock().unwrap().push(node.to_owned());
+        Ok(self.line.node(node)?.take_offer(&self.me, offer))
+    }
+}
+
+async fn nodes<const N: usize>() -> ([Service; N], Arc<Line>) {
+    let (store, clock, line) = (Arc::new(Memory::new()) as Arc<dyn Store>, clock(), Arc::new(Line::default()));
+    let mut nodes = Vec::new();
+    for number in 0..N {
+        let address = format!("http://node{number}");
+        let node = open(&store, &clock, Some(address.clone())).await;
+        node.engine.join(Arc::new(From { me: address.clone(), line: Arc::clone(&line) }));
+        line.nodes.lock().unwrap().insert(address, Arc::clone(&node.engine));
+        nodes.push(node);
+    }
+    // Until each has heard of the others.
+    pass(&nodes[0], 4).await;
+    (nodes.try_into().ok().unwrap(), line)
+}
+
+type Polling = tokio::task::JoinHandle<Option<Delivery<DeciderTask>>>;
+
+fn poll(node: &Service) -> Polling {
+    let engine = Arc::clone(&node.engine);
+    let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
+    tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap() })
+}
+
+async fn until_waiting(node: &Service, count: usize) {
+    let line = format!("baton_pollers_waiting{{domain=\"default\",side=\"decider\",list=\"deciders\"}} {count}\n");
+    let wait = async {
+        while !node.engine.render_metrics().contains(&line) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(5), wait).await;
+    assert!(waited.is_ok(), "no `{line}` in {}", node.engine.render_metrics());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_reaches_a_poller_at_another_node_at_once() {
+    let ([one, two], _) = nodes().await;
+    let polling = poll(&two);
+    until_waiting(&two, 1).await;
+    let began = Instant::now();
+    one.start("w").await;
+    let turn = polling.await.unwrap().expect("it comes");
+    assert!(began.elapsed() < HANDOVER_MAX, "{:?}", began.elapsed());
+    two.complete(turn, vec![crate::succeed()]).await.unwrap();
+    assert_eq!(one.names("w").await.last(), Some(&"WorkflowSuccess"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poller_gets_a_task_that_waits_at_another_node_at_once() {
+    let ([one, two], _) = nodes().await;
+    one.start("w").await;
+    let began = Instant::now();
+    let turn = poll(&two).await.unwrap().expect("it comes");
+    assert!(began.elapsed() < HANDOVER_MAX, "{:?}", began.elapsed());
+    turn.delivered();
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_go_to_all_nodes_where_somebody_waits_and_each_goes_once() {
+    let ([one, two, three], _) = nodes().await;
+    let polling: Vec<Polling> = (0..5).flat_map(|_| [poll(&two), poll(&three)]).collect();
+    until_waiting(&two, 5).await;
+    until_waiting(&three, 5).await;
+    for number in 0..10 {
+        one.start(&format!("w{number}")).await;
+    }
+    let mut ids = Vec::new();
+    for polling in polling {
+        let turn = polling.await.unwrap().expect("it comes");
+        ids.push(turn.task().workflow_id.to_string());
+        turn.delivered();
+    }
+    ids.sort();
+    assert_eq!(ids, (0..10).map(|number| format!("w{number}")).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_where_nobody_waits_any_more_is_asked_once_and_the_task_stays() {
+    let ([one, two], line) = nodes().await;
+    let polling = poll(&two);
+    until_waiting(&two, 1).await;
+    polling.abort();
+    drop(polling.await);
+    one.start("a").await;
+    one.start("b").await;
+    tokio::time::sleep(HANDOVER_MAX).await;
+    assert_eq!(*line.offers.lock().unwrap(), ["http://node1"], "it says no, and is not asked again");
+    for _ in 0..2 {
+        one.turn().await.delivered();
+    }
+    // Until somebody waits there again.
+    let polling = poll(&two);
+    until_waiting(&two, 1).await;
+    one.start("c").await;
+    polling.await.unwrap().expect("it comes").delivered();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_for_a_node_that_does_not_answer_goes_to_the_next() {
+    let ([one, two, three], line) = nodes().await;
+    let (at_two, at_three) = (poll(&two), poll(&three));
+    until_waiting(&two, 1).await;
+    until_waiting(&three, 1).await;
+    line.nodes.lock().unwrap().remove("http://node1");
+    one.start("a").await;
+    at_three.await.unwrap().expect("it comes").delivered();
+    at_two.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_later_is_told_who_waits() {
+    let ([one], line) = nodes().await;
+    let polling = poll(&one);
+    until_waiting(&one, 1).await;
+    let two = open(&one.store, &one.clock, Some("http://later".to_owned())).await;
+    two.engine.join(Arc::new(From { me: "http://later".to_owned(), line: Arc::clone(&line) }));
+    line.nodes.lock().unwrap().insert("http://later".to_owned(), Arc::clone(&two.engine));
+    pass(&one, 4).await;
+    two.start("w").await;
+    let began = Instant::now();
+    polling.await.unwrap().expect("it comes").delivered();
+    assert!(began.elapsed() < HANDOVER_MAX, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_that_does_not_wait_bothers_nobody() {
+    let ([one, two], line) = nodes().await;
+    assert!(two.engine.poll_decider(DOMAIN, "deciders", Poll::default()).await.unwrap().is_none());
+    one.start("w").await;
+    tokio::time::sleep(HANDOVER_MAX).await;
+    assert!(line.offers.lock().unwrap().is_empty());
+}
