@@ -6,6 +6,7 @@ mod deliver;
 mod domains;
 mod extract;
 mod history;
+mod nodes;
 mod problem;
 mod server;
 mod stall;
@@ -26,6 +27,7 @@ use serde::Serialize;
 use crate::engine::Engine;
 
 pub use auth::{Credential, Credentials};
+pub use nodes::join;
 pub use server::{Server, ServerLimits};
 
 use problem::Refused;
@@ -35,11 +37,18 @@ type AppState = State<Arc<Engine>>;
 /// The routes of the API, for holders of credentials; for everybody when there are none.
 pub fn router_for(engine: Arc<Engine>, credentials: Credentials) -> Router {
     let open = router(Arc::clone(&engine));
-    if credentials.is_empty() {
-        return open;
+    let nodes = engine.is_node().then(|| nodes::router(Arc::clone(&engine)));
+    let api = if credentials.is_empty() {
+        open
+    } else {
+        let gate = auth::Gate { engine, credentials: Arc::new(credentials) };
+        open.layer(axum::middleware::from_fn_with_state(gate, auth::check))
+    };
+    // Nodes show each other something else.
+    match nodes {
+        Some(nodes) => api.merge(nodes),
+        None => api,
     }
-    let gate = auth::Gate { engine, credentials: Arc::new(credentials) };
-    open.layer(axum::middleware::from_fn_with_state(gate, auth::check))
 }
 
 /// The routes of the API, open to whoever can reach them.

@@ -48,7 +48,7 @@ struct Told {
     /// Nodes where somebody waits, by list, as far as this one knows.
     waiting_at: HashMap<ListKey, VecDeque<String>>,
     /// Nodes that were told that somebody waits here, by list.
-    told: HashMap<ListKey, HashSet<String>>,
+    knowing: HashMap<ListKey, HashSet<String>>,
     /// Lists whose tasks are being offered.
     busy: HashSet<ListKey>,
 }
@@ -99,6 +99,16 @@ impl Engine {
         drop(self.elsewhere.peers.set(peers));
     }
 
+    /// What nodes show each other: only who can read the store can know it.
+    pub fn node_pass(&self) -> String {
+        self.mint.node_pass()
+    }
+
+    /// Whether this is [`node_pass`](Self::node_pass).
+    pub fn is_node_pass(&self, pass: &str) -> bool {
+        self.mint.is_node_pass(pass)
+    }
+
     /// The other nodes.
     fn others(&self) -> Vec<String> {
         let me = self.nodes.address();
@@ -112,7 +122,7 @@ impl Engine {
         let others = self.others();
         let untold: Vec<String> = {
             let mut told = self.elsewhere.lock();
-            let known = told.told.entry(list.clone()).or_default();
+            let known = told.knowing.entry(list.clone()).or_default();
             others.into_iter().filter(|node| known.insert(node.clone())).collect()
         };
         for node in untold {
@@ -128,10 +138,10 @@ impl Engine {
 
     fn untell(&self, list: &ListKey, node: &str) {
         let mut told = self.elsewhere.lock();
-        if let Some(known) = told.told.get_mut(list) {
+        if let Some(known) = told.knowing.get_mut(list) {
             known.remove(node);
             if known.is_empty() {
-                told.told.remove(list);
+                told.knowing.remove(list);
             }
         }
     }
@@ -216,7 +226,7 @@ impl Engine {
     pub(super) fn tell_all_waiting(self: &Arc<Self>) {
         {
             let mut told = self.elsewhere.lock();
-            told.told.clear();
+            told.knowing.clear();
             told.waiting_at.clear();
         }
         for (list, _, pollers) in self.matching.depths() {

@@ -196,6 +196,11 @@ impl Engine {
         }
     }
 
+    /// Whether this is one of several nodes over one store.
+    pub fn is_node(&self) -> bool {
+        self.nodes.is_shared()
+    }
+
     /// Addresses of all nodes that are alive, and this one's; none when the store is not shared.
     pub fn nodes_alive(&self) -> Vec<String> {
         self.nodes.alive()

@@ -19,6 +19,9 @@ const TAG_BYTES: usize = 12;
 /// The longest token that is looked at; a token of the longest names has about 1,200 characters.
 const TOKEN_CHARS_MAX: usize = 2_048;
 
+/// What is signed to show that one is a node.
+const NODES: &[u8] = b"nodes";
+
 /// Names a turn that a decider holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnToken {
@@ -105,6 +108,17 @@ impl Mint {
             started: token.task.started_event_id,
             start: (token.task.start > 0).then_some(token.task.start),
         })
+    }
+
+    /// What the nodes over one store show each other. No token's content begins like this.
+    pub(super) fn node_pass(&self) -> String {
+        URL_SAFE_NO_PAD.encode(self.keyed.clone().chain_update(NODES).finalize().into_bytes())
+    }
+
+    /// Compares in constant time.
+    pub(super) fn is_node_pass(&self, pass: &str) -> bool {
+        let bytes = URL_SAFE_NO_PAD.decode(pass).unwrap_or_default();
+        self.keyed.clone().chain_update(NODES).verify_slice(&bytes).is_ok()
     }
 
     fn seal(&self, wire: &Wire<'_>) -> String {
@@ -197,6 +211,17 @@ mod tests {
         for junk in ["", "A", "!!!!", &"A".repeat(3_000)] {
             assert!(mint.open_turn(junk).is_err(), "{junk}");
         }
+    }
+
+    #[test]
+    fn a_node_shows_that_it_knows_the_secret() {
+        let mint = Mint::new(b"secret");
+        assert!(mint.is_node_pass(&mint.node_pass()));
+        assert!(!mint.is_node_pass(&Mint::new(b"other").node_pass()));
+        for pass in ["", "AAAA", "!", &mint.turn(&turn()), mint.node_pass().get(..16).unwrap()] {
+            assert!(!mint.is_node_pass(pass), "{pass}");
+        }
+        assert!(mint.open_turn(&mint.node_pass()).is_err());
     }
 
     #[test]

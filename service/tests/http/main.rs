@@ -14,6 +14,7 @@ mod conditions;
 mod contract;
 mod histories;
 mod liveness;
+mod nodes;
 mod openapi;
 mod refusals;
 mod retries;

@@ -1,0 +1,122 @@
+//! Nodes over one store talk to each other: two small calls, for those who know the store's secret. No part of the API.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::extract::{FromRequestParts, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::routing::post;
+use serde::{Deserialize, Serialize};
+
+use super::extract::Json;
+use super::problem::Refused;
+use super::{Answer, AppState, json};
+use crate::engine::{Engine, ListName, Offer, Peers};
+
+/// How long a node may take to answer another. Longer than any pause that is not a failure.
+const PEER_WAIT: Duration = Duration::from_secs(2);
+
+/// How a node says who it is.
+const SCHEME: &str = "Baton-Node ";
+
+/// Somebody waits at a node.
+#[derive(Debug, Serialize, Deserialize)]
+struct Waiting {
+    at: String,
+    list: ListName,
+}
+
+/// A node has a task.
+#[derive(Debug, Serialize, Deserialize)]
+struct Offered {
+    by: String,
+    offer: Offer,
+}
+
+/// Whether somebody takes it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Taken {
+    taken: bool,
+}
+
+/// A caller that knows the store's secret.
+struct Peer;
+
+impl FromRequestParts<Arc<Engine>> for Peer {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, engine: &Arc<Engine>) -> Result<Self, Refused> {
+        let value = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let pass = value.and_then(|value| value.strip_prefix(SCHEME));
+        if pass.is_some_and(|pass| engine.is_node_pass(pass)) { Ok(Self) } else { Err(Refused::Unauthorized) }
+    }
+}
+
+async fn waiting(State(engine): AppState, _: Peer, Json(waiting): Json<Waiting>) -> Answer {
+    engine.waits_at(waiting.at, &waiting.list);
+    Ok(json(StatusCode::OK, &serde_json::json!({})))
+}
+
+async fn offered(State(engine): AppState, _: Peer, Json(offered): Json<Offered>) -> Answer {
+    let taken = engine.take_offer(&offered.by, &offered.offer);
+    Ok(json(StatusCode::OK, &Taken { taken }))
+}
+
+pub(super) fn router(engine: Arc<Engine>) -> Router {
+    Router::new().route("/nodes/waiting", post(waiting)).route("/nodes/offer", post(offered)).with_state(engine)
+}
+
+/// Reaches other nodes over HTTP.
+struct OverHttp {
+    http: reqwest::Client,
+    me: String,
+    pass: HeaderValue,
+}
+
+impl OverHttp {
+    async fn call(&self, url: String, body: &impl Serialize) -> Result<Vec<u8>, String> {
+        let body = serde_json::to_vec(body).map_err(|error| error.to_string())?;
+        let request = self.http.post(url).header(AUTHORIZATION, &self.pass).header("content-type", "application/json");
+        let answer = request.body(body).send().await.map_err(|error| error.to_string())?;
+        let status = answer.status();
+        if !status.is_success() {
+            return Err(status.to_string());
+        }
+        answer.bytes().await.map(Into::into).map_err(|error| error.to_string())
+    }
+}
+
+#[async_trait]
+impl Peers for OverHttp {
+    async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String> {
+        let waiting = Waiting { at: self.me.clone(), list: list.clone() };
+        self.call(format!("{node}/nodes/waiting"), &waiting).await.map(drop)
+    }
+
+    async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String> {
+        let offered = Offered { by: self.me.clone(), offer: offer.clone() };
+        let answer = self.call(format!("{node}/nodes/offer"), &offered).await?;
+        let Taken { taken } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
+        Ok(taken)
+    }
+}
+
+/// Lets this node reach the others, and them this one, over HTTP. For an engine that was opened as a
+/// [`Node`](crate::engine::Node) with this address, behind [`router_for`](super::router_for).
+///
+/// # Errors
+///
+/// When there can be no HTTP client.
+pub fn join(engine: &Arc<Engine>, address: &str) -> Result<(), String> {
+    let http = reqwest::Client::builder().timeout(PEER_WAIT).tcp_nodelay(true).no_proxy().build();
+    let http = http.map_err(|error| error.to_string())?;
+    let mut pass =
+        HeaderValue::try_from(format!("{SCHEME}{}", engine.node_pass())).map_err(|error| error.to_string())?;
+    pass.set_sensitive(true);
+    engine.join(Arc::new(OverHttp { http, me: address.to_owned(), pass }));
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! Nodes over one store, each on a socket of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::body::{PollDecider, StartWorkflow};
+use client::{Client, Patience};
+use serde_json::json;
+use service::engine::{Engine, Node, Settings, SystemClock};
+use service::http::{Credential, Credentials, Server, ServerLimits, join, router_for};
+use sha2::{Digest, Sha256};
+use store::Store;
+use store::memory::Memory;
+use tokio::net::TcpListener;
+
+use crate::support::{Ask, PATIENCE};
+
+const SECRET: &str = "of an operator";
+
+/// A node that asks for credentials.
+async fn open(store: &Arc<dyn Store>) -> (Arc<Engine>, Client) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let settings = Settings { node: Some(Node { address: address.clone() }), ..Settings::default() };
+    let engine = Engine::open(Arc::clone(store), Arc::new(SystemClock), settings).await.unwrap();
+    join(&engine, &address).unwrap();
+    let secret_sha256 = Sha256::digest(SECRET).iter().map(|byte| format!("{byte:02x}")).collect();
+    let operator = Credential { name: "operator".to_owned(), secret_sha256, operator: true, ..Credential::default() };
+    let router = router_for(Arc::clone(&engine), Credentials::new(vec![operator]).unwrap());
+    tokio::spawn(Server { listener, router, limits: ServerLimits::default() }.run_until(std::future::pending()));
+    let client = Client::with_secret(&address, SECRET).unwrap().patience(Patience::None);
+    (engine, client)
+}
+
+#[tokio::test]
+async fn a_task_made_at_one_node_reaches_a_poller_at_another_over_http() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let (_one, at_one) = open(&store).await;
+    // It learns of the first at once; the first of it with its next beat.
+    let (two, at_two) = open(&store).await;
+    let polling = tokio::spawn(async move {
+        let poll = PollDecider { identity: Some("elsewhere".to_owned()), ..PollDecider::default() };
+        at_two.poll_decider("deciders", &poll, Duration::from_secs(20)).await.unwrap()
+    });
+    while !two.render_metrics().contains("baton_pollers_waiting{") {
+        tokio::task::yield_now().await;
+    }
+    let start = StartWorkflow {
+        workflow_id: "w".to_owned(),
+        workflow_type: "t".to_owned(),
+        task_list: Some("deciders".to_owned()),
+        ..StartWorkflow::default()
+    };
+    at_one.start(&start, None).await.unwrap();
+    // Without a word between the nodes it would come with the due index, half a minute later.
+    let task = tokio::time::timeout(Duration::from_secs(10), polling).await.expect("it comes").unwrap();
+    assert_eq!(task.expect("a turn").workflow_id, "w");
+}
+
+#[tokio::test]
+async fn nobody_but_a_node_may_offer_tasks_or_say_that_somebody_waits() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let (engine, client) = open(&store).await;
+    let list = json!({ "domain": "default", "isDecider": true, "name": "deciders" });
+    let waiting = json!({ "at": "http://127.0.0.1:1", "list": list });
+    let offer = json!({ "list": list, "workflowId": "w", "runId": uuid::Uuid::nil(), "scheduledEventId": 2 });
+    let offered = json!({ "by": "http://127.0.0.1:1", "offer": offer });
+    let pass = format!("Baton-Node {}", engine.node_pass());
+    let operator = format!("Bearer {SECRET}");
+    let http = reqwest::Client::new();
+    for (path, body) in [("nodes/waiting", waiting), ("nodes/offer", offered)] {
+        for (authorization, status) in
+            [(None, 401), (Some(&operator), 401), (Some(&"Baton-Node AAAA".to_owned()), 401), (Some(&pass), 200)]
+        {
+            let mut request = http.post(format!("{}/{path}", client.url())).header("content-type", "application/json");
+            if let Some(authorization) = authorization {
+                request = request.header("authorization", authorization);
+            }
+            let answer = request.body(body.to_string()).timeout(PATIENCE).send().await.unwrap();
+            assert_eq!(answer.status().as_u16(), status, "{path} with {authorization:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_shares_its_store_with_nobody_has_no_paths_for_nodes() {
+    let api = crate::support::Api::open().await;
+    for path in ["/nodes/waiting", "/nodes/offer"] {
+        api.ask(Ask::post(path, &json!({}))).await.problem(404, "no-such-path");
+    }
+}
