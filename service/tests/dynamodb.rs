@@ -1,0 +1,137 @@
+//! The real binary over a real engine: Amazon's DynamoDB Local, or whatever `BATON_TEST_DYNAMODB` names.
+//!
+//! Not part of the default tests: `cargo test -p baton-service --features dynamodb --test dynamodb`.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use client::body::{CompleteTurn, PollActivity, PollDecider, StartWorkflow};
+use client::tasks::Outcome;
+use client::{Client, Patience};
+use history::{Decision, Payload, ScheduleActivity, Status, SucceedWorkflow, check};
+
+/// Where the engine is.
+fn endpoint() -> String {
+    std::env::var("BATON_TEST_DYNAMODB").expect(
+        "BATON_TEST_DYNAMODB names no engine; `.ci/dynamodb-local 8000` runs Amazon's (it needs Java 17 and Maven), then \
+         BATON_TEST_DYNAMODB=http://127.0.0.1:8000",
+    )
+}
+
+fn baton(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    command.args(args).args(["--endpoint-url", &endpoint(), "--region", "local"]).stdin(Stdio::null());
+    command.env("AWS_ACCESS_KEY_ID", "local").env("AWS_SECRET_ACCESS_KEY", "local");
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.clone(), output.stderr.clone()].concat()).into_owned()
+}
+
+/// A table of a test's own.
+fn table(name: &str) -> String {
+    let table = format!("baton-test-{name}-{}", std::process::id());
+    let made = baton(&["dynamodb", "create-table", "--unprotected", "--table", &table]).output().unwrap();
+    assert!(made.status.success(), "{}", said(&made));
+    table
+}
+
+/// A node that dies with the test.
+struct Node {
+    child: Child,
+    url: String,
+}
+
+impl Node {
+    fn start(table: &str, name: &str) -> Self {
+        let port_file: PathBuf = std::env::temp_dir().join(format!("{table}-{name}"));
+        drop(std::fs::remove_file(&port_file));
+        let mut child = baton(&["serve", "--store", "dynamodb", "--listen", "127.0.0.1:0", "--log", "warn"])
+            .args(["--table", table, "--port-file", port_file.to_str().unwrap()])
+            .spawn()
+            .unwrap();
+        let url = loop {
+            if let Ok(address) = std::fs::read_to_string(&port_file) {
+                break format!("http://{}", address.trim());
+            }
+            assert!(child.try_wait().unwrap().is_none(), "the service ended early");
+            std::thread::yield_now();
+        };
+        drop(std::fs::remove_file(&port_file));
+        Self { child, url }
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&self.url).unwrap().patience(Patience::None)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+const WAIT: Duration = Duration::from_secs(20);
+
+async fn turn(client: &Client, decisions: Vec<Decision>) {
+    let task = client.poll_decider("deciders", &PollDecider::default(), WAIT).await.unwrap().expect("a turn comes");
+    let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
+    let outcome = client.complete_turn(&task.token, &complete, Patience::None).await.unwrap();
+    assert!(matches!(outcome, Outcome::Recorded(_)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workflow_begun_on_a_node_that_is_killed_ends_on_another() {
+    let table = table("killed");
+    let first = Node::start(&table, "first");
+    let client = first.client();
+    let input = Payload::of(&"x".repeat(2_000)).unwrap();
+    let start = StartWorkflow {
+        workflow_id: "order-1".to_owned(),
+        workflow_type: "order".to_owned(),
+        task_list: Some("deciders".to_owned()),
+        input: Some(input.clone()),
+        ..StartWorkflow::default()
+    };
+    client.start(&start, None).await.unwrap();
+    let activity = ScheduleActivity {
+        activity_id: "charge".to_owned(),
+        activity_type: "charge".to_owned(),
+        task_list: Some("PCI".to_owned()),
+        input: Some(input),
+        ..ScheduleActivity::default()
+    };
+    turn(&client, vec![activity.into()]).await;
+    drop(first);
+    let second = Node::start(&table, "second");
+    let client = second.client();
+    let task =
+        client.poll_activity("PCI", &PollActivity::default(), WAIT).await.unwrap().expect("the task is still there");
+    let result = client::body::SucceedActivity { result: None, ..client::body::SucceedActivity::default() };
+    client.succeed_activity(&task.token, &result, Patience::None).await.unwrap();
+    turn(&client, vec![SucceedWorkflow::default().into()]).await;
+    let result = client.result("order-1", None, WAIT).await.unwrap();
+    assert_eq!(result.status, Status::Success);
+    check::history(&client.events("order-1", None).await.unwrap()).unwrap();
+    let metrics = client.metrics().await.unwrap();
+    assert!(metrics.lines().any(|line| line.starts_with("baton_store_write_units ") && !line.ends_with(" 0")));
+}
+
+#[test]
+fn a_table_that_cannot_be_used_ends_the_service_with_a_sentence() {
+    let output =
+        baton(&["serve", "--store", "dynamodb", "--listen", "127.0.0.1:0", "--table", "nobody"]).output().unwrap();
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("no table `nobody`") && text.contains("create-table"), "{text}");
+    let check = baton(&["dynamodb", "check", "--table", "nobody"]).output().unwrap();
+    assert_eq!(check.status.code(), Some(1), "{}", said(&check));
+    let check = baton(&["dynamodb", "check", "--table", &table("check")]).output().unwrap();
+    assert!(check.status.success() && said(&check).contains("TTL on"), "{}", said(&check));
+}
