@@ -3,9 +3,9 @@
 //! Requests refuse fields that they do not know; answers pass over them, so that an older client can talk to a newer
 //! service.
 
-use history::event::ActivityTimeouts;
+use history::event::{ActivityTimeouts, ChildPolicy};
 use history::{
-    ConflictPolicy, Decision, Duration, Event, EventId, LastFailure, Payload, ReusePolicy, Status, Timestamp,
+    ConflictPolicy, Decision, Duration, Event, EventId, LastFailure, Origin, Payload, ReusePolicy, Status, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -445,6 +445,19 @@ answers! {
         /// When it expires.
         expires_at: Timestamp,
     }
+    /// A child that is not known to have closed.
+    OpenChild {
+        /// Its workflow id.
+        workflow_id: String,
+        /// Its ChildScheduled.
+        scheduled_event_id: EventId,
+        /// Its ChildStarted.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        started_event_id: Option<EventId>,
+        /// What becomes of it when this run closes first.
+        child_policy: ChildPolicy,
+    }
     /// The state of a run.
     Described {
         /// The workflow id.
@@ -484,6 +497,13 @@ answers! {
         open_activities: Vec<OpenActivity>,
         /// Timers that have not expired.
         open_timers: Vec<OpenTimer>,
+        /// Children that are not known to have closed.
+        #[serde(default)]
+        open_children: Vec<OpenChild>,
+        /// The event of the parent that wanted it, where the run is a child.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent: Option<Origin>,
         /// What time will do, in order.
         deadlines: Vec<Deadline>,
     }

@@ -69,7 +69,10 @@ fn from(origin: Option<&Origin>) -> String {
 pub fn summary(event: &Event) -> String {
     match &event.kind {
         EventKind::WorkflowStarted(it) => {
-            format!("{} `{}` on {}{}", it.workflow_type, it.workflow_id, it.task_list, short(it.input.as_ref()))
+            let child =
+                it.parent.as_ref().map(|parent| format!(", child of `{}`", parent.workflow_id)).unwrap_or_default();
+            let (workflow_type, workflow_id, task_list) = (&it.workflow_type, &it.workflow_id, &it.task_list);
+            format!("{workflow_type} `{workflow_id}` on {task_list}{child}{}", short(it.input.as_ref()))
         }
         EventKind::WorkflowSuccess(it) => short(it.result.as_ref()).trim_start().to_owned(),
         EventKind::WorkflowFailed(it) => format!("{}{}", it.reason, short(it.details.as_ref())),
@@ -115,6 +118,19 @@ pub fn summary(event: &Event) -> String {
         EventKind::Signal(it) => format!("`{}`{}{}", it.name, short(it.input.as_ref()), from(it.origin.as_ref())),
         EventKind::Marker(it) => format!("`{}`{}", it.name, short(it.details.as_ref())),
         EventKind::MarkerFailed(it) => format!("`{}`: {:?}", it.name, it.cause),
+        EventKind::ChildScheduled(it) => {
+            format!("{} `{}` on {}{}", it.workflow_type, it.workflow_id, it.task_list, short(it.input.as_ref()))
+        }
+        EventKind::ChildScheduleFailed(it) => format!("`{}`: {:?}", it.workflow_id, it.cause),
+        EventKind::ChildStarted(it) => format!("`{}`, run {}", it.workflow_id, it.run_id),
+        EventKind::ChildSuccess(it) => format!("`{}`{}", it.workflow_id, short(it.result.as_ref())),
+        EventKind::ChildFailed(it) => format!("`{}`: {}{}", it.workflow_id, it.reason, short(it.details.as_ref())),
+        EventKind::ChildTimedOut(it) => format!("`{}`: {:?}", it.workflow_id, it.timeout),
+        EventKind::ChildCanceled(it) => format!("`{}`{}", it.workflow_id, short(it.details.as_ref())),
+        EventKind::ChildTerminated(it) => {
+            let reason = it.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            format!("`{}`{reason}", it.workflow_id)
+        }
         EventKind::ExternalSignalScheduled(it) => {
             format!("`{}` to `{}`{}", it.name, it.workflow_id, short(it.input.as_ref()))
         }
@@ -157,6 +173,14 @@ fn because(event: &Event) -> String {
         EventKind::TimerCancelFailed(it) => vec![it.decision_event_id],
         EventKind::Marker(it) => vec![it.decision_event_id],
         EventKind::MarkerFailed(it) => vec![it.decision_event_id],
+        EventKind::ChildScheduled(it) => vec![it.decision_event_id],
+        EventKind::ChildScheduleFailed(it) => vec![it.scheduled_event_id.unwrap_or(it.decision_event_id)],
+        EventKind::ChildStarted(it) => vec![it.scheduled_event_id],
+        EventKind::ChildSuccess(it) => vec![it.scheduled_event_id, it.started_event_id],
+        EventKind::ChildFailed(it) => vec![it.scheduled_event_id, it.started_event_id],
+        EventKind::ChildTimedOut(it) => vec![it.scheduled_event_id, it.started_event_id],
+        EventKind::ChildCanceled(it) => vec![it.scheduled_event_id, it.started_event_id],
+        EventKind::ChildTerminated(it) => vec![it.scheduled_event_id, it.started_event_id],
         EventKind::ExternalSignalScheduled(it) => vec![it.decision_event_id],
         EventKind::ExternalSignalDelivered(it) => vec![it.scheduled_event_id],
         EventKind::ExternalSignalFailed(it) => vec![it.scheduled_event_id.unwrap_or(it.decision_event_id)],

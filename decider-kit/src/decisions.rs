@@ -1,9 +1,9 @@
 //! Saying what to do.
 
-use history::event::ActivityTimeouts;
+use history::event::{ActivityTimeouts, ChildPolicy};
 use history::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Decision, Duration, FailWorkflow, Payload,
-    RecordMarker, RetryPolicy, ScheduleActivity, SignalExternal, StartTimer, SucceedWorkflow,
+    RecordMarker, RetryPolicy, ReusePolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow,
 };
 use serde::Serialize;
 
@@ -34,6 +34,45 @@ pub struct Activity(ScheduleActivity);
 /// a mistake in the program, and like any panic of a decider gives the turn back with the message.
 pub(crate) fn payload<T: Serialize + ?Sized>(value: &T) -> Payload {
     Payload::of(value).expect("the value has a JSON form that may be a payload")
+}
+
+/// A child to be started.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[must_use]
+pub struct Child(StartChild);
+
+impl Child {
+    /// A child with this workflow id and type.
+    pub fn new(workflow_id: impl Into<String>, workflow_type: impl Into<String>) -> Self {
+        let (workflow_id, workflow_type) = (workflow_id.into(), workflow_type.into());
+        Self(StartChild { workflow_id, workflow_type, ..StartChild::default() })
+    }
+
+    /// Its deciders poll this task list; without it the run's own.
+    pub fn list(self, task_list: impl Into<String>) -> Self {
+        self.with(|it| it.task_list = Some(task_list.into()))
+    }
+
+    /// With this input.
+    pub fn input<T: Serialize + ?Sized>(self, input: &T) -> Self {
+        self.with(|it| it.input = Some(payload(input)))
+    }
+
+    /// Whether the id of a closed run may be used again; only of one that did not succeed unless set.
+    pub fn reuse(self, reuse_policy: ReusePolicy) -> Self {
+        self.with(|it| it.reuse_policy = reuse_policy)
+    }
+
+    /// What becomes of it when this run closes first; it is terminated unless set.
+    pub fn policy(self, child_policy: ChildPolicy) -> Self {
+        self.with(|it| it.child_policy = child_policy)
+    }
+
+    /// Sets anything that the decision has.
+    pub fn with(mut self, set: impl FnOnce(&mut StartChild)) -> Self {
+        set(&mut self.0);
+        self
+    }
 }
 
 impl Activity {
@@ -146,6 +185,11 @@ impl Decisions {
     /// Takes a timer back.
     pub fn cancel_timer(self, timer_id: impl Into<String>) -> Self {
         self.push(CancelTimer { timer_id: timer_id.into() })
+    }
+
+    /// Starts a child.
+    pub fn child(self, child: Child) -> Self {
+        self.push(child.0)
     }
 
     /// Signals the newest run of another workflow id.

@@ -70,9 +70,10 @@ mod host;
 pub mod testing;
 mod window;
 
-pub use decisions::{Activity, Decisions};
+pub use decisions::{Activity, Child, Decisions};
 pub use history::{
-    Closed, Decision, Duration, Event, EventId, EventKind, Payload, Status, Tally, Timestamp, event::ActivityTimeout,
+    Closed, Decision, Duration, Event, EventId, EventKind, Payload, ReusePolicy, Status, Tally, Timestamp,
+    event::ActivityTimeout, event::ChildPolicy,
 };
 pub use host::Host;
 pub use window::Window;

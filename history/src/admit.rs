@@ -4,6 +4,7 @@
 //! a refused command leaves it as it was: every check comes before the first event.
 
 mod activities;
+mod children;
 mod deadlines;
 mod decisions;
 mod others;
@@ -197,6 +198,7 @@ impl Transition {
             retention: start.retention,
             identity: start.identity.clone(),
             start_after: start.start_after.filter(|wait| *wait > Duration::ZERO),
+            parent: start.parent.clone(),
         };
         let run = Run::begin(now, &started, start.key);
         let event = Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(started), key: start.key };
@@ -285,7 +287,7 @@ impl Transition {
                 validate::identity(identity.as_deref())?;
                 must_be_open(&self.run)?;
                 let (reason, details, identity) = (reason.clone(), details.clone(), identity.clone());
-                let terminated = WorkflowTerminated { reason, details, identity };
+                let terminated = WorkflowTerminated { reason, details, identity, origin: None };
                 self.push_keyed(now, EventKind::WorkflowTerminated(terminated), key);
             }
             Command::StartTurn { scheduled_event_id, identity } => {
@@ -355,6 +357,10 @@ impl Transition {
                 let (reason, from) = (reason.clone(), Some(origin.clone()));
                 let request = WorkflowCancelRequested { reason, identity: None, origin: from };
                 outcome = self.take(origin, EventKind::WorkflowCancelRequested(request), now)?;
+            }
+            Command::TakeParentClose { origin, policy } => outcome = self.take_parent_close(origin, *policy, now)?,
+            Command::TakeChildClose { scheduled_event_id, run_id, close } => {
+                outcome = self.take_child_close(*scheduled_event_id, *run_id, close, now)?;
             }
             Command::SettleEffect { event_id, kind, result } => self.settle(*event_id, *kind, *result, now),
             Command::SeeToEffects => self.see_to_effects(now),
@@ -439,6 +445,8 @@ fn request_key(command: &Command) -> Option<RequestKey> {
         | Command::FireDeadlines { .. }
         | Command::TakeSignal { .. }
         | Command::TakeCancelRequest { .. }
+        | Command::TakeParentClose { .. }
+        | Command::TakeChildClose { .. }
         | Command::SettleEffect { .. }
         | Command::SeeToEffects => None,
     }

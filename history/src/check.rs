@@ -58,8 +58,10 @@ pub enum Rule {
     ActivityLife,
     /// A timer is set, then expires or is canceled, once.
     TimerLife,
-    /// No two open activities and no two open timers share an id (S3.23).
+    /// No two open activities, timers or children share an id (S3.23).
     IdInUse,
+    /// A child starts at most once, and closes at most once, not before it started.
+    ChildLife,
     /// An effect on another run is known to have happened, or not to, once.
     EffectOnce,
     /// What comes from an event of another run comes once.
@@ -87,7 +89,8 @@ impl fmt::Display for Rule {
             Self::Link => "a link names an earlier event of the right kind",
             Self::ActivityLife => "an activity starts once, then closes once",
             Self::TimerLife => "a timer expires or is canceled, once",
-            Self::IdInUse => "no two open activities or timers share an id (S3.23)",
+            Self::IdInUse => "no two open activities, timers or children share an id (S3.23)",
+            Self::ChildLife => "a child starts once, then closes once",
             Self::EffectOnce => "an effect on another run has one outcome",
             Self::OriginOnce => "an effect of another run happens once",
             Self::DecisionsTogether => "decision events stand directly behind their DeciderCompleted (S3.43)",
@@ -365,6 +368,14 @@ impl Reader {
             | EventKind::Signal(_)
             | EventKind::Marker(_)
             | EventKind::MarkerFailed(_)
+            | EventKind::ChildScheduled(_)
+            | EventKind::ChildScheduleFailed(_)
+            | EventKind::ChildStarted(_)
+            | EventKind::ChildSuccess(_)
+            | EventKind::ChildFailed(_)
+            | EventKind::ChildTimedOut(_)
+            | EventKind::ChildCanceled(_)
+            | EventKind::ChildTerminated(_)
             | EventKind::ExternalSignalScheduled(_)
             | EventKind::ExternalSignalDelivered(_)
             | EventKind::ExternalSignalFailed(_)

@@ -3,23 +3,29 @@
 use uuid::Uuid;
 
 use crate::decision::Decision;
-use crate::event::{ActivityTimeouts, EventId, Origin, RequestKey};
+use crate::event::{ActivityTimeouts, ChildPolicy, EventId, EventKind, Origin, RequestKey};
 use crate::limits;
 use crate::links::EffectKind;
 use crate::payload::Payload;
 use crate::time::{Duration, Timestamp};
 
 /// What to do when a workflow id is asked for again after its run has closed (S2.17).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, minicbor::Encode, minicbor::Decode, serde::Serialize, serde::Deserialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "kebab-case")]
+#[cbor(index_only)]
 pub enum ReusePolicy {
     /// Only when the last run did not close with success (D10). The default.
     #[default]
+    #[n(0)]
     AllowDuplicateFailedOnly,
     /// Always.
+    #[n(1)]
     AllowDuplicate,
     /// Never.
+    #[n(2)]
     RejectDuplicate,
 }
 
@@ -81,6 +87,8 @@ pub struct Start {
     pub identity: Option<String>,
     /// The request's key.
     pub key: Option<RequestKey>,
+    /// The event of the parent that wants it, where it is a child.
+    pub parent: Option<Origin>,
 }
 
 impl Start {
@@ -106,6 +114,7 @@ impl Start {
             start_after: None,
             identity: None,
             key: None,
+            parent: None,
         }
     }
 }
@@ -269,6 +278,22 @@ pub enum Command {
         /// Why.
         reason: Option<String>,
     },
+    /// Another run: this one's parent, which has closed.
+    TakeParentClose {
+        /// The event of the parent that wanted this run.
+        origin: Origin,
+        /// What becomes of this run.
+        policy: ChildPolicy,
+    },
+    /// Another run: a child of this one, which has closed.
+    TakeChildClose {
+        /// The child's ChildScheduled.
+        scheduled_event_id: EventId,
+        /// The child's run.
+        run_id: RunId,
+        /// The event that closed it.
+        close: Box<EventKind>,
+    },
     /// Service: what became of an effect on another run. Recorded nothing when it is known already.
     SettleEffect {
         /// The event that asked for it.
@@ -294,6 +319,10 @@ pub enum EffectResult {
     Unknown,
     /// The run has closed.
     Closed,
+    /// It was to be started, and a run of its workflow id is open.
+    AlreadyOpen,
+    /// It was to be started, and its workflow id was used before.
+    ReuseRefused,
 }
 
 /// A run id for [`Start`]; a name for the type, so that signatures say what they mean.

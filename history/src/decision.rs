@@ -4,7 +4,8 @@ use serde::de::{Error, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
-use crate::event::{ActivityTimeouts, CloseDecision};
+use crate::command::ReusePolicy;
+use crate::event::{ActivityTimeouts, ChildPolicy, CloseDecision};
 use crate::payload::{self, Payload};
 use crate::retry::RetryPolicy;
 use crate::tagged::{self, Tagged};
@@ -66,6 +67,8 @@ decisions! {
     CancelTimer;
     /// Record a note.
     RecordMarker;
+    /// Start a child.
+    StartChild;
     /// Signal another run.
     SignalExternal;
     /// Ask another run to cancel.
@@ -147,6 +150,48 @@ pub struct RecordMarker {
     /// The note, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
+}
+
+/// Start a child: a run of its own in the same domain, which tells this one how it closed. It is started exactly once, or
+/// the reason why not is recorded. What is absent is as it is for this run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StartChild {
+    /// Its workflow id. 1 to 256 bytes.
+    pub workflow_id: String,
+    /// Its workflow type. 1 to 256 bytes.
+    pub workflow_type: String,
+    /// The task list of its deciders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_list: Option<String>,
+    /// Its input, at most 256 KiB.
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub input: Option<Payload>,
+    /// From its start to its close, at most; a year when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_timeout: Option<Duration>,
+    /// From its DeciderStarted to the answer, at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decider_start_to_close: Option<Duration>,
+    /// From its DeciderScheduled to DeciderStarted, at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decider_schedule_to_start: Option<Duration>,
+    /// What applies to its activities whose decisions do not say.
+    #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
+    pub activity_timeouts: ActivityTimeouts,
+    /// Tags, at most five.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// How long it stays readable after it closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Duration>,
+    /// Whether the id of a closed run may be used again.
+    #[serde(default)]
+    pub reuse_policy: ReusePolicy,
+    /// What becomes of it when this run closes first.
+    #[serde(default)]
+    pub child_policy: ChildPolicy,
 }
 
 /// Signal another run of the same domain. It has the signal exactly once, or the reason why not is recorded.
@@ -234,6 +279,7 @@ impl Decision {
             | Self::StartTimer(_)
             | Self::CancelTimer(_)
             | Self::RecordMarker(_)
+            | Self::StartChild(_)
             | Self::SignalExternal(_)
             | Self::CancelExternal(_) => None,
         }

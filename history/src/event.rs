@@ -11,9 +11,11 @@ use crate::tagged::{self, Tagged};
 use crate::time::Timestamp;
 
 mod attributes;
+mod children;
 mod key;
 mod others;
 pub use attributes::*;
+pub use children::*;
 pub use key::RequestKey;
 pub use others::*;
 
@@ -224,6 +226,22 @@ catalogue! {
     29 Marker Decider news quiet;
     /// A decider's note that could not be recorded.
     30 MarkerFailed Decider news schedules;
+    /// A decider wants a child to be started.
+    41 ChildScheduled Decider news quiet;
+    /// A child could not be started.
+    42 ChildScheduleFailed Decider news schedules;
+    /// The child has begun.
+    43 ChildStarted Service bookkeeping quiet;
+    /// The child did what it should.
+    44 ChildSuccess Service news schedules;
+    /// The child failed.
+    45 ChildFailed Service news schedules;
+    /// The child took too long.
+    46 ChildTimedOut Service news schedules;
+    /// The child was canceled.
+    47 ChildCanceled Service news schedules;
+    /// Somebody ended the child from outside.
+    48 ChildTerminated Service news schedules;
     /// A decider wants another run to be signaled.
     49 ExternalSignalScheduled Decider news quiet;
     /// The other run has the signal.
@@ -245,6 +263,7 @@ impl EventKind {
             // A decision that was taken, and of which another run or the service said later that it cannot be.
             Self::ExternalSignalFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
             Self::ExternalCancelFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
+            Self::ChildScheduleFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
             kind => kind.level_of_kind(),
         }
     }
@@ -279,6 +298,10 @@ impl EventKind {
             Self::Signal(it) => it.input.as_ref(),
             Self::Marker(it) => it.details.as_ref(),
             Self::ExternalSignalScheduled(it) => it.input.as_ref(),
+            Self::ChildScheduled(it) => it.input.as_ref(),
+            Self::ChildSuccess(it) => it.result.as_ref(),
+            Self::ChildFailed(it) => it.details.as_ref(),
+            Self::ChildCanceled(it) => it.details.as_ref(),
             Self::WorkflowTimedOut(_)
             | Self::WorkflowCloseFailed(_)
             | Self::WorkflowCancelRequested(_)
@@ -296,6 +319,10 @@ impl EventKind {
             | Self::TimerCanceled(_)
             | Self::TimerCancelFailed(_)
             | Self::MarkerFailed(_)
+            | Self::ChildScheduleFailed(_)
+            | Self::ChildStarted(_)
+            | Self::ChildTimedOut(_)
+            | Self::ChildTerminated(_)
             | Self::ExternalSignalDelivered(_)
             | Self::ExternalSignalFailed(_)
             | Self::ExternalCancelScheduled(_)
@@ -322,6 +349,10 @@ impl EventKind {
             Self::Signal(it) => it.input.as_mut(),
             Self::Marker(it) => it.details.as_mut(),
             Self::ExternalSignalScheduled(it) => it.input.as_mut(),
+            Self::ChildScheduled(it) => it.input.as_mut(),
+            Self::ChildSuccess(it) => it.result.as_mut(),
+            Self::ChildFailed(it) => it.details.as_mut(),
+            Self::ChildCanceled(it) => it.details.as_mut(),
             Self::WorkflowTimedOut(_)
             | Self::WorkflowCloseFailed(_)
             | Self::WorkflowCancelRequested(_)
@@ -339,6 +370,10 @@ impl EventKind {
             | Self::TimerCanceled(_)
             | Self::TimerCancelFailed(_)
             | Self::MarkerFailed(_)
+            | Self::ChildScheduleFailed(_)
+            | Self::ChildStarted(_)
+            | Self::ChildTimedOut(_)
+            | Self::ChildTerminated(_)
             | Self::ExternalSignalDelivered(_)
             | Self::ExternalSignalFailed(_)
             | Self::ExternalCancelScheduled(_)

@@ -46,16 +46,16 @@ pub use command::{
 pub use decision::Decision;
 pub use decision::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, FailWorkflow, RecordMarker, ScheduleActivity,
-    SignalExternal, StartTimer, SucceedWorkflow,
+    SignalExternal, StartChild, StartTimer, SucceedWorkflow,
 };
 pub use event::{Event, EventId, EventKind, Level, Origin, RequestKey};
 pub use fault::Fault;
-pub use links::{Effect, EffectKind, Errand, Links, Outbox, Seen, SeenOrigin};
+pub use links::{Effect, EffectKind, Errand, ErrandTask, Links, Outbox, Seen, SeenOrigin, child_run_id};
 pub use payload::{PackRef, Payload, present as payload_present};
 pub use retry::{Factor, LastFailure, RetryPolicy, retry_of_request};
 pub use run::{
-    Activities, ActivityTask, Deadline, DeadlineKind, HeldTry, PendingActivity, PendingExternal, PendingTimer, Run,
-    RunStart, Status, TaskRef, Tries, Turn, TurnTask,
+    Activities, ActivityTask, Deadline, DeadlineKind, HeldTry, PendingActivity, PendingChild, PendingExternal,
+    PendingTimer, Run, RunStart, Status, TaskRef, Tries, Turn, TurnTask,
 };
 pub use tally::{ActivityTally, Closed, Tally};
 pub use time::{Duration, Timestamp};

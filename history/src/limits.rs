@@ -29,6 +29,9 @@ pub const OPEN_ACTIVITIES_MAX: usize = 1_000;
 /// Most timers open in a run at once. Source: SWF's 1,000, for the same reason.
 pub const OPEN_TIMERS_MAX: usize = 1_000;
 
+/// Most children open in a run at once. Source: SWF's 1,000, for the same reason.
+pub const OPEN_CHILDREN_MAX: usize = 1_000;
+
 /// Most signals and cancel requests of a run that are on their way to others at once. Ours, for the same reason.
 pub const OPEN_EXTERNALS_MAX: usize = 1_000;
 

@@ -8,7 +8,7 @@ mod seen;
 
 use minicbor::{Decode, Encode};
 
-pub use errand::Errand;
+pub use errand::{Errand, ErrandTask, child_run_id};
 pub use outbox::{Effect, EffectKind, Outbox};
 pub use seen::{Seen, SeenOrigin};
 

@@ -11,7 +11,9 @@ use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::event::{ActivityTimeouts, DeciderFailedCause, Event, EventId, EventKind, RequestKey, WorkflowStarted};
+use crate::event::{
+    ActivityTimeouts, ChildPolicy, DeciderFailedCause, Event, EventId, EventKind, Origin, RequestKey, WorkflowStarted,
+};
 use crate::limits;
 use crate::retry::RetryPolicy;
 use crate::time::{Duration, Timestamp};
@@ -157,6 +159,23 @@ pub struct PendingTimer {
     pub expires_at: Timestamp,
 }
 
+/// A child that is wanted and of which it is not known that it has closed.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PendingChild {
+    /// Its workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(1)]
+    pub decision_event_id: EventId,
+    /// What becomes of it when this run closes first.
+    #[n(2)]
+    pub policy: ChildPolicy,
+    /// Its ChildStarted.
+    #[n(3)]
+    pub started_event_id: Option<EventId>,
+}
+
 /// A signal or cancel request that is on its way to another run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PendingExternal {
@@ -220,6 +239,9 @@ pub struct Run {
     #[n(15)]
     #[cbor(skip_if = "Vec::is_empty")]
     pub awaiting: Vec<String>,
+    /// Open children, by their ChildScheduled.
+    #[cbor(n(16), skip_if = "BTreeMap::is_empty")]
+    pub children: BTreeMap<EventId, PendingChild>,
 }
 
 /// What a run keeps of its WorkflowStarted.
@@ -262,6 +284,9 @@ pub struct RunStart {
     /// How long its first turn waits.
     #[n(11)]
     pub start_after: Option<Duration>,
+    /// The event of the parent that wanted it, where the run is a child.
+    #[n(12)]
+    pub parent: Option<Origin>,
 }
 
 impl RunStart {
@@ -306,6 +331,7 @@ impl Run {
                 tags: started.tags.clone(),
                 retention: started.retention,
                 start_after: started.start_after,
+                parent: started.parent.clone(),
             },
             status: Status::Open,
             closed_at: None,
@@ -322,6 +348,7 @@ impl Run {
             request_keys: VecDeque::new(),
             externals: BTreeMap::new(),
             awaiting: Vec::new(),
+            children: BTreeMap::new(),
         };
         run.remember(key, 1);
         run
@@ -434,6 +461,30 @@ impl Run {
             }
             EventKind::TimerExpired(it) => drop(self.timers.remove(&it.timer_id)),
             EventKind::TimerCanceled(it) => drop(self.timers.remove(&it.timer_id)),
+            EventKind::ChildScheduled(it) => {
+                let child = PendingChild {
+                    workflow_id: it.workflow_id.clone(),
+                    decision_event_id: it.decision_event_id,
+                    policy: it.child_policy,
+                    started_event_id: None,
+                };
+                self.children.insert(event.id, child);
+            }
+            EventKind::ChildScheduleFailed(it) => {
+                if let Some(scheduled_event_id) = it.scheduled_event_id {
+                    self.children.remove(&scheduled_event_id);
+                }
+            }
+            EventKind::ChildStarted(it) => {
+                if let Some(child) = self.children.get_mut(&it.scheduled_event_id) {
+                    child.started_event_id = Some(event.id);
+                }
+            }
+            EventKind::ChildSuccess(it) => drop(self.children.remove(&it.scheduled_event_id)),
+            EventKind::ChildFailed(it) => drop(self.children.remove(&it.scheduled_event_id)),
+            EventKind::ChildTimedOut(it) => drop(self.children.remove(&it.scheduled_event_id)),
+            EventKind::ChildCanceled(it) => drop(self.children.remove(&it.scheduled_event_id)),
+            EventKind::ChildTerminated(it) => drop(self.children.remove(&it.scheduled_event_id)),
             EventKind::ExternalSignalScheduled(it) => {
                 self.external(event.id, &it.workflow_id, it.decision_event_id);
             }
@@ -482,6 +533,7 @@ impl Run {
         self.timers.clear();
         self.externals.clear();
         self.awaiting.clear();
+        self.children.clear();
     }
 
     fn remember(&mut self, key: Option<RequestKey>, event_id: EventId) {
@@ -508,6 +560,7 @@ impl Run {
             && self.activities.is_empty()
             && self.timers.is_empty()
             && self.externals.is_empty()
+            && self.children.is_empty()
             && self.awaiting.is_empty()
     }
 

@@ -4,9 +4,9 @@ use uuid::Uuid;
 
 use crate::decision::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, FailWorkflow, RecordMarker, ScheduleActivity,
-    SignalExternal, StartTimer, SucceedWorkflow,
+    SignalExternal, StartChild, StartTimer, SucceedWorkflow,
 };
-use crate::event::{ActivityStarted, ActivityTimeouts, EventKind, RequestKey};
+use crate::event::{ActivityStarted, ActivityTimeouts, ChildPolicy, EventKind, RequestKey};
 use crate::{
     Beat, Command, Decision, Duration, EffectKind, EffectResult, Event, EventId, Fault, Links, Origin, Outcome,
     Payload, RetryPolicy, Run, Start, TaskId, Timestamp, Transition, TurnId, check,
@@ -243,6 +243,21 @@ pub(crate) fn marker(name: &str) -> Decision {
     Decision::from(RecordMarker { name: name.to_owned(), details: None })
 }
 
+/// A child that is open when its parent closes is done this to.
+pub(crate) fn start_child(workflow_id: &str, child_policy: ChildPolicy) -> Decision {
+    let (workflow_id, workflow_type) = (workflow_id.to_owned(), "child".to_owned());
+    Decision::from(StartChild { workflow_id, workflow_type, child_policy, ..StartChild::default() })
+}
+
+pub(crate) fn child(workflow_id: &str) -> Decision {
+    start_child(workflow_id, ChildPolicy::Terminate)
+}
+
+/// A child says how it closed.
+pub(crate) fn child_closes(scheduled_event_id: EventId, close: EventKind) -> Command {
+    Command::TakeChildClose { scheduled_event_id, run_id: Uuid::from_u128(9), close: Box::new(close) }
+}
+
 pub(crate) fn signal_external(workflow_id: &str) -> Decision {
     let (workflow_id, name) = (workflow_id.to_owned(), "go".to_owned());
     Decision::from(SignalExternal { workflow_id, name, ..SignalExternal::default() })
@@ -326,6 +341,10 @@ pub(crate) fn told(events: &[Event]) -> String {
             EventKind::Signal(it) => format!("{name}({})", it.name),
             EventKind::Marker(it) => format!("{name}({})", it.name),
             EventKind::MarkerFailed(it) => format!("{name}({}, {:?})", it.name, it.cause),
+            EventKind::ChildScheduled(it) => format!("{name}({})", it.workflow_id),
+            EventKind::ChildScheduleFailed(it) => format!("{name}({}, {:?})", it.workflow_id, it.cause),
+            EventKind::ChildStarted(it) => format!("{name}({})", it.workflow_id),
+            EventKind::ChildFailed(it) => format!("{name}({})", it.reason),
             EventKind::ExternalSignalScheduled(it) => format!("{name}({})", it.workflow_id),
             EventKind::ExternalSignalFailed(it) => format!("{name}({}, {:?})", it.workflow_id, it.cause),
             EventKind::ExternalCancelScheduled(it) => format!("{name}({})", it.workflow_id),

@@ -12,18 +12,19 @@ use history::event::{
     ActivityCanceled, ActivityFailed, ActivityScheduleFailed, ActivityScheduleFailedCause, ActivityScheduled,
     ActivityScheduledTimeout, ActivityStarted, ActivitySuccess, ActivityTaskCancel, ActivityTaskCancelFailed,
     ActivityTaskCancelFailedCause, ActivityTimedOut, ActivityTimedOutCause, ActivityTimeout, ActivityTimeouts,
-    CloseDecision, CloseFailedCause, DeciderCompleted, DeciderFailed, DeciderFailedCause, DeciderScheduled,
-    DeciderStarted, DeciderTimedOut, DeciderTimeout, ExternalCancelDelivered, ExternalCancelFailed,
-    ExternalCancelScheduled, ExternalFailedCause, ExternalSignalDelivered, ExternalSignalFailed,
-    ExternalSignalScheduled, Marker, MarkerFailed, MarkerFailedCause, Signal, TimerCancelFailed,
-    TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled,
-    WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed, WorkflowFailed, WorkflowStarted, WorkflowSuccess,
-    WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
+    ChildCanceled, ChildFailed, ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause, ChildScheduled,
+    ChildStarted, ChildSuccess, ChildTerminated, ChildTimedOut, CloseDecision, CloseFailedCause, DeciderCompleted,
+    DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, DeciderTimedOut, DeciderTimeout,
+    ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause,
+    ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled, Marker, MarkerFailed, MarkerFailedCause,
+    Signal, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed,
+    TimerScheduleFailedCause, TimerScheduled, WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed,
+    WorkflowFailed, WorkflowStarted, WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
     CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin, PackRef, Payload,
-    PendingActivity, PendingExternal, PendingTimer, RequestKey, RetryPolicy, Run, SignalExternal, Start, Status,
-    Timestamp, Transition, Tries, Turn, TurnId, TurnTask, codec,
+    PendingActivity, PendingChild, PendingExternal, PendingTimer, RequestKey, RetryPolicy, ReusePolicy, Run,
+    SignalExternal, Start, Status, Timestamp, Transition, Tries, Turn, TurnId, TurnTask, codec,
 };
 use uuid::Uuid;
 
@@ -87,6 +88,7 @@ fn started() -> WorkflowStarted {
         retention: Duration::from_days(7),
         identity: text("shop-1"),
         start_after: None,
+        parent: None,
     }
 }
 
@@ -106,6 +108,7 @@ fn full() -> Vec<EventKind> {
             reason: text("cleanup"),
             details: payload(),
             identity: text("ann"),
+            origin: None,
         }),
         EventKind::WorkflowCloseFailed(WorkflowCloseFailed {
             decision: CloseDecision::FailWorkflow,
@@ -221,6 +224,54 @@ fn full() -> Vec<EventKind> {
             cause: MarkerFailedCause::NameReserved,
             decision_event_id: 4,
         }),
+        EventKind::ChildScheduled(child()),
+        EventKind::ChildScheduleFailed(ChildScheduleFailed {
+            workflow_id: "order-43".to_owned(),
+            cause: ChildScheduleFailedCause::WorkflowIdReuseRefused,
+            scheduled_event_id: Some(5),
+            decision_event_id: 4,
+        }),
+        EventKind::ChildStarted(ChildStarted {
+            workflow_id: "order-43".to_owned(),
+            run_id: other_run(),
+            scheduled_event_id: 5,
+        }),
+        EventKind::ChildSuccess(ChildSuccess {
+            workflow_id: "order-43".to_owned(),
+            run_id: other_run(),
+            scheduled_event_id: 5,
+            started_event_id: 8,
+            result: payload(),
+        }),
+        EventKind::ChildFailed(ChildFailed {
+            workflow_id: "order-43".to_owned(),
+            run_id: other_run(),
+            scheduled_event_id: 5,
+            started_event_id: 8,
+            reason: "no stock".to_owned(),
+            details: payload(),
+        }),
+        EventKind::ChildTimedOut(ChildTimedOut {
+            workflow_id: "order-43".to_owned(),
+            run_id: other_run(),
+            scheduled_event_id: 5,
+            started_event_id: 8,
+            timeout: WorkflowTimeout::Execution,
+        }),
+        EventKind::ChildCanceled(ChildCanceled {
+            workflow_id: "order-43".to_owned(),
+            run_id: other_run(),
+            scheduled_event_id: 5,
+            started_event_id: 8,
+            details: payload(),
+        }),
+        EventKind::ChildTerminated(ChildTerminated {
+            workflow_id: "order-43".to_owned(),
+            run_id: other_run(),
+            scheduled_event_id: 5,
+            started_event_id: 8,
+            reason: text("cleanup"),
+        }),
         EventKind::ExternalSignalScheduled(ExternalSignalScheduled {
             workflow_id: "order-43".to_owned(),
             run_id: Some(other_run()),
@@ -257,6 +308,24 @@ fn full() -> Vec<EventKind> {
             decision_event_id: 4,
         }),
     ]
+}
+
+fn child() -> ChildScheduled {
+    ChildScheduled {
+        workflow_id: "order-43".to_owned(),
+        workflow_type: "order".to_owned(),
+        task_list: "orders".to_owned(),
+        input: payload(),
+        execution_timeout: Duration::from_days(30),
+        decider_start_to_close: Duration::from_secs(30),
+        decider_schedule_to_start: Some(Duration::from_secs(3_600)),
+        activity_timeouts: timeouts(),
+        tags: vec!["eu".to_owned()],
+        retention: Duration::from_days(7),
+        reuse_policy: ReusePolicy::RejectDuplicate,
+        child_policy: ChildPolicy::Abandon,
+        decision_event_id: 4,
+    }
 }
 
 fn other_run() -> Uuid {
@@ -296,7 +365,12 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         ),
         (
             "WorkflowTerminated-bare",
-            EventKind::WorkflowTerminated(WorkflowTerminated { reason: None, details: None, identity: None }),
+            EventKind::WorkflowTerminated(WorkflowTerminated {
+                reason: None,
+                details: None,
+                identity: None,
+                origin: None,
+            }),
         ),
         (
             "WorkflowCloseFailed-succeed",
@@ -509,6 +583,95 @@ fn bare() -> Vec<(&'static str, EventKind)> {
             }),
         ),
         ("Marker-bare", EventKind::Marker(Marker { name: "m".to_owned(), details: None, decision_event_id: 4 })),
+        (
+            "ChildScheduled-bare",
+            EventKind::ChildScheduled(ChildScheduled {
+                input: None,
+                decider_schedule_to_start: None,
+                activity_timeouts: ActivityTimeouts::default(),
+                tags: vec![],
+                reuse_policy: ReusePolicy::AllowDuplicateFailedOnly,
+                child_policy: ChildPolicy::Terminate,
+                ..child()
+            }),
+        ),
+        (
+            "ChildScheduled-policies",
+            EventKind::ChildScheduled(ChildScheduled {
+                reuse_policy: ReusePolicy::AllowDuplicate,
+                child_policy: ChildPolicy::RequestCancel,
+                ..child()
+            }),
+        ),
+        (
+            "ChildScheduleFailed-open",
+            EventKind::ChildScheduleFailed(ChildScheduleFailed {
+                workflow_id: "w".to_owned(),
+                cause: ChildScheduleFailedCause::WorkflowAlreadyOpen,
+                scheduled_event_id: None,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "ChildScheduleFailed-limit",
+            EventKind::ChildScheduleFailed(ChildScheduleFailed {
+                workflow_id: "w".to_owned(),
+                cause: ChildScheduleFailedCause::OpenChildrenLimit,
+                scheduled_event_id: None,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "ChildSuccess-bare",
+            EventKind::ChildSuccess(ChildSuccess {
+                workflow_id: "order-43".to_owned(),
+                run_id: other_run(),
+                scheduled_event_id: 5,
+                started_event_id: 8,
+                result: None,
+            }),
+        ),
+        (
+            "ChildFailed-bare",
+            EventKind::ChildFailed(ChildFailed {
+                workflow_id: "order-43".to_owned(),
+                run_id: other_run(),
+                scheduled_event_id: 5,
+                started_event_id: 8,
+                reason: "r".to_owned(),
+                details: None,
+            }),
+        ),
+        (
+            "ChildCanceled-bare",
+            EventKind::ChildCanceled(ChildCanceled {
+                workflow_id: "order-43".to_owned(),
+                run_id: other_run(),
+                scheduled_event_id: 5,
+                started_event_id: 8,
+                details: None,
+            }),
+        ),
+        (
+            "ChildTerminated-bare",
+            EventKind::ChildTerminated(ChildTerminated {
+                workflow_id: "order-43".to_owned(),
+                run_id: other_run(),
+                scheduled_event_id: 5,
+                started_event_id: 8,
+                reason: None,
+            }),
+        ),
+        ("WorkflowStarted-child", EventKind::WorkflowStarted(WorkflowStarted { parent: origin(), ..started() })),
+        (
+            "WorkflowTerminated-origin",
+            EventKind::WorkflowTerminated(WorkflowTerminated {
+                reason: None,
+                details: None,
+                identity: None,
+                origin: origin(),
+            }),
+        ),
         (
             "Signal-origin",
             EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None, origin: origin() }),
@@ -734,6 +897,16 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
     let mut others = run();
     let pending = PendingExternal { workflow_id: "order-43".to_owned(), decision_event_id: 60_004 };
     others.externals.insert(60_005, pending);
+    let mut children = run();
+    children.started.parent = origin();
+    let child = PendingChild {
+        workflow_id: "order-43".to_owned(),
+        decision_event_id: 60_006,
+        policy: ChildPolicy::RequestCancel,
+        started_event_id: None,
+    };
+    children.children.insert(60_008, PendingChild { started_event_id: Some(60_009), ..child.clone() });
+    children.children.insert(60_007, child);
     let mut samples = vec![
         ("open".to_owned(), run()),
         ("open-tries".to_owned(), run_with_tries()),
@@ -745,6 +918,7 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
         ("open-awaiting".to_owned(), Run { awaiting: vec!["approve".to_owned()], ..run() }),
         ("closed".to_owned(), closed.clone()),
         ("others".to_owned(), others),
+        ("child-and-parent".to_owned(), children),
     ];
     for status in Status::ALL {
         samples.push((format!("status-{status}"), Run { status, ..closed.clone() }));

@@ -2,12 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use history::event::ActivityTimeouts;
+use history::event::{
+    ActivityTimeouts, ChildPolicy, WorkflowCanceled, WorkflowFailed, WorkflowSuccess, WorkflowTerminated,
+    WorkflowTimedOut, WorkflowTimeout,
+};
 use history::{
     Beat, CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Command, DeadlineKind, Decision, Duration,
     EffectResult, Event, EventKind, Factor, FailWorkflow, Fault, Origin, Outcome, Payload, RecordMarker, RequestKey,
-    RetryPolicy, Run, ScheduleActivity, SignalExternal, Start, StartTimer, SucceedWorkflow, TaskId, Timestamp,
-    Transition, TurnId, check, codec, limits,
+    RetryPolicy, Run, ScheduleActivity, SignalExternal, Start, StartChild, StartTimer, SucceedWorkflow, TaskId,
+    Timestamp, Transition, TurnId, check, codec, limits,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -52,6 +55,10 @@ enum Step {
     Take(u8, u8, bool),
     /// What became of one of the effects on others that are owed.
     Settle(u8, u8),
+    /// How one of the children closed.
+    ChildCloses(u8, u8),
+    /// The parent has closed.
+    ParentCloses(bool),
     /// The newest command once more, whatever has happened since.
     Repeat,
     /// A command about events that may be anything.
@@ -75,6 +82,7 @@ enum Choice {
     Marker(bool),
     /// To one of a few others: a signal, or a cancel request.
     External(u8, bool),
+    Child(u8, u8),
     Close(u8, bool),
 }
 
@@ -88,6 +96,7 @@ fn choice() -> impl Strategy<Value = Choice> {
         2 => (0..3_u8).prop_map(Choice::CancelTimer),
         1 => prop::bool::weighted(0.2).prop_map(Choice::Marker),
         3 => (0..3_u8, any::<bool>()).prop_map(|(to, is_signal)| Choice::External(to, is_signal)),
+        3 => (0..3_u8, 0..3_u8).prop_map(|(id, policy)| Choice::Child(id, policy)),
     ]
 }
 
@@ -125,7 +134,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<u8>().prop_map(Step::Beat),
         5 => Just(Step::Fire),
         2 => (0..2_u8, 0..5_u8, any::<bool>()).prop_map(|(from, event, is_signal)| Step::Take(from, event, is_signal)),
-        4 => (any::<u8>(), 0..4_u8).prop_map(|(pick, result)| Step::Settle(pick, result)),
+        5 => (any::<u8>(), 0..6_u8).prop_map(|(pick, result)| Step::Settle(pick, result)),
+        5 => (any::<u8>(), 0..6_u8).prop_map(|(pick, close)| Step::ChildCloses(pick, close)),
+        1 => prop::bool::weighted(0.2).prop_map(Step::ParentCloses),
         1 => Just(Step::Repeat),
         1 => (0..9_u8, 0..60_u64, 0..60_u64).prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
         1 => (0..9_u8, any::<u64>(), any::<u64>()).prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
@@ -142,7 +153,7 @@ fn steps() -> impl Strategy<Value = Vec<(i64, Step, bool)>> {
         1 => 40_000..4_000_000_i64,
         1 => -5_000..0_i64,
     ];
-    let steps = vec((pause, step(), prop::bool::weighted(0.7)), 1..110);
+    let steps = vec((pause, step(), prop::bool::weighted(0.7)), 1..130);
     // Seldom does somebody terminate a run, and then things still happen to it.
     (steps, option::weighted(0.1, any::<prop::sample::Index>())).prop_map(|(mut steps, end): (Vec<_>, _)| {
         if let Some(end) = end {
@@ -206,6 +217,18 @@ fn decision(choice: &Choice) -> Decision {
         Choice::External(to, false) => {
             CancelExternal { workflow_id: format!("o{to}"), ..CancelExternal::default() }.into()
         }
+        Choice::Child(id, policy) => StartChild {
+            workflow_id: format!("c{id}"),
+            workflow_type: "child".to_owned(),
+            input: payload(),
+            child_policy: match policy {
+                0 => ChildPolicy::Terminate,
+                1 => ChildPolicy::RequestCancel,
+                _ => ChildPolicy::Abandon,
+            },
+            ..StartChild::default()
+        }
+        .into(),
         Choice::Close(kind, force) => match kind {
             0 => SucceedWorkflow { result: payload(), force }.into(),
             1 => FailWorkflow { reason: "r".to_owned(), details: payload(), force }.into(),
@@ -297,9 +320,38 @@ fn command(
             let result = match result {
                 0 => EffectResult::Unknown,
                 1 => EffectResult::Closed,
+                2 => EffectResult::AlreadyOpen,
+                3 => EffectResult::ReuseRefused,
                 _ => EffectResult::Done { run_id: Uuid::from_u128(7) },
             };
             Command::SettleEffect { event_id: effect.event_id, kind: effect.kind, result }
+        }
+        Step::ChildCloses(pick, close) => {
+            let count = run.children.len().max(1);
+            let scheduled_event_id = *run.children.keys().nth(usize::from(*pick) % count)?;
+            let decision_event_id = 4;
+            let close = match close {
+                0 => EventKind::WorkflowFailed(WorkflowFailed {
+                    reason: "r".to_owned(),
+                    details: None,
+                    decision_event_id,
+                }),
+                1 => EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Execution }),
+                2 => EventKind::WorkflowCanceled(WorkflowCanceled { details: None, decision_event_id }),
+                3 => EventKind::WorkflowTerminated(WorkflowTerminated {
+                    reason: None,
+                    details: None,
+                    identity: None,
+                    origin: None,
+                }),
+                _ => EventKind::WorkflowSuccess(WorkflowSuccess { result: None, decision_event_id }),
+            };
+            Command::TakeChildClose { scheduled_event_id, run_id: Uuid::from_u128(7), close: Box::new(close) }
+        }
+        Step::ParentCloses(terminates) => {
+            let origin = Origin { workflow_id: "p".to_owned(), run_id: Uuid::from_u128(99), event_id: 5 };
+            let policy = if *terminates { ChildPolicy::Terminate } else { ChildPolicy::RequestCancel };
+            Command::TakeParentClose { origin, policy }
         }
         Step::Repeat => newest?.clone(),
         Step::Junk(kind, scheduled_event_id, started_event_id) => {
@@ -403,8 +455,9 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
     let waits = run.waiting_tasks().next().is_some() || run.turn.is_some();
     let ends = run.deadlines(&[]).into_iter().any(|deadline| deadline.what != DeadlineKind::Execution);
     prop_assert!(!(run.is_stuck() && (waits || ends)), "{:?} has left it stuck, and {:?}", command, run);
-    let has_work =
-        !run.activities.is_empty() || !run.timers.is_empty() || !run.externals.is_empty() || !run.awaiting.is_empty();
+    let is_idle =
+        run.activities.is_empty() && run.timers.is_empty() && run.externals.is_empty() && run.children.is_empty();
+    let has_work = !is_idle || !run.awaiting.is_empty();
     prop_assert_eq!(run.is_stuck(), run.is_open() && !waits && !has_work);
     // Closed is final.
     prop_assert!(before.run().is_open() || added.is_empty(), "{:?} after the close: {:?}", command, added);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use history::event::ExternalFailedCause;
+use history::event::{ChildPolicy, ChildScheduleFailedCause, ExternalFailedCause};
 use history::{
-    CancelExternal, Command, Decision, Event, EventKind, ReusePolicy, SignalExternal, Start, SucceedWorkflow,
-    Timestamp, check,
+    CancelExternal, Command, Decision, Event, EventKind, ReusePolicy, SignalExternal, Start, StartChild,
+    SucceedWorkflow, Timestamp, check,
 };
 use service::engine::{Clock, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings};
 use store::Store;
@@ -210,6 +210,108 @@ async fn a_run_may_signal_itself() {
         tokio::task::yield_now().await;
     }
     assert_eq!(service.names("self").await.iter().filter(|name| **name == "Signal").count(), 1);
+}
+
+fn child(id: &str, policy: ChildPolicy) -> Decision {
+    StartChild {
+        workflow_id: id.to_owned(),
+        workflow_type: "child".to_owned(),
+        task_list: Some(id.to_owned()),
+        child_policy: policy,
+        ..StartChild::default()
+    }
+    .into()
+}
+
+#[tokio::test]
+async fn a_child_starts_and_tells_its_parent_how_it_closed() {
+    let service = Service::open().await;
+    let parent = service.start("parent").await;
+    service.decide("parent", vec![child("child", ChildPolicy::Terminate)]).await;
+    assert!(service.decide("child", vec![]).await.contains(&"WorkflowStarted"));
+    let described = service.engine.describe(&at("child")).await.unwrap().run;
+    let link = described.started.parent.unwrap();
+    assert_eq!((link.workflow_id.as_str(), link.run_id, link.event_id), ("parent", parent, 5));
+    let told = |name: &'static str| {
+        let service = &service;
+        async move {
+            while !service.names("parent").await.contains(&name) {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    told("ChildStarted").await;
+    assert_eq!(*service.names("parent").await.last().unwrap(), "ChildStarted", "no turn (S3.30)");
+    assert_eq!(service.engine.describe(&at("parent")).await.unwrap().run.children.len(), 1);
+    // Signals, both ways.
+    service.engine.tell(&at("parent"), signal_command("go")).await.unwrap();
+    service.decide("parent", vec![signal("child", "hello")]).await;
+    assert!(service.decide("child", vec![signal("parent", "hello to you"), succeed()]).await.contains(&"Signal"));
+    told("ChildSuccess").await;
+    let names = service.names("parent").await;
+    let position = |name: &str| names.iter().rposition(|found| *found == name);
+    assert!(position("Signal") < position("ChildSuccess"), "what it said before it closed comes before: {names:?}");
+    service.decide("parent", vec![]).await;
+    let success = service.events("parent").await.into_iter().find_map(|event| match event.kind {
+        EventKind::ChildSuccess(it) => Some(it),
+        _ => None,
+    });
+    assert_eq!(success.unwrap().run_id, described.started.run_id);
+}
+
+#[tokio::test]
+async fn children_of_a_parent_that_closes_are_ended_as_they_are_meant_to_be() {
+    let service = Service::open().await;
+    service.start("parent").await;
+    let children =
+        [("killed", ChildPolicy::Terminate), ("asked", ChildPolicy::RequestCancel), ("left", ChildPolicy::Abandon)];
+    let mut decisions: Vec<_> = children.iter().map(|(id, policy)| child(id, *policy)).collect();
+    // Closed in the turn that wants them: they are started all the same.
+    decisions.push(succeed());
+    service.decide("parent", decisions).await;
+    for (id, event) in [("killed", "WorkflowTerminated"), ("asked", "WorkflowCancelRequested")] {
+        while service.engine.describe(&at(id)).await.is_err() || !service.names(id).await.contains(&event) {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(service.names("left").await, ["WorkflowStarted", "DeciderScheduled"]);
+    assert!(service.names("asked").await.contains(&"WorkflowCancelRequested"));
+    service.decide("left", vec![succeed()]).await;
+    service.decide("asked", vec![succeed()]).await;
+    // Nobody listens any more, and nobody is waited for.
+    let is_quiet = async || service.store.due(0, u64::MAX, 10).await.unwrap().is_empty();
+    while !is_quiet().await {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_child_whose_id_is_in_use_is_not_started() {
+    let service = Service::open().await;
+    service.start("other").await;
+    service.start("parent").await;
+    service.decide("parent", vec![child("other", ChildPolicy::Terminate)]).await;
+    assert!(service.decide("parent", vec![]).await.contains(&"ChildScheduleFailed"));
+    service.decide("other", vec![succeed()]).await;
+    // D10: a run that succeeded stands in the way unless the policy says otherwise.
+    service.engine.tell(&at("parent"), signal_command("again")).await.unwrap();
+    service.decide("parent", vec![child("other", ChildPolicy::Terminate)]).await;
+    service.decide("parent", vec![]).await;
+    let causes: Vec<_> = service
+        .events("parent")
+        .await
+        .into_iter()
+        .filter_map(|event| match event.kind {
+            EventKind::ChildScheduleFailed(it) => Some(it.cause),
+            _ => None,
+        })
+        .collect();
+    let expected = [ChildScheduleFailedCause::WorkflowAlreadyOpen, ChildScheduleFailedCause::WorkflowIdReuseRefused];
+    assert_eq!(causes, expected);
+}
+
+fn signal_command(name: &str) -> Command {
+    Command::Signal { name: name.to_owned(), input: None, identity: None, key: None, if_version: None }
 }
 
 #[tokio::test]

@@ -89,6 +89,7 @@ impl Facts {
             self.violations.push(format!("key {key:?} started {} runs", runs.len()));
         }
         self.effects_once(histories);
+        self.children_once(histories);
         for promise in self.promises.clone() {
             if !is_kept(&promise, histories) {
                 self.violations.push(format!("a promise is broken: {promise:?}"));
@@ -127,6 +128,39 @@ impl Facts {
         }
     }
 
+    /// A wanted child is one run, and its parent says of its end what it says itself.
+    fn children_once(&mut self, histories: &Histories) {
+        let mut children: BTreeMap<(Uuid, EventId), Vec<Uuid>> = BTreeMap::new();
+        for (run_id, events) in histories {
+            if let Some(EventKind::WorkflowStarted(it)) = events.first().map(|event| &event.kind)
+                && let Some(parent) = &it.parent
+            {
+                children.entry((parent.run_id, parent.event_id)).or_default().push(*run_id);
+            }
+        }
+        for (wanted, runs) in children.iter().filter(|(_, runs)| runs.len() > 1) {
+            self.violations.push(format!("the child {wanted:?} was started {} times: {runs:?}", runs.len()));
+        }
+        for (run_id, events) in histories {
+            for event in events {
+                let (scheduled, said) = match &event.kind {
+                    EventKind::ChildScheduleFailed(it) => (it.scheduled_event_id.unwrap_or_default(), None),
+                    EventKind::ChildSuccess(it) => (it.scheduled_event_id, Some((it.run_id, "WorkflowSuccess"))),
+                    EventKind::ChildFailed(it) => (it.scheduled_event_id, Some((it.run_id, "WorkflowFailed"))),
+                    EventKind::ChildTimedOut(it) => (it.scheduled_event_id, Some((it.run_id, "WorkflowTimedOut"))),
+                    EventKind::ChildCanceled(it) => (it.scheduled_event_id, Some((it.run_id, "WorkflowCanceled"))),
+                    EventKind::ChildTerminated(it) => (it.scheduled_event_id, Some((it.run_id, "WorkflowTerminated"))),
+                    _ => continue,
+                };
+                let child = children.get(&(*run_id, scheduled)).and_then(|runs| runs.first());
+                let found = child.map(|child| (*child, last_name(histories, child)));
+                if found != said {
+                    self.violations.push(format!("run {run_id}: event {} says {said:?}, it is {found:?}", event.id));
+                }
+            }
+        }
+    }
+
     /// Names of signals are used once; so are keys.
     fn recorded_once(&mut self, run_id: Uuid, events: &[Event]) {
         let (mut names, mut keys) = (BTreeSet::new(), BTreeSet::new());
@@ -150,8 +184,13 @@ fn origin(kind: &EventKind) -> Option<&Origin> {
     match kind {
         EventKind::Signal(it) => it.origin.as_ref(),
         EventKind::WorkflowCancelRequested(it) => it.origin.as_ref(),
+        EventKind::WorkflowTerminated(it) => it.origin.as_ref(),
         _ => None,
     }
+}
+
+fn last_name(histories: &Histories, run_id: &Uuid) -> &'static str {
+    histories.get(run_id).and_then(|events| events.last()).map_or("", |event| event.kind.name())
 }
 
 fn is_kept(promise: &Promise, histories: &Histories) -> bool {

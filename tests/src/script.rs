@@ -1,10 +1,11 @@
 //! What the simulated deciders decide: two activities side by side, each tried three times, a timer, and a signal to a
-//! neighbor, now and then a cancel request, too; then success, by some only when it is known what became of the signal.
+//! neighbor, now and then a cancel request, too, and a child, which signals its parent; then success, by some only when it is known
+//! what became of the signal and of the child.
 
-use history::event::ActivityTimeouts;
+use history::event::{ActivityTimeouts, ChildPolicy, WorkflowStarted};
 use history::{
-    CancelExternal, CancelWorkflow, Decision, Duration, Event, EventKind, Factor, RetryPolicy, ScheduleActivity,
-    SignalExternal, StartTimer, SucceedWorkflow,
+    CancelExternal, CancelWorkflow, Decision, Duration, Event, EventKind, Factor, RetryPolicy, ReusePolicy,
+    ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow,
 };
 use uuid::Uuid;
 
@@ -57,33 +58,86 @@ fn neighbor(workflow_id: &str) -> Option<&'static str> {
     })
 }
 
-/// What a run does to its neighbor, and whether it waits for the outcome.
+/// What a run does to its neighbor and with its child, and whether it waits for the outcome.
 #[derive(Default)]
 struct Outward {
-    sent: bool,
-    known: bool,
+    signal: Stage,
+    child: Stage,
+}
+
+/// How far along something is that is done to another run.
+#[derive(Default, PartialEq)]
+enum Stage {
+    #[default]
+    NotWanted,
+    Wanted,
+    Known,
 }
 
 impl Outward {
     fn see(&mut self, event: &EventKind) {
         match event {
-            EventKind::ExternalSignalScheduled(_) => self.sent = true,
-            EventKind::ExternalSignalDelivered(_) | EventKind::ExternalSignalFailed(_) => self.known = true,
+            EventKind::ExternalSignalScheduled(_) => self.signal = Stage::Wanted,
+            EventKind::ExternalSignalDelivered(_) | EventKind::ExternalSignalFailed(_) => self.signal = Stage::Known,
+            EventKind::ChildScheduled(_) => self.child = Stage::Wanted,
+            EventKind::ChildScheduleFailed(_)
+            | EventKind::ChildSuccess(_)
+            | EventKind::ChildFailed(_)
+            | EventKind::ChildTimedOut(_)
+            | EventKind::ChildCanceled(_)
+            | EventKind::ChildTerminated(_) => self.child = Stage::Known,
             _ => {}
         }
     }
 
-    fn decide(&self, workflow_id: &str, run_id: Uuid) -> Vec<Decision> {
-        let Some(to) = neighbor(workflow_id).filter(|_| !self.sent) else { return Vec::new() };
-        let (to, name) = (to.to_owned(), format!("of {run_id}"));
-        let signal = SignalExternal { workflow_id: to.clone(), name, ..SignalExternal::default() };
-        let cancel = CancelExternal { workflow_id: to, ..CancelExternal::default() };
-        let cancels = lot(run_id) % 8 == 7;
-        std::iter::once(signal.into()).chain(cancels.then(|| cancel.into())).collect()
+    fn decide(&self, started: &WorkflowStarted) -> Vec<Decision> {
+        if self.signal != Stage::NotWanted {
+            return Vec::new();
+        }
+        let lot = lot(started.run_id);
+        let mut decisions: Vec<Decision> = Vec::new();
+        if let Some(child) = child(&started.workflow_id) {
+            let child_policy = match lot % 3 {
+                0 => ChildPolicy::Terminate,
+                1 => ChildPolicy::RequestCancel,
+                _ => ChildPolicy::Abandon,
+            };
+            decisions.push(
+                StartChild {
+                    workflow_id: child.to_owned(),
+                    workflow_type: "child".to_owned(),
+                    reuse_policy: ReusePolicy::AllowDuplicate,
+                    child_policy,
+                    ..StartChild::default()
+                }
+                .into(),
+            );
+        }
+        let parent = started.parent.as_ref().map(|parent| parent.workflow_id.as_str());
+        if let Some(to) = parent.or(neighbor(&started.workflow_id)) {
+            let name = format!("of {}", started.run_id);
+            decisions.push(SignalExternal { workflow_id: to.to_owned(), name, ..SignalExternal::default() }.into());
+            // Not where a run is to succeed at every crash point.
+            if lot % 8 == 7 && to.starts_with('w') {
+                decisions.push(CancelExternal { workflow_id: to.to_owned(), ..CancelExternal::default() }.into());
+            }
+        }
+        decisions
     }
 
     fn is_over(&self, run_id: Uuid) -> bool {
-        !self.sent || self.known || lot(run_id).is_multiple_of(2)
+        let is_all_known = self.signal != Stage::Wanted && self.child != Stage::Wanted;
+        is_all_known || lot(run_id).is_multiple_of(2)
+    }
+}
+
+/// The child of the runs of a workflow id: two of them want the same one.
+fn child(workflow_id: &str) -> Option<&'static str> {
+    match workflow_id {
+        "w0" | "w3" => Some("c0"),
+        "w1" => Some("c1"),
+        "single" => Some("c"),
+        _ => None,
     }
 }
 
@@ -134,7 +188,7 @@ pub(crate) fn decide(events: &[Event]) -> Vec<Decision> {
     if cancel {
         return vec![CancelWorkflow::default().into()];
     }
-    let mut decisions = outward.decide(&started.workflow_id, started.run_id);
+    let mut decisions = outward.decide(started);
     for (step, name) in [(&a, "a"), (&b, "b")] {
         if !step.open && !step.is_over() {
             decisions.push(

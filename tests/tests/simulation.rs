@@ -59,7 +59,7 @@ fn a_node_may_die_at_any_write_before_or_after_it_has_landed() {
                 outcome.trace,
                 outcome.violations
             );
-            assert_eq!(outcome.runs, 2, "write {op}, lands: {lands}\n{}", outcome.trace);
+            assert_eq!(outcome.runs, 3, "write {op}, lands: {lands}\n{}", outcome.trace);
             assert!(outcome.trace.contains("WorkflowSuccess"), "write {op}, lands: {lands}\n{}", outcome.trace);
             op += 1;
         }

@@ -70,6 +70,7 @@ impl Transition {
                     EventKind::Marker(Marker { name, details: it.details.clone(), decision_event_id })
                 }
             }
+            Decision::StartChild(it) => self.start_child(it, decision_event_id),
             Decision::SignalExternal(it) => self.signal_external(it, decision_event_id),
             Decision::CancelExternal(it) => self.cancel_external(it, decision_event_id),
             Decision::SucceedWorkflow(it) => {

@@ -1,7 +1,7 @@
 //! What runs do to each other: effects that a run owes, what it takes of others', what became of its own.
 
-use super::{Outcome, Transition, must_be_open};
-use crate::command::EffectResult;
+use super::{Outcome, Transition, may_start, must_be_open};
+use crate::command::{Command, EffectResult};
 use crate::decision::{CancelExternal, SignalExternal};
 use crate::event::{
     Event, EventId, EventKind, ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled,
@@ -9,32 +9,58 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
-use crate::links::{Effect, EffectKind, Errand, SeenOrigin};
+use crate::links::{Effect, EffectKind, Errand, ErrandTask, SeenOrigin};
 use crate::time::Timestamp;
 
 impl Transition {
     /// Does to this run what another one decided, once; answers what that one may be told. Depends on the run's state: what
     /// is not [`EffectResult::Done`] on an old state may be on the newest.
     pub fn undergo(&mut self, errand: &Errand, now: Timestamp) -> EffectResult {
+        let ErrandTask::Tell(command) = &errand.task else { return self.stands_in_the_way(errand) };
         // Before a look at which run this is: the one before it may have taken it (ADR 5).
         if let Some(seen) = errand.origin().and_then(|origin| self.links.seen.find(origin)) {
             return EffectResult::Done { run_id: seen.run_id };
         }
         let run_id = self.run.started.run_id;
-        if errand.run_id.is_some_and(|meant| meant != run_id) {
-            return EffectResult::Unknown;
+        let is_meant = match command {
+            // Whichever run it is by now that the child's workflow id has, if it is still that child.
+            Command::TakeParentClose { origin, .. } => self.run.started.parent.as_ref() == Some(origin),
+            Command::TakeChildClose { scheduled_event_id, .. } => {
+                errand.run_id == Some(run_id) && self.run.children.contains_key(scheduled_event_id)
+            }
+            _ => errand.run_id.is_none_or(|meant| meant == run_id),
+        };
+        if !is_meant {
+            return if self.run.is_open() { EffectResult::Unknown } else { EffectResult::Closed };
         }
-        match self.admit(&errand.command, now) {
+        match self.admit(command, now) {
             Ok(_) => EffectResult::Done { run_id },
             Err(_) => EffectResult::Closed,
+        }
+    }
+
+    /// This run has the workflow id of another that is to be started: whether it is that one already, and otherwise whether
+    /// it refuses.
+    fn stands_in_the_way(&self, errand: &Errand) -> EffectResult {
+        let ErrandTask::Start(start) = &errand.task else { return EffectResult::Unknown };
+        let started = &self.run.started;
+        if errand.run_id == Some(started.run_id) || (start.parent.is_some() && started.parent == start.parent) {
+            return EffectResult::Done { run_id: started.run_id };
+        }
+        match may_start(&self.run, start.reuse_policy) {
+            Ok(()) => EffectResult::Closed,
+            Err(Fault::ReuseRefused { .. }) => EffectResult::ReuseRefused,
+            Err(_) => EffectResult::AlreadyOpen,
         }
     }
 
     /// The effects on others that an event asks for, on the state before it.
     pub(super) fn owe(&mut self, event: &Event) {
         let effect = match &event.kind {
+            EventKind::ChildScheduled(it) => Effect::new(event.id, EffectKind::StartChild, &it.workflow_id),
             EventKind::ExternalSignalScheduled(it) => Effect::new(event.id, EffectKind::Signal, &it.workflow_id),
             EventKind::ExternalCancelScheduled(it) => Effect::new(event.id, EffectKind::RequestCancel, &it.workflow_id),
+            kind if kind.closes() => return self.owe_at_close(event),
             _ => return,
         };
         self.links.outbox.add(effect, event.timestamp);
@@ -60,34 +86,44 @@ impl Transition {
         }
         self.has_changed_beside = true;
         // A run that has closed has nobody to tell.
-        let Some(pending) = self.run.externals.get(&event_id).cloned() else { return };
+        match kind {
+            EffectKind::StartChild => self.settle_start(event_id, result, now),
+            EffectKind::Signal => self.settle_external(event_id, true, result, now),
+            EffectKind::RequestCancel => self.settle_external(event_id, false, result, now),
+            // Only what has closed owes these.
+            EffectKind::EndChild | EffectKind::TellParent => {}
+        }
+    }
+
+    fn settle_external(&mut self, scheduled_event_id: EventId, is_signal: bool, result: EffectResult, now: Timestamp) {
+        let Some(pending) = self.run.externals.get(&scheduled_event_id).cloned() else { return };
         let (workflow_id, decision_event_id) = (pending.workflow_id, pending.decision_event_id);
-        let scheduled_event_id = event_id;
-        let failed = |cause| match kind {
-            EffectKind::Signal => EventKind::ExternalSignalFailed(ExternalSignalFailed {
-                workflow_id: workflow_id.clone(),
-                cause,
-                scheduled_event_id: Some(scheduled_event_id),
-                decision_event_id,
-            }),
-            EffectKind::RequestCancel => EventKind::ExternalCancelFailed(ExternalCancelFailed {
-                workflow_id: workflow_id.clone(),
-                cause,
-                scheduled_event_id: Some(scheduled_event_id),
-                decision_event_id,
-            }),
-        };
-        let event = match (result, kind) {
-            (EffectResult::Unknown, _) => failed(ExternalFailedCause::WorkflowUnknown),
-            (EffectResult::Closed, _) => failed(ExternalFailedCause::WorkflowClosed),
-            (EffectResult::Done { run_id }, EffectKind::Signal) => {
-                EventKind::ExternalSignalDelivered(ExternalSignalDelivered { workflow_id, run_id, scheduled_event_id })
+        let cause = match result {
+            EffectResult::Done { run_id } => {
+                let kind = if is_signal {
+                    let delivered = ExternalSignalDelivered { workflow_id, run_id, scheduled_event_id };
+                    EventKind::ExternalSignalDelivered(delivered)
+                } else {
+                    let delivered = ExternalCancelDelivered { workflow_id, run_id, scheduled_event_id };
+                    EventKind::ExternalCancelDelivered(delivered)
+                };
+                self.push(now, kind);
+                return;
             }
-            (EffectResult::Done { run_id }, EffectKind::RequestCancel) => {
-                EventKind::ExternalCancelDelivered(ExternalCancelDelivered { workflow_id, run_id, scheduled_event_id })
+            EffectResult::Closed => ExternalFailedCause::WorkflowClosed,
+            EffectResult::Unknown | EffectResult::AlreadyOpen | EffectResult::ReuseRefused => {
+                ExternalFailedCause::WorkflowUnknown
             }
         };
-        self.push(now, event);
+        let scheduled_event_id = Some(scheduled_event_id);
+        let kind = if is_signal {
+            let failed = ExternalSignalFailed { workflow_id, cause, scheduled_event_id, decision_event_id };
+            EventKind::ExternalSignalFailed(failed)
+        } else {
+            let failed = ExternalCancelFailed { workflow_id, cause, scheduled_event_id, decision_event_id };
+            EventKind::ExternalCancelFailed(failed)
+        };
+        self.push(now, kind);
     }
 
     /// Says when to see to late effects again.

@@ -1,7 +1,7 @@
 //! Whether the fields of a request are acceptable, whatever the state of the run.
 
 use crate::command::{ConflictPolicy, ReusePolicy, Start};
-use crate::decision::Decision;
+use crate::decision::{Decision, StartChild};
 use crate::event::ActivityTimeouts;
 use crate::fault::Fault;
 use crate::limits;
@@ -32,16 +32,38 @@ pub(super) fn start(start: &Start) -> Result<(), Fault> {
             problem: "terminates an open run, and the reusePolicy would refuse the one after it".to_owned(),
         });
     }
-    if start.tags.len() > limits::TAGS_MAX {
+    tags("tags", &start.tags)?;
+    Ok(())
+}
+
+fn tags(field: &str, tags: &[String]) -> Result<(), Fault> {
+    if tags.len() > limits::TAGS_MAX {
         return Err(Fault::Invalid {
-            field: "tags".to_owned(),
-            problem: format!("has {} entries, at most {} are allowed", start.tags.len(), limits::TAGS_MAX),
+            field: field.to_owned(),
+            problem: format!("has {} entries, at most {} are allowed", tags.len(), limits::TAGS_MAX),
         });
     }
-    for (index, tag) in start.tags.iter().enumerate() {
-        name(&format!("tags[{index}]"), tag)?;
+    for (index, tag) in tags.iter().enumerate() {
+        name(&format!("{field}[{index}]"), tag)?;
     }
     Ok(())
+}
+
+fn child(field: &impl Fn(&str) -> String, it: &StartChild) -> Result<(), Fault> {
+    name(&field("workflowId"), &it.workflow_id)?;
+    name(&field("workflowType"), &it.workflow_type)?;
+    if let Some(list) = &it.task_list {
+        name(&field("taskList"), list)?;
+    }
+    payload(&field("input"), it.input.as_ref())?;
+    timeout(&field("executionTimeout"), it.execution_timeout)?;
+    timeout(&field("deciderStartToClose"), it.decider_start_to_close)?;
+    timeout(&field("deciderScheduleToStart"), it.decider_schedule_to_start)?;
+    timeouts(&field("activityTimeouts"), it.activity_timeouts)?;
+    if let Some(retention) = it.retention {
+        span(&field("retention"), retention)?;
+    }
+    tags(&field("tags"), &it.tags)
 }
 
 /// The whole batch, before anything of it is recorded.
@@ -81,6 +103,7 @@ pub(super) fn decisions(decisions: &[Decision]) -> Result<(), Fault> {
                 name(&field("name"), &it.name)?;
                 payload(&field("details"), it.details.as_ref())?;
             }
+            Decision::StartChild(it) => child(&field, it)?,
             Decision::SignalExternal(it) => {
                 name(&field("workflowId"), &it.workflow_id)?;
                 name(&field("name"), &it.name)?;

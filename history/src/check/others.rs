@@ -12,8 +12,16 @@ struct External {
     closed: Option<EventId>,
 }
 
+/// A child.
+struct Child {
+    workflow_id: String,
+    started: Option<EventId>,
+    closed: Option<EventId>,
+}
+
 #[derive(Default)]
 pub(super) struct Others {
+    children: BTreeMap<EventId, Child>,
     externals: BTreeMap<EventId, External>,
     origins: Vec<(Origin, EventId)>,
 }
@@ -42,8 +50,90 @@ impl Others {
                 Some(scheduled) => self.settled(id, scheduled, false, &it.workflow_id),
                 None => Ok(()),
             },
+            EventKind::WorkflowTerminated(it) => self.comes_from(id, it.origin.as_ref()),
+            EventKind::ChildScheduled(it) => self.wanted(id, &it.workflow_id),
+            EventKind::ChildScheduleFailed(it) => match it.scheduled_event_id {
+                Some(scheduled) => self.not_started(id, scheduled, &it.workflow_id),
+                None => Ok(()),
+            },
+            EventKind::ChildStarted(it) => self.started(id, it.scheduled_event_id, &it.workflow_id),
+            EventKind::ChildSuccess(it) => self.closed(id, it.scheduled_event_id, &it.workflow_id, it.started_event_id),
+            EventKind::ChildFailed(it) => self.closed(id, it.scheduled_event_id, &it.workflow_id, it.started_event_id),
+            EventKind::ChildTimedOut(it) => {
+                self.closed(id, it.scheduled_event_id, &it.workflow_id, it.started_event_id)
+            }
+            EventKind::ChildCanceled(it) => {
+                self.closed(id, it.scheduled_event_id, &it.workflow_id, it.started_event_id)
+            }
+            EventKind::ChildTerminated(it) => {
+                self.closed(id, it.scheduled_event_id, &it.workflow_id, it.started_event_id)
+            }
             _ => Ok(()),
         }
+    }
+
+    fn wanted(&mut self, id: EventId, workflow_id: &str) -> Result<(), Violation> {
+        let is_open = |child: &Child| child.closed.is_none() && child.workflow_id == workflow_id;
+        if let Some((other, _)) = self.children.iter().find(|(_, child)| is_open(child)) {
+            return broken(Rule::IdInUse, id, format!("child `{workflow_id}` is open since event {other}"));
+        }
+        let child = Child { workflow_id: workflow_id.to_owned(), started: None, closed: None };
+        self.children.insert(id, child);
+        Ok(())
+    }
+
+    fn open_child(&mut self, id: EventId, scheduled: EventId, workflow_id: &str) -> Result<&mut Child, Violation> {
+        let Some(child) = self.children.get_mut(&scheduled) else {
+            return broken(Rule::Link, id, format!("event {scheduled} is not a ChildScheduled before it"));
+        };
+        if child.workflow_id != workflow_id {
+            return broken(
+                Rule::Link,
+                id,
+                format!("it names `{workflow_id}`, event {scheduled} `{}`", child.workflow_id),
+            );
+        }
+        if let Some(closed) = child.closed {
+            return broken(Rule::ChildLife, id, format!("event {closed} closed the child"));
+        }
+        Ok(child)
+    }
+
+    fn not_started(&mut self, id: EventId, scheduled: EventId, workflow_id: &str) -> Result<(), Violation> {
+        let child = self.open_child(id, scheduled, workflow_id)?;
+        if let Some(started) = child.started {
+            return broken(Rule::ChildLife, id, format!("event {started} started it"));
+        }
+        child.closed = Some(id);
+        Ok(())
+    }
+
+    fn started(&mut self, id: EventId, scheduled: EventId, workflow_id: &str) -> Result<(), Violation> {
+        let child = self.open_child(id, scheduled, workflow_id)?;
+        if let Some(started) = child.started {
+            return broken(Rule::ChildLife, id, format!("event {started} started it already"));
+        }
+        child.started = Some(id);
+        Ok(())
+    }
+
+    fn closed(
+        &mut self,
+        id: EventId,
+        scheduled: EventId,
+        workflow_id: &str,
+        started: EventId,
+    ) -> Result<(), Violation> {
+        let child = self.open_child(id, scheduled, workflow_id)?;
+        match child.started {
+            None => return broken(Rule::ChildLife, id, "the child was not started"),
+            Some(found) if found != started => {
+                return broken(Rule::Link, id, format!("it names start {started}, the child's is {found}"));
+            }
+            Some(_) => {}
+        }
+        child.closed = Some(id);
+        Ok(())
     }
 
     fn comes_from(&mut self, id: EventId, origin: Option<&Origin>) -> Result<(), Violation> {

@@ -38,9 +38,11 @@ pub(super) fn part(event: &EventKind) -> Part {
         | EventKind::TimerScheduled(_)
         | EventKind::TimerCanceled(_)
         | EventKind::Marker(_)
+        | EventKind::ChildScheduled(_)
         | EventKind::ExternalSignalScheduled(_)
         | EventKind::ExternalCancelScheduled(_) => Part::Decided,
         // Refused at once, or by the other run.
+        EventKind::ChildScheduleFailed(it) if it.scheduled_event_id.is_none() => Part::DecidedNews,
         EventKind::ExternalSignalFailed(it) if it.scheduled_event_id.is_none() => Part::DecidedNews,
         EventKind::ExternalCancelFailed(it) if it.scheduled_event_id.is_none() => Part::DecidedNews,
         EventKind::DeciderTimedOut(_)
@@ -54,6 +56,12 @@ pub(super) fn part(event: &EventKind) -> Part {
         | EventKind::ActivityFailed(_)
         | EventKind::ActivityCanceled(_)
         | EventKind::Signal(_)
+        | EventKind::ChildScheduleFailed(_)
+        | EventKind::ChildSuccess(_)
+        | EventKind::ChildFailed(_)
+        | EventKind::ChildTimedOut(_)
+        | EventKind::ChildCanceled(_)
+        | EventKind::ChildTerminated(_)
         | EventKind::ExternalSignalDelivered(_)
         | EventKind::ExternalSignalFailed(_)
         | EventKind::ExternalCancelDelivered(_)
@@ -61,7 +69,8 @@ pub(super) fn part(event: &EventKind) -> Part {
         EventKind::DeciderScheduled(_)
         | EventKind::DeciderStarted(_)
         | EventKind::DeciderCompleted(_)
-        | EventKind::ActivityStarted(_) => Part::Quiet,
+        | EventKind::ActivityStarted(_)
+        | EventKind::ChildStarted(_) => Part::Quiet,
     }
 }
 
@@ -82,11 +91,20 @@ pub(super) fn decision_event_id(kind: &EventKind) -> Option<EventId> {
         EventKind::TimerCancelFailed(it) => it.decision_event_id,
         EventKind::Marker(it) => it.decision_event_id,
         EventKind::MarkerFailed(it) => it.decision_event_id,
+        EventKind::ChildScheduled(it) => it.decision_event_id,
+        EventKind::ChildScheduleFailed(it) if it.scheduled_event_id.is_none() => it.decision_event_id,
         EventKind::ExternalSignalScheduled(it) => it.decision_event_id,
         EventKind::ExternalCancelScheduled(it) => it.decision_event_id,
         EventKind::ExternalSignalFailed(it) if it.scheduled_event_id.is_none() => it.decision_event_id,
         EventKind::ExternalCancelFailed(it) if it.scheduled_event_id.is_none() => it.decision_event_id,
-        EventKind::ExternalSignalDelivered(_)
+        EventKind::ChildScheduleFailed(_)
+        | EventKind::ChildStarted(_)
+        | EventKind::ChildSuccess(_)
+        | EventKind::ChildFailed(_)
+        | EventKind::ChildTimedOut(_)
+        | EventKind::ChildCanceled(_)
+        | EventKind::ChildTerminated(_)
+        | EventKind::ExternalSignalDelivered(_)
         | EventKind::ExternalSignalFailed(_)
         | EventKind::ExternalCancelDelivered(_)
         | EventKind::ExternalCancelFailed(_)

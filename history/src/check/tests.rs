@@ -3,8 +3,10 @@
 use uuid::Uuid;
 
 use super::*;
+use crate::command::ReusePolicy;
 use crate::event::{
     ActivityCanceled, ActivityScheduledTimeout, ActivityStarted, ActivitySuccess, ActivityTaskCancel, ActivityTimeouts,
+    ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause, ChildScheduled, ChildStarted, ChildSuccess,
     CloseDecision, CloseFailedCause, DeciderCompleted, DeciderFailed, DeciderFailedCause, DeciderStarted,
     DeciderTimedOut, ExternalCancelFailed, ExternalFailedCause, ExternalSignalDelivered, ExternalSignalScheduled,
     Marker, Origin, Signal, TimerCanceled, TimerExpired, TimerScheduled, WorkflowCloseFailed, WorkflowSuccess,
@@ -29,6 +31,7 @@ fn begun() -> EventKind {
         retention: SECOND,
         identity: None,
         start_after: None,
+        parent: None,
     })
 }
 
@@ -205,7 +208,7 @@ fn success(decision_event_id: EventId) -> EventKind {
 }
 
 fn terminated() -> EventKind {
-    EventKind::WorkflowTerminated(WorkflowTerminated { reason: None, details: None, identity: None })
+    EventKind::WorkflowTerminated(WorkflowTerminated { reason: None, details: None, identity: None, origin: None })
 }
 
 fn ran_out() -> EventKind {
@@ -477,6 +480,60 @@ fn effects_on_others_that_have_two_outcomes_or_are_somebody_elses_are_caught() {
     breaks(Rule::Link, 6, &decided([(0, told_to("o")), (0, not_canceled("o", Some(5)))]));
     sound(&decided([(0, not_canceled("o", None)), (0, waits())]));
     breaks(Rule::DecisionsTogether, 7, &decided([(0, signal()), (0, waits()), (0, not_canceled("o", None))]));
+}
+
+fn child(workflow_id: &str) -> EventKind {
+    EventKind::ChildScheduled(ChildScheduled {
+        workflow_id: workflow_id.to_owned(),
+        workflow_type: "t".to_owned(),
+        task_list: "l".to_owned(),
+        input: None,
+        execution_timeout: SECOND,
+        decider_start_to_close: SECOND,
+        decider_schedule_to_start: None,
+        activity_timeouts: ActivityTimeouts::default(),
+        tags: Vec::new(),
+        retention: SECOND,
+        reuse_policy: ReusePolicy::AllowDuplicate,
+        child_policy: ChildPolicy::Terminate,
+        decision_event_id: 4,
+    })
+}
+
+fn born(workflow_id: &str, scheduled_event_id: EventId) -> EventKind {
+    let workflow_id = workflow_id.to_owned();
+    EventKind::ChildStarted(ChildStarted { workflow_id, run_id: Uuid::nil(), scheduled_event_id })
+}
+
+fn unborn(workflow_id: &str, scheduled_event_id: EventId) -> EventKind {
+    EventKind::ChildScheduleFailed(ChildScheduleFailed {
+        workflow_id: workflow_id.to_owned(),
+        cause: ChildScheduleFailedCause::WorkflowAlreadyOpen,
+        scheduled_event_id: Some(scheduled_event_id),
+        decision_event_id: 4,
+    })
+}
+
+fn grown(workflow_id: &str, scheduled_event_id: EventId, started_event_id: EventId) -> EventKind {
+    let workflow_id = workflow_id.to_owned();
+    let run_id = Uuid::nil();
+    let success = ChildSuccess { workflow_id, run_id, scheduled_event_id, started_event_id, result: None };
+    EventKind::ChildSuccess(success)
+}
+
+#[test]
+fn children_that_live_twice_or_close_unborn_are_caught() {
+    sound(&decided([(0, child("c")), (0, born("c", 5)), (0, grown("c", 5, 6)), (0, waits())]));
+    sound(&decided([(0, child("c")), (0, unborn("c", 5)), (0, waits())]));
+    breaks(Rule::ChildLife, 7, &decided([(0, child("c")), (0, born("c", 5)), (0, born("c", 5))]));
+    breaks(Rule::ChildLife, 7, &decided([(0, child("c")), (0, born("c", 5)), (0, unborn("c", 5))]));
+    breaks(Rule::ChildLife, 6, &decided([(0, child("c")), (0, grown("c", 5, 5))]));
+    let twice = [(0, child("c")), (0, born("c", 5)), (0, grown("c", 5, 6)), (0, waits()), (0, grown("c", 5, 6))];
+    breaks(Rule::ChildLife, 9, &decided(twice));
+    breaks(Rule::Link, 7, &decided([(0, child("c")), (0, born("c", 5)), (0, grown("c", 5, 5))]));
+    breaks(Rule::Link, 6, &decided([(0, child("c")), (0, born("d", 5))]));
+    breaks(Rule::Link, 6, &decided([(0, child("c")), (0, born("c", 4))]));
+    breaks(Rule::IdInUse, 6, &decided([(0, child("c")), (0, child("c"))]));
 }
 
 #[test]

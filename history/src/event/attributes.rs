@@ -60,6 +60,10 @@ pub struct WorkflowStarted {
     #[n(12)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_after: Option<Duration>,
+    /// The event of the parent that wanted it, where the run is a child.
+    #[n(13)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Origin>,
 }
 
 /// The decider closed the run as done.
@@ -134,6 +138,10 @@ pub struct WorkflowTerminated {
     #[n(2)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
+    /// The event of the parent that wanted the run, where it was terminated because the parent closed.
+    #[n(3)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
 }
 
 /// A closing decision was refused.

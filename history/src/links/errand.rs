@@ -1,44 +1,131 @@
 //! What an effect is for the run that it is done to.
 
 use super::{Effect, EffectKind};
-use crate::command::{Command, RunId};
-use crate::event::{Event, EventKind, Origin};
+use crate::command::{Command, RunId, Start};
+use crate::event::{ChildScheduled, Event, EventId, EventKind, Origin};
+use crate::run::RunStart;
+use crate::time::Timestamp;
 
 /// An effect on its way to another run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Errand {
     /// The other run's workflow id.
     pub workflow_id: String,
-    /// The other run; the newest one when absent.
+    /// The other run, or that which is to be started; the newest one when absent.
     pub run_id: Option<RunId>,
-    /// What is done to it.
-    pub command: Command,
+    /// What is done.
+    pub task: ErrandTask,
+}
+
+/// What an errand is about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ErrandTask {
+    /// The run is told something.
+    Tell(Command),
+    /// The run is started.
+    Start(Box<Start>),
 }
 
 impl Errand {
-    /// Where it comes from, if it is told apart by that.
+    /// Where it comes from, if that tells it apart from others.
     pub(crate) fn origin(&self) -> Option<&Origin> {
-        match &self.command {
-            Command::TakeSignal { origin, .. } | Command::TakeCancelRequest { origin, .. } => Some(origin),
-            _ => None,
+        match &self.task {
+            ErrandTask::Tell(
+                Command::TakeSignal { origin, .. }
+                | Command::TakeCancelRequest { origin, .. }
+                | Command::TakeParentClose { origin, .. },
+            ) => Some(origin),
+            ErrandTask::Tell(_) | ErrandTask::Start(_) => None,
         }
     }
 }
 
 impl Effect {
-    /// What the effect comes to that `event` of the run `run_id` asks for; `None` when that event asks for no such thing.
-    pub fn errand(&self, workflow_id: &str, run_id: RunId, event: &Event) -> Option<Errand> {
-        let origin = Origin { workflow_id: workflow_id.to_owned(), run_id, event_id: event.id };
+    /// What the effect comes to that `event` of the run `source` asks for; `None` when that event asks for no such thing.
+    pub fn errand(&self, source: &RunStart, event: &Event) -> Option<Errand> {
+        let own = Origin { workflow_id: source.workflow_id.clone(), run_id: source.run_id, event_id: event.id };
+        let tell = |workflow_id: &str, run_id, command| {
+            Some(Errand { workflow_id: workflow_id.to_owned(), run_id, task: ErrandTask::Tell(command) })
+        };
         match (self.kind, &event.kind) {
+            (EffectKind::StartChild, EventKind::ChildScheduled(it)) => {
+                let run_id = child_run_id(source.run_id, event.id, event.timestamp);
+                let task = ErrandTask::Start(Box::new(start(it, own)));
+                Some(Errand { workflow_id: it.workflow_id.clone(), run_id: Some(run_id), task })
+            }
+            (EffectKind::EndChild, EventKind::ChildScheduled(it)) => {
+                let command = Command::TakeParentClose { origin: own, policy: it.child_policy };
+                tell(&it.workflow_id, None, command)
+            }
+            (EffectKind::TellParent, close) => {
+                let Origin { workflow_id, run_id, event_id } = source.parent.as_ref()?;
+                let (scheduled_event_id, close) = (*event_id, Box::new(close.clone()));
+                let command = Command::TakeChildClose { scheduled_event_id, run_id: source.run_id, close };
+                tell(workflow_id, Some(*run_id), command)
+            }
             (EffectKind::Signal, EventKind::ExternalSignalScheduled(it)) => {
-                let command = Command::TakeSignal { origin, name: it.name.clone(), input: it.input.clone() };
-                Some(Errand { workflow_id: it.workflow_id.clone(), run_id: it.run_id, command })
+                let command = Command::TakeSignal { origin: own, name: it.name.clone(), input: it.input.clone() };
+                tell(&it.workflow_id, it.run_id, command)
             }
             (EffectKind::RequestCancel, EventKind::ExternalCancelScheduled(it)) => {
-                let command = Command::TakeCancelRequest { origin, reason: it.reason.clone() };
-                Some(Errand { workflow_id: it.workflow_id.clone(), run_id: it.run_id, command })
+                let command = Command::TakeCancelRequest { origin: own, reason: it.reason.clone() };
+                tell(&it.workflow_id, it.run_id, command)
             }
             _ => None,
         }
+    }
+}
+
+fn start(it: &ChildScheduled, parent: Origin) -> Start {
+    Start {
+        input: it.input.clone(),
+        execution_timeout: it.execution_timeout,
+        decider_start_to_close: it.decider_start_to_close,
+        decider_schedule_to_start: it.decider_schedule_to_start,
+        activity_timeouts: it.activity_timeouts,
+        tags: it.tags.clone(),
+        retention: it.retention,
+        reuse_policy: it.reuse_policy,
+        parent: Some(parent),
+        ..Start::new(&it.workflow_id, &it.workflow_type, &it.task_list)
+    }
+}
+
+/// The run id of a child: a `UUIDv7` like any other, but always the same for the same ChildScheduled, so that a child which
+/// is started once more is known to be there.
+pub fn child_run_id(parent: RunId, scheduled_event_id: EventId, scheduled_at: Timestamp) -> RunId {
+    let (high, low) = parent.as_u64_pair();
+    let first = mix(high ^ mix(low ^ mix(scheduled_event_id)));
+    let second = mix(first ^ low);
+    let mut random = [0; 10];
+    for (place, byte) in random.iter_mut().zip(first.to_be_bytes().into_iter().chain(second.to_be_bytes())) {
+        *place = byte;
+    }
+    uuid::Builder::from_unix_timestamp_millis(scheduled_at.as_millis(), &random).into_uuid()
+}
+
+/// The finalizer of `SplitMix64`: every bit of the input changes every bit of the output. Never changes: run ids are stored.
+fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_child_has_the_same_run_id_whenever_and_wherever_it_is_started_and_no_other_has_it() {
+        let parent = Uuid::from_u128(0x0192_3456_789a_7bcd_8ef0_1234_5678_9abc);
+        let at = Timestamp::from_millis(1_700_000_000_000);
+        // Stored: must never change.
+        assert_eq!(child_run_id(parent, 5, at).to_string(), "018bcfe5-6800-7fb8-83d5-093010c2377b");
+        let others = (0..1_000).flat_map(|event_id| (0..10).map(move |bit| (event_id, bit)));
+        let ids =
+            others.map(|(event_id, bit)| child_run_id(Uuid::from_u128(parent.as_u128() ^ (1 << bit)), event_id, at));
+        assert_eq!(ids.collect::<std::collections::BTreeSet<_>>().len(), 10_000);
     }
 }

@@ -12,12 +12,21 @@ use crate::time::{Duration, Timestamp};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(index_only)]
 pub enum EffectKind {
+    /// Start it as a child, as a ChildScheduled says.
+    #[n(0)]
+    StartChild,
     /// Signal it, as an ExternalSignalScheduled says.
     #[n(1)]
     Signal,
     /// Ask it to cancel, as an ExternalCancelScheduled says.
     #[n(2)]
     RequestCancel,
+    /// End a child, because its parent has closed, as its ChildScheduled says.
+    #[n(3)]
+    EndChild,
+    /// Tell the parent of the event that closed the run.
+    #[n(4)]
+    TellParent,
 }
 
 /// An effect on another run.

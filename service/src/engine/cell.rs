@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use history::{Command, Effect, EffectResult, Errand, EventId, Payload, PendingActivity, Start, TaskId, TurnId};
+use history::{
+    Command, Effect, EffectResult, Errand, ErrandTask, EventId, Payload, PendingActivity, Start, TaskId, TurnId,
+};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -46,6 +48,8 @@ pub(super) enum Taken {
     Settled(EffectResult),
     /// Its source no longer owes it.
     Moot,
+    /// The last run of the workflow id must first deliver what it owes itself.
+    Later,
 }
 
 impl Request {
@@ -71,12 +75,15 @@ impl Request {
                 | Command::FireDeadlines { .. }
                 | Command::TakeSignal { .. }
                 | Command::TakeCancelRequest { .. }
+                | Command::TakeParentClose { .. }
+                | Command::TakeChildClose { .. }
                 | Command::SettleEffect { .. }
                 | Command::SeeToEffects => 0,
             },
-            Self::Effect { errand, .. } => match &errand.command {
-                Command::TakeSignal { input, .. } => payload(input),
-                _ => 0,
+            Self::Effect { errand, .. } => match &errand.task {
+                ErrandTask::Tell(Command::TakeSignal { input, .. }) => payload(input),
+                ErrandTask::Tell(Command::TakeChildClose { close, .. }) => close.payload().map_or(0, Payload::len),
+                ErrandTask::Tell(_) | ErrandTask::Start(_) => 0,
             },
             Self::Start { .. } | Self::Take { .. } | Self::Look { .. } | Self::Beat { .. } => 0,
         }

@@ -6,7 +6,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{Beat, Command, EffectResult, Errand, EventId, Outcome, Run, TaskId, Timestamp, Transition, admit::held};
+use history::{
+    Beat, Command, EffectResult, Errand, ErrandTask, EventId, Outcome, Run, TaskId, Timestamp, Transition, admit::held,
+};
 use store::{Cas, Expect, Head, PartKey};
 use uuid::Uuid;
 
@@ -162,6 +164,11 @@ impl Engine {
                 }
                 Request::Take { task, is_turn, identity, reply } => {
                     pending.push(Pending::Take { task, is_turn, identity, reply, taken: None });
+                }
+                Request::Effect { source, errand, reply } if matches!(errand.task, ErrandTask::Start(_)) => {
+                    self.run_pending(cell, state, &mut pending).await;
+                    let taken = self.run_child_start(cell, state, &source, &errand).await;
+                    drop(reply.send(taken));
                 }
                 Request::Effect { source, errand, reply } => {
                     pending.push(Pending::Effect { source, errand, reply, answer: None });

@@ -6,7 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
-use history::{Command, Effect, Errand, EventId, Links, Origin, Outbox, Start, Timestamp, Transition};
+use history::{
+    Command, Effect, EffectResult, Errand, ErrandTask, EventId, Links, Origin, Outbox, RunStart, Start, Timestamp,
+    Transition,
+};
 use store::HeadKey;
 use uuid::Uuid;
 
@@ -46,7 +49,7 @@ pub(super) fn undergo(
 /// Effects that a run owes, and what is needed to find out what they are.
 struct Bundle {
     key: HeadKey,
-    run_id: Uuid,
+    started: RunStart,
     tail: Bytes,
     tail_first: EventId,
     effects: Vec<Effect>,
@@ -125,9 +128,9 @@ impl Engine {
         if effects.is_empty() {
             return;
         }
-        let (key, run_id) = (cell.key.clone(), loaded.run().started.run_id);
+        let (key, started) = (cell.key.clone(), loaded.run().started.clone());
         let (tail, tail_first) = (loaded.tail.clone(), loaded.body.tail_first);
-        let bundle = Bundle { key, run_id, tail, tail_first, effects };
+        let bundle = Bundle { key, started, tail, tail_first, effects };
         let engine = Arc::clone(self);
         tokio::spawn(async move {
             let (engine, bundle) = (&engine, &bundle);
@@ -146,19 +149,76 @@ impl Engine {
     }
 
     async fn deliver_one(self: &Arc<Self>, bundle: &Bundle, effect: Effect) -> Result<(), Refusal> {
-        let Bundle { key, run_id, tail, tail_first, .. } = bundle;
-        let source = read::Source { key, run_id: *run_id, tail, tail_first: *tail_first };
+        let Bundle { key, started, tail, tail_first, .. } = bundle;
+        let run_id = started.run_id;
+        let source = read::Source { key, run_id, tail, tail_first: *tail_first };
         let asked = self.read_range(&source, effect.event_id, effect.event_id, 1, usize::MAX).await?;
-        let errand = asked.first().and_then(|event| effect.errand(&key.workflow_id, *run_id, event));
-        let unknown =
-            || Refusal::Corrupt { what: format!("event {} of run {run_id} asks for {effect:?}", effect.event_id) };
-        let errand = Box::new(errand.ok_or_else(unknown)?);
+        let errand = asked.first().and_then(|event| effect.errand(started, event));
+        let nothing = || format!("event {} of run {run_id} does not ask for {effect:?}", effect.event_id);
+        let errand = errand.ok_or_else(|| Refusal::Corrupt { what: nothing() })?;
         let target = commit::head_key(&key.domain, &errand.workflow_id);
-        let source = Source { key: key.clone(), run_id: *run_id, effect };
-        let taken = self.ask(&target, |reply| Request::Effect { source, errand, reply }).await?;
+        let mut taken = Taken::Later;
+        for _ in 0..START_LOOKS_MAX {
+            let (source, errand) = (Source { key: key.clone(), run_id, effect }, Box::new(errand.clone()));
+            taken = self.ask(&target, |reply| Request::Effect { source, errand, reply }).await?;
+            if taken != Taken::Later {
+                break;
+            }
+            self.look(&target).await?;
+            tokio::time::sleep(START_WAIT).await;
+        }
+        // Otherwise it is settled already, or must wait for the next look.
         let Taken::Settled(result) = taken else { return Ok(()) };
         let Effect { event_id, kind, .. } = effect;
         let settle = Command::SettleEffect { event_id, kind, result };
-        self.tell_key(key, Some(*run_id), settle).await.map(drop)
+        self.tell_key(key, Some(run_id), settle).await.map(drop)
+    }
+
+    /// Starts a child, once: its run id is always the same, and a run that is there, or was, is not started again.
+    pub(super) async fn run_child_start(
+        self: &Arc<Self>,
+        cell: &Arc<RunCell>,
+        state: &mut State,
+        source: &Source,
+        errand: &Errand,
+    ) -> Result<Taken, Refusal> {
+        let (ErrandTask::Start(start), Some(run_id)) = (&errand.task, errand.run_id) else { return Ok(Taken::Moot) };
+        let mut attempt = 0;
+        loop {
+            let was_loaded = matches!(state, State::Loaded(_));
+            let now = self.clock.now();
+            let mut links = Links::default();
+            if let Some(existing) = self.loaded(cell, state).await? {
+                let result = Transition::of(existing.run().clone()).undergo(errand, now);
+                let is_free = result == EffectResult::Closed;
+                links = existing.body.links.clone();
+                if let EffectResult::Done { .. } = result {
+                    return Ok(Taken::Settled(result));
+                }
+                if was_loaded && !is_free {
+                    // Never say no from a cache (STORAGE.md §3.7 S1).
+                    *state = State::Unloaded;
+                    continue;
+                }
+                // It may have come and gone, and another run have followed it.
+                if self.store.load_run(&cell.key, *run_id.as_bytes()).await?.is_some() {
+                    return Ok(Taken::Settled(EffectResult::Done { run_id }));
+                }
+                if !is_free {
+                    return Ok(Taken::Settled(result));
+                }
+                if !links.outbox.is_empty() {
+                    return Ok(Taken::Later);
+                }
+            }
+            if !self.links_of(&source.key, source.run_id).await?.outbox.owes(&source.effect) {
+                return Ok(Taken::Moot);
+            }
+            let mut transition = Transition::start(start, run_id, now)?;
+            transition.links_mut().seen = links.seen;
+            if self.write(cell, state, transition, 0, 0, &mut attempt).await?.is_some() {
+                return Ok(Taken::Settled(EffectResult::Done { run_id }));
+            }
+        }
     }
 }

@@ -79,6 +79,7 @@ pub(super) async fn start(
         start_after: start.start_after,
         identity: start.identity,
         key,
+        parent: None,
     };
     let started = engine.start(&domain, start).await?;
     let status = if started.repeated || started.existing { StatusCode::OK } else { StatusCode::CREATED };
@@ -245,6 +246,12 @@ fn render(described: &Described) -> body::Described {
         scheduled_event_id: timer.scheduled_event_id,
         expires_at: timer.expires_at,
     });
+    let open_children = run.children.iter().map(|(scheduled_event_id, child)| body::OpenChild {
+        workflow_id: child.workflow_id.clone(),
+        scheduled_event_id: *scheduled_event_id,
+        started_event_id: child.started_event_id,
+        child_policy: child.policy,
+    });
     let deadlines = run.deadlines(beats).into_iter().map(|deadline| {
         let (what, scheduled_event_id) = deadline_words(deadline.what);
         let name = scheduled_event_id.and_then(|id| match run.activities.get(&id) {
@@ -271,6 +278,8 @@ fn render(described: &Described) -> body::Described {
         turn: turn.to_owned(),
         open_activities: open_activities.collect(),
         open_timers: open_timers.collect(),
+        open_children: open_children.collect(),
+        parent: run.started.parent.clone(),
         deadlines: deadlines.collect(),
     }
 }

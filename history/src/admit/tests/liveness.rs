@@ -2,7 +2,8 @@
 
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::scene::{
-    Scene, cancel_timer, check, request_cancel, scene, schedule, schedule_again, signal, success, terminate, timer,
+    Scene, cancel_timer, check, child, request_cancel, scene, schedule, schedule_again, signal, signal_external,
+    success, terminate, timer,
 };
 use crate::{Command, RetryPolicy, limits};
 
@@ -26,6 +27,8 @@ fn a_run_is_stuck_when_its_turn_leaves_nothing_that_could_wake_it() {
         (scene().decide([schedule("a")]).takes("a").succeeds("a").decide([]), true),
         (scene().decide([timer("t", 5)]), false),
         (scene().decide([timer("t", 5)]).then(&signal("go")).decide([cancel_timer("t")]), true),
+        (scene().decide([child("c")]), false),
+        (scene().decide([signal_external("o")]), false),
         (scene().decide([]).then(&signal("go")), false),
         (scene().decide([]).then(&request_cancel()), false),
         (scene().decide([]).then(&signal("go")).decide([]), true),

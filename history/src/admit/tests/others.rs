@@ -7,7 +7,9 @@ use crate::scene::{
     Scene, cancel_external, cancel_of, check, done, origin, plain, scene, settle, signal, signal_external, signal_of,
     success, terminate,
 };
-use crate::{Command, Decision, EffectKind, Errand, Links, Outcome, Payload, Timestamp, Transition, limits};
+use crate::{
+    Command, Decision, EffectKind, Errand, ErrandTask, Links, Outcome, Payload, Timestamp, Transition, limits,
+};
 use uuid::Uuid;
 
 fn owed(scene: &Scene) -> Vec<(u64, EffectKind)> {
@@ -128,7 +130,7 @@ fn a_repeated_effect_says_which_event_it_was() {
 #[test]
 fn what_an_earlier_run_has_taken_is_not_taken_again_by_the_next_or_under_another_name() {
     let taken = scene().take().then(&signal_of(1, 5));
-    let errand = Errand { workflow_id: "order-1".to_owned(), run_id: None, command: signal_of(1, 5) };
+    let errand = Errand { workflow_id: "order-1".to_owned(), run_id: None, task: ErrandTask::Tell(signal_of(1, 5)) };
     let fresh = || Transition::linked(Scene::of(&plain()).run, taken.links.clone());
     let run_id = taken.run.started.run_id;
     // A new run of the workflow id goes on with what the one before it has seen, even for an errand to that one.
@@ -137,7 +139,7 @@ fn what_an_earlier_run_has_taken_is_not_taken_again_by_the_next_or_under_another
         assert_eq!(next.undergo(&errand, taken.now), EffectResult::Done { run_id });
         assert!(next.events().is_empty());
     }
-    let other = Errand { command: signal_of(1, 6), ..errand };
+    let other = Errand { task: ErrandTask::Tell(signal_of(1, 6)), ..errand };
     let to_another = Errand { run_id: Some(Uuid::from_u128(77)), ..other.clone() };
     assert_eq!(fresh().undergo(&to_another, taken.now), EffectResult::Unknown);
     assert!(matches!(fresh().undergo(&other, taken.now), EffectResult::Done { .. }));

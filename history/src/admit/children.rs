@@ -1,0 +1,204 @@
+//! Children: wanted, started, closed; and what becomes of them when their parent closes.
+
+use super::{Outcome, Transition, must_be_open};
+use crate::command::{EffectResult, RunId};
+use crate::decision::StartChild;
+use crate::event::{
+    ChildCanceled, ChildFailed, ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause, ChildScheduled,
+    ChildStarted, ChildSuccess, ChildTerminated, ChildTimedOut, Event, EventId, EventKind, Origin,
+    WorkflowCancelRequested, WorkflowTerminated,
+};
+use crate::fault::Fault;
+use crate::limits;
+use crate::links::{Effect, EffectKind};
+use crate::run::PendingChild;
+use crate::time::Timestamp;
+
+/// The reason that a child is given when it is ended because its parent closed.
+const PARENT_CLOSED: &str = "the parent has closed";
+
+impl Transition {
+    pub(super) fn start_child(&self, it: &StartChild, decision_event_id: EventId) -> EventKind {
+        let workflow_id = it.workflow_id.clone();
+        let cause = if self.run.children.values().any(|child| child.workflow_id == workflow_id) {
+            Some(ChildScheduleFailedCause::WorkflowAlreadyOpen)
+        } else if self.run.children.len() >= limits::OPEN_CHILDREN_MAX {
+            Some(ChildScheduleFailedCause::OpenChildrenLimit)
+        } else {
+            None
+        };
+        if let Some(cause) = cause {
+            let scheduled_event_id = None;
+            let failed = ChildScheduleFailed { workflow_id, cause, scheduled_event_id, decision_event_id };
+            return EventKind::ChildScheduleFailed(failed);
+        }
+        let own = &self.run.started;
+        EventKind::ChildScheduled(ChildScheduled {
+            workflow_id,
+            workflow_type: it.workflow_type.clone(),
+            task_list: it.task_list.as_ref().unwrap_or(&own.task_list).clone(),
+            input: it.input.clone(),
+            execution_timeout: it.execution_timeout.unwrap_or(limits::EXECUTION_TIMEOUT_DEFAULT),
+            decider_start_to_close: it.decider_start_to_close.unwrap_or(own.decider_start_to_close),
+            decider_schedule_to_start: it.decider_schedule_to_start.or(own.decider_schedule_to_start),
+            activity_timeouts: it.activity_timeouts.or(own.activity_timeouts),
+            tags: it.tags.clone(),
+            retention: it.retention.unwrap_or(own.retention),
+            reuse_policy: it.reuse_policy,
+            child_policy: it.child_policy,
+            decision_event_id,
+        })
+    }
+
+    /// What a run that closes owes: their end to its children, in the order they were wanted, and its own to its parent.
+    pub(super) fn owe_at_close(&mut self, event: &Event) {
+        let now = event.timestamp;
+        let ends: Vec<Effect> = self
+            .run
+            .children
+            .iter()
+            .filter(|(_, child)| child.policy != ChildPolicy::Abandon)
+            .map(|(scheduled_event_id, child)| {
+                Effect::new(*scheduled_event_id, EffectKind::EndChild, &child.workflow_id)
+            })
+            .collect();
+        let tells = self.run.started.parent.as_ref();
+        let tells = tells.map(|parent| Effect::new(event.id, EffectKind::TellParent, &parent.workflow_id));
+        for effect in ends.into_iter().chain(tells) {
+            self.links.outbox.add(effect, now);
+        }
+    }
+
+    /// What became of the start of a child.
+    pub(super) fn settle_start(&mut self, scheduled_event_id: EventId, result: EffectResult, now: Timestamp) {
+        let Some(child) = self.run.children.get(&scheduled_event_id) else { return };
+        let cause = match result {
+            EffectResult::Done { run_id } => return self.child_started(scheduled_event_id, run_id, now),
+            EffectResult::ReuseRefused => ChildScheduleFailedCause::WorkflowIdReuseRefused,
+            EffectResult::AlreadyOpen | EffectResult::Closed | EffectResult::Unknown => {
+                ChildScheduleFailedCause::WorkflowAlreadyOpen
+            }
+        };
+        let (workflow_id, decision_event_id) = (child.workflow_id.clone(), child.decision_event_id);
+        let scheduled_event_id = Some(scheduled_event_id);
+        let failed = ChildScheduleFailed { workflow_id, cause, scheduled_event_id, decision_event_id };
+        self.push(now, EventKind::ChildScheduleFailed(failed));
+    }
+
+    fn child_started(&mut self, scheduled_event_id: EventId, run_id: RunId, now: Timestamp) {
+        let child = self.run.children.get(&scheduled_event_id);
+        let Some(child) = child.filter(|child| child.started_event_id.is_none()) else { return };
+        let workflow_id = child.workflow_id.clone();
+        self.push(now, EventKind::ChildStarted(ChildStarted { workflow_id, run_id, scheduled_event_id }));
+    }
+
+    /// A child says how it closed.
+    pub(super) fn take_child_close(
+        &mut self,
+        scheduled_event_id: EventId,
+        run_id: RunId,
+        close: &EventKind,
+        now: Timestamp,
+    ) -> Result<Outcome, Fault> {
+        must_be_open(&self.run)?;
+        let nothing = Outcome::Repeated(self.run.last_event_id);
+        if !self.run.children.contains_key(&scheduled_event_id) {
+            return Ok(nothing);
+        }
+        let first = Outcome::Recorded(self.run.last_event_id + 1);
+        // That it has closed may be heard before that it has started.
+        self.links.outbox.remove(scheduled_event_id, EffectKind::StartChild);
+        self.child_started(scheduled_event_id, run_id, now);
+        let child = self.run.children.get(&scheduled_event_id);
+        let Some(PendingChild { workflow_id, started_event_id: Some(started_event_id), .. }) = child else {
+            return Ok(nothing);
+        };
+        let (workflow_id, started_event_id) = (workflow_id.clone(), *started_event_id);
+        let Some(kind) = closed_child(workflow_id, run_id, scheduled_event_id, started_event_id, close) else {
+            return Ok(nothing);
+        };
+        self.push(now, kind);
+        Ok(first)
+    }
+
+    /// The parent has closed.
+    pub(super) fn take_parent_close(
+        &mut self,
+        origin: &Origin,
+        policy: ChildPolicy,
+        now: Timestamp,
+    ) -> Result<Outcome, Fault> {
+        let (reason, from) = (Some(PARENT_CLOSED.to_owned()), Some(origin.clone()));
+        let kind = match policy {
+            ChildPolicy::Abandon => return Ok(Outcome::Repeated(self.run.last_event_id)),
+            ChildPolicy::Terminate => EventKind::WorkflowTerminated(WorkflowTerminated {
+                reason,
+                details: None,
+                identity: None,
+                origin: from,
+            }),
+            ChildPolicy::RequestCancel => {
+                EventKind::WorkflowCancelRequested(WorkflowCancelRequested { reason, identity: None, origin: from })
+            }
+        };
+        self.take(origin, kind, now)
+    }
+}
+
+/// How a child closed, as its parent records it; `None` for what closes no run.
+fn closed_child(
+    workflow_id: String,
+    run_id: RunId,
+    scheduled_event_id: EventId,
+    started_event_id: EventId,
+    close: &EventKind,
+) -> Option<EventKind> {
+    Some(match close {
+        EventKind::WorkflowSuccess(it) => {
+            let result = it.result.clone();
+            EventKind::ChildSuccess(ChildSuccess { workflow_id, run_id, scheduled_event_id, started_event_id, result })
+        }
+        EventKind::WorkflowFailed(it) => {
+            let (reason, details) = (it.reason.clone(), it.details.clone());
+            EventKind::ChildFailed(ChildFailed {
+                workflow_id,
+                run_id,
+                scheduled_event_id,
+                started_event_id,
+                reason,
+                details,
+            })
+        }
+        EventKind::WorkflowTimedOut(it) => {
+            let timeout = it.timeout;
+            EventKind::ChildTimedOut(ChildTimedOut {
+                workflow_id,
+                run_id,
+                scheduled_event_id,
+                started_event_id,
+                timeout,
+            })
+        }
+        EventKind::WorkflowCanceled(it) => {
+            let details = it.details.clone();
+            EventKind::ChildCanceled(ChildCanceled {
+                workflow_id,
+                run_id,
+                scheduled_event_id,
+                started_event_id,
+                details,
+            })
+        }
+        EventKind::WorkflowTerminated(it) => {
+            let reason = it.reason.clone();
+            EventKind::ChildTerminated(ChildTerminated {
+                workflow_id,
+                run_id,
+                scheduled_event_id,
+                started_event_id,
+                reason,
+            })
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,253 @@
+//! The attributes of events about children: runs that a run starts, and that tell it how they closed.
+
+use minicbor::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{ActivityTimeouts, EventId, WorkflowTimeout};
+use crate::command::ReusePolicy;
+use crate::payload::{self, Payload};
+use crate::time::Duration;
+
+/// What becomes of a child that is open when its parent closes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "kebab-case")]
+#[cbor(index_only)]
+pub enum ChildPolicy {
+    /// It is terminated. The default.
+    #[default]
+    #[n(0)]
+    Terminate,
+    /// It is asked to cancel; its decider chooses what that means.
+    #[n(1)]
+    RequestCancel,
+    /// Nothing: it goes on, and tells nobody how it closed.
+    #[n(2)]
+    Abandon,
+}
+
+/// A decider wants a child to be started.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ChildScheduled {
+    /// The child's workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// Its workflow type.
+    #[n(1)]
+    pub workflow_type: String,
+    /// The task list of its deciders.
+    #[n(2)]
+    pub task_list: String,
+    /// Its input.
+    #[n(3)]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub input: Option<Payload>,
+    /// See [`super::WorkflowStarted::execution_timeout`].
+    #[n(4)]
+    pub execution_timeout: Duration,
+    /// See [`super::WorkflowStarted::decider_start_to_close`].
+    #[n(5)]
+    pub decider_start_to_close: Duration,
+    /// See [`super::WorkflowStarted::decider_schedule_to_start`].
+    #[n(6)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decider_schedule_to_start: Option<Duration>,
+    /// See [`super::WorkflowStarted::activity_timeouts`].
+    #[n(7)]
+    #[serde(default)]
+    pub activity_timeouts: ActivityTimeouts,
+    /// Its tags.
+    #[n(8)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// How long it stays readable after it closed.
+    #[n(9)]
+    pub retention: Duration,
+    /// Whether the id of a closed run may be used again.
+    #[n(10)]
+    pub reuse_policy: ReusePolicy,
+    /// What becomes of it when the parent closes first.
+    #[n(11)]
+    pub child_policy: ChildPolicy,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(12)]
+    pub decision_event_id: EventId,
+}
+
+/// A child could not be started.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ChildScheduleFailed {
+    /// Its workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// Why.
+    #[n(1)]
+    pub cause: ChildScheduleFailedCause,
+    /// Its ChildScheduled; absent when it was not even tried.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduled_event_id: Option<EventId>,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(3)]
+    pub decision_event_id: EventId,
+}
+
+/// Why a child could not be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cbor(index_only)]
+pub enum ChildScheduleFailedCause {
+    /// A run of this workflow id is open, e.g. another child.
+    #[n(0)]
+    WorkflowAlreadyOpen,
+    /// The workflow id was used before, and the reuse policy does not allow another run.
+    #[n(1)]
+    WorkflowIdReuseRefused,
+    /// As many children are open as may be.
+    #[n(2)]
+    OpenChildrenLimit,
+}
+
+/// The child has begun.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ChildStarted {
+    /// Its workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// Its run.
+    #[n(1)]
+    #[cbor(with = "crate::codec::uuid")]
+    pub run_id: Uuid,
+    /// Its ChildScheduled.
+    #[n(2)]
+    pub scheduled_event_id: EventId,
+}
+
+/// The child has closed: WorkflowSuccess.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ChildSuccess {
+    /// Its workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// Its run.
+    #[n(1)]
+    #[cbor(with = "crate::codec::uuid")]
+    pub run_id: Uuid,
+    /// Its ChildScheduled.
+    #[n(2)]
+    pub scheduled_event_id: EventId,
+    /// Its ChildStarted.
+    #[n(3)]
+    pub started_event_id: EventId,
+    /// Its result.
+    #[n(4)]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub result: Option<Payload>,
+}
+
+/// The child has closed: WorkflowFailed.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ChildFailed {
+    /// Its workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// Its run.
+    #[n(1)]
+    #[cbor(with = "crate::codec::uuid")]
+    pub run_id: Uuid,
+    /// Its ChildScheduled.
+    #[n(2)]
+    pub scheduled_event_id: EventId,
+    /// Its ChildStarted.
+    #[n(3)]
+    pub started_event_id: EventId,
+    /// Why, for programs.
+    #[n(4)]
+    pub reason: String,
+    /// Why, for people and programs.
+    #[n(5)]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub details: Option<Payload>,
+}
+
+/// The child has closed: WorkflowTimedOut.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ChildTimedOut {
+    /// Its workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// Its run.
+    #[n(1)]
+    #[cbor(with = "crate::codec::uuid")]
+    pub run_id: Uuid,
+    /// Its ChildScheduled.
+    #[n(2)]
+    pub scheduled_event_id: EventId,
+    /// Its ChildStarted.
+    #[n(3)]
+    pub started_event_id: EventId,
+    /// Which timeout.
+    #[n(4)]
+    pub timeout: WorkflowTimeout,
+}
+
+/// The child has closed: WorkflowCanceled.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ChildCanceled {
+    /// Its workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// Its run.
+    #[n(1)]
+    #[cbor(with = "crate::codec::uuid")]
+    pub run_id: Uuid,
+    /// Its ChildScheduled.
+    #[n(2)]
+    pub scheduled_event_id: EventId,
+    /// Its ChildStarted.
+    #[n(3)]
+    pub started_event_id: EventId,
+    /// What was done.
+    #[n(4)]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub details: Option<Payload>,
+}
+
+/// The child has closed: WorkflowTerminated.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ChildTerminated {
+    /// Its workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// Its run.
+    #[n(1)]
+    #[cbor(with = "crate::codec::uuid")]
+    pub run_id: Uuid,
+    /// Its ChildScheduled.
+    #[n(2)]
+    pub scheduled_event_id: EventId,
+    /// Its ChildStarted.
+    #[n(3)]
+    pub started_event_id: EventId,
+    /// Why.
+    #[n(4)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
