@@ -8,6 +8,7 @@ mod actors;
 pub mod broken;
 mod clock;
 pub mod facts;
+pub mod meddled;
 mod script;
 mod world;
 

@@ -81,15 +81,15 @@ impl Engine {
             Pending::Effect { source, .. } => Some(source),
             Pending::Tell { .. } | Pending::Take { .. } | Pending::Look { .. } => None,
         });
-        let owed = join_all(
-            sources
-                .map(async |source| Ok(self.links_of(&source.key, source.run_id).await?.outbox.owes(&source.effect))),
-        )
-        .await;
-        if !owed.is_empty() && transition.links().seen.iter().len() > SEEN_MAX {
+        let sources: Vec<&Source> = sources.collect();
+        if !sources.is_empty() && transition.links().seen.iter().len() > SEEN_MAX {
+            // Before the look at what is owed: what another settles in between is then in `seen`, or not owed. The other way
+            // round it would be owed when it was looked at, forgotten a moment later, and done again.
             self.forget_settled(&cell.key.domain, transition).await;
         }
-        owed
+        let owes =
+            async |source: &Source| Ok(self.links_of(&source.key, source.run_id).await?.outbox.owes(&source.effect));
+        join_all(sources.into_iter().map(owes)).await
     }
 
     /// What the store has of a run's dealings with others.

@@ -1,0 +1,176 @@
+//! A store that somebody meddles with: only what is meddled with is written down, the rest goes through.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use store::{
+    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Stats, Store,
+    UnixMs,
+};
+
+/// Whoever meddles: the calls of a [`Store`], each of which goes through unless it is written down.
+#[async_trait]
+#[expect(missing_docs, reason = "they are a store's")]
+pub trait Meddler: Send + Sync + 'static {
+    /// The store below.
+    fn store(&self) -> &Arc<dyn Store>;
+
+    fn limits(&self) -> Limits {
+        self.store().limits()
+    }
+
+    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
+        self.store().load(key).await
+    }
+
+    async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
+        self.store().load_run(key, run).await
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        self.store().commit(key, expect, head, parts).await
+    }
+
+    async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
+        self.store().put_part(key, run, part, bytes).await
+    }
+
+    async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
+        self.store().parts(key, run, want).await
+    }
+
+    async fn chunks(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        from_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        self.store().chunks(key, run, from_event, max_bytes).await
+    }
+
+    async fn chunks_back(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        before_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        self.store().chunks_back(key, run, before_event, max_bytes).await
+    }
+
+    async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
+        self.store().drop_run(key, run).await
+    }
+
+    async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
+        self.store().expire(now, limit).await
+    }
+
+    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+        self.store().due(shard, until, limit).await
+    }
+
+    async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
+        self.store().list(query, page).await
+    }
+}
+
+/// The store that results.
+pub struct Meddled<M>(pub M);
+
+#[async_trait]
+impl<M: Meddler> Store for Meddled<M> {
+    fn limits(&self) -> Limits {
+        self.0.limits()
+    }
+
+    fn weight(&self, key: &HeadKey, head: &Head) -> usize {
+        self.0.store().weight(key, head)
+    }
+
+    fn due_shard(&self, key: &HeadKey) -> u32 {
+        self.0.store().due_shard(key)
+    }
+
+    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
+        self.0.load(key).await
+    }
+
+    async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
+        self.0.load_run(key, run).await
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        self.0.commit(key, expect, head, parts).await
+    }
+
+    async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
+        self.0.put_part(key, run, part, bytes).await
+    }
+
+    async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
+        self.0.parts(key, run, want).await
+    }
+
+    async fn chunks(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        from_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        self.0.chunks(key, run, from_event, max_bytes).await
+    }
+
+    async fn chunks_back(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        before_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        self.0.chunks_back(key, run, before_event, max_bytes).await
+    }
+
+    async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
+        self.0.drop_run(key, run).await
+    }
+
+    async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
+        self.0.expire(now, limit).await
+    }
+
+    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+        self.0.due(shard, until, limit).await
+    }
+
+    async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
+        self.0.list(query, page).await
+    }
+
+    fn stats(&self) -> Stats {
+        self.0.store().stats()
+    }
+
+    async fn failed(&self) -> Error {
+        self.0.store().failed().await
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.0.store().close().await
+    }
+}

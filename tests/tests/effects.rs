@@ -1,0 +1,164 @@
+//! Effects of runs on others, where two nodes are at the same one and a store holds one of them up at the worst moment.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use history::{Command, Decision, EventKind, SignalExternal, Start, Timestamp, check};
+use service::engine::{Clock, Engine, Page, Poll, RunRef, Settings};
+use simulation::meddled::{Meddled, Meddler};
+use store::memory::Memory;
+use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
+use tokio::sync::Notify;
+
+const DOMAIN: &str = "default";
+
+/// A clock that stands still.
+struct Still;
+
+#[async_trait]
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000)
+    }
+
+    async fn sleep_until(&self, _: Timestamp) {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The version of the run `source` that knows what became of its signal: started, turn taken, turn done, this.
+const SETTLED: u64 = 4;
+
+/// A store that is slow to say what became of a signal.
+struct Holding {
+    store: Arc<dyn Store>,
+    is_released: AtomicBool,
+    released: Notify,
+}
+
+impl Holding {
+    fn release(&self) {
+        self.is_released.store(true, Ordering::SeqCst);
+        self.released.notify_waiters();
+    }
+}
+
+/// What the node sees of it that delivers the signal.
+struct Held(Arc<Holding>);
+
+#[async_trait]
+impl Meddler for Held {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.0.store
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        if &*key.workflow_id == "source" && head.version == SETTLED {
+            while !self.0.is_released.load(Ordering::SeqCst) {
+                self.0.released.notified().await;
+            }
+        }
+        self.0.store.commit(key, expect, head, parts).await
+    }
+}
+
+/// Lets the other node settle with the run `source` right behind a read of it: before that is answered, it is old.
+struct Overtaken {
+    holding: Arc<Holding>,
+    other: Arc<Engine>,
+    reads: Arc<AtomicU32>,
+}
+
+#[async_trait]
+impl Meddler for Overtaken {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.holding.store
+    }
+
+    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
+        let found = self.store().load(key).await;
+        // The first read is that of the run's own cell. What comes next looks into its outbox for the target.
+        if &*key.workflow_id == "source" && self.reads.fetch_add(1, Ordering::SeqCst) == 1 {
+            self.holding.release();
+            while !names(&self.other, "source").await.contains(&"ExternalSignalDelivered") {
+                tokio::task::yield_now().await;
+            }
+        }
+        found
+    }
+}
+
+async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !is_so().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), wait).await.expect("it comes to be");
+}
+
+fn at(id: &str) -> RunRef {
+    RunRef { domain: DOMAIN.into(), workflow_id: id.into(), run_id: None }
+}
+
+async fn open(store: Arc<dyn Store>, seed: u64) -> Arc<Engine> {
+    Engine::open(store, Arc::new(Still), Settings { seed: Some(seed), ..Settings::default() }).await.unwrap()
+}
+
+async fn names(engine: &Arc<Engine>, id: &str) -> Vec<&'static str> {
+    let events = engine.history(&at(id), &Page::default()).await.unwrap().events;
+    events.iter().map(|event| event.kind.name()).collect()
+}
+
+/// Starts a run that signals `target` at once.
+async fn start_source(engine: &Arc<Engine>, id: &str) {
+    engine.start(DOMAIN, Start::new(id, "test", id)).await.unwrap();
+    let turn = engine.poll_decider(DOMAIN, id, Poll::default()).await.unwrap().expect("it waits");
+    let token = engine.decider_token(&turn.task().token).unwrap();
+    turn.delivered();
+    let signal = SignalExternal { workflow_id: "target".to_owned(), name: id.to_owned(), ..SignalExternal::default() };
+    let decisions: Vec<Decision> = vec![signal.into()];
+    let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
+    engine.answer_turn(&token, command).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_effect_that_is_settled_while_another_node_is_at_it_too_happens_once() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let holding = Arc::new(Holding { store, is_released: AtomicBool::new(false), released: Notify::new() });
+    let one = open(Arc::new(Meddled(Held(Arc::clone(&holding)))), 1).await;
+    one.start(DOMAIN, Start::new("target", "test", "target")).await.unwrap();
+    // Enough that the target looks what it can forget when the next one comes.
+    for number in 0..4 {
+        let id = format!("before{number}");
+        start_source(&one, &id).await;
+        until(async || names(&one, &id).await.contains(&"ExternalSignalDelivered")).await;
+    }
+    // The fifth is taken, but its source does not get to know.
+    start_source(&one, "source").await;
+    until(async || names(&one, "target").await.iter().filter(|name| **name == "Signal").count() == 5).await;
+
+    let reads = Arc::new(AtomicU32::new(0));
+    let overtaken = Overtaken { holding: Arc::clone(&holding), other: Arc::clone(&one), reads: Arc::clone(&reads) };
+    let two = open(Arc::new(Meddled(overtaken)), 2).await;
+    until(async || two.render_metrics().contains("baton_effects_total 1\n")).await;
+    assert!(reads.load(Ordering::SeqCst) >= 3, "it looked what can be forgotten and what is owed");
+    let events = two.history(&at("target"), &Page::default()).await.unwrap().events;
+    check::history(&events).unwrap();
+    let names = events.iter().filter_map(|event| match &event.kind {
+        EventKind::Signal(signal) => Some(signal.name.as_str()),
+        _ => None,
+    });
+    assert_eq!(names.collect::<Vec<_>>(), ["before0", "before1", "before2", "before3", "source"]);
+}
