@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use service::engine::{Engine, Settings, SystemClock};
-use service::http::{Credential, Credentials, Server, ServerLimits, router_for};
+use service::engine::{Engine, Node, Settings, SystemClock};
+use service::http::{Credential, Credentials, Server, ServerLimits, join, router_for};
 use store::Store;
 use store::memory::Memory;
 use store_embedded::{Embedded, Options};
@@ -57,6 +57,9 @@ pub(crate) struct Serve {
     #[arg(long, env = "BATON_ALLOW_REMOTE_WITHOUT_CREDENTIALS")]
     #[serde(default)]
     allow_remote_without_credentials: bool,
+    /// Where the other nodes over the same store reach this one, e.g. `http://10.0.0.7:7420` [default: where it listens]
+    #[arg(long, env = "BATON_NODE_ADDRESS", value_name = "URL")]
+    node_address: Option<String>,
     /// Write the address that is listened on to this file, once the service is ready
     #[arg(long, value_name = "FILE")]
     #[serde(default)]
@@ -108,6 +111,7 @@ impl Serve {
             listen: self.listen.or(file.listen),
             allow_remote_without_credentials: self.allow_remote_without_credentials
                 || file.allow_remote_without_credentials,
+            node_address: self.node_address.or(file.node_address),
             port_file: self.port_file.or(file.port_file),
             store: self.store.or(file.store),
             table: self.table.or(file.table),
@@ -176,6 +180,25 @@ impl Serve {
         self.data_dir.clone().unwrap_or_else(|| PathBuf::from("baton-data"))
     }
 
+    /// Which of several nodes this is, where the store may be shared.
+    fn node(&self, listened: SocketAddr) -> Result<Option<Node>, String> {
+        let is_shared = matches!(self.store, Some(StoreKind::Dynamodb));
+        match &self.node_address {
+            Some(address) if is_shared => {
+                if !address.starts_with("http://") || address.ends_with('/') {
+                    return Err(format!("`--node-address {address}`: expected e.g. http://10.0.0.7:7420"));
+                }
+                Ok(Some(Node { address: address.clone() }))
+            }
+            Some(_) => Err("`--node-address` is for nodes over one store, and this store is one node's own".to_owned()),
+            None if !is_shared => Ok(None),
+            None if listened.ip().is_unspecified() => Err(format!(
+                "{listened} is no address where other nodes could reach this one; give it with --node-address"
+            )),
+            None => Ok(Some(Node { address: format!("http://{listened}") })),
+        }
+    }
+
     async fn serve(self) -> Result<(), String> {
         self.start_log()?;
         let listen = match self.listen {
@@ -195,10 +218,14 @@ impl Serve {
         let address = listener.local_addr().map_err(|error| format!("{listen}: {error}"))?;
         let store = self.open_store().await?;
         let cache_bytes = self.cache_mib.unwrap_or(32) << 20;
-        let settings = Settings { cache_bytes, ..Settings::default() };
+        let node = self.node(address)?;
+        let settings = Settings { cache_bytes, node: node.clone(), ..Settings::default() };
         let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings)
             .await
             .map_err(|refusal| refusal.to_string())?;
+        if let Some(node) = &node {
+            join(&engine, &node.address)?;
+        }
         let data = match self.store.unwrap_or(StoreKind::Embedded) {
             StoreKind::Embedded => self.data_dir().display().to_string(),
             StoreKind::Memory => "memory only".to_owned(),

@@ -68,7 +68,6 @@ impl Engine {
     }
 
     async fn sweep(self: &Arc<Self>) {
-        let mut has_begun = false;
         loop {
             let now = self.clock.now();
             let (wake_at, extend) = self.agenda.next(now);
@@ -77,9 +76,8 @@ impl Engine {
                 tokio::time::sleep(TROUBLE_WAIT).await;
                 continue;
             }
-            if !has_begun {
+            if self.agenda.begins() {
                 // Each once: a look does not move the instant of a task that goes on waiting.
-                has_begun = true;
                 for keys in self.agenda.take_due(now.plus(START_AHEAD), ENTRIES_MAX).chunks(LOOKS_AT_ONCE) {
                     self.look_at(keys.to_vec()).await;
                 }

@@ -58,7 +58,7 @@ async fn nodes<const N: usize>() -> ([Service; N], Arc<Line>) {
         nodes.push(node);
     }
     // Until each has heard of the others.
-    pass(&nodes[0], 4).await;
+    pass(nodes.first().unwrap(), 4).await;
     (nodes.try_into().ok().unwrap(), line)
 }
 

@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use history::{Command, StartTimer};
-use service::engine::{Engine, Node, Settings};
+use service::engine::{Engine, Node, Poll, Settings};
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 use store::{Limits, Store};
 
-use crate::{Service, TestClock, at};
+use crate::{DOMAIN, Service, TestClock, at};
 
 /// A store whose due index has shards, and which answers when it likes.
 fn slow_store() -> Arc<dyn Store> {
@@ -86,9 +86,9 @@ async fn nodes_see_each_other_and_miss_one_that_vanished() {
         assert_eq!(node.engine.nodes_alive(), all);
     }
     three.engine.begin_shutdown();
-    pass(&one, 5).await;
+    pass(&one, 3).await;
     assert_eq!(one.engine.nodes_alive(), all, "it may only be slow");
-    pass(&one, 10).await;
+    pass(&one, 7).await;
     assert_eq!(one.engine.nodes_alive(), all[..2]);
     assert_eq!(two.engine.nodes_alive(), all[..2]);
 }
@@ -103,6 +103,20 @@ async fn timers_of_a_node_that_vanished_are_fired_by_those_who_are_left() {
     assert_eq!(expired(&two, &ids).await, 0, "not before their time");
     pass(&two, 12).await;
     assert_eq!(expired(&two, &ids).await, 12, "ten seconds later at most");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_waited_at_a_node_that_vanished_is_offered_by_another_within_ten_seconds() {
+    let [one, two] = nodes().await;
+    pass(&one, 4).await;
+    one.start("w").await;
+    one.engine.begin_shutdown();
+    let engine = Arc::clone(&two.engine);
+    let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
+    let polling = tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap() });
+    pass(&two, 10).await;
+    assert!(polling.is_finished(), "its grace alone would be half a minute");
+    polling.await.unwrap().expect("a turn").delivered();
 }
 
 #[tokio::test(start_paused = true)]

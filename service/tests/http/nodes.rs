@@ -8,7 +8,6 @@ use client::{Client, Patience};
 use serde_json::json;
 use service::engine::{Engine, Node, Settings, SystemClock};
 use service::http::{Credential, Credentials, Server, ServerLimits, join, router_for};
-use sha2::{Digest, Sha256};
 use store::Store;
 use store::memory::Memory;
 use tokio::net::TcpListener;
@@ -17,6 +16,9 @@ use crate::support::{Ask, PATIENCE};
 
 const SECRET: &str = "of an operator";
 
+/// `printf '%s' 'of an operator' | sha256sum`
+const SECRET_SHA256: &str = "0c6a21c8957ae14a2d8bbfe1447784d2a5101f0cd19c95bba03e9ce7d8b78edd";
+
 /// A node that asks for credentials.
 async fn open(store: &Arc<dyn Store>) -> (Arc<Engine>, Client) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -24,7 +26,7 @@ async fn open(store: &Arc<dyn Store>) -> (Arc<Engine>, Client) {
     let settings = Settings { node: Some(Node { address: address.clone() }), ..Settings::default() };
     let engine = Engine::open(Arc::clone(store), Arc::new(SystemClock), settings).await.unwrap();
     join(&engine, &address).unwrap();
-    let secret_sha256 = Sha256::digest(SECRET).iter().map(|byte| format!("{byte:02x}")).collect();
+    let secret_sha256 = SECRET_SHA256.to_owned();
     let operator = Credential { name: "operator".to_owned(), secret_sha256, operator: true, ..Credential::default() };
     let router = router_for(Arc::clone(&engine), Credentials::new(vec![operator]).unwrap());
     tokio::spawn(Server { listener, router, limits: ServerLimits::default() }.run_until(std::future::pending()));
