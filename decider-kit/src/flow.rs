@@ -97,6 +97,22 @@
 //! }
 //! ```
 //!
+//! # Children and other runs
+//!
+//! A child is a run of its own that is awaited like an activity; it goes on when the parent's process dies, and its workflow
+//! id keeps everybody else from doing the same at the same time. [`Context::signal_external`] and
+//! [`Context::cancel_external`] reach any run.
+//!
+//! ```
+//! # use decider_kit::flow::{Context, Failure};
+//! async fn fleet(ctx: Context, hosts: Vec<String>) -> Result<usize, Failure> {
+//!     let upgrades = hosts.iter().map(|host| ctx.child::<String>("upgrade", host.as_str(), host));
+//!     let versions = futures::future::try_join_all(upgrades).await?;
+//!     ctx.signal_external("dashboard", "upgraded", &versions).await?;
+//!     Ok(versions.len())
+//! }
+//! ```
+//!
 //! # Cancellation
 //!
 //! When the run's cancellation is requested, everything under way is taken back, and whoever waits gets a [`Failure`] that
@@ -177,9 +193,11 @@
 //! ```
 
 mod activity;
+mod child;
 mod context;
 mod core;
 mod executor;
+mod external;
 mod failure;
 mod machine;
 mod matching;
@@ -201,8 +219,10 @@ use crate::{Decider, Decisions, Window};
 use machine::{Begin, Machine};
 
 pub use activity::Activity;
+pub use child::Child;
 pub use context::{Context, Scope};
-pub use failure::{ActivityEnd, Cause, Failure};
+pub use external::External;
+pub use failure::{ActivityEnd, Cause, ChildEnd, Failure};
 pub use query::QueryError;
 pub use signal::Signals;
 pub use timer::Sleep;

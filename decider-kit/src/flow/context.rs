@@ -7,13 +7,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use history::{Duration, RecordMarker, Timestamp, limits};
+use history::{CancelExternal, Duration, Origin, RecordMarker, SignalExternal, Timestamp, limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::activity::Activity;
+use super::child::Child;
 use super::core::{On, ScopeNode, Shared, cancel, lock};
+use super::external::External;
 use super::failure::{Cause, Failure};
 use super::query::query;
 use super::signal::Signals;
@@ -59,6 +61,11 @@ impl Context {
         lock(&self.shared).about.workflow_type.clone()
     }
 
+    /// The event of the parent that wanted the run, where it is a child.
+    pub fn parent(&self) -> Option<Origin> {
+        lock(&self.shared).about.parent.clone()
+    }
+
     /// The time: that of the turn (its DeciderStarted), the same on every replay. It goes on only while the flow waits.
     pub fn now(&self) -> Timestamp {
         lock(&self.shared).now
@@ -80,6 +87,38 @@ impl Context {
         input: &(impl Serialize + ?Sized),
     ) -> Activity<O> {
         Activity::new(self.clone(), activity_type.into(), payload(input))
+    }
+
+    /// A child with this type, workflow id and input, whose result is an `O`. It is started when it is first awaited, and
+    /// asked to cancel when it is dropped before it has ended.
+    pub fn child<O: DeserializeOwned>(
+        &self,
+        workflow_type: impl Into<String>,
+        workflow_id: impl Into<String>,
+        input: &(impl Serialize + ?Sized),
+    ) -> Child<O> {
+        Child::new(self.clone(), workflow_type.into(), workflow_id.into(), payload(input))
+    }
+
+    /// A signal to the newest run of another workflow id. It is sent when it is first awaited, and ends when that run has it.
+    pub fn signal_external(
+        &self,
+        workflow_id: impl Into<String>,
+        name: impl Into<String>,
+        input: &(impl Serialize + ?Sized),
+    ) -> External {
+        let (workflow_id, name) = (workflow_id.into(), name.into());
+        let signal =
+            SignalExternal { workflow_id: workflow_id.clone(), run_id: None, name, input: Some(payload(input)) };
+        External::new(self.clone(), workflow_id, signal)
+    }
+
+    /// Asks the newest run of another workflow id to cancel. It is sent when it is first awaited, and ends when that run has
+    /// it; what that run makes of it is its own affair.
+    pub fn cancel_external(&self, workflow_id: impl Into<String>) -> External {
+        let workflow_id = workflow_id.into();
+        let cancel = CancelExternal { workflow_id: workflow_id.clone(), ..CancelExternal::default() };
+        External::new(self.clone(), workflow_id, cancel)
     }
 
     /// A timer. It is set when it is first awaited, and taken back when it is dropped before its time.

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use history::admit::check_name;
-use history::{CancelActivity, CancelTimer, Decision, EventId, Payload, RecordMarker, Timestamp, limits};
+use history::{
+    CancelActivity, CancelExternal, CancelTimer, Decision, EventId, Origin, Payload, RecordMarker, Timestamp, limits,
+};
 use uuid::Uuid;
 
 use super::failure::{Cause, Failure};
@@ -51,6 +53,8 @@ impl ScopeNode {
 pub(super) enum On {
     Activity { activity_id: String, activity_type: String, outlasts_cancel: bool },
     Timer { timer_id: String },
+    Child { workflow_id: String },
+    External { workflow_id: String },
     Signal { name: String },
     Cancel,
 }
@@ -88,6 +92,7 @@ pub(super) struct About {
     pub(super) workflow_id: String,
     pub(super) run_id: Uuid,
     pub(super) workflow_type: String,
+    pub(super) parent: Option<Origin>,
 }
 
 /// What code and history share.
@@ -199,6 +204,10 @@ impl Core {
         if !self.is_running {
             return false;
         }
+        // What is sent is sent: nobody sends something only as long as somebody waits for the answer.
+        if matches!(on, On::External { .. }) {
+            return false;
+        }
         if let Some(place) = self.issued.iter().rposition(|issued| issued.key == Some(key)) {
             self.issued.remove(place);
             return true;
@@ -210,7 +219,8 @@ impl Core {
         match on {
             On::Activity { activity_id, .. } => self.issue(CancelActivity { activity_id }, None),
             On::Timer { timer_id } => self.issue(CancelTimer { timer_id }, None),
-            On::Signal { .. } | On::Cancel => {}
+            On::Child { workflow_id } => self.issue(CancelExternal { workflow_id, ..CancelExternal::default() }, None),
+            On::External { .. } | On::Signal { .. } | On::Cancel => {}
         }
         false
     }
@@ -331,7 +341,7 @@ impl Core {
             .filter_map(|wait| match &wait.on {
                 On::Signal { name } => Some(name.as_str()),
                 On::Cancel => Some(limits::AWAITING_CANCEL),
-                On::Activity { .. } | On::Timer { .. } => None,
+                On::Activity { .. } | On::Timer { .. } | On::Child { .. } | On::External { .. } => None,
             })
             .collect();
         // What is beyond that goes unsaid: the run is not stuck, and that is what it is about.
@@ -344,6 +354,8 @@ impl Core {
         let names = self.waits.values().map(|wait| match &wait.on {
             On::Activity { activity_id, .. } => format!("activity `{activity_id}`"),
             On::Timer { timer_id } => format!("timer `{timer_id}`"),
+            On::Child { workflow_id } => format!("child `{workflow_id}`"),
+            On::External { workflow_id } => format!("what was sent to `{workflow_id}`"),
             On::Signal { name } => format!("signal `{name}`"),
             On::Cancel => "the cancellation".to_owned(),
         });

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use history::event::{ActivityScheduleFailedCause, ActivityTimeout, TimerScheduleFailedCause};
+use history::event::{
+    ActivityScheduleFailedCause, ActivityTimeout, ChildScheduleFailedCause, ExternalFailedCause,
+    TimerScheduleFailedCause, WorkflowTimeout,
+};
 use history::{Decision, FailWorkflow, Payload, limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -42,6 +45,20 @@ pub enum Cause {
         /// Why.
         cause: TimerScheduleFailedCause,
     },
+    /// A child.
+    Child {
+        /// Its workflow id.
+        workflow_id: String,
+        /// What became of it.
+        end: ChildEnd,
+    },
+    /// Another run could not be signaled, or asked to cancel.
+    External {
+        /// Its workflow id.
+        workflow_id: String,
+        /// Why.
+        cause: ExternalFailedCause,
+    },
     /// The time given with [`Context::within`](super::Context::within) is over.
     Elapsed,
     /// What a signal said is not what the flow reads.
@@ -65,6 +82,22 @@ pub enum ActivityEnd {
     Canceled,
     /// It could not be scheduled.
     NotScheduled(ActivityScheduleFailedCause),
+}
+
+/// What became of a child that did not succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChildEnd {
+    /// It failed.
+    Failed,
+    /// It took too long.
+    TimedOut(WorkflowTimeout),
+    /// It was canceled.
+    Canceled,
+    /// Somebody ended it from outside.
+    Terminated,
+    /// It could not be started.
+    NotStarted(ChildScheduleFailedCause),
 }
 
 impl Failure {
@@ -118,15 +151,20 @@ impl Failure {
 
     /// Whether it is a cancellation: of the run, of a scope, or of the activity alone.
     pub fn is_canceled(&self) -> bool {
-        matches!(self.cause, Cause::Canceled | Cause::Activity { end: ActivityEnd::Canceled, .. })
+        match &self.cause {
+            Cause::Activity { end, .. } => *end == ActivityEnd::Canceled,
+            Cause::Child { end, .. } => *end == ChildEnd::Canceled,
+            cause => *cause == Cause::Canceled,
+        }
     }
 
     /// Whether the time given was over: an activity's, or that of [`Context::within`](super::Context::within).
     pub fn is_timeout(&self) -> bool {
         match &self.cause {
             Cause::Activity { end, .. } => matches!(end, ActivityEnd::TimedOut(_) | ActivityEnd::NotTaken),
+            Cause::Child { end, .. } => matches!(end, ChildEnd::TimedOut(_)),
             Cause::Elapsed => true,
-            Cause::Stated | Cause::Canceled | Cause::Timer { .. } | Cause::Unreadable => false,
+            Cause::Stated | Cause::Canceled | Cause::Timer { .. } | Cause::External { .. } | Cause::Unreadable => false,
         }
     }
 
@@ -138,7 +176,13 @@ impl Failure {
                 ActivityEnd::TimedOut(_) | ActivityEnd::NotTaken => true,
                 ActivityEnd::Canceled | ActivityEnd::NotScheduled(_) => false,
             },
-            Cause::Stated | Cause::Canceled | Cause::Timer { .. } | Cause::Elapsed | Cause::Unreadable => false,
+            Cause::Stated
+            | Cause::Canceled
+            | Cause::Timer { .. }
+            | Cause::Child { .. }
+            | Cause::External { .. }
+            | Cause::Elapsed
+            | Cause::Unreadable => false,
         }
     }
 
@@ -166,6 +210,16 @@ impl fmt::Display for Failure {
                     ActivityEnd::NotScheduled(cause) => write!(f, "could not be scheduled ({cause:?})")?,
                 }
             }
+            Cause::Child { workflow_id, end } => {
+                write!(f, "child `{workflow_id}`: ")?;
+                match end {
+                    ChildEnd::Failed | ChildEnd::Terminated => f.write_str(&self.reason)?,
+                    ChildEnd::TimedOut(timeout) => write!(f, "timed out ({timeout:?})")?,
+                    ChildEnd::Canceled => f.write_str("canceled")?,
+                    ChildEnd::NotStarted(cause) => write!(f, "could not be started ({cause:?})")?,
+                }
+            }
+            Cause::External { workflow_id, cause } => write!(f, "`{workflow_id}` could not be reached ({cause:?})")?,
             Cause::Timer { timer_id, cause } => write!(f, "timer `{timer_id}` could not be set ({cause:?})")?,
         }
         match &self.details {

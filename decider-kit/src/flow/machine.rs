@@ -17,7 +17,7 @@ use history::{Decision, Event, EventId, EventKind, Level, Payload, RecordMarker,
 use super::context::Context;
 use super::core::{About, Foreseen, On, Outcome, ScopeNode, Shared, cancel, lock};
 use super::executor::{Bell, Code, guarded, poll_until_quiet};
-use super::failure::{ActivityEnd, Cause, Failure};
+use super::failure::{ActivityEnd, Cause, ChildEnd, Failure};
 use super::matching::{matches, told, told_event};
 use super::trouble::Trouble;
 
@@ -237,7 +237,9 @@ impl Machine {
                 let outcome = |on: &On| {
                     let (activity_id, activity_type) = match on {
                         On::Activity { activity_id, activity_type, .. } => (activity_id.clone(), activity_type.clone()),
-                        On::Timer { .. } | On::Signal { .. } | On::Cancel => <_>::default(),
+                        On::Timer { .. } | On::Child { .. } | On::External { .. } | On::Signal { .. } | On::Cancel => {
+                            <_>::default()
+                        }
                     };
                     Err(Failure::of(reason, details, Cause::Activity { activity_id, activity_type, end }))
                 };
@@ -268,6 +270,7 @@ impl Machine {
             workflow_id: started.workflow_id.clone(),
             run_id: started.run_id,
             workflow_type: started.workflow_type.clone(),
+            parent: started.parent.clone(),
         };
         let context = Context::new(Arc::clone(&self.core), Arc::clone(&self.root));
         match guarded(|| begin(context, started.input.as_ref())) {
@@ -334,6 +337,25 @@ fn foreseen(events: &[Event]) -> Foreseen {
     events.iter().filter_map(marker).collect()
 }
 
+fn child(
+    scheduled_event_id: EventId,
+    workflow_id: &str,
+    end: ChildEnd,
+    reason: &str,
+    details: Option<Payload>,
+) -> News {
+    let cause = Cause::Child { workflow_id: workflow_id.to_owned(), end };
+    News::Ended { scheduled_event_id, outcome: Err(Failure::of(reason, details, cause)) }
+}
+
+/// A decision that failed: at once, or later.
+fn failed(scheduled_event_id: Option<EventId>, failure: Failure) -> News {
+    match scheduled_event_id {
+        Some(scheduled_event_id) => News::Ended { scheduled_event_id, outcome: Err(failure) },
+        None => News::NotScheduled(failure),
+    }
+}
+
 /// What code may wait for; `None` for what it never sees.
 fn news(kind: &EventKind) -> Option<News> {
     let activity = |scheduled_event_id, end, reason: &str, details: &Option<Payload>| {
@@ -369,6 +391,41 @@ fn news(kind: &EventKind) -> Option<News> {
         EventKind::TimerScheduleFailed(it) => {
             let cause = Cause::Timer { timer_id: it.timer_id.clone(), cause: it.cause };
             Some(News::NotScheduled(Failure::of("timer-not-set", None, cause)))
+        }
+        EventKind::ChildSuccess(it) => {
+            Some(News::Ended { scheduled_event_id: it.scheduled_event_id, outcome: Ok(it.result.clone()) })
+        }
+        EventKind::ChildFailed(it) => {
+            Some(child(it.scheduled_event_id, &it.workflow_id, ChildEnd::Failed, &it.reason, it.details.clone()))
+        }
+        EventKind::ChildTimedOut(it) => {
+            Some(child(it.scheduled_event_id, &it.workflow_id, ChildEnd::TimedOut(it.timeout), "timed-out", None))
+        }
+        EventKind::ChildCanceled(it) => {
+            Some(child(it.scheduled_event_id, &it.workflow_id, ChildEnd::Canceled, "canceled", it.details.clone()))
+        }
+        EventKind::ChildTerminated(it) => {
+            let reason = it.reason.as_deref().unwrap_or("terminated");
+            Some(child(it.scheduled_event_id, &it.workflow_id, ChildEnd::Terminated, reason, None))
+        }
+        EventKind::ChildScheduleFailed(it) => {
+            let (workflow_id, end) = (it.workflow_id.clone(), ChildEnd::NotStarted(it.cause));
+            let failure = Failure::of("not-started", None, Cause::Child { workflow_id, end });
+            Some(failed(it.scheduled_event_id, failure))
+        }
+        EventKind::ExternalSignalDelivered(it) => {
+            Some(News::Ended { scheduled_event_id: it.scheduled_event_id, outcome: Ok(None) })
+        }
+        EventKind::ExternalCancelDelivered(it) => {
+            Some(News::Ended { scheduled_event_id: it.scheduled_event_id, outcome: Ok(None) })
+        }
+        EventKind::ExternalSignalFailed(it) => {
+            let cause = Cause::External { workflow_id: it.workflow_id.clone(), cause: it.cause };
+            Some(failed(it.scheduled_event_id, Failure::of("not-signaled", None, cause)))
+        }
+        EventKind::ExternalCancelFailed(it) => {
+            let cause = Cause::External { workflow_id: it.workflow_id.clone(), cause: it.cause };
+            Some(failed(it.scheduled_event_id, Failure::of("not-asked-to-cancel", None, cause)))
         }
         EventKind::Signal(it) => Some(News::Signal { name: it.name.clone(), input: it.input.clone() }),
         EventKind::WorkflowCancelRequested(it) => Some(News::CancelRequested { reason: it.reason.clone() }),

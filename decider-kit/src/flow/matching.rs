@@ -25,6 +25,18 @@ pub(super) fn matches(decision: &Decision, kind: &EventKind) -> bool {
         (Decision::CancelTimer(asked), EventKind::TimerCancelFailed(it)) => asked.timer_id == it.timer_id,
         (Decision::RecordMarker(asked), EventKind::Marker(it)) => asked.name == it.name,
         (Decision::RecordMarker(asked), EventKind::MarkerFailed(it)) => asked.name == it.name,
+        (Decision::StartChild(asked), EventKind::ChildScheduled(it)) => {
+            asked.workflow_id == it.workflow_id && asked.workflow_type == it.workflow_type
+        }
+        (Decision::StartChild(asked), EventKind::ChildScheduleFailed(it)) => asked.workflow_id == it.workflow_id,
+        (Decision::SignalExternal(asked), EventKind::ExternalSignalScheduled(it)) => {
+            asked.workflow_id == it.workflow_id && asked.name == it.name
+        }
+        (Decision::SignalExternal(asked), EventKind::ExternalSignalFailed(it)) => asked.workflow_id == it.workflow_id,
+        (Decision::CancelExternal(asked), EventKind::ExternalCancelScheduled(it)) => {
+            asked.workflow_id == it.workflow_id
+        }
+        (Decision::CancelExternal(asked), EventKind::ExternalCancelFailed(it)) => asked.workflow_id == it.workflow_id,
         (Decision::SucceedWorkflow(_), EventKind::WorkflowSuccess(_))
         | (Decision::FailWorkflow(_), EventKind::WorkflowFailed(_))
         | (Decision::CancelWorkflow(_), EventKind::WorkflowCanceled(_)) => true,
@@ -41,6 +53,9 @@ pub(super) fn told(decision: &Decision) -> String {
         Decision::StartTimer(it) => format!("{name} `{}`", it.timer_id),
         Decision::CancelTimer(it) => format!("{name} `{}`", it.timer_id),
         Decision::RecordMarker(it) => format!("{name} `{}`", it.name),
+        Decision::StartChild(it) => activity(name, &it.workflow_id, &it.workflow_type),
+        Decision::SignalExternal(it) => format!("{name} `{}` to `{}`", it.name, it.workflow_id),
+        Decision::CancelExternal(it) => format!("{name} `{}`", it.workflow_id),
         _ => name.to_owned(),
     }
 }
@@ -59,6 +74,12 @@ pub(super) fn told_event(kind: &EventKind) -> String {
         EventKind::TimerCancelFailed(it) => format!("{name} `{}`", it.timer_id),
         EventKind::Marker(it) => format!("{name} `{}`", it.name),
         EventKind::MarkerFailed(it) => format!("{name} `{}`", it.name),
+        EventKind::ChildScheduled(it) => activity(name, &it.workflow_id, &it.workflow_type),
+        EventKind::ChildScheduleFailed(it) => format!("{name} `{}`", it.workflow_id),
+        EventKind::ExternalSignalScheduled(it) => format!("{name} `{}` to `{}`", it.name, it.workflow_id),
+        EventKind::ExternalSignalFailed(it) => format!("{name} `{}`", it.workflow_id),
+        EventKind::ExternalCancelScheduled(it) => format!("{name} `{}`", it.workflow_id),
+        EventKind::ExternalCancelFailed(it) => format!("{name} `{}`", it.workflow_id),
         _ => name.to_owned(),
     }
 }

@@ -3,6 +3,7 @@
 mod cancellation;
 mod contained;
 mod laws;
+mod others;
 mod recording;
 mod waiting;
 

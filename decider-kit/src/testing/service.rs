@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use history::admit::{Starting, starting};
 use history::{
-    Beat, Command, DeadlineKind, Duration, Event, EventId, Fault, Outcome, Run, Start, StartSignal, TaskId, TaskRef,
-    Timestamp, Transition, TurnId,
+    Beat, Command, DeadlineKind, Duration, EffectResult, Errand, ErrandTask, Event, EventId, Fault, Links, Outcome,
+    Run, Start, StartSignal, TaskId, TaskRef, Timestamp, Transition, TurnId,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -64,6 +64,8 @@ struct Runner {
 
 struct TestRun {
     run: Run,
+    /// What it owes to other runs, and has of theirs.
+    links: Links,
     events: Vec<Event>,
     mind: Box<dyn Mind>,
     /// Not all of its turns were decided by the decider that it has now.
@@ -255,12 +257,26 @@ impl TestService {
             }
             (Starting::TerminateFirst, Some(index)) => drop(self.admit(index, &terminate())?),
         }
-        let run_id = Uuid::from_u128(self.runs.len() as u128 + 1);
+        self.begin(start, Uuid::from_u128(self.runs.len() as u128 + 1), mind)
+    }
+
+    fn begin(&mut self, start: &Start, run_id: Uuid, mind: Box<dyn Mind>) -> Result<(), Fault> {
         let (run, events) = Transition::start(start, run_id, self.now)?.into_parts();
+        let links = Links::default();
         let (beats, calls) = (Vec::new(), HashMap::new());
         let index = self.runs.len();
         let had_another_decider = false;
-        self.runs.push(TestRun { run, events, mind, had_another_decider, beats, calls, expected: 0, checked: 0 });
+        self.runs.push(TestRun {
+            run,
+            links,
+            events,
+            mind,
+            had_another_decider,
+            beats,
+            calls,
+            expected: 0,
+            checked: 0,
+        });
         self.wake_of.push(None);
         self.newest.insert(start.workflow_id.clone(), index);
         self.wake(index, Some(self.now));
@@ -648,11 +664,10 @@ impl TestService {
     fn admit(&mut self, index: usize, command: &Command) -> Result<Outcome, Fault> {
         let (now, events_max) = (self.now, self.events_max.unwrap_or(EVENTS_MAX));
         let run = self.at_mut(index);
-        let mut transition = Transition::of(run.run.clone());
+        let mut transition = Transition::linked(run.run.clone(), run.links.clone());
         let outcome = transition.admit(command, now)?;
-        let (state, events) = transition.into_parts();
-        run.run = state;
-        run.events.extend(events);
+        self.take_in(index, transition);
+        let run = self.at_mut(index);
         let open = &run.run.activities;
         run.beats.retain(|beat| open.contains_key(&beat.scheduled_event_id));
         if run.events.len() > events_max {
@@ -661,7 +676,57 @@ impl TestService {
             fail(format_args!("more than {events_max} events: does it run in circles? The newest are"), newest);
         }
         self.wake(index, Some(now));
+        self.deliver(index);
         Ok(outcome)
+    }
+
+    fn take_in(&mut self, index: usize, transition: Transition) {
+        let run = self.at_mut(index);
+        let (state, links, events) = transition.into_all();
+        (run.run, run.links) = (state, links);
+        run.events.extend(events);
+    }
+
+    /// Does to others what a run owes them, at once.
+    #[track_caller]
+    fn deliver(&mut self, index: usize) {
+        loop {
+            let run = self.at(index);
+            let Some(effect) = run.links.outbox.ready().next() else { return };
+            let asks = run.events.iter().find(|event| event.id == effect.event_id);
+            let errand = asks.and_then(|event| effect.errand(&run.run.started, event)).expect("the event asks for it");
+            let result = self.undergo(&errand);
+            self.must(index, &Command::SettleEffect { event_id: effect.event_id, kind: effect.kind, result });
+        }
+    }
+
+    #[track_caller]
+    fn undergo(&mut self, errand: &Errand) -> EffectResult {
+        let newest = self.newest.get(&errand.workflow_id).copied();
+        let result = newest.map(|index| {
+            let run = self.at(index);
+            let mut transition = Transition::linked(run.run.clone(), run.links.clone());
+            let result = transition.undergo(errand, self.now);
+            let is_news = transition.is_changed();
+            self.take_in(index, transition);
+            if is_news {
+                self.wake(index, Some(self.now));
+                self.deliver(index);
+            }
+            result
+        });
+        let ErrandTask::Start(start) = &errand.task else { return result.unwrap_or(EffectResult::Unknown) };
+        match (result, errand.run_id) {
+            (None | Some(EffectResult::Closed), Some(run_id)) => {
+                let Some(minds) = self.deciders.get(&start.workflow_type) else {
+                    panic!("no decider for the child type `{}`; give one with `decider`", start.workflow_type);
+                };
+                let mind = minds();
+                self.begin(start, run_id, mind).expect("what a child is started with was checked when it was wanted");
+                EffectResult::Done { run_id }
+            }
+            (result, _) => result.unwrap_or(EffectResult::Unknown),
+        }
     }
 
     /// When to look at the run next.
@@ -701,7 +766,8 @@ impl TestService {
                 Some(_) => format!("activity `{id}` was taken and is never answered, and has no start-to-close timeout"),
             }
         });
-        let reasons: Vec<_> = reasons.collect();
+        let children = run.children.values().map(|child| format!("child `{}` is open", child.workflow_id));
+        let reasons: Vec<_> = reasons.chain(children).collect();
         if reasons.is_empty() {
             return "no activity, no timer and no turn is open; only a signal, a cancellation or its execution timeout \
                     can wake it"

@@ -1,0 +1,121 @@
+//! Children, awaited.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context as Task, Poll};
+
+use history::event::ChildPolicy;
+use history::{Payload, ReusePolicy, StartChild};
+use serde::de::DeserializeOwned;
+
+use super::context::Context;
+use super::core::{On, lock};
+use super::failure::Failure;
+use super::wait::Waiting;
+
+/// A child: first its description, and a future of its result once it is awaited. See [`Context::child`].
+#[must_use = "a child is started when it is awaited, started or detached"]
+pub struct Child<O> {
+    context: Context,
+    workflow_id: String,
+    stage: Stage,
+    result: PhantomData<fn() -> O>,
+}
+
+enum Stage {
+    Described(Box<StartChild>),
+    Wanted(Waiting),
+    Over,
+}
+
+impl<O> fmt::Debug for Child<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Child").field("workflow_id", &self.workflow_id).finish_non_exhaustive()
+    }
+}
+
+impl<O> Child<O> {
+    pub(super) fn new(context: Context, workflow_type: String, workflow_id: String, input: Payload) -> Self {
+        let described =
+            StartChild { workflow_id: workflow_id.clone(), workflow_type, input: Some(input), ..StartChild::default() };
+        Self { context, workflow_id, stage: Stage::Described(Box::new(described)), result: PhantomData }
+    }
+
+    /// Sets anything that the decision has. Nothing once the child is started.
+    pub fn with(mut self, set: impl FnOnce(&mut StartChild)) -> Self {
+        if let Stage::Described(described) = &mut self.stage {
+            set(described);
+            self.workflow_id.clone_from(&described.workflow_id);
+        }
+        self
+    }
+
+    /// Its deciders poll this task list; without it the run's own.
+    pub fn list(self, task_list: impl Into<String>) -> Self {
+        self.with(|it| it.task_list = Some(task_list.into()))
+    }
+
+    /// Whether the id of a closed run may be used again; only of one that did not succeed unless set.
+    pub fn reuse(self, reuse_policy: ReusePolicy) -> Self {
+        self.with(|it| it.reuse_policy = reuse_policy)
+    }
+
+    /// What becomes of it when this run closes first; it is terminated unless set.
+    pub fn policy(self, child_policy: ChildPolicy) -> Self {
+        self.with(|it| it.child_policy = child_policy)
+    }
+
+    /// Starts it now, to be awaited later. In a canceled scope nothing is started.
+    pub fn start(mut self) -> Self {
+        if self.context.cancellation().is_none() {
+            self.want();
+        }
+        self
+    }
+
+    /// Starts it now, and leaves it to itself: no one waits for it, and only the run's close may end it.
+    pub fn detach(mut self) {
+        if let Stage::Described(described) = std::mem::replace(&mut self.stage, Stage::Over) {
+            lock(self.context.shared()).issue(*described, None);
+        }
+    }
+
+    fn want(&mut self) {
+        let Stage::Described(described) = std::mem::replace(&mut self.stage, Stage::Over) else { return };
+        let waiting = self.context.wait(On::Child { workflow_id: described.workflow_id.clone() });
+        lock(self.context.shared()).issue(*described, waiting.key());
+        self.stage = Stage::Wanted(waiting);
+    }
+}
+
+impl<O: DeserializeOwned> Future for Child<O> {
+    type Output = Result<O, Failure>;
+
+    fn poll(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if matches!(this.stage, Stage::Described(_)) {
+            if let Some(canceled) = this.context.cancellation() {
+                this.stage = Stage::Over;
+                return Poll::Ready(Err(canceled));
+            }
+            this.want();
+        }
+        let Stage::Wanted(waiting) = &mut this.stage else { return Poll::Pending };
+        let Poll::Ready((event_id, outcome)) = waiting.poll(task) else { return Poll::Pending };
+        this.stage = Stage::Over;
+        let result = match outcome {
+            Ok(result) => result,
+            Err(failure) => return Poll::Ready(Err(failure)),
+        };
+        let text = result.as_ref().and_then(Payload::text).unwrap_or("null");
+        match serde_json::from_str(text) {
+            Ok(result) => Poll::Ready(Ok(result)),
+            Err(error) => {
+                // A mistake in the code rather than in the world: the turn waits for other code.
+                this.context.unreadable(event_id, format!("the result of `{}`", this.workflow_id), &error);
+                Poll::Pending
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What is sent to other runs, awaited.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context as Task, Poll};
+
+use history::Decision;
+
+use super::context::Context;
+use super::core::{On, lock};
+use super::failure::Failure;
+use super::wait::Waiting;
+
+/// A signal or a cancel request to another run, a future of its delivery. See [`Context::signal_external`] and
+/// [`Context::cancel_external`].
+#[must_use = "it is sent when it is awaited or sent"]
+pub struct External {
+    context: Context,
+    workflow_id: String,
+    stage: Stage,
+}
+
+enum Stage {
+    Described(Box<Decision>),
+    Sent(Waiting),
+    Over,
+}
+
+impl fmt::Debug for External {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("External").field("workflow_id", &self.workflow_id).finish_non_exhaustive()
+    }
+}
+
+impl External {
+    pub(super) fn new(context: Context, workflow_id: String, decision: impl Into<Decision>) -> Self {
+        Self { context, workflow_id, stage: Stage::Described(Box::new(decision.into())) }
+    }
+
+    /// Sends it now, whether or not somebody waits to hear what became of it. It is sent even in a canceled scope, and
+    /// dropping what is left of it takes nothing back.
+    pub fn send(mut self) -> Self {
+        self.issue();
+        self
+    }
+
+    fn issue(&mut self) {
+        let Stage::Described(decision) = std::mem::replace(&mut self.stage, Stage::Over) else { return };
+        let waiting = self.context.wait(On::External { workflow_id: self.workflow_id.clone() });
+        lock(self.context.shared()).issue(*decision, waiting.key());
+        self.stage = Stage::Sent(waiting);
+    }
+}
+
+impl Future for External {
+    type Output = Result<(), Failure>;
+
+    fn poll(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if matches!(this.stage, Stage::Described(_)) {
+            if let Some(canceled) = this.context.cancellation() {
+                this.stage = Stage::Over;
+                return Poll::Ready(Err(canceled));
+            }
+            this.issue();
+        }
+        let Stage::Sent(waiting) = &mut this.stage else { return Poll::Pending };
+        let Poll::Ready((_, outcome)) = waiting.poll(task) else { return Poll::Pending };
+        this.stage = Stage::Over;
+        Poll::Ready(outcome.map(|_| ()))
+    }
+}

@@ -1,0 +1,132 @@
+//! Children and other runs.
+
+use futures::future::{Either, join_all, select};
+use history::event::{ChildPolicy, ChildScheduleFailedCause, ExternalFailedCause};
+
+use super::*;
+use crate::ReusePolicy;
+use crate::flow::{Cause, ChildEnd};
+
+/// A service whose flow has children of these types: `greets` says hello after a second, `fails` fails, `waits` waits for
+/// its cancellation.
+fn family(parent: Flow) -> TestService {
+    let mut service = service(parent);
+    service.decider(
+        "greets",
+        Flow::new(async |ctx: Context, name: String| {
+            ctx.sleep(seconds(1)).await?;
+            Ok(format!("hello {name}"))
+        }),
+    );
+    service.decider("fails", Flow::new(async |_: Context, (): ()| Err::<(), _>(Failure::new("declined").details(&7))));
+    service.decider(
+        "waits",
+        Flow::new(async |ctx: Context, (): ()| {
+            ctx.canceled().await;
+            Err::<(), _>(Failure::canceled(&"so be it"))
+        }),
+    );
+    service
+}
+
+#[test]
+fn children_side_by_side_give_their_results() {
+    let mut service = family(flow(async |ctx, ()| {
+        let names = ["ann", "bob", "cid"];
+        let children = names.map(|name| ctx.child::<String>("greets", format!("child-{name}"), name));
+        let greetings: Result<Vec<_>, _> = join_all(children).await.into_iter().collect();
+        Ok(greetings?.join(", "))
+    }));
+    assert_eq!(result_of(&mut service), "hello ann, hello bob, hello cid");
+    let parent = service.run("child-bob").started.parent.clone().unwrap();
+    assert_eq!((parent.workflow_id.as_str(), parent.event_id), ("1", 6));
+    service.assert_count("1", "ChildStarted", 3);
+    service.assert_count("1", "ChildSuccess", 3);
+}
+
+#[test]
+fn a_child_that_fails_or_cannot_be_started_is_a_failure_that_says_so() {
+    let mut service = family(flow(async |ctx, ()| {
+        let failed = ctx.child::<()>("fails", "child", &()).await.unwrap_err();
+        assert_eq!((failed.reason(), failed.read_details()), ("declined", Some(7)));
+        assert_eq!(*failed.cause(), Cause::Child { workflow_id: "child".to_owned(), end: ChildEnd::Failed });
+        let done: String = ctx.child("greets", "twice", "ann").await?;
+        let refused = ctx.child::<String>("greets", "twice", "ann").await.unwrap_err();
+        let end = ChildEnd::NotStarted(ChildScheduleFailedCause::WorkflowIdReuseRefused);
+        assert_eq!(*refused.cause(), Cause::Child { workflow_id: "twice".to_owned(), end });
+        let again: String = ctx.child("greets", "twice", "ann").reuse(ReusePolicy::AllowDuplicate).await?;
+        // One that is open: at once.
+        let open = ctx.child::<String>("greets", "open", "bob").start();
+        let refused = ctx.child::<String>("greets", "open", "bob").await.unwrap_err();
+        let end = ChildEnd::NotStarted(ChildScheduleFailedCause::WorkflowAlreadyOpen);
+        assert_eq!(*refused.cause(), Cause::Child { workflow_id: "open".to_owned(), end });
+        Ok([done, again, open.await?].join(", "))
+    }));
+    assert_eq!(result_of(&mut service), "hello ann, hello ann, hello bob");
+}
+
+#[test]
+fn a_child_that_is_dropped_is_asked_to_cancel() {
+    let mut service = family(flow(async |ctx, ()| {
+        match select(ctx.child::<()>("waits", "child", &()), ctx.sleep(seconds(5))).await {
+            Either::Left(_) => panic!("it waits"),
+            Either::Right((slept, child)) => {
+                drop(child);
+                slept?;
+            }
+        }
+        ctx.sleep(seconds(5)).await?;
+        Ok("parted".to_owned())
+    }));
+    assert_eq!(result_of(&mut service), "parted");
+    assert_eq!(service.run("child").status, Status::Canceled);
+    service.assert_count("1", "ChildCanceled", 1);
+}
+
+#[test]
+fn a_child_outlives_its_parent_only_where_that_is_said() {
+    let mut service = family(flow(async |ctx, ()| {
+        ctx.child::<()>("waits", "killed", &()).detach();
+        ctx.child::<()>("waits", "asked", &()).policy(ChildPolicy::RequestCancel).detach();
+        ctx.child::<String>("greets", "left", "dan").policy(ChildPolicy::Abandon).detach();
+        ctx.sleep(Duration::from_millis(1)).await?;
+        Ok("gone".to_owned())
+    }));
+    assert_eq!(result_of(&mut service), "gone");
+    service.run_until_idle();
+    let statuses = ["killed", "asked", "left"].map(|id| service.run(id).status);
+    assert_eq!(statuses, [Status::Terminated, Status::Canceled, Status::Success]);
+}
+
+#[test]
+fn parent_and_child_signal_each_other() {
+    let mut service = family(flow(async |ctx, ()| {
+        let child = ctx.child::<String>("talks", "child", &()).start();
+        ctx.signal_external("child", "question", "how are you").await?;
+        let answer = ctx.signals::<String>("answer").next().await?;
+        Ok(answer + " " + &child.await?)
+    }));
+    service.decider(
+        "talks",
+        Flow::new(async |ctx: Context, (): ()| {
+            let question = ctx.signals::<String>("question").next().await?;
+            let parent = ctx.parent().unwrap();
+            ctx.signal_external(parent.workflow_id, "answer", &format!("{question}? fine")).await?;
+            Ok("bye")
+        }),
+    );
+    assert_eq!(result_of(&mut service), "how are you? fine bye");
+}
+
+#[test]
+fn what_cannot_be_delivered_is_a_failure_that_says_why() {
+    let mut service = family(flow(async |ctx, ()| {
+        let unknown = ctx.signal_external("nobody", "s", &()).await.unwrap_err();
+        let cause = ExternalFailedCause::WorkflowUnknown;
+        assert_eq!(*unknown.cause(), Cause::External { workflow_id: "nobody".to_owned(), cause });
+        let _: String = ctx.child("greets", "child", "ann").await?;
+        let closed = ctx.cancel_external("child").await.unwrap_err();
+        Ok(closed.to_string())
+    }));
+    assert_eq!(result_of(&mut service), "`child` could not be reached (WorkflowClosed)");
+}

@@ -1,0 +1,76 @@
+//! Upgrading hosts (REQUIREMENTS.md S2.23): each host is managed by one child at a time, whose workflow id is the host's
+//! name. So operations on a host never overlap, whoever wants them, and without a lock anywhere.
+//!
+//! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.
+
+mod flow;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use clap::Parser;
+use client::Client;
+use client::body::StartWorkflow;
+use decider_kit::flow::Flow;
+use history::Payload;
+use runner_kit::{Context, Failure, activity_fn};
+
+use crate::flow::{Operation, Rollout};
+
+/// The task list of the deciders and of the activities.
+const LIST: &str = "hosts";
+
+#[derive(Parser)]
+#[command(about = "Rolls two versions out over the same hosts at the same time")]
+struct Cli {
+    /// The service
+    #[arg(long, default_value = "http://127.0.0.1:7420")]
+    url: String,
+    /// How many hosts there are
+    #[arg(long, default_value_t = 3)]
+    hosts: usize,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    let client = Client::new(&cli.url)?;
+    let deciders = decider_kit::Host::new(client.clone(), LIST)
+        .register("rollout", Flow::new(flow::rollout))
+        .register("operation", Flow::new(flow::operation));
+    let steps = flow::STEPS.into_iter();
+    let runners =
+        steps.fold(runner_kit::Host::new(client.clone(), LIST), |host, step| host.register(activity_fn(step, work)));
+    tokio::select! {
+        done = roll_out(&client, &cli) => done,
+        () = deciders.run() => Ok(()),
+        () = runners.run() => Ok(()),
+    }
+}
+
+async fn work(context: Context, operation: Operation) -> Result<(), Failure> {
+    println!("{:<8} {:<8} to {}", operation.host, context.activity_id, operation.version);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    Ok(())
+}
+
+async fn roll_out(client: &Client, cli: &Cli) -> anyhow::Result<()> {
+    let hosts: Vec<String> = (1..=cli.hosts).map(|number| format!("host-{number}")).collect();
+    let rollouts = ["1.4", "1.5"].map(|version| format!("rollout-{version}-{}", std::process::id()));
+    for (workflow_id, version) in rollouts.iter().zip(["1.4", "1.5"]) {
+        let start = StartWorkflow {
+            workflow_id: workflow_id.clone(),
+            workflow_type: "rollout".to_owned(),
+            task_list: Some(LIST.to_owned()),
+            input: Some(Payload::of(&Rollout { hosts: hosts.clone(), version: version.to_owned() })?),
+            ..StartWorkflow::default()
+        };
+        client.start(&start, None).await?;
+    }
+    for workflow_id in rollouts {
+        client.result(&workflow_id, None, Duration::from_secs(60)).await?;
+        println!("{}", client::table::history(&client.events(&workflow_id, None).await?));
+    }
+    Ok(())
+}
