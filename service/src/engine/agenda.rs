@@ -20,8 +20,6 @@ struct Entries {
     horizon: Timestamp,
     /// When the store's index was last read, whatever the horizon.
     read_at: Timestamp,
-    /// Somebody has looked at what waited when this node began.
-    has_begun: bool,
 }
 
 impl Entries {
@@ -58,17 +56,9 @@ impl Agenda {
         Self { entries: Mutex::default(), read_every, earlier: tokio::sync::Notify::new() }
     }
 
-    /// Whether this is the beginning, once: then whatever waits is to be looked at, due or not.
-    pub(super) fn begins(&self) -> bool {
-        !std::mem::replace(&mut self.lock().has_begun, true)
-    }
-
-    /// Another node has gone, with what it had in memory.
-    pub(super) fn begin_again(&self) {
-        let mut entries = self.lock();
-        entries.has_begun = false;
-        entries.read_at = Timestamp::default();
-        drop(entries);
+    /// Has the store's index read at once: which part of it this node looks after has changed.
+    pub(super) fn read_again(&self) {
+        self.lock().read_at = Timestamp::default();
         self.earlier.notify_one();
     }
 

@@ -154,10 +154,11 @@ fn row(run: &Run, before: Option<&Row>) -> Row {
 }
 
 /// How long a task may wait before it is offered again, in case it was forgotten (STORAGE.md §3.6).
-const GRACE: history::Duration = history::Duration::from_secs(30);
+const OFFER_AFTER: history::Duration = history::Duration::from_secs(30);
 
-/// The longest such wait.
-const GRACE_MAX: history::Duration = history::Duration::from_secs(3_600);
+/// The longest such wait, after four times as long each time. STORAGE.md §3.3 has an hour; but that is also how far ahead a
+/// node must look that takes over from another, and how long a task may stand when it cannot look at all of them.
+pub(super) const OFFER_EVERY_MAX: history::Duration = history::Duration::from_secs(600);
 
 /// When somebody must look at a run again.
 pub(super) fn due(run: &Run, links: &Links, beats: &[history::Beat], offers: u32, now: Timestamp) -> Option<Timestamp> {
@@ -169,8 +170,8 @@ pub(super) fn due(run: &Run, links: &Links, beats: &[history::Beat], offers: u32
             history::TaskRef::Turn(task) => task.not_before.filter(|at| *at > now),
             history::TaskRef::Activity(task) => task.activity.not_before().filter(|at| *at > now),
         };
-        let grace = GRACE.times(4u64.saturating_pow(offers.min(8))).min(GRACE_MAX);
-        due = due.min(held_until.unwrap_or_else(|| now.plus(grace)));
+        let wait = OFFER_AFTER.times(4u64.saturating_pow(offers.min(8))).min(OFFER_EVERY_MAX);
+        due = due.min(held_until.unwrap_or_else(|| now.plus(wait)));
     }
     Some(due)
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use store::{Cas, Expect, Head, HeadKey};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::domains::{own_head, own_key};
@@ -60,13 +61,15 @@ pub(super) struct Nodes {
     /// All that are alive, and this one, each with its life.
     alive: RwLock<Arc<Vec<(String, u64)>>>,
     seen: Mutex<HashMap<String, Seen>>,
+    /// Notified when others have come or gone.
+    pub(super) changed: Notify,
 }
 
 impl Nodes {
     pub(super) fn new(me: Option<Node>, boot: u64) -> Self {
         let alive = me.iter().map(|node| (node.address.clone(), boot)).collect();
         let me = me.map(|node| (node, boot));
-        Self { me, alive: RwLock::new(Arc::new(alive)), seen: Mutex::default() }
+        Self { me, alive: RwLock::new(Arc::new(alive)), seen: Mutex::default(), changed: Notify::new() }
     }
 
     /// Whether others may work over the same store.
@@ -189,7 +192,8 @@ impl Engine {
                 Ok(false) => {}
                 Ok(true) => {
                     // What those who have gone had in memory is looked for at once, as at a start.
-                    self.agenda.begin_again();
+                    self.agenda.read_again();
+                    self.nodes.changed.notify_one();
                     // Whoever wait here were woken by those who were there before: let them look again.
                     self.watchers.close();
                     self.tell_all_waiting();

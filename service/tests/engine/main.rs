@@ -5,6 +5,7 @@
 mod elsewhere;
 mod members;
 mod nodes;
+mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

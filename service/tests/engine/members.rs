@@ -13,7 +13,7 @@ use store::{Limits, Store};
 use crate::{DOMAIN, Service, TestClock, at};
 
 /// A store whose due index has shards, and which answers when it likes.
-fn slow_store() -> Arc<dyn Store> {
+pub(crate) fn slow_store() -> Arc<dyn Store> {
     let limits = Limits { due_shards: 8, ..Memory::new().limits() };
     let slow = Chances { delay: 1_000, delay_max: Duration::from_millis(20), ..Chances::NONE };
     Arc::new(FaultStore::new(Memory::with_limits(limits), 3, slow))
