@@ -12,9 +12,11 @@ mod listing;
 mod packed;
 mod requests;
 mod table;
+mod trouble;
 mod units;
 
-pub use table::{Checked, Create, Trouble};
+pub use table::{Checked, Create};
+pub use trouble::Trouble;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

@@ -34,7 +34,8 @@ async fn with_copy_of_an_older_version() -> Emulator {
     let store = emulator.store();
     store.create_table(Create::default()).await.unwrap();
     let (one, two) = (head(7, 1, Some(10)), head(7, 2, Some(99)));
-    assert_eq!(store.commit(&key(), Expect::Absent, &one, &[]).await.unwrap(), Cas::Won);
+    let chunk = [(PartKey::Chunk { last: 1 }, Bytes::from("c"))];
+    assert_eq!(store.commit(&key(), Expect::Absent, &one, &chunk).await.unwrap(), Cas::Won);
     let first = Expect::Exactly { run: [7; 16], version: 1 };
     assert_eq!(store.commit(&key(), first, &two, &[]).await.unwrap(), Cas::Won);
     let lost = store.commit(&key(), Expect::Replacing(&one), &head(8, 2, None), &[]).await.unwrap();
@@ -47,6 +48,7 @@ async fn a_copy_left_by_a_lost_commit_does_not_make_the_current_run_expire() {
     let store = with_copy_of_an_older_version().await.store();
     assert_eq!(store.expire(50, 10).await.unwrap(), 0);
     assert_eq!(store.load(&key()).await.unwrap(), Some(head(7, 2, Some(99))));
+    assert_eq!(chunks(&store).await, 1);
     assert_eq!(store.expire(99, 10).await.unwrap(), 1);
     assert_eq!(store.load_run(&key(), [7; 16]).await.unwrap(), None, "its copy is gone with it");
 }
@@ -130,6 +132,15 @@ async fn parts_of_a_run_in_the_head_or_kept_beside_it_stay() {
     assert_eq!(store.expire(HOUR + 2 * DAY, 10).await.unwrap(), 0);
     assert_eq!(chunks(&store).await, 1);
     assert_eq!(store.chunks(&key(), [8; 16], 0, 1_000).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn ttl_comes_in_whole_seconds_and_never_before_the_run_expires() {
+    let (emulator, store) = with_chunk(Options::new("baton")).await;
+    let first = Expect::Exactly { run: [7; 16], version: 1 };
+    assert_eq!(store.commit(&key(), first, &head(7, 2, Some(1_001)), &[]).await.unwrap(), Cas::Won);
+    let at = serde_json::json!({"TableName": "baton", "Key": {"k": {"S": "W#orders#a"}, "s": {"S": "H"}}});
+    assert_eq!(emulator.ask("GetItem", &at)["Item"]["ttl"]["N"], "2");
 }
 
 #[tokio::test]

@@ -94,3 +94,16 @@ async fn a_body_that_is_too_large_for_a_unit_as_it_is_takes_one_when_it_can_be_m
     assert_eq!(store.stats().write_units, 1);
     assert_eq!(store.load(&key).await.unwrap(), Some(head));
 }
+
+#[tokio::test]
+async fn a_lost_commit_takes_the_units_of_what_it_met() {
+    let store = Emulator::new().store();
+    store.create_table(Create::default()).await.unwrap();
+    let key = HeadKey { domain: Arc::from("orders"), workflow_id: Arc::from("a") };
+    let head = |body| Head { run: [7; 16], version: 1, body, due: None, row: None, expires_at: None };
+    assert_eq!(store.commit(&key, Expect::Absent, &head(uneven(2_500)), &[]).await.unwrap(), Cas::Won);
+    let told = store.stats().write_units;
+    let lost = store.commit(&key, Expect::Absent, &head(Bytes::new()), &[]).await.unwrap();
+    assert_eq!(lost, Cas::Lost(Some(head(uneven(2_500)))));
+    assert_eq!(store.stats().write_units - told, 3);
+}
