@@ -47,9 +47,10 @@ pub(super) struct Load {
     /// Bytes of each input and result
     #[arg(long, default_value_t = 100)]
     payload: usize,
-    /// A running service to put under load; without it one is started on a data directory of its own
-    #[arg(long, value_name = "URL")]
-    url: Option<String>,
+    /// A running service to put under load, or several over one store, with commas between; without it one is started on a
+    /// data directory of its own
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    url: Vec<String>,
     /// Where the service that is started keeps everything; a fresh temporary directory unless given
     #[arg(long, value_name = "DIR", conflicts_with = "url")]
     data_dir: Option<PathBuf>,
@@ -91,7 +92,7 @@ async fn step(_: Context, input: String) -> Result<String, Failure> {
 
 impl Load {
     pub(super) async fn run(self) -> Result<(), Failed> {
-        match (self.role, &self.url) {
+        match (self.role, self.url.first()) {
             (Some(Role::Decider), Some(url)) => {
                 let chain = Chain { activities: self.activities, payload: self.payload };
                 let host = decider_kit::Host::new(Client::new(url)?, LIST).register("chain", chain);
@@ -109,34 +110,40 @@ impl Load {
 
     async fn measure(self) -> Result<(), Failed> {
         let scratch = Scratch::new(self.data_dir.clone())?;
-        let (service, url) = match &self.url {
-            Some(url) => (None, url.clone()),
-            None => {
-                let service = Service::start(&scratch).await?;
-                (Some(service.process), service.url)
-            }
+        let (service, urls) = if self.url.is_empty() {
+            let service = Service::start(&scratch).await?;
+            (Some(service.process), vec![service.url])
+        } else {
+            (None, self.url.clone())
         };
-        let client = client(&url)?;
-        client.ready().await?;
-        let role = |role: &str| {
+        let clients = urls.iter().map(|url| client(url)).collect::<Result<Vec<Client>, Failed>>()?;
+        for client in &clients {
+            client.ready().await?;
+        }
+        let role = |role: &str, url: &String| {
             let (activities, payload) = (self.activities.to_string(), self.payload.to_string());
             let concurrency = self.concurrency.to_string();
-            let args = ["bench", "--role", role, "--url", &url, "--activities", &activities, "--payload", &payload];
+            let args = ["bench", "--role", role, "--url", url, "--activities", &activities, "--payload", &payload];
             Process::start(&[&args[..], &["--concurrency", &concurrency]].concat())
         };
-        let decider = role("decider")?;
-        let runner = role("runner")?;
-        let before = Counters::read(&client).await?;
+        // A decider and a runner at each service.
+        let workers = urls.iter().flat_map(|url| [role("decider", url), role("runner", url)]);
+        let workers = workers.collect::<Result<Vec<Process>, Failed>>()?;
+        let before = Counters::read(&clients).await?;
         let began = Instant::now();
-        let latencies = self.load(&client).await?;
+        let latencies = self.load(&clients).await?;
         let elapsed = began.elapsed();
-        let after = Counters::read(&client).await?;
+        let after = Counters::read(&clients).await?;
         let report =
             Report::new(&self, &latencies, elapsed, &before, &after, service.as_ref().and_then(Process::memory));
-        let waits = schedule_to_start(&client).await?;
+        let waits = match clients.first() {
+            Some(client) => schedule_to_start(client).await?,
+            None => histogram(),
+        };
         report.print(self.json, &waits)?;
-        decider.stop().await;
-        runner.stop().await;
+        for worker in workers {
+            worker.stop().await;
+        }
         if let Some(service) = service {
             service.stop().await;
         }
@@ -144,15 +151,17 @@ impl Load {
     }
 
     /// Starts the workflows and waits for each, `concurrency` at a time; the start-to-close latencies in microseconds.
-    async fn load(&self, client: &Client) -> Result<Histogram<u64>, Failed> {
+    async fn load(&self, clients: &[Client]) -> Result<Histogram<u64>, Failed> {
         let next = Arc::new(AtomicU64::new(0));
         let prefix = format!("bench-{}", std::process::id());
         let input =
             Payload::of(&"x".repeat(self.payload.saturating_sub(2))).map_err(|error| other(error.to_string()))?;
         let mut starters = tokio::task::JoinSet::new();
         let total = self.workflows;
+        // Several nodes may be there to see one of them die: with a key a start is safe to repeat.
+        let has_keys = clients.len() > 1;
         let progress = std::io::IsTerminal::is_terminal(&std::io::stderr());
-        for _ in 0..self.concurrency.max(1) {
+        for client in clients.iter().cycle().take(self.concurrency.max(1)) {
             let (client, next, prefix, input) = (client.clone(), Arc::clone(&next), prefix.clone(), input.clone());
             starters.spawn(async move {
                 let mut latencies = histogram();
@@ -173,7 +182,8 @@ impl Load {
                         ..StartWorkflow::default()
                     };
                     let began = Instant::now();
-                    let result = client.execute(&start, None, WORKFLOW_WAIT).await?;
+                    let key = has_keys.then_some(workflow_id.as_str());
+                    let result = client.execute(&start, key, WORKFLOW_WAIT).await?;
                     if result.status != Status::Success {
                         return Err(other(format!("{workflow_id} ended as {}", result.status)));
                     }
@@ -221,6 +231,8 @@ struct Report {
     workflows_per_second: f64,
     commits_per_second: f64,
     commits_per_workflow: f64,
+    /// Commits that lost a race and were tried again, by all commits.
+    conflicts_per_commit: f64,
     events_per_workflow: f64,
     matched_at_once_per_workflow: f64,
     syncs_per_workflow: f64,
@@ -264,6 +276,8 @@ impl Report {
             workflows_per_second: count / seconds,
             commits_per_second: after.commits.saturating_sub(before.commits) as f64 / seconds,
             commits_per_workflow: per_workflow(after.commits, before.commits),
+            conflicts_per_commit: after.conflicts.saturating_sub(before.conflicts) as f64
+                / after.commits.saturating_sub(before.commits).max(1) as f64,
             events_per_workflow: per_workflow(after.events, before.events),
             matched_at_once_per_workflow: per_workflow(after.matched, before.matched),
             syncs_per_workflow: per_workflow(after.syncs, before.syncs),
@@ -296,6 +310,7 @@ impl Report {
         );
         println!("  {:>10.0}  workflows/s", self.workflows_per_second);
         println!("  {:>10.0}  commits/s ({:.1} a workflow)", self.commits_per_second, self.commits_per_workflow);
+        println!("  {:>10.2}  % of commits lost a race and were tried again", self.conflicts_per_commit * 100.0);
         println!("  {:>10.1}  events a workflow", self.events_per_workflow);
         println!("  {:>10.1}  tasks matched at once, a workflow", self.matched_at_once_per_workflow);
         println!("  {:>10.2}  syncs a workflow", self.syncs_per_workflow);

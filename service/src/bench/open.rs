@@ -83,7 +83,7 @@ impl Open {
         if described.open_timers.len() != 1 {
             return Err(other(format!("{last} has {} timers", described.open_timers.len())));
         }
-        let on_disk = Counters::read(&client).await?.on_disk;
+        let on_disk = Counters::read(std::slice::from_ref(&client)).await?.on_disk;
         println!("  {:>10}  bytes on disk a run", on_disk / self.runs.max(1));
         service.process.stop().await;
         Ok(())
@@ -126,7 +126,7 @@ impl Open {
         let mut deadline = Instant::now() + TURNS_WAIT;
         while events < self.runs * 5 {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            let now = Counters::read(client).await?.events;
+            let now = Counters::read(std::slice::from_ref(client)).await?.events;
             if now > events {
                 deadline = Instant::now() + TURNS_WAIT;
             } else if Instant::now() > deadline {

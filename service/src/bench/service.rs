@@ -137,6 +137,7 @@ pub(super) fn client(url: &str) -> Result<Client, Failed> {
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Counters {
     pub(super) commits: u64,
+    pub(super) conflicts: u64,
     pub(super) events: u64,
     pub(super) syncs: u64,
     pub(super) written: u64,
@@ -147,14 +148,20 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub(super) async fn read(client: &Client) -> Result<Self, Failed> {
-        let text = client.metrics().await?;
-        let value = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-            line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+    /// The sums over these services.
+    pub(super) async fn read(clients: &[Client]) -> Result<Self, Failed> {
+        let mut texts = Vec::new();
+        for client in clients {
+            texts.push(client.metrics().await?);
+        }
+        let lines = || texts.iter().flat_map(|text| text.lines());
+        let value = |name: &str| -> u64 {
+            let values = lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            values.filter_map(|value| value.trim().parse::<u64>().ok()).sum()
         };
         Ok(Self {
             commits: value("baton_commits_total"),
+            conflicts: value("baton_commit_conflicts_total"),
             events: value("baton_events_total"),
             syncs: value("baton_store_syncs"),
             written: value("baton_store_bytes_written"),

@@ -52,13 +52,13 @@ impl Turns {
         for events in &self.events {
             grow(&client, *events).await?;
             settle(&client).await?;
-            let before = Counters::read(&client).await?;
+            let before = Counters::read(std::slice::from_ref(&client)).await?;
             let mut latencies = histogram();
             let mut window_bytes = 0;
             for _ in 0..self.turns.max(1) {
                 window_bytes += measured_turn(&client, &mut latencies).await?;
             }
-            let written = Counters::read(&client).await?.written - before.written;
+            let written = Counters::read(std::slice::from_ref(&client)).await?.written - before.written;
             println!(
                 "{events:>10}   {:>11.2}   {:>11.2}   {:>12}   {:>13}   {:>11.0}",
                 ms(&latencies, 0.5),
@@ -94,10 +94,10 @@ async fn grow(client: &Client, events: u64) -> Result<(), Failed> {
 
 /// Waits until the store writes nothing more: what it merges in the background is not the turns' own.
 async fn settle(client: &Client) -> Result<(), Failed> {
-    let mut written = Counters::read(client).await?.written;
+    let mut written = Counters::read(std::slice::from_ref(client)).await?.written;
     loop {
         tokio::time::sleep(SETTLED_FOR).await;
-        let now = Counters::read(client).await?.written;
+        let now = Counters::read(std::slice::from_ref(client)).await?.written;
         if now == written {
             return Ok(());
         }
