@@ -362,7 +362,9 @@ impl Transition {
             Command::TakeChildClose { scheduled_event_id, run_id, close } => {
                 outcome = self.take_child_close(*scheduled_event_id, *run_id, close, now)?;
             }
-            Command::SettleEffect { event_id, kind, result } => self.settle(*event_id, *kind, *result, now),
+            Command::SettleEffect { event_id, kind, round, result } => {
+                self.settle(*event_id, *kind, *round, *result, now);
+            }
             Command::SeeToEffects => self.see_to_effects(now),
         }
         if self.events.iter().skip(first).any(|event| event.kind.schedules_decider()) {

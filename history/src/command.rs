@@ -300,10 +300,12 @@ pub enum Command {
         event_id: EventId,
         /// What was to be done.
         kind: EffectKind,
+        /// The [round](crate::Outbox::round) in which it was delivered. What was refused counts in that round only.
+        round: u32,
         /// What became of it.
         result: EffectResult,
     },
-    /// Service: looks after effects on other runs that are late.
+    /// Service: looks after effects on other runs, by another round of deliveries.
     SeeToEffects,
 }
 

@@ -281,7 +281,7 @@ pub(crate) fn cancel_of(run: u128, event_id: EventId) -> Command {
 }
 
 pub(crate) fn settle(event_id: EventId, kind: EffectKind, result: EffectResult) -> Command {
-    Command::SettleEffect { event_id, kind, result }
+    Command::SettleEffect { event_id, kind, round: 0, result }
 }
 
 pub(crate) fn done() -> EffectResult {

@@ -948,7 +948,6 @@ fn stored_links_to_other_runs_can_still_be_read() {
         Command::StartTurn { scheduled_event_id: 2, identity: None },
         Command::TakeSignal { origin, name: "s".to_owned(), input: None },
         Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() },
-        Command::SeeToEffects,
     ] {
         transition.admit(&command, now.plus(Duration::from_secs(40))).unwrap();
     }
@@ -956,6 +955,10 @@ fn stored_links_to_other_runs_can_still_be_read() {
     assert!(sample.outbox.ready().count() == 2 && sample.seen.iter().len() == 1);
     let current = minicbor::to_vec(&sample).unwrap();
     assert_eq!(minicbor::decode::<Links>(&golden("links/full.cbor", &current)).unwrap(), sample);
+    transition.admit(&Command::SeeToEffects, now.plus(Duration::from_secs(40))).unwrap();
+    let sample = transition.links().clone();
+    let current = minicbor::to_vec(&sample).unwrap();
+    assert_eq!(minicbor::decode::<Links>(&golden("links/second-round.cbor", &current)).unwrap(), sample);
 }
 
 #[test]

@@ -324,7 +324,7 @@ fn command(
                 3 => EffectResult::ReuseRefused,
                 _ => EffectResult::Done { run_id: Uuid::from_u128(7) },
             };
-            Command::SettleEffect { event_id: effect.event_id, kind: effect.kind, result }
+            Command::SettleEffect { event_id: effect.event_id, kind: effect.kind, round: links.outbox.round(), result }
         }
         Step::ChildCloses(pick, close) => {
             let count = run.children.len().max(1);

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use history::admit::{Starting, starting};
 use history::{
-    Beat, Command, DeadlineKind, Duration, EffectResult, Errand, ErrandTask, Event, EventId, Fault, Links, Outcome,
-    Run, Start, StartSignal, TaskId, TaskRef, Timestamp, Transition, TurnId,
+    Beat, Command, DeadlineKind, Duration, Effect, EffectResult, Errand, ErrandTask, Event, EventId, Fault, Links,
+    Outcome, Run, Start, StartSignal, TaskId, TaskRef, Timestamp, Transition, TurnId,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -695,8 +695,9 @@ impl TestService {
             let Some(effect) = run.links.outbox.ready().next() else { return };
             let asks = run.events.iter().find(|event| event.id == effect.event_id);
             let errand = asks.and_then(|event| effect.errand(&run.run.started, event)).expect("the event asks for it");
+            let (Effect { event_id, kind, .. }, round) = (effect, run.links.outbox.round());
             let result = self.undergo(&errand);
-            self.must(index, &Command::SettleEffect { event_id: effect.event_id, kind: effect.kind, result });
+            self.must(index, &Command::SettleEffect { event_id, kind, round, result });
         }
     }
 

@@ -80,7 +80,18 @@ impl Transition {
     }
 
     /// Records what became of an effect on another run, unless that is known.
-    pub(super) fn settle(&mut self, event_id: EventId, kind: EffectKind, result: EffectResult, now: Timestamp) {
+    pub(super) fn settle(
+        &mut self,
+        event_id: EventId,
+        kind: EffectKind,
+        round: u32,
+        result: EffectResult,
+        now: Timestamp,
+    ) {
+        // Refused in an earlier round: by now it may have been taken.
+        if !matches!(result, EffectResult::Done { .. }) && round != self.links.outbox.round() {
+            return;
+        }
         if !self.links.outbox.remove(event_id, kind) {
             return;
         }

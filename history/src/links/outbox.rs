@@ -63,6 +63,13 @@ pub struct Outbox {
     next_at: Timestamp,
     #[n(2)]
     tries: u32,
+    #[cbor(n(3), skip_if = "is_first")]
+    round: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the derived code hands over a reference to the field")]
+fn is_first(round: &u32) -> bool {
+    *round == 0
 }
 
 impl Outbox {
@@ -85,6 +92,12 @@ impl Outbox {
     /// When somebody must see to it, should whoever is at it be gone.
     pub fn next_at(&self) -> Option<Timestamp> {
         (!self.is_empty()).then_some(self.next_at)
+    }
+
+    /// Which round of deliveries this is: whoever delivers does so for the round that it began in. What another run refuses
+    /// counts only in the round in which it did, because a later round may find that it no longer does.
+    pub fn round(&self) -> u32 {
+        self.round
     }
 
     /// What can be done now: the first effect of each lane.
@@ -117,13 +130,14 @@ impl Outbox {
         place.is_some()
     }
 
-    /// If it is time to see to it: says when it is time again, and answers true.
+    /// Begins another round of deliveries, if anything is owed; true then. Where it was time, says when it is time again.
     pub(crate) fn see_to(&mut self, now: Timestamp) -> bool {
-        if self.next_at().is_none_or(|at| at > now) {
-            return false;
+        let Some(at) = self.next_at() else { return false };
+        self.round = self.round.wrapping_add(1);
+        if at <= now {
+            self.next_at = now.plus(wait(self.tries));
+            self.tries = self.tries.saturating_add(1);
         }
-        self.next_at = now.plus(wait(self.tries));
-        self.tries = self.tries.saturating_add(1);
         true
     }
 }

@@ -38,7 +38,8 @@ fn an_outbox_is_seen_to_later_and_later_until_something_new_is_in_it() {
     let mut outbox = owing(&[signal(5, "a")]);
     let first = limits::EFFECT_WAIT_FIRST;
     assert_eq!(outbox.next_at(), Some(at(0).plus(first)));
-    assert!(!outbox.see_to(Timestamp::from_millis(first.as_millis() - 1)), "not yet");
+    assert!(outbox.see_to(Timestamp::from_millis(first.as_millis() - 1)));
+    assert_eq!((outbox.next_at(), outbox.round()), (Some(at(0).plus(first)), 1), "another round, but no wait is over");
     let mut waits = Vec::new();
     for _ in 0..6 {
         let now = outbox.next_at().unwrap();
@@ -53,6 +54,7 @@ fn an_outbox_is_seen_to_later_and_later_until_something_new_is_in_it() {
     assert_eq!(outbox.next_at(), Some(now.plus(first)), "begun anew");
     outbox.remove(5, EffectKind::Signal);
     outbox.remove(9, EffectKind::Signal);
+    assert!(!outbox.see_to(now), "nothing is owed");
     assert_eq!((outbox.next_at(), outbox), (None, Outbox::default()));
 }
 

@@ -41,7 +41,11 @@ impl Loaded {
     /// About how much memory it takes.
     pub(super) fn bytes(&self) -> usize {
         let run = &self.body.run;
-        1_024 + self.head.body.len() + 400 * (run.activities.len() + run.timers.len()) + 24 * run.request_keys.len()
+        1_024
+            + self.head.body.len()
+            + 400 * (run.activities.len() + run.timers.len())
+            + 200 * (run.children.len() + run.externals.len() + self.body.links.seen.iter().len())
+            + 24 * run.request_keys.len()
     }
 }
 

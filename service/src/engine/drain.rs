@@ -316,6 +316,7 @@ impl Engine {
             *state = State::Unloaded;
             return Ok(false);
         }
+        let round = transition.links().outbox.round();
         let written = if transition.is_changed() {
             self.write(cell, state, transition, last_event_id, waiting_turn, attempt).await?
         } else if looks {
@@ -329,7 +330,7 @@ impl Engine {
         self.answer(cell, state, pending);
         if looks {
             self.offer_waiting(cell, state);
-            self.deliver_again(cell, state, &links.outbox);
+            self.deliver_again(cell, state, &links.outbox, round);
         }
         Ok(true)
     }
@@ -388,6 +389,7 @@ impl Engine {
         let draft = Draft { base, run, links, events, offers, op, due };
         let weigh = |head: &Head| self.store.weight(&cell.key, head);
         let Prepared { mut next, parts } = commit::prepare(draft, &self.limits, weigh);
+        let round = next.body.links.outbox.round();
         let owed_before = base.map(|base| base.body.links.outbox.clone()).unwrap_or_default();
         let expect = match base {
             None => Expect::Absent,
@@ -421,7 +423,7 @@ impl Engine {
                 self.metrics.committed(recorded);
                 next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
                 self.publish(cell, &next, was_stuck, reserved, unmatched);
-                self.deliver(cell, &next, next.body.links.outbox.newly_ready(&owed_before));
+                self.deliver(cell, &next, next.body.links.outbox.newly_ready(&owed_before), round);
                 *state = State::Loaded(Box::new(next));
                 Ok(Some(()))
             }

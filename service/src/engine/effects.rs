@@ -53,6 +53,8 @@ struct Bundle {
     tail: Bytes,
     tail_first: EventId,
     effects: Vec<Effect>,
+    /// Of deliveries; see [`Outbox::round`].
+    round: u32,
 }
 
 impl Engine {
@@ -115,22 +117,24 @@ impl Engine {
     }
 
     /// After a look at a run: sees to everything that it owes, in case nobody is at it.
-    pub(super) fn deliver_again(self: &Arc<Self>, cell: &RunCell, state: &State, before: &Outbox) {
+    pub(super) fn deliver_again(self: &Arc<Self>, cell: &RunCell, state: &State, before: &Outbox, round: u32) {
         let State::Loaded(loaded) = state else { return };
         // What has become ready since is on its way already.
         let owed = &loaded.body.links.outbox;
         let effects = before.ready().filter(|effect| owed.owes(effect)).collect();
-        self.deliver(cell, loaded, effects);
+        self.deliver(cell, loaded, effects, round);
     }
 
-    /// Sends effects on their way. What fails is left to the next look at the run, which the store has a date for.
-    pub(super) fn deliver(self: &Arc<Self>, cell: &RunCell, loaded: &Loaded, effects: Vec<Effect>) {
+    /// Sends effects on their way. What fails is left to the next look at the run, which the store has a date for. `round`
+    /// is that of the very commit that made them ready, whatever others have committed since: in a round there is only one
+    /// who delivers an effect.
+    pub(super) fn deliver(self: &Arc<Self>, cell: &RunCell, loaded: &Loaded, effects: Vec<Effect>, round: u32) {
         if effects.is_empty() {
             return;
         }
         let (key, started) = (cell.key.clone(), loaded.run().started.clone());
         let (tail, tail_first) = (loaded.tail.clone(), loaded.body.tail_first);
-        let bundle = Bundle { key, started, tail, tail_first, effects };
+        let bundle = Bundle { key, started, tail, tail_first, effects, round };
         let engine = Arc::clone(self);
         tokio::spawn(async move {
             let (engine, bundle) = (&engine, &bundle);
@@ -170,7 +174,7 @@ impl Engine {
         // Otherwise it is settled already, or must wait for the next look.
         let Taken::Settled(result) = taken else { return Ok(()) };
         let Effect { event_id, kind, .. } = effect;
-        let settle = Command::SettleEffect { event_id, kind, result };
+        let settle = Command::SettleEffect { event_id, kind, round: bundle.round, result };
         self.tell_key(key, Some(run_id), settle).await.map(drop)
     }
 

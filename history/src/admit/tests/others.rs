@@ -73,6 +73,18 @@ fn what_was_seen_is_told_apart_by_what_is_kept_and_by_nothing_else() {
 }
 
 #[test]
+fn what_was_refused_in_an_earlier_round_does_not_count_and_what_was_done_does() {
+    let again = scene().decide([signal_external("o")]).then(&Command::SeeToEffects);
+    let settles = |round, result| Command::SettleEffect { event_id: 5, kind: EffectKind::Signal, round, result };
+    for refused in [EffectResult::Closed, EffectResult::Unknown] {
+        check(&again, &settles(0, refused), "");
+        assert!(!again.clone().then(&settles(0, refused)).links.is_empty(), "it is still owed");
+    }
+    check(&again, &settles(1, EffectResult::Closed), "ExternalSignalFailed(o, WorkflowClosed) DeciderScheduled");
+    check(&again, &settles(0, done()), "ExternalSignalDelivered DeciderScheduled");
+}
+
+#[test]
 fn late_effects_are_seen_to_without_an_event() {
     let sent = scene().decide([signal_external("o")]);
     check(&sent, &Command::SeeToEffects, "");
