@@ -1,5 +1,6 @@
 //! `baton bench …`: loads over real HTTP against a service in a process of its own, and what they cost.
 
+mod children;
 mod idle;
 mod load;
 mod open;
@@ -25,6 +26,7 @@ enum What {
     Turns(turns::Turns),
     Open(open::Open),
     Idle(idle::Idle),
+    Children(children::Children),
 }
 
 impl Bench {
@@ -34,6 +36,7 @@ impl Bench {
             Some(What::Turns(turns)) => turns.run().await,
             Some(What::Open(open)) => open.run().await,
             Some(What::Idle(idle)) => idle.run().await,
+            Some(What::Children(children)) => children.run().await,
         }
     }
 }
