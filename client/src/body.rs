@@ -79,6 +79,11 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         execution_timeout: Option<Duration>,
+        /// From start to close of one run, at most; unlimited when absent. The execution timeout is that of all runs that go on
+        /// for each other.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        run_timeout: Option<Duration>,
         /// From DeciderStarted to the answer, at most; 30 seconds when absent.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -476,8 +481,16 @@ answers! {
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         closed_at: Option<Timestamp>,
-        /// From start to close, at most.
+        /// From start to close, at most, of all runs that go on for each other.
         execution_timeout: Duration,
+        /// From start to close of this run, at most.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        run_timeout: Option<Duration>,
+        /// The run that this one goes on for.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        continued_from: Option<Uuid>,
         /// Its tags.
         tags: Vec<String>,
         /// Whether somebody asked for it to be canceled.
@@ -626,4 +639,7 @@ pub struct RunResult {
     /// More of it.
     #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
+    /// The run that goes on, when it continued as new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continued_as: Option<Uuid>,
 }

@@ -326,11 +326,24 @@ impl Client {
         let began = tokio::time::Instant::now();
         let url = self.domain_url("workflows");
         let started: Started = self.write_and_wait(&url, start, key, Some(wait.min(WAIT_AT_ONCE))).await?;
-        match started.closed {
-            Some(closed) => Ok(closed),
-            None => {
-                let left = wait.saturating_sub(began.elapsed());
-                self.result(&started.workflow_id, Some(started.run_id), left).await
+        let (mut run_id, mut closed) = (started.run_id, started.closed);
+        loop {
+            match closed {
+                // What was started goes on until a run closes in another way.
+                Some(RunResult { continued_as: Some(next), .. }) => run_id = next,
+                Some(closed) => return Ok(closed),
+                None => {}
+            }
+            let left = wait.saturating_sub(began.elapsed());
+            let result = self.result(&started.workflow_id, Some(run_id), left).await;
+            match result {
+                Ok(result) if result.continued_as.is_some() => closed = Some(result),
+                // The run that goes on is there in a moment.
+                Err(error) if run_id != started.run_id && error.code() == Some("unknown-run") && !left.is_zero() => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    closed = None;
+                }
+                result => return result,
             }
         }
     }

@@ -77,6 +77,7 @@ pub fn summary(event: &Event) -> String {
         EventKind::WorkflowSuccess(it) => short(it.result.as_ref()).trim_start().to_owned(),
         EventKind::WorkflowFailed(it) => format!("{}{}", it.reason, short(it.details.as_ref())),
         EventKind::WorkflowCanceled(it) => short(it.details.as_ref()).trim_start().to_owned(),
+        EventKind::WorkflowContinuedAsNew(it) => format!("as {}{}", it.new_run_id, short(it.input.as_ref())),
         EventKind::WorkflowTimedOut(it) => format!("{:?}", it.timeout),
         EventKind::WorkflowTerminated(it) => {
             format!("{}{}", it.reason.as_deref().unwrap_or_default(), short(it.details.as_ref()))
@@ -151,6 +152,7 @@ fn because(event: &Event) -> String {
         EventKind::WorkflowSuccess(it) => vec![it.decision_event_id],
         EventKind::WorkflowFailed(it) => vec![it.decision_event_id],
         EventKind::WorkflowCanceled(it) => vec![it.decision_event_id],
+        EventKind::WorkflowContinuedAsNew(it) => vec![it.decision_event_id],
         EventKind::WorkflowCloseFailed(it) => vec![it.decision_event_id],
         EventKind::DeciderStarted(it) => vec![it.scheduled_event_id],
         EventKind::DeciderCompleted(it) => vec![it.started_event_id],

@@ -2,8 +2,9 @@
 
 use history::event::{ActivityTimeouts, ChildPolicy};
 use history::{
-    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Decision, Duration, FailWorkflow, Payload,
-    RecordMarker, RetryPolicy, ReusePolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow,
+    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, Decision, Duration, FailWorkflow,
+    Payload, RecordMarker, RetryPolicy, ReusePolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer,
+    SucceedWorkflow,
 };
 use serde::Serialize;
 
@@ -228,12 +229,18 @@ impl Decisions {
         self.push(CancelWorkflow { details: Some(payload(details)), force: false })
     }
 
+    /// Closes the run, and goes on in a new one with this input and a history of its own (S3.32).
+    pub fn continue_as_new<T: Serialize + ?Sized>(self, input: &T) -> Self {
+        self.push(ContinueAsNew { input: Some(payload(input)), ..ContinueAsNew::default() })
+    }
+
     /// Closes even if there is news that this turn has not seen (D8). For the closing decision before it.
     pub fn force(mut self) -> Self {
         match self.decisions.last_mut() {
             Some(Decision::SucceedWorkflow(it)) => it.force = true,
             Some(Decision::FailWorkflow(it)) => it.force = true,
             Some(Decision::CancelWorkflow(it)) => it.force = true,
+            Some(Decision::ContinueAsNew(it)) => it.force = true,
             _ => {}
         }
         self

@@ -8,6 +8,7 @@ mod children;
 mod deadlines;
 mod decisions;
 mod others;
+mod successor;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -66,7 +67,8 @@ pub fn admit(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>,
 pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
     let (run_id, status) = (existing.started.run_id, existing.status);
     let allowed = match (policy, status) {
-        (_, Status::Open) => return Err(Fault::AlreadyOpen { run_id }),
+        // The run that goes on is about to be there.
+        (_, Status::Open | Status::ContinuedAsNew) => return Err(Fault::AlreadyOpen { run_id }),
         (ReusePolicy::AllowDuplicate, _) => true,
         (ReusePolicy::RejectDuplicate, _) => false,
         (ReusePolicy::AllowDuplicateFailedOnly, status) => status != Status::Success,
@@ -199,6 +201,9 @@ impl Transition {
             identity: start.identity.clone(),
             start_after: start.start_after.filter(|wait| *wait > Duration::ZERO),
             parent: start.parent.clone(),
+            run_timeout: start.run_timeout,
+            continued_from: None,
+            execution_from: None,
         };
         let run = Run::begin(now, &started, start.key);
         let event = Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(started), key: start.key };

@@ -15,7 +15,7 @@ use std::fmt;
 
 use crate::event::{
     ActivityScheduled, ActivityStarted, ActivityTimedOut, ActivityTimeout, DeciderScheduled, DeciderTimeout, Event,
-    EventId, EventKind, WorkflowStarted,
+    EventId, EventKind, WorkflowStarted, WorkflowTimeout,
 };
 use crate::time::{Duration, Timestamp};
 use others::Others;
@@ -297,10 +297,16 @@ impl Reader {
     fn life(&mut self, event: &Event) -> Result<(), Violation> {
         let (id, at) = (event.id, event.timestamp);
         match &event.kind {
-            EventKind::WorkflowTimedOut(_) => {
+            EventKind::WorkflowTimedOut(it) => {
                 if let Some((start, started_at)) = &self.start {
                     let from = started_at.plus(start.start_after.unwrap_or_default());
-                    not_before(id, at, from.plus(start.execution_timeout))?;
+                    match it.timeout {
+                        WorkflowTimeout::Run => expired(id, at, from, start.run_timeout)?,
+                        WorkflowTimeout::Execution => {
+                            let from = start.execution_from.unwrap_or(from);
+                            not_before(id, at, from.plus(start.execution_timeout))?;
+                        }
+                    }
                 }
                 Ok(())
             }
@@ -358,6 +364,7 @@ impl Reader {
             | EventKind::WorkflowSuccess(_)
             | EventKind::WorkflowFailed(_)
             | EventKind::WorkflowCanceled(_)
+            | EventKind::WorkflowContinuedAsNew(_)
             | EventKind::WorkflowTerminated(_)
             | EventKind::WorkflowCloseFailed(_)
             | EventKind::WorkflowCancelRequested(_)

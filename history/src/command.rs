@@ -83,6 +83,9 @@ pub struct Start {
     pub signal: Option<StartSignal>,
     /// How long its first turn waits; at most ten years. The execution timeout counts from then.
     pub start_after: Option<Duration>,
+    /// From the first turn to close of one run, at most; more than zero. The execution timeout is that of all runs that go on
+    /// for each other.
+    pub run_timeout: Option<Duration>,
     /// Who asks.
     pub identity: Option<String>,
     /// The request's key.
@@ -112,6 +115,7 @@ impl Start {
             conflict_policy: ConflictPolicy::default(),
             signal: None,
             start_after: None,
+            run_timeout: None,
             identity: None,
             key: None,
             parent: None,

@@ -79,6 +79,8 @@ decisions! {
     FailWorkflow;
     /// Close the run as canceled.
     CancelWorkflow;
+    /// Close the run, and go on in a new one with a history of its own.
+    ContinueAsNew;
 }
 
 impl<'de> Deserialize<'de> for Decision {
@@ -267,6 +269,29 @@ pub struct CancelWorkflow {
     pub force: bool,
 }
 
+/// Close the run, and go on in a new one of the same workflow id, with a history of its own (S3.32). The execution timeout
+/// goes on; everything that is not said here is as it was.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ContinueAsNew {
+    /// The new run's input, at most 256 KiB; none when absent.
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub input: Option<Payload>,
+    /// Its workflow type; this run's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow_type: Option<String>,
+    /// The task list of its deciders; this run's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_list: Option<String>,
+    /// Its tags; this run's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Vec<String>>,
+    /// Close even if there is news that this turn has not seen (D8).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
 impl Decision {
     /// Which closing decision this is, and whether it is forced; `None` when it does not close the run.
     pub fn closes(&self) -> Option<(CloseDecision, bool)> {
@@ -274,6 +299,7 @@ impl Decision {
             Self::SucceedWorkflow(it) => Some((CloseDecision::SucceedWorkflow, it.force)),
             Self::FailWorkflow(it) => Some((CloseDecision::FailWorkflow, it.force)),
             Self::CancelWorkflow(it) => Some((CloseDecision::CancelWorkflow, it.force)),
+            Self::ContinueAsNew(it) => Some((CloseDecision::ContinueAsNew, it.force)),
             Self::ScheduleActivity(_)
             | Self::CancelActivity(_)
             | Self::StartTimer(_)

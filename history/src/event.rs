@@ -226,6 +226,8 @@ catalogue! {
     29 Marker Decider news quiet;
     /// A decider's note that could not be recorded.
     30 MarkerFailed Decider news schedules;
+    /// A decider closed the run, and another one goes on with a history of its own (S3.32). Last event.
+    31 WorkflowContinuedAsNew Decider news quiet;
     /// A decider wants a child to be started.
     41 ChildScheduled Decider news quiet;
     /// A child could not be started.
@@ -275,6 +277,7 @@ impl EventKind {
             Self::WorkflowSuccess(_)
                 | Self::WorkflowFailed(_)
                 | Self::WorkflowCanceled(_)
+                | Self::WorkflowContinuedAsNew(_)
                 | Self::WorkflowTimedOut(_)
                 | Self::WorkflowTerminated(_)
         )
@@ -287,6 +290,7 @@ impl EventKind {
             Self::WorkflowSuccess(it) => it.result.as_ref(),
             Self::WorkflowFailed(it) => it.details.as_ref(),
             Self::WorkflowCanceled(it) => it.details.as_ref(),
+            Self::WorkflowContinuedAsNew(it) => it.input.as_ref(),
             Self::WorkflowTerminated(it) => it.details.as_ref(),
             Self::DeciderCompleted(it) => it.context.as_ref(),
             Self::DeciderFailed(it) => it.details.as_ref(),
@@ -338,6 +342,7 @@ impl EventKind {
             Self::WorkflowSuccess(it) => it.result.as_mut(),
             Self::WorkflowFailed(it) => it.details.as_mut(),
             Self::WorkflowCanceled(it) => it.details.as_mut(),
+            Self::WorkflowContinuedAsNew(it) => it.input.as_mut(),
             Self::WorkflowTerminated(it) => it.details.as_mut(),
             Self::DeciderCompleted(it) => it.context.as_mut(),
             Self::DeciderFailed(it) => it.details.as_mut(),

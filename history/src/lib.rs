@@ -45,8 +45,8 @@ pub use command::{
 };
 pub use decision::Decision;
 pub use decision::{
-    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, FailWorkflow, RecordMarker, ScheduleActivity,
-    SignalExternal, StartChild, StartTimer, SucceedWorkflow,
+    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, FailWorkflow, RecordMarker,
+    ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow,
 };
 pub use event::{Event, EventId, EventKind, Level, Origin, RequestKey};
 pub use fault::Fault;

@@ -47,12 +47,22 @@ pub enum Status {
     /// WorkflowTerminated.
     #[n(5)]
     Terminated,
+    /// WorkflowContinuedAsNew.
+    #[n(6)]
+    ContinuedAsNew,
 }
 
 impl Status {
     /// Every status.
-    pub const ALL: [Self; 6] =
-        [Self::Open, Self::Success, Self::Failed, Self::Canceled, Self::TimedOut, Self::Terminated];
+    pub const ALL: [Self; 7] = [
+        Self::Open,
+        Self::Success,
+        Self::Failed,
+        Self::Canceled,
+        Self::TimedOut,
+        Self::Terminated,
+        Self::ContinuedAsNew,
+    ];
 
     /// The word used on the wire, in lists and in stores.
     pub const fn word(self) -> &'static str {
@@ -63,6 +73,7 @@ impl Status {
             Self::Canceled => "canceled",
             Self::TimedOut => "timed-out",
             Self::Terminated => "terminated",
+            Self::ContinuedAsNew => "continued-as-new",
         }
     }
 
@@ -287,9 +298,23 @@ pub struct RunStart {
     /// The event of the parent that wanted it, where the run is a child.
     #[n(12)]
     pub parent: Option<Origin>,
+    /// From the first turn to close of this one run, at most.
+    #[n(13)]
+    pub run_timeout: Option<Duration>,
+    /// The run that this one goes on for.
+    #[cbor(n(14), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
+    pub continued_from: Option<Uuid>,
+    /// Since when the execution timeout counts, where that is not this run's own beginning.
+    #[n(15)]
+    pub execution_from: Option<Timestamp>,
 }
 
 impl RunStart {
+    /// When all runs that go on for each other must have closed.
+    pub fn execution_deadline(&self) -> Timestamp {
+        self.execution_from.unwrap_or_else(|| self.first_turn_at()).plus(self.execution_timeout)
+    }
+
     /// When its first turn is handed out at the earliest.
     pub fn first_turn_at(&self) -> Timestamp {
         self.at.plus(self.start_after.unwrap_or_default())
@@ -332,6 +357,9 @@ impl Run {
                 retention: started.retention,
                 start_after: started.start_after,
                 parent: started.parent.clone(),
+                run_timeout: started.run_timeout,
+                continued_from: started.continued_from,
+                execution_from: started.execution_from,
             },
             status: Status::Open,
             closed_at: None,
@@ -381,6 +409,7 @@ impl Run {
             EventKind::WorkflowSuccess(_) => self.close(Status::Success, event),
             EventKind::WorkflowFailed(_) => self.close(Status::Failed, event),
             EventKind::WorkflowCanceled(_) => self.close(Status::Canceled, event),
+            EventKind::WorkflowContinuedAsNew(_) => self.close(Status::ContinuedAsNew, event),
             EventKind::WorkflowTimedOut(_) => self.close(Status::TimedOut, event),
             EventKind::WorkflowTerminated(_) => self.close(Status::Terminated, event),
             EventKind::WorkflowCancelRequested(_) => self.cancel_requested = true,

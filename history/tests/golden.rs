@@ -19,7 +19,8 @@ use history::event::{
     ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled, Marker, MarkerFailed, MarkerFailedCause,
     Signal, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed,
     TimerScheduleFailedCause, TimerScheduled, WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed,
-    WorkflowFailed, WorkflowStarted, WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
+    WorkflowContinuedAsNew, WorkflowFailed, WorkflowStarted, WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut,
+    WorkflowTimeout,
 };
 use history::{
     CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin, PackRef, Payload,
@@ -89,6 +90,9 @@ fn started() -> WorkflowStarted {
         identity: text("shop-1"),
         start_after: None,
         parent: None,
+        run_timeout: None,
+        continued_from: None,
+        execution_from: None,
     }
 }
 
@@ -103,6 +107,14 @@ fn full() -> Vec<EventKind> {
             decision_event_id: 4,
         }),
         EventKind::WorkflowCanceled(WorkflowCanceled { details: payload(), decision_event_id: 4 }),
+        EventKind::WorkflowContinuedAsNew(WorkflowContinuedAsNew {
+            new_run_id: Uuid::from_u128(8),
+            input: payload(),
+            workflow_type: "order".to_owned(),
+            task_list: "orders".to_owned(),
+            tags: vec!["eu".to_owned()],
+            decision_event_id: 4,
+        }),
         EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Execution }),
         EventKind::WorkflowTerminated(WorkflowTerminated {
             reason: text("cleanup"),
@@ -353,6 +365,35 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         (
             "WorkflowStarted-later",
             EventKind::WorkflowStarted(WorkflowStarted { start_after: Some(Duration::from_days(2)), ..started() }),
+        ),
+        (
+            "WorkflowStarted-continued",
+            EventKind::WorkflowStarted(WorkflowStarted {
+                run_timeout: Some(Duration::from_days(1)),
+                continued_from: Some(Uuid::from_u128(7)),
+                execution_from: Some(Timestamp::from_millis(1_600_000_000_000)),
+                ..started()
+            }),
+        ),
+        ("WorkflowTimedOut-run", EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Run })),
+        (
+            "WorkflowCloseFailed-continue",
+            EventKind::WorkflowCloseFailed(WorkflowCloseFailed {
+                decision: CloseDecision::ContinueAsNew,
+                cause: CloseFailedCause::UnhandledEvents,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "WorkflowContinuedAsNew-bare",
+            EventKind::WorkflowContinuedAsNew(WorkflowContinuedAsNew {
+                new_run_id: Uuid::from_u128(8),
+                input: None,
+                workflow_type: "order".to_owned(),
+                task_list: "orders".to_owned(),
+                tags: Vec::new(),
+                decision_event_id: 4,
+            }),
         ),
         ("WorkflowSuccess-bare", EventKind::WorkflowSuccess(WorkflowSuccess { result: None, decision_event_id: 4 })),
         (
@@ -910,6 +951,13 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
     let mut samples = vec![
         ("open".to_owned(), run()),
         ("open-tries".to_owned(), run_with_tries()),
+        ("open-continued".to_owned(), {
+            let mut run = run();
+            run.started.run_timeout = Some(Duration::from_days(1));
+            run.started.continued_from = Some(Uuid::from_u128(7));
+            run.started.execution_from = Some(Timestamp::from_millis(1_600_000_000_000));
+            run
+        }),
         ("open-later".to_owned(), {
             let mut run = run();
             run.started.start_after = Some(Duration::from_days(2));

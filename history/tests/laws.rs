@@ -7,10 +7,10 @@ use history::event::{
     WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
-    Beat, CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Command, DeadlineKind, Decision, Duration,
-    EffectResult, Event, EventKind, Factor, FailWorkflow, Fault, Origin, Outcome, Payload, RecordMarker, RequestKey,
-    RetryPolicy, Run, ScheduleActivity, SignalExternal, Start, StartChild, StartTimer, SucceedWorkflow, TaskId,
-    Timestamp, Transition, TurnId, check, codec, limits,
+    Beat, CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Command, ContinueAsNew, DeadlineKind, Decision,
+    Duration, EffectResult, Event, EventKind, Factor, FailWorkflow, Fault, Origin, Outcome, Payload, RecordMarker,
+    RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal, Start, StartChild, StartTimer, SucceedWorkflow,
+    TaskId, Timestamp, Transition, TurnId, check, codec, limits,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -102,7 +102,7 @@ fn choice() -> impl Strategy<Value = Choice> {
 
 /// A turn's choices: mostly one to three, now and then a close behind them, seldom one before.
 fn choices() -> impl Strategy<Value = Vec<Choice>> {
-    let close = (0..3_u8, prop::bool::weighted(0.3)).prop_map(|(kind, is_forced)| Choice::Close(kind, is_forced));
+    let close = (0..4_u8, prop::bool::weighted(0.3)).prop_map(|(kind, is_forced)| Choice::Close(kind, is_forced));
     (vec(choice(), 0..4), option::weighted(0.12, close), prop::bool::weighted(0.1)).prop_map(
         |(mut choices, close, is_first)| {
             if let Some(close) = close {
@@ -232,7 +232,8 @@ fn decision(choice: &Choice) -> Decision {
         Choice::Close(kind, force) => match kind {
             0 => SucceedWorkflow { result: payload(), force }.into(),
             1 => FailWorkflow { reason: "r".to_owned(), details: payload(), force }.into(),
-            _ => CancelWorkflow { details: payload(), force }.into(),
+            2 => CancelWorkflow { details: payload(), force }.into(),
+            _ => ContinueAsNew { input: payload(), force, ..ContinueAsNew::default() }.into(),
         },
     }
 }

@@ -63,6 +63,8 @@ pub enum Cause {
     Elapsed,
     /// What a signal said is not what the flow reads.
     Unreadable,
+    /// No failure: the flow goes on in a new run ([`Context::continue_as_new`](super::Context::continue_as_new)).
+    ContinuedAsNew,
 }
 
 /// What became of an activity that did not succeed.
@@ -164,7 +166,12 @@ impl Failure {
             Cause::Activity { end, .. } => matches!(end, ActivityEnd::TimedOut(_) | ActivityEnd::NotTaken),
             Cause::Child { end, .. } => matches!(end, ChildEnd::TimedOut(_)),
             Cause::Elapsed => true,
-            Cause::Stated | Cause::Canceled | Cause::Timer { .. } | Cause::External { .. } | Cause::Unreadable => false,
+            Cause::Stated
+            | Cause::Canceled
+            | Cause::Timer { .. }
+            | Cause::External { .. }
+            | Cause::Unreadable
+            | Cause::ContinuedAsNew => false,
         }
     }
 
@@ -182,13 +189,17 @@ impl Failure {
             | Cause::Child { .. }
             | Cause::External { .. }
             | Cause::Elapsed
-            | Cause::Unreadable => false,
+            | Cause::Unreadable
+            | Cause::ContinuedAsNew => false,
         }
     }
 
     /// The decision that closes the run.
     pub(super) fn closing(self) -> Decision {
         let Self { reason, details, .. } = &self;
+        if self.cause == Cause::ContinuedAsNew {
+            return history::ContinueAsNew { input: details.clone(), ..history::ContinueAsNew::default() }.into();
+        }
         if self.is_canceled() {
             return history::CancelWorkflow { details: details.clone(), force: false }.into();
         }
@@ -199,7 +210,9 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
-            Cause::Stated | Cause::Elapsed | Cause::Unreadable | Cause::Canceled => f.write_str(&self.reason)?,
+            Cause::Stated | Cause::Elapsed | Cause::Unreadable | Cause::Canceled | Cause::ContinuedAsNew => {
+                f.write_str(&self.reason)?;
+            }
             Cause::Activity { activity_id, end, .. } => {
                 write!(f, "activity `{activity_id}`: ")?;
                 match end {

@@ -318,6 +318,7 @@ fn forced(mut closing: Decision) -> Decision {
         Decision::SucceedWorkflow(it) => it.force = true,
         Decision::FailWorkflow(it) => it.force = true,
         Decision::CancelWorkflow(it) => it.force = true,
+        Decision::ContinueAsNew(it) => it.force = true,
         _ => {}
     }
     closing

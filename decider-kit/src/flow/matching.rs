@@ -39,7 +39,8 @@ pub(super) fn matches(decision: &Decision, kind: &EventKind) -> bool {
         (Decision::CancelExternal(asked), EventKind::ExternalCancelFailed(it)) => asked.workflow_id == it.workflow_id,
         (Decision::SucceedWorkflow(_), EventKind::WorkflowSuccess(_))
         | (Decision::FailWorkflow(_), EventKind::WorkflowFailed(_))
-        | (Decision::CancelWorkflow(_), EventKind::WorkflowCanceled(_)) => true,
+        | (Decision::CancelWorkflow(_), EventKind::WorkflowCanceled(_))
+        | (Decision::ContinueAsNew(_), EventKind::WorkflowContinuedAsNew(_)) => true,
         _ => false,
     }
 }

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use history::admit::{Starting, starting};
 use history::{
-    Beat, Command, DeadlineKind, Duration, Effect, EffectResult, Errand, ErrandTask, Event, EventId, Fault, Links,
-    Outcome, Run, Start, StartSignal, TaskId, TaskRef, Timestamp, Transition, TurnId,
+    Beat, Command, DeadlineKind, Duration, Effect, EffectResult, Errand, ErrandTask, Event, EventId, EventKind, Fault,
+    Links, Outcome, Run, Start, StartSignal, TaskId, TaskRef, Timestamp, Transition, TurnId,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -262,9 +262,14 @@ impl TestService {
 
     fn begin(&mut self, start: &Start, run_id: Uuid, mind: Box<dyn Mind>) -> Result<(), Fault> {
         let (run, events) = Transition::start(start, run_id, self.now)?.into_parts();
-        let links = Links::default();
+        self.add(run, Links::default(), events, mind);
+        Ok(())
+    }
+
+    fn add(&mut self, run: Run, links: Links, events: Vec<Event>, mind: Box<dyn Mind>) {
         let (beats, calls) = (Vec::new(), HashMap::new());
         let index = self.runs.len();
+        let workflow_id = run.started.workflow_id.clone();
         let had_another_decider = false;
         self.runs.push(TestRun {
             run,
@@ -278,9 +283,8 @@ impl TestService {
             checked: 0,
         });
         self.wake_of.push(None);
-        self.newest.insert(start.workflow_id.clone(), index);
+        self.newest.insert(workflow_id, index);
         self.wake(index, Some(self.now));
-        Ok(())
     }
 
     /// Signals a run.
@@ -363,8 +367,9 @@ impl TestService {
     /// execution timeout.
     #[track_caller]
     pub fn finish(&mut self, workflow_id: &str) -> Closed {
+        // The newest run, also when it goes on as new meanwhile.
+        while self.at(self.index(workflow_id)).run.is_open() && self.step(None, true) {}
         let index = self.index(workflow_id);
-        while self.at(index).run.is_open() && self.step(None, true) {}
         self.hold(index);
         let run = self.at(index);
         match self.closed(workflow_id) {
@@ -677,6 +682,7 @@ impl TestService {
         }
         self.wake(index, Some(now));
         self.deliver(index);
+        self.go_on(index);
         Ok(outcome)
     }
 
@@ -730,6 +736,24 @@ impl TestService {
         }
     }
 
+    /// Starts the run that goes on for one that has continued as new, once it owes nothing to others.
+    #[track_caller]
+    fn go_on(&mut self, index: usize) {
+        let run = self.at(index);
+        let Some(EventKind::WorkflowContinuedAsNew(it)) = run.events.last().map(|event| &event.kind) else { return };
+        let is_newest = self.newest.get(&run.run.started.workflow_id) == Some(&index);
+        if !is_newest || !run.links.outbox.is_empty() {
+            return;
+        }
+        let links = Links { seen: run.links.seen.clone(), ..Links::default() };
+        let (run, events) = Transition::successor(&run.run, it, self.now).into_parts();
+        let Some(minds) = self.deciders.get(&run.started.workflow_type) else {
+            panic!("no decider for `{}`, as which `{}` goes on", run.started.workflow_type, run.started.workflow_id);
+        };
+        let mind = minds();
+        self.add(run, links, events, mind);
+    }
+
     /// When to look at the run next.
     fn reschedule(&mut self, index: usize) {
         let run = self.at(index);
@@ -751,7 +775,7 @@ impl TestService {
             && run.run.turn_task.is_none()
             && run.run.turn.is_none()
             && self.waits(index).is_none()
-            && deadlines.iter().all(|deadline| deadline.what == DeadlineKind::Execution)
+            && deadlines.iter().all(|deadline| matches!(deadline.what, DeadlineKind::Execution | DeadlineKind::Run))
     }
 
     fn why_stuck(&self, index: usize) -> String {

@@ -62,7 +62,9 @@ impl Transition {
                 Effect::new(*scheduled_event_id, EffectKind::EndChild, &child.workflow_id)
             })
             .collect();
-        let tells = self.run.started.parent.as_ref();
+        // The parent of a run that goes on sees one child (S2.24): the run that closes in another way tells it.
+        let goes_on = matches!(event.kind, EventKind::WorkflowContinuedAsNew(_));
+        let tells = self.run.started.parent.as_ref().filter(|_| !goes_on);
         let tells = tells.map(|parent| Effect::new(event.id, EffectKind::TellParent, &parent.workflow_id));
         for effect in ends.into_iter().chain(tells) {
             self.links.outbox.add(effect, now);

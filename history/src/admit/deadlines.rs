@@ -44,6 +44,7 @@ impl Transition {
             DeadlineKind::Execution => {
                 Some(EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Execution }))
             }
+            DeadlineKind::Run => Some(EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Run })),
             DeadlineKind::Timer { scheduled_event_id } => {
                 let place = facts.timers.binary_search_by_key(&scheduled_event_id, |(id, _)| *id).ok();
                 let timer = place.and_then(|place| facts.timers.get_mut(place));

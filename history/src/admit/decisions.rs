@@ -8,10 +8,11 @@ use crate::event::{
     ActivityTaskCancelFailed, ActivityTaskCancelFailedCause, CloseFailedCause, DeciderCompleted, EventId, EventKind,
     Marker, MarkerFailed, MarkerFailedCause, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled,
     TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled, WorkflowCanceled, WorkflowCloseFailed,
-    WorkflowFailed, WorkflowSuccess,
+    WorkflowContinuedAsNew, WorkflowFailed, WorkflowSuccess,
 };
 use crate::fault::Fault;
 use crate::limits;
+use crate::links::child_run_id;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
@@ -83,6 +84,17 @@ impl Transition {
             }),
             Decision::CancelWorkflow(it) => {
                 EventKind::WorkflowCanceled(WorkflowCanceled { details: it.details.clone(), decision_event_id })
+            }
+            Decision::ContinueAsNew(it) => {
+                let started = &self.run.started;
+                EventKind::WorkflowContinuedAsNew(WorkflowContinuedAsNew {
+                    new_run_id: child_run_id(started.run_id, decision_event_id, now),
+                    input: it.input.clone(),
+                    workflow_type: it.workflow_type.as_ref().unwrap_or(&started.workflow_type).clone(),
+                    task_list: it.task_list.as_ref().unwrap_or(&started.task_list).clone(),
+                    tags: it.tags.as_ref().unwrap_or(&started.tags).clone(),
+                    decision_event_id,
+                })
             }
         };
         let failed = kind.schedules_decider();

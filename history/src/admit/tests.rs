@@ -8,4 +8,5 @@ mod liveness;
 mod others;
 mod retries;
 mod starts;
+mod successors;
 mod timeouts;

@@ -16,6 +16,7 @@ pub(super) fn start(start: &Start) -> Result<(), Fault> {
     payload("input", start.input.as_ref())?;
     identity(start.identity.as_deref())?;
     timeout("executionTimeout", Some(start.execution_timeout))?;
+    timeout("runTimeout", start.run_timeout)?;
     timeout("deciderStartToClose", Some(start.decider_start_to_close))?;
     timeout("deciderScheduleToStart", start.decider_schedule_to_start)?;
     timeouts("activityTimeouts", start.activity_timeouts)?;
@@ -32,21 +33,16 @@ pub(super) fn start(start: &Start) -> Result<(), Fault> {
             problem: "terminates an open run, and the reusePolicy would refuse the one after it".to_owned(),
         });
     }
-    tags("tags", &start.tags)?;
-    Ok(())
+    tags("tags", &start.tags)
 }
 
 fn tags(field: &str, tags: &[String]) -> Result<(), Fault> {
-    if tags.len() > limits::TAGS_MAX {
-        return Err(Fault::Invalid {
-            field: field.to_owned(),
-            problem: format!("has {} entries, at most {} are allowed", tags.len(), limits::TAGS_MAX),
-        });
+    let (found, max) = (tags.len(), limits::TAGS_MAX);
+    if found > max {
+        let problem = format!("has {found} entries, at most {max} are allowed");
+        return Err(Fault::Invalid { field: field.to_owned(), problem });
     }
-    for (index, tag) in tags.iter().enumerate() {
-        name(&format!("{field}[{index}]"), tag)?;
-    }
-    Ok(())
+    tags.iter().enumerate().try_for_each(|(index, tag)| name(&format!("{field}[{index}]"), tag))
 }
 
 fn child(field: &impl Fn(&str) -> String, it: &StartChild) -> Result<(), Fault> {
@@ -119,6 +115,16 @@ pub(super) fn decisions(decisions: &[Decision]) -> Result<(), Fault> {
                 payload(&field("details"), it.details.as_ref())?;
             }
             Decision::CancelWorkflow(it) => payload(&field("details"), it.details.as_ref())?,
+            Decision::ContinueAsNew(it) => {
+                payload(&field("input"), it.input.as_ref())?;
+                if let Some(kind) = &it.workflow_type {
+                    name(&field("workflowType"), kind)?;
+                }
+                if let Some(list) = &it.task_list {
+                    name(&field("taskList"), list)?;
+                }
+                tags(&field("tags"), it.tags.as_deref().unwrap_or_default())?;
+            }
         }
     }
     Ok(())

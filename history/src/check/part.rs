@@ -23,9 +23,10 @@ pub(super) enum Part {
 
 pub(super) fn part(event: &EventKind) -> Part {
     match event {
-        EventKind::WorkflowSuccess(_) | EventKind::WorkflowFailed(_) | EventKind::WorkflowCanceled(_) => {
-            Part::DecidedClose
-        }
+        EventKind::WorkflowSuccess(_)
+        | EventKind::WorkflowFailed(_)
+        | EventKind::WorkflowCanceled(_)
+        | EventKind::WorkflowContinuedAsNew(_) => Part::DecidedClose,
         EventKind::WorkflowTimedOut(_) | EventKind::WorkflowTerminated(_) => Part::Close,
         EventKind::WorkflowCloseFailed(_)
         | EventKind::ActivityScheduleFailed(_)
@@ -80,6 +81,7 @@ pub(super) fn decision_event_id(kind: &EventKind) -> Option<EventId> {
         EventKind::WorkflowSuccess(it) => it.decision_event_id,
         EventKind::WorkflowFailed(it) => it.decision_event_id,
         EventKind::WorkflowCanceled(it) => it.decision_event_id,
+        EventKind::WorkflowContinuedAsNew(it) => it.decision_event_id,
         EventKind::WorkflowCloseFailed(it) => it.decision_event_id,
         EventKind::ActivityScheduled(it) => it.decision_event_id,
         EventKind::ActivityScheduleFailed(it) => it.decision_event_id,

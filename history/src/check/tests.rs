@@ -32,6 +32,9 @@ fn begun() -> EventKind {
         identity: None,
         start_after: None,
         parent: None,
+        run_timeout: None,
+        continued_from: None,
+        execution_from: None,
     })
 }
 

@@ -64,6 +64,18 @@ pub struct WorkflowStarted {
     #[n(13)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Origin>,
+    /// From the first turn to close of this one run, at most; unlimited when absent (S2.28).
+    #[n(14)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_timeout: Option<Duration>,
+    /// The run that this one goes on for.
+    #[cbor(n(15), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continued_from: Option<Uuid>,
+    /// Since when the execution timeout counts, where that is not this run's own beginning (S2.27).
+    #[n(16)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_from: Option<Timestamp>,
 }
 
 /// The decider closed the run as done.
@@ -108,6 +120,35 @@ pub struct WorkflowCanceled {
     pub details: Option<Payload>,
     /// The DeciderCompleted of the turn that decided it.
     #[n(1)]
+    pub decision_event_id: EventId,
+}
+
+/// The decider closed the run, and another one goes on.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowContinuedAsNew {
+    /// The run that goes on.
+    #[n(0)]
+    #[cbor(with = "crate::codec::uuid")]
+    pub new_run_id: Uuid,
+    /// Its input.
+    #[n(1)]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub input: Option<Payload>,
+    /// Its workflow type.
+    #[n(2)]
+    pub workflow_type: String,
+    /// The task list of its deciders.
+    #[n(3)]
+    pub task_list: String,
+    /// Its tags.
+    #[n(4)]
+    #[cbor(skip_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(5)]
     pub decision_event_id: EventId,
 }
 
@@ -689,9 +730,12 @@ impl ActivityTimeouts {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum WorkflowTimeout {
-    /// From WorkflowStarted to close.
+    /// From WorkflowStarted to close, of all runs that go on for each other.
     #[n(0)]
     Execution,
+    /// From WorkflowStarted to close, of one run.
+    #[n(1)]
+    Run,
 }
 
 /// The timeouts of a turn (D13).
@@ -760,6 +804,9 @@ pub enum CloseDecision {
     /// It was canceled.
     #[n(2)]
     CancelWorkflow,
+    /// Another run goes on.
+    #[n(3)]
+    ContinueAsNew,
 }
 
 /// Why a closing decision was refused.

@@ -57,8 +57,10 @@ pub enum DeadlineKind {
         /// Its DeciderScheduled.
         scheduled_event_id: EventId,
     },
-    /// The run took too long.
+    /// The run, and those that it went on for, took too long.
     Execution,
+    /// The run took too long.
+    Run,
 }
 
 impl Run {
@@ -98,7 +100,10 @@ impl Run {
             return;
         }
         let mut add = |at, what| show(Deadline { at, what });
-        add(self.started.first_turn_at().plus(self.started.execution_timeout), DeadlineKind::Execution);
+        add(self.started.execution_deadline(), DeadlineKind::Execution);
+        if let Some(limit) = self.started.run_timeout {
+            add(self.started.first_turn_at().plus(limit), DeadlineKind::Run);
+        }
         if let Some(turn) = &self.turn {
             let at = turn.started_at.plus(self.started.decider_start_to_close);
             add(at, DeadlineKind::TurnStartToClose { scheduled_event_id: turn.scheduled_event_id });

@@ -111,9 +111,12 @@ pub(crate) struct Start {
     /// A tag, for lists; may be given up to five times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// From start to close, at most, e.g. P30D
+    /// From start to close, at most, of all runs that go on for each other, e.g. P30D
     #[arg(long)]
     execution_timeout: Option<Duration>,
+    /// From start to close of one run, at most
+    #[arg(long)]
+    run_timeout: Option<Duration>,
     /// Whether the id of a closed run may be used again: allow-duplicate-failed-only, allow-duplicate or reject-duplicate
     #[arg(long, value_name = "POLICY", value_parser = word::<ReusePolicy>)]
     reuse: Option<ReusePolicy>,
@@ -141,7 +144,7 @@ pub(crate) struct Start {
 
 #[derive(Debug, Args)]
 pub(crate) struct Filters {
-    /// open, stuck, closed, success, failed, canceled, timed-out or terminated
+    /// open, stuck, closed, success, failed, canceled, timed-out, terminated or continued-as-new
     #[arg(long)]
     status: Option<String>,
     /// Of this workflow type
@@ -210,7 +213,7 @@ fn show_result(result: &RunResult) -> Done {
         Status::Open => {
             Err(Failed::Other(5, "the run is still open; `baton workflow result --wait` waits for it".to_owned()))
         }
-        Status::Failed | Status::Canceled | Status::TimedOut | Status::Terminated => {
+        Status::Failed | Status::Canceled | Status::TimedOut | Status::Terminated | Status::ContinuedAsNew => {
             Err(Failed::Other(4, format!("the run closed: {}", result.status)))
         }
     }
@@ -232,6 +235,7 @@ impl Start {
             input: read_input(self.input.as_deref())?,
             tags: self.tags,
             execution_timeout: self.execution_timeout,
+            run_timeout: self.run_timeout,
             reuse_policy: self.reuse,
             conflict_policy: self.conflict,
             signal,

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use history::{
-    Beat, Command, EffectResult, Errand, ErrandTask, EventId, Outcome, Run, TaskId, Timestamp, Transition, admit::held,
+    Beat, Command, EffectResult, Errand, ErrandTask, EventId, Outcome, Run, Status, TaskId, Timestamp, Transition,
+    admit::held,
 };
 use store::{Cas, Expect, Head, PartKey};
 use uuid::Uuid;
@@ -140,6 +141,12 @@ impl Engine {
                 inbox.requests.drain(..count.max(1)).collect::<Vec<_>>()
             };
             self.run_batch(&cell, &mut state, batch).await;
+            if matches!(&*state, State::Loaded(loaded) if loaded.run().status == Status::ContinuedAsNew)
+                && let Err(refusal) = self.go_on(&cell, &mut state).await
+            {
+                // The due index brings it back.
+                tracing::warn!(%refusal, workflow_id = %cell.key.workflow_id, "a run could not go on as new yet");
+            }
         }
         let bytes = match &*state {
             State::Loaded(loaded) if loaded.run().is_open() || !loaded.body.links.outbox.is_empty() => {
@@ -275,6 +282,25 @@ impl Engine {
             }
             return Ok(true);
         };
+        let goes_on = loaded.run().status == Status::ContinuedAsNew;
+        if goes_on && self.go_on(cell, state).await? {
+            return Ok(false);
+        }
+        let Some(loaded) = self.loaded(cell, state).await? else { return Ok(false) };
+        if goes_on {
+            // The id counts as open, but nobody is there yet to take it.
+            let (wait, stay): (Vec<_>, Vec<_>) = pending.drain(..).partition(|request| match request {
+                Pending::Tell { run_id, .. } => run_id.is_none(),
+                Pending::Effect { .. } => true,
+                Pending::Take { .. } | Pending::Look { .. } => false,
+            });
+            *pending = stay;
+            let why = "the run that goes on as new is about to begin".to_owned();
+            let refusal = Refusal::Unavailable { why, retry_after: None };
+            for request in wait {
+                refuse(request, &refusal);
+            }
+        }
         let before = loaded.run();
         let (last_event_id, waiting_turn) = (before.last_event_id, waiting_turn(before));
         let (beats, links) = (loaded.beats.clone(), loaded.body.links.clone());

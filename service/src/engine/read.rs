@@ -4,13 +4,16 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{Beat, Event, EventId, Payload, Run};
+use history::{Beat, Event, EventId, Payload, Run, Status};
 use store::{HeadKey, PartKey};
 use uuid::Uuid;
 
 use super::cell::{Grant, State};
 use super::commit::{Loaded, tail_from};
 use super::{Described, Engine, HistoryPage, Page, Refusal, RunRef, TurnToken, head, head_key};
+
+/// Before a run is looked for again that goes on for another.
+const GO_ON_WAIT: Duration = Duration::from_millis(10);
 
 /// Where the events of a run are.
 pub(super) struct Source<'a> {
@@ -103,6 +106,25 @@ impl Engine {
     ///
     /// As for [`describe`](Self::describe).
     pub async fn closing_event(&self, at: &RunRef, wait: Duration) -> Result<(Uuid, Option<(Run, Event)>), Refusal> {
+        let deadline = tokio::time::Instant::now() + wait;
+        loop {
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            let (run_id, closed) = self.closing_event_of(at, left).await?;
+            match closed {
+                // Who asks for the newest run waits for the one that goes on, too.
+                Some((run, _)) if at.run_id.is_none() && run.status == Status::ContinuedAsNew => {
+                    if left.is_zero() || self.is_stopping() {
+                        return Ok((run_id, None));
+                    }
+                    // It is there in a moment, or when what keeps it from beginning is over.
+                    tokio::time::sleep(GO_ON_WAIT.min(left)).await;
+                }
+                closed => return Ok((run_id, closed)),
+            }
+        }
+    }
+
+    async fn closing_event_of(&self, at: &RunRef, wait: Duration) -> Result<(Uuid, Option<(Run, Event)>), Refusal> {
         let key = head_key(at);
         let mut watching = self.watchers.watch(&key);
         let mut loaded = self.look_up(at).await?;
@@ -152,7 +174,7 @@ impl Engine {
         Ok(read)
     }
 
-    async fn read_page(&self, key: &HeadKey, loaded: &Loaded, page: &Page) -> Result<HistoryPage, Refusal> {
+    pub(super) async fn read_page(&self, key: &HeadKey, loaded: &Loaded, page: &Page) -> Result<HistoryPage, Refusal> {
         let run = loaded.run();
         let source = Source { key, run_id: run.started.run_id, tail: &loaded.tail, tail_first: loaded.body.tail_first };
         let before = page.before.unwrap_or(u64::MAX).min(run.last_event_id + 1);

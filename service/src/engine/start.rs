@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use history::admit::{Starting, starting};
-use history::{Command, Run, Start, Transition};
+use history::{Command, EventKind, Run, Start, Status, Transition};
 
 use super::cell::{RunCell, State};
 use super::hand_out::waiting_turn;
-use super::{Engine, Refusal, Started};
+use super::{Engine, Page, Refusal, Started};
 
 /// Why a run was terminated for which another one was started.
 const REPLACED: &str = "replaced by a new start";
@@ -22,6 +22,9 @@ impl Engine {
         let mut attempt = 0;
         loop {
             let was_loaded = matches!(state, State::Loaded(_));
+            if !self.go_on(cell, state).await? {
+                return Ok(None);
+            }
             let now = self.clock.now();
             let run_id = self.ids.run_id(now);
             let existing = self.loaded(cell, state).await?.map(|loaded| loaded.run().clone());
@@ -73,6 +76,33 @@ impl Engine {
         }
     }
 
+    /// Starts the run that goes on for one that has continued as new; nothing where there is none such. The id counts as open
+    /// all the while: whoever comes to the run in between does this first. False while it cannot be done, because the run
+    /// that closed owes something to others.
+    pub(super) async fn go_on(self: &Arc<Self>, cell: &Arc<RunCell>, state: &mut State) -> Result<bool, Refusal> {
+        let mut attempt = 0;
+        loop {
+            let Some(loaded) = self.loaded(cell, state).await? else { return Ok(true) };
+            if loaded.run().status != Status::ContinuedAsNew {
+                return Ok(true);
+            }
+            if !loaded.body.links.outbox.is_empty() {
+                return Ok(false);
+            }
+            let newest = Page { reverse: true, limit: 1, ..Page::default() };
+            let closing = self.read_page(&cell.key, loaded, &newest).await?.events.pop().map(|event| event.kind);
+            let Some(EventKind::WorkflowContinuedAsNew(it)) = closing else {
+                let what = format!("the last event of run {}, which continued as new", loaded.run().started.run_id);
+                return Err(Refusal::Corrupt { what });
+            };
+            let mut transition = Transition::successor(loaded.run(), &it, self.clock.now());
+            transition.links_mut().seen = loaded.body.links.seen.clone();
+            if self.write(cell, state, transition, 0, 0, &mut attempt).await?.is_some() {
+                return Ok(true);
+            }
+        }
+    }
+
     /// Admits a command to a run and commits it; false when another attempt is needed, on what the store has.
     async fn run_told(
         self: &Arc<Self>,
@@ -97,4 +127,98 @@ fn signal_of(start: &Start) -> Option<Command> {
     let signal = start.signal.clone()?;
     let (name, input, identity, key) = (signal.name, signal.input, start.identity.clone(), start.key);
     Some(Command::Signal { name, input, identity, key, if_version: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use history::{ConflictPolicy, ContinueAsNew, Payload, StartSignal, TurnId};
+    use store::{Expect, Store};
+
+    use super::super::commit::{self, Draft, Loaded};
+    use super::super::{RunRef, Settings, SystemClock};
+    use super::*;
+
+    async fn node(store: &Arc<dyn Store>) -> Arc<Engine> {
+        let engine = Engine::open_for_reading(Arc::clone(store), Arc::new(SystemClock), Settings::default());
+        let engine = engine.await.unwrap();
+        engine.ensure_default_domain().await.unwrap();
+        engine
+    }
+
+    /// A run that has continued as new, on a node that died before it started the one that goes on.
+    async fn died_between() -> (Arc<dyn Store>, uuid::Uuid) {
+        let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new());
+        let engine = node(&store).await;
+        let start = Start { retention: history::Duration::ZERO, ..Start::new("w", "t", "l") };
+        let first = engine.start("default", start).await.unwrap().run_id;
+        let key = commit::head_key("default", "w");
+        let base = Loaded::decode(store.load(&key).await.unwrap().unwrap()).unwrap();
+        let now = engine.clock().now();
+        let mut transition = Transition::of(base.run().clone());
+        transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None }, now).unwrap();
+        let input = Some(Payload::from_json("1").unwrap());
+        let command = Command::CompleteTurn {
+            turn: TurnId { scheduled_event_id: 2, started_event_id: 3 },
+            decisions: vec![ContinueAsNew { input, ..ContinueAsNew::default() }.into()],
+            context: None,
+            awaiting: Vec::new(),
+        };
+        transition.admit(&command, now).unwrap();
+        let (run, links, events) = transition.into_all();
+        let due = commit::due(&run, &links, &[], 0, now);
+        assert!(due.is_some_and(|due| due <= now.plus(history::Duration::from_secs(30))), "somebody must look again");
+        let draft = Draft { base: Some(&base), run, links, events, offers: 0, op: 1, due };
+        let prepared = commit::prepare(draft, &store.limits(), |head| store.weight(&key, head));
+        let kept = prepared.next.head.expires_at.unwrap();
+        assert!(kept > now.plus(history::Duration::from_days(6)).as_millis(), "it must not be forgotten before");
+        let expect = Expect::Exactly { run: base.head.run, version: base.head.version };
+        assert_eq!(store.commit(&key, expect, &prepared.next.head, &prepared.parts).await.unwrap(), store::Cas::Won);
+        (store, first)
+    }
+
+    /// The names of the newest run's events, which goes on for the first.
+    async fn names(engine: &Arc<Engine>, first: uuid::Uuid) -> Vec<&'static str> {
+        let at = RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
+        let run = engine.describe(&at).await.unwrap().run;
+        assert_eq!(run.started.continued_from, Some(first));
+        let events = engine.history(&at, &Page::default()).await.unwrap().events;
+        assert_eq!(events.first().unwrap().kind.payload().unwrap().text(), Some("1"));
+        events.iter().map(|event| event.kind.name()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_run_whose_node_died_before_it_went_on_goes_on_with_whoever_comes_first() {
+        let begun = ["WorkflowStarted", "DeciderScheduled"];
+        let at = RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
+        let signal =
+            Command::Signal { name: "go".to_owned(), input: None, identity: None, key: None, if_version: None };
+
+        let (store, first) = died_between().await;
+        let engine = node(&store).await;
+        engine.look(&commit::head_key("default", "w")).await.unwrap();
+        assert_eq!(names(&engine, first).await, begun);
+
+        let (store, first) = died_between().await;
+        let engine = node(&store).await;
+        engine.tell(&at, signal.clone()).await.unwrap();
+        assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
+
+        // A start finds the id in use, and one that may use the open run uses that.
+        let (store, first) = died_between().await;
+        let engine = node(&store).await;
+        let refused = engine.start("default", Start::new("w", "t", "l")).await.unwrap_err();
+        assert_eq!(refused.code(), "workflow-already-open");
+        let signal = Some(StartSignal { name: "go".to_owned(), input: None });
+        let start = Start { conflict_policy: ConflictPolicy::UseExisting, signal, ..Start::new("w", "t", "l") };
+        assert!(engine.start("default", start).await.unwrap().existing);
+        assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
+
+        // Two nodes at once start one.
+        let (store, first) = died_between().await;
+        let (one, other) = (node(&store).await, node(&store).await);
+        let key = commit::head_key("default", "w");
+        let (a, b) = tokio::join!(one.look(&key), other.look(&key));
+        a.and(b).unwrap();
+        assert_eq!(names(&one, first).await, begun);
+    }
 }

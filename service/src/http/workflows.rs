@@ -77,6 +77,7 @@ pub(super) async fn start(
         conflict_policy: start.conflict_policy.unwrap_or(conflict_default),
         signal: start.signal.map(|signal| StartSignal { name: signal.name, input: signal.input }),
         start_after: start.start_after,
+        run_timeout: start.run_timeout,
         identity: start.identity,
         key,
         parent: None,
@@ -97,11 +98,13 @@ pub(super) async fn start(
 
 fn run_result(run_id: Uuid, run: &Run, closing: EventKind) -> body::RunResult {
     let (status, closed_at) = (run.status, run.closed_at);
-    let mut result = body::RunResult { status, run_id, closed_at, result: None, reason: None, details: None };
+    let mut result =
+        body::RunResult { status, run_id, closed_at, result: None, reason: None, details: None, continued_as: None };
     match closing {
         EventKind::WorkflowSuccess(it) => result.result = it.result,
         EventKind::WorkflowFailed(it) => (result.reason, result.details) = (Some(it.reason), it.details),
         EventKind::WorkflowCanceled(it) => result.details = it.details,
+        EventKind::WorkflowContinuedAsNew(it) => result.continued_as = Some(it.new_run_id),
         EventKind::WorkflowTerminated(it) => (result.reason, result.details) = (it.reason, it.details),
         _ => {}
     }
@@ -269,6 +272,8 @@ fn render(described: &Described) -> body::Described {
         started_at: started.at,
         closed_at: run.closed_at,
         execution_timeout: started.execution_timeout,
+        run_timeout: started.run_timeout,
+        continued_from: started.continued_from,
         tags: started.tags.clone(),
         cancel_requested: run.cancel_requested,
         stuck: run.is_stuck(),
@@ -303,6 +308,7 @@ fn deadline_words(what: DeadlineKind) -> (&'static str, Option<u64>) {
         }
         DeadlineKind::TurnStartToClose { scheduled_event_id } => ("turn-start-to-close", Some(scheduled_event_id)),
         DeadlineKind::Execution => ("execution", None),
+        DeadlineKind::Run => ("run", None),
     }
 }
 
@@ -316,7 +322,15 @@ pub(super) async fn result(
     let (run_id, closed) = engine.closing_event(&at, wait.unwrap_or_default()).await?;
     let Some((run, event)) = closed else {
         let status = Status::Open;
-        let open = body::RunResult { status, run_id, closed_at: None, result: None, reason: None, details: None };
+        let open = body::RunResult {
+            status,
+            run_id,
+            closed_at: None,
+            result: None,
+            reason: None,
+            details: None,
+            continued_as: None,
+        };
         return Ok(with_wait_applied(json(StatusCode::ACCEPTED, &open), wait));
     };
     Ok(with_wait_applied(json(StatusCode::OK, &run_result(run_id, &run, event.kind)), wait))

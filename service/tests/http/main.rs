@@ -20,4 +20,5 @@ mod refusals;
 mod retries;
 mod sockets;
 mod starts;
+mod successors;
 mod support;

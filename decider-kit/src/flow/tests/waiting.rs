@@ -175,6 +175,30 @@ fn signals_come_in_order_each_once_and_also_those_that_came_early() {
 }
 
 #[test]
+fn a_flow_goes_on_in_a_new_run_with_a_history_of_its_own() {
+    let mut service = TestService::new();
+    // Counts to five, two a run.
+    service.decider(
+        "flow",
+        Flow::new(async |ctx: Context, from: u32| -> Result<u32, Failure> {
+            for n in from..from + 2 {
+                if n == 5 {
+                    return Ok(n);
+                }
+                ctx.sleep(seconds(10)).await?;
+            }
+            Err(ctx.continue_as_new(&(from + 2)))
+        }),
+    );
+    service.start("flow", "1", &0);
+    let closed = service.finish("1");
+    assert_eq!((closed.status, closed.result::<u32>()), (Status::Success, 5));
+    let expected = ["WorkflowStarted", "TimerScheduled", "TimerExpired", "WorkflowSuccess"];
+    assert_eq!(names(service.history("1")), expected, "the third run's");
+    assert!(service.run("1").started.continued_from.is_some());
+}
+
+#[test]
 fn a_flow_says_which_signals_it_waits_for() {
     let mut service = service(flow(async |ctx, ()| {
         let mut approvals = ctx.signals::<u8>("approve");

@@ -1,0 +1,121 @@
+//! Going on as new (S3.32), and timeouts of one run and of all (S2.27, S2.28).
+
+use crate::decision::ContinueAsNew;
+use crate::event::{EventKind, WorkflowContinuedAsNew, WorkflowTimeout};
+use crate::run::DeadlineKind;
+use crate::scene::{Scene, check, complete, plain, scene, schedule, signal, told};
+use crate::{
+    Decision, Duration, Payload, RequestKey, ReusePolicy, Run, Start, Status, Timestamp, Transition,
+    admit::{may_start, starting},
+    check as checker,
+};
+
+fn go_on() -> Decision {
+    Decision::from(ContinueAsNew { input: Some(Payload::from_json("2").unwrap()), ..ContinueAsNew::default() })
+}
+
+fn last(scene: &Scene) -> &WorkflowContinuedAsNew {
+    match &scene.events.last().unwrap().kind {
+        EventKind::WorkflowContinuedAsNew(it) => it,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn successor(scene: &Scene) -> Scene {
+    let (run, events) = Transition::successor(&scene.run, last(scene), scene.now).into_parts();
+    checker::history(&events).unwrap();
+    assert_eq!(Run::replay(&events).as_ref(), Some(&run));
+    Scene { run, events, ..scene.clone() }
+}
+
+#[test]
+fn a_run_goes_on_in_a_new_one_that_is_like_it() {
+    let start = Start { tags: vec!["eu".to_owned()], run_timeout: Some(Duration::from_secs(60)), ..plain() };
+    let given = Scene::of(&start).after(5).decide([schedule("a")]).then(&signal("go")).decide([go_on()]);
+    assert_eq!(given.run.status, Status::ContinuedAsNew);
+    assert!(given.run.activities.is_empty(), "what was open is left behind");
+    let next = successor(&given);
+    assert_eq!(told(&next.events), "WorkflowStarted DeciderScheduled");
+    let (before, after) = (&given.run.started, &next.run.started);
+    assert_eq!(after.run_id, last(&given).new_run_id);
+    assert_eq!(after.continued_from, Some(before.run_id));
+    assert_eq!(next.events[0].kind.payload().unwrap().text(), Some("2"));
+    let like = (&after.workflow_id, &after.workflow_type, &after.task_list, &after.tags, after.run_timeout);
+    assert_eq!(like, (&before.workflow_id, &before.workflow_type, &before.task_list, &before.tags, before.run_timeout));
+    assert_eq!(after.execution_timeout, before.execution_timeout);
+
+    let other = ContinueAsNew {
+        workflow_type: Some("v2".to_owned()),
+        task_list: Some("elsewhere".to_owned()),
+        tags: Some(Vec::new()),
+        ..ContinueAsNew::default()
+    };
+    let next = successor(&Scene::of(&start).decide([other.into()])).run.started;
+    assert_eq!((next.workflow_type.as_str(), next.task_list.as_str(), next.tags.len()), ("v2", "elsewhere", 0));
+}
+
+#[test]
+fn the_execution_timeout_goes_on_and_the_run_timeout_begins_anew() {
+    let seconds = Duration::from_secs;
+    let start = Start { execution_timeout: seconds(100), run_timeout: Some(seconds(60)), ..plain() };
+    let first = Scene::of(&start);
+    let begun = first.now;
+    let late = first.clone().after(60);
+    let (_, events) = late.clone().admit(&late.fire()).unwrap();
+    let EventKind::WorkflowTimedOut(timed_out) = &events[0].kind else { panic!("{events:?}") };
+    assert_eq!(timed_out.timeout, WorkflowTimeout::Run);
+
+    let second = successor(&first.after(50).decide([go_on()]));
+    let at = |scene: &Scene, what| scene.run.deadlines(&[]).into_iter().find(|it| it.what == what).unwrap().at;
+    assert_eq!(at(&second, DeadlineKind::Execution), begun.plus(seconds(100)));
+    assert_eq!(at(&second, DeadlineKind::Run), begun.plus(seconds(110)));
+    // However often.
+    let third = successor(&second.after(10).decide([go_on()]));
+    assert_eq!(at(&third, DeadlineKind::Execution), begun.plus(seconds(100)));
+    let late = third.after(40);
+    check(&late, &late.fire(), "WorkflowTimedOut");
+}
+
+#[test]
+fn the_parent_of_a_run_that_goes_on_hears_of_the_last_one_alone() {
+    let parent = Some(crate::scene::origin(3, 7));
+    let given = Scene::of(&Start { parent: parent.clone(), ..plain() }).decide([go_on()]);
+    assert!(given.links.outbox.is_empty());
+    let next = successor(&given);
+    assert_eq!(next.run.started.parent, parent);
+    assert!(!next.decide([crate::scene::success()]).links.outbox.is_empty());
+}
+
+#[test]
+fn a_run_does_not_go_on_with_unseen_news_unless_forced() {
+    let busy = scene().take().then(&signal("go"));
+    check(&busy, &busy.complete([go_on()]), "DeciderCompleted WorkflowCloseFailed(ContinueAsNew)");
+    let by_force = ContinueAsNew { force: true, ..ContinueAsNew::default() };
+    check(&busy, &busy.complete([by_force.into()]), "DeciderCompleted WorkflowContinuedAsNew");
+    let not_last = complete(busy.turn(), vec![go_on(), schedule("a")]);
+    check(&busy, &not_last, "fault invalid-field");
+}
+
+#[test]
+fn the_id_of_a_run_that_goes_on_is_in_use_and_its_start_is_known() {
+    let start = Start { key: Some(RequestKey(7)), ..plain() };
+    let given = Scene::of(&start).decide([go_on()]);
+    for policy in [ReusePolicy::AllowDuplicate, ReusePolicy::AllowDuplicateFailedOnly, ReusePolicy::RejectDuplicate] {
+        assert_eq!(may_start(&given.run, policy).unwrap_err().code(), "workflow-already-open");
+    }
+    let next = successor(&given).run;
+    assert_eq!(starting(Some(&next), &start), Ok(crate::admit::Starting::Repeated { run_id: next.started.run_id }));
+}
+
+#[test]
+fn the_run_that_goes_on_is_the_same_whoever_starts_it_and_its_id_looks_like_any() {
+    let given = scene().decide([go_on()]);
+    let id = last(&given).new_run_id;
+    assert_eq!((id.get_version_num(), id.get_variant()), (7, uuid::Variant::RFC4122));
+    assert_eq!(last(&scene().decide([go_on()])).new_run_id, id);
+    let again = successor(&given).decide([go_on()]);
+    assert_ne!(last(&again).new_run_id, id);
+    // Its time does not go back, whatever the clock says.
+    let early = Transition::successor(&given.run, last(&given), Timestamp::from_millis(1));
+    assert_eq!(early.run().started.at, given.run.last_timestamp);
+}
