@@ -78,10 +78,15 @@ impl Outbox {
         self.effects.is_empty()
     }
 
-    /// Whether this effect is still owed. Nothing may be done to another run without a look here, after the look at that
-    /// run (STORAGE.md §3.7 S4).
+    /// Whether this effect is still owed.
     pub fn owes(&self, effect: &Effect) -> bool {
         self.effects.contains(effect)
+    }
+
+    /// Whether whoever delivers this effect in this round still has to. Nothing may be done to another run without a look
+    /// here, after the look at that run (STORAGE.md §3.7 S4).
+    pub fn owes_in(&self, round: u32, effect: &Effect) -> bool {
+        self.round == round && self.owes(effect)
     }
 
     /// Whether anything is still owed that this event asked for.
@@ -95,7 +100,8 @@ impl Outbox {
     }
 
     /// Which round of deliveries this is: whoever delivers does so for the round that it began in. What another run refuses
-    /// counts only in the round in which it did, because a later round may find that it no longer does.
+    /// counts only in the round in which it did, because a later round may find that it no longer does; and who delivers for an
+    /// earlier round does nothing any more, because the later one may have been refused.
     pub fn round(&self) -> u32 {
         self.round
     }

@@ -30,6 +30,8 @@ fn effects_on_one_run_happen_one_after_the_other_and_on_others_side_by_side() {
     assert!(outbox.remove(5, EffectKind::Signal));
     assert_eq!(outbox.newly_ready(&before), [second]);
     assert!(!outbox.owes(&first) && outbox.owes(&second));
+    assert!(outbox.see_to(at(1)));
+    assert!(!outbox.owes_in(0, &second) && outbox.owes_in(1, &second), "only the newest round delivers");
     assert!(!outbox.remove(5, EffectKind::Signal), "removed before");
 }
 

@@ -39,6 +39,8 @@ pub(super) struct Source {
     pub(super) key: HeadKey,
     pub(super) run_id: Uuid,
     pub(super) effect: Effect,
+    /// In which round it is delivered.
+    pub(super) round: u32,
 }
 
 /// What became of an effect at the run that it was for.

@@ -27,6 +27,10 @@ const SEEN_MAX: usize = 4;
 /// How often a start looks again whether the run before it has delivered what it owes.
 const START_LOOKS_MAX: u32 = 10;
 
+/// Before which of those looks it no longer trusts that somebody delivers, and begins another round. Once, as a round ends the
+/// deliveries of the one before it.
+const START_LOOK_WITH_ROUND: u32 = 4;
+
 /// The wait between such looks.
 const START_WAIT: Duration = Duration::from_millis(50);
 
@@ -60,16 +64,26 @@ struct Bundle {
 impl Engine {
     /// Starts a run; waits a moment for the one before it to deliver what it owes.
     pub(super) async fn start_key(self: &Arc<Self>, key: &HeadKey, start: Start) -> Result<Started, Refusal> {
-        for _ in 0..START_LOOKS_MAX {
+        for look in 0..START_LOOKS_MAX {
             let start = Box::new(start.clone());
             if let Some(started) = self.ask(key, |reply| Request::Start { start, reply }).await? {
                 return Ok(started);
             }
-            self.look(key).await?;
+            self.see_to_outbox(key, look).await?;
             tokio::time::sleep(START_WAIT).await;
         }
         let why = "the last run of this workflow id has yet to tell others what it owes them".to_owned();
         Err(Refusal::Unavailable { why, retry_after: Some(START_WAIT * START_LOOKS_MAX) })
+    }
+
+    /// While a start waits for what a run owes to others.
+    async fn see_to_outbox(self: &Arc<Self>, key: &HeadKey, look: u32) -> Result<(), Refusal> {
+        if look == START_LOOK_WITH_ROUND {
+            return self.look(key).await;
+        }
+        // Another node may have delivered it.
+        self.forget(key).await;
+        Ok(())
     }
 
     /// For every effect in a batch, whether its source still owes it, by a look at the store.
@@ -89,9 +103,12 @@ impl Engine {
             // round it would be owed when it was looked at, forgotten a moment later, and done again.
             self.forget_settled(&cell.key.domain, transition).await;
         }
-        let owes =
-            async |source: &Source| Ok(self.links_of(&source.key, source.run_id).await?.outbox.owes(&source.effect));
-        join_all(sources.into_iter().map(owes)).await
+        join_all(sources.into_iter().map(async |source: &Source| self.is_owed(source).await)).await
+    }
+
+    async fn is_owed(&self, source: &Source) -> Result<bool, Refusal> {
+        let outbox = self.links_of(&source.key, source.run_id).await?.outbox;
+        Ok(outbox.owes_in(source.round, &source.effect))
     }
 
     /// What the store has of a run's dealings with others.
@@ -162,13 +179,14 @@ impl Engine {
         let errand = errand.ok_or_else(|| Refusal::Corrupt { what: nothing() })?;
         let target = commit::head_key(&key.domain, &errand.workflow_id);
         let mut taken = Taken::Later;
-        for _ in 0..START_LOOKS_MAX {
-            let (source, errand) = (Source { key: key.clone(), run_id, effect }, Box::new(errand.clone()));
+        for look in 0..START_LOOKS_MAX {
+            let (source, errand) =
+                (Source { key: key.clone(), run_id, effect, round: bundle.round }, Box::new(errand.clone()));
             taken = self.ask(&target, |reply| Request::Effect { source, errand, reply }).await?;
             if taken != Taken::Later {
                 break;
             }
-            self.look(&target).await?;
+            self.see_to_outbox(&target, look).await?;
             tokio::time::sleep(START_WAIT).await;
         }
         // Otherwise it is settled already, or must wait for the next look.
@@ -215,7 +233,7 @@ impl Engine {
                     return Ok(Taken::Later);
                 }
             }
-            if !self.links_of(&source.key, source.run_id).await?.outbox.owes(&source.effect) {
+            if !self.is_owed(source).await? {
                 return Ok(Taken::Moot);
             }
             let mut transition = Transition::start(start, run_id, now)?;
