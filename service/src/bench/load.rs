@@ -11,6 +11,7 @@ use client::Client;
 use client::body::StartWorkflow;
 use decider_kit::{Activity, Decider, Decisions, Event, EventKind, Window};
 use hdrhistogram::Histogram;
+use history::event::ActivityTimeouts;
 use history::{Payload, Status};
 use runner_kit::{Context, Failure, activity_fn};
 use tokio::time::Instant;
@@ -158,8 +159,11 @@ impl Load {
             Payload::of(&"x".repeat(self.payload.saturating_sub(2))).map_err(|error| other(error.to_string()))?;
         let mut starters = tokio::task::JoinSet::new();
         let total = self.workflows;
-        // Several nodes may be there to see one of them die: with a key a start is safe to repeat.
+        // Several nodes may be there to see one of them die: with a key a start is safe to repeat, and an activity that was
+        // lost on its way is scheduled again soon.
         let has_keys = clients.len() > 1;
+        let start_to_close = has_keys.then_some(history::Duration::from_secs(10));
+        let activity_timeouts = ActivityTimeouts { start_to_close, ..ActivityTimeouts::default() };
         let progress = std::io::IsTerminal::is_terminal(&std::io::stderr());
         for client in clients.iter().cycle().take(self.concurrency.max(1)) {
             let (client, next, prefix, input) = (client.clone(), Arc::clone(&next), prefix.clone(), input.clone());
@@ -179,6 +183,7 @@ impl Load {
                         workflow_type: "chain".to_owned(),
                         task_list: Some(LIST.to_owned()),
                         input: Some(input.clone()),
+                        activity_timeouts,
                         ..StartWorkflow::default()
                     };
                     let began = Instant::now();
