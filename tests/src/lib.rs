@@ -9,6 +9,7 @@ pub mod broken;
 mod clock;
 pub mod facts;
 pub mod meddled;
+pub mod rules;
 mod script;
 mod world;
 

@@ -15,6 +15,8 @@ use crate::actors;
 use crate::broken::{Break, Broken, Dying};
 use crate::clock::{AHEAD_MAX, NodeClock, Time};
 use crate::facts::{Facts, Histories};
+use crate::meddled::Meddled;
+use crate::rules::{Rule, Undone};
 
 /// The domain of every run.
 pub(crate) const DOMAIN: &str = "default";
@@ -30,11 +32,13 @@ pub struct Plan {
     pub steps: u32,
     /// What is broken about the store beyond its contract.
     pub how: Break,
+    /// Without which rule the nodes live; with all of them when absent.
+    pub without: Option<Rule>,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { nodes: 3, workflows: 4, steps: 400, how: Break::Nothing }
+        Self { nodes: 3, workflows: 4, steps: 400, how: Break::Nothing, without: None }
     }
 }
 
@@ -255,7 +259,11 @@ impl World {
 async fn live(seed: u64, plan: Plan) -> Outcome {
     let faults = Arc::new(FaultStore::new(Broken::new(Memory::new(), plan.how), seed, Chances::bad_day()));
     faults.set_on(false);
-    let world = Arc::new(World::new(seed, Arc::clone(&faults) as _, false));
+    let mut store: Arc<dyn Store> = Arc::clone(&faults) as _;
+    if let Some(rule) = plan.without {
+        store = Arc::new(Meddled(Undone::new(store, rule)));
+    }
+    let world = Arc::new(World::new(seed, store, false));
     for _ in 0..plan.nodes {
         let node = world.open_node().await;
         world.nodes.lock().expect("nobody panics with it").push(node);

@@ -1,6 +1,7 @@
-//! Many seeds; the broken stores; and that a seed is a seed.
+//! Many seeds; the broken stores; nodes without a rule; and that a seed is a seed.
 
 use simulation::broken::Break;
+use simulation::rules::Rule;
 use simulation::{Plan, crash_at, simulate};
 
 /// Seeds that once failed. Always run.
@@ -100,4 +101,44 @@ fn a_store_that_loses_its_due_index_is_caught() {
 #[test]
 fn a_store_that_loses_chunks_is_caught() {
     is_caught(Break::LosesChunks);
+}
+
+/// How many seeds nodes may get through without a rule.
+const SEEDS_WITHOUT: u64 = 60;
+
+/// Some seed must find out that a rule is not kept, by a violation that says `says`.
+fn is_missed(rule: Rule, says: &str) {
+    let plan = Plan { without: Some(rule), ..Plan::default() };
+    let is_found = |seed: &u64| simulate(*seed, plan).violations.iter().any(|violation| violation.contains(says));
+    assert!((0..SEEDS_WITHOUT).any(|seed| is_found(&seed)), "nobody missed {rule:?} in {SEEDS_WITHOUT} seeds");
+}
+
+#[test]
+fn saying_no_from_memory_is_caught() {
+    is_missed(Rule::NeverNoFromCache, "a promise is broken");
+}
+
+#[test]
+fn commits_without_operation_ids_are_caught() {
+    is_missed(Rule::OperationIds, "is there twice");
+}
+
+#[test]
+fn a_due_instant_that_is_never_lowered_is_caught() {
+    is_missed(Rule::DueIsLowered, "do not come to an end");
+}
+
+#[test]
+fn tasks_that_are_never_offered_again_are_caught() {
+    is_missed(Rule::DispatchGrace, "do not come to an end");
+}
+
+#[test]
+fn effects_of_others_that_are_not_remembered_are_caught() {
+    is_missed(Rule::SeenEffects, "an effect of another run happens once");
+}
+
+#[test]
+fn chunks_that_are_named_after_their_first_event_are_caught() {
+    is_missed(Rule::ChunksByLastEvent, "without gaps");
 }

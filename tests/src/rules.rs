@@ -1,0 +1,212 @@
+//! The engine without one of the rules that STORAGE.md §3.7 and §6 found to be needed. Nothing in the engine can be switched
+//! off: a store around the real one undoes what the rule does, so that every node lives as if it were not there.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use history::{Links, Run, Timestamp, codec};
+use minicbor::{Decode, Encode};
+use store::{Cas, Error, Expect, Head, HeadKey, Limits, PartKey, RunId, Store};
+
+use crate::meddled::Meddler;
+use crate::world::DOMAIN;
+
+/// A rule that is not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Whoever says no has looked at the store, not at what was in memory: here a look may answer what was there before.
+    NeverNoFromCache,
+    /// A commit carries an id, by which a node finds its own again when an answer was lost.
+    OperationIds,
+    /// The instant of a run in the due index is lowered when something is due earlier.
+    DueIsLowered,
+    /// A run with a waiting task is due soon, in case the task is forgotten.
+    DispatchGrace,
+    /// A run remembers which effects of others it has.
+    SeenEffects,
+    /// Chunks are named after their last event.
+    ChunksByLastEvent,
+}
+
+/// What a head's body holds: the form that `service/src/engine/head.rs` stores.
+#[derive(Encode, Decode)]
+struct Body {
+    #[n(0)]
+    run: Run,
+    #[n(1)]
+    ops: Vec<u64>,
+    #[n(2)]
+    tail_first: u64,
+    #[n(3)]
+    offers: u32,
+    #[cbor(n(4), skip_if = "Links::is_empty")]
+    links: Links,
+}
+
+/// What comes before the body: its format, and where the tail begins.
+const PREFIX: usize = 5;
+
+fn decode(head: &Head) -> Option<(Body, Bytes)> {
+    let length = head.body.get(1..PREFIX)?.first_chunk::<4>()?;
+    let tail_at = u32::from_be_bytes(*length) as usize;
+    let body = minicbor::decode(head.body.get(PREFIX..tail_at)?).ok()?;
+    Some((body, head.body.slice(tail_at..)))
+}
+
+fn encode(body: &Body, tail: &Bytes) -> Bytes {
+    let mut bytes = vec![1, 0, 0, 0, 0];
+    minicbor::encode(body, &mut bytes).expect("writing to memory does not fail");
+    let length = u32::try_from(bytes.len()).expect("a head is small").to_be_bytes();
+    bytes.splice(1..PREFIX, length);
+    bytes.extend_from_slice(tail);
+    bytes.into()
+}
+
+#[derive(Default)]
+struct Known {
+    /// What the store has, and what it had before.
+    heads: HashMap<HeadKey, (Head, Option<Head>)>,
+    loads: u64,
+    /// Of each chunk's first event, the chunk that was written last.
+    chunks: HashMap<(HeadKey, RunId, u64), u64>,
+    overwritten: HashSet<(HeadKey, RunId, u64)>,
+}
+
+/// A store that undoes a rule.
+pub(crate) struct Undone {
+    store: Arc<dyn Store>,
+    rule: Rule,
+    known: Mutex<Known>,
+}
+
+impl Undone {
+    pub(crate) fn new(store: Arc<dyn Store>, rule: Rule) -> Self {
+        Self { store, rule, known: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().expect("nobody panics with it")
+    }
+
+    /// What is written instead of a head.
+    fn instead(&self, key: &HeadKey, head: &Head) -> Head {
+        let mut head = head.clone();
+        match self.rule {
+            Rule::DueIsLowered => {
+                let known = self.known();
+                let before = known.heads.get(key).filter(|(before, _)| before.run == head.run);
+                head.due = head.due.max(before.and_then(|(before, _)| before.due).filter(|_| head.due.is_some()));
+            }
+            Rule::DispatchGrace => {
+                if let Some((body, _)) = decode(&head) {
+                    let deadlines = [body.run.next_deadline(&[]), body.links.outbox.next_at()];
+                    head.due = deadlines.into_iter().flatten().min().map(Timestamp::as_millis);
+                }
+            }
+            Rule::SeenEffects => {
+                if let Some((mut body, tail)) = decode(&head) {
+                    assert_eq!(encode(&body, &tail), head.body, "the form is what the engine stores");
+                    body.links.seen = history::Seen::default();
+                    head.body = encode(&body, &tail);
+                }
+            }
+            Rule::NeverNoFromCache | Rule::OperationIds | Rule::ChunksByLastEvent => {}
+        }
+        head
+    }
+
+    /// Takes note of chunks, written under the name of their first event over what is there.
+    fn overwrite(&self, key: &HeadKey, run: RunId, parts: &[(PartKey, Bytes)]) {
+        for (part, bytes) in parts {
+            let (PartKey::Chunk { last }, Some(Ok(first))) = (part, codec::events_from(bytes, 0).next()) else {
+                continue;
+            };
+            let mut known = self.known();
+            if let Some(there) = known.chunks.insert((key.clone(), run, first.id), *last)
+                && there != *last
+            {
+                known.overwritten.insert((key.clone(), run, there));
+            }
+            known.overwritten.remove(&(key.clone(), run, *last));
+        }
+    }
+
+    fn kept(&self, key: &HeadKey, run: RunId, mut chunks: Vec<(u64, Bytes)>) -> Vec<(u64, Bytes)> {
+        let known = self.known();
+        chunks.retain(|(last, _)| !known.overwritten.contains(&(key.clone(), run, *last)));
+        chunks
+    }
+}
+
+#[async_trait]
+impl Meddler for Undone {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    fn limits(&self) -> Limits {
+        let limits = self.store.limits();
+        let op_ids = if self.rule == Rule::OperationIds { 0 } else { limits.op_ids };
+        Limits { op_ids, ..limits }
+    }
+
+    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
+        let found = self.store.load(key).await?;
+        if self.rule == Rule::NeverNoFromCache && &*key.domain == DOMAIN {
+            let mut known = self.known();
+            known.loads += 1;
+            if known.loads.is_multiple_of(4)
+                && let Some((_, Some(before))) = known.heads.get(key)
+            {
+                return Ok(Some(before.clone()));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        if &*key.domain != DOMAIN {
+            return self.store.commit(key, expect, head, parts).await;
+        }
+        if self.rule == Rule::ChunksByLastEvent {
+            // As DynamoDB has it: parts are there before it is known whether the commit wins.
+            self.overwrite(key, head.run, parts);
+        }
+        let head = self.instead(key, head);
+        let answer = self.store.commit(key, expect, &head, parts).await?;
+        if matches!(answer, Cas::Won) {
+            let mut known = self.known();
+            let before = known.heads.remove(key).map(|(before, _)| before);
+            known.heads.insert(key.clone(), (head, before));
+        }
+        Ok(answer)
+    }
+
+    async fn chunks(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        from_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        Ok(self.kept(key, run, self.store.chunks(key, run, from_event, max_bytes).await?))
+    }
+
+    async fn chunks_back(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        before_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        Ok(self.kept(key, run, self.store.chunks_back(key, run, before_event, max_bytes).await?))
+    }
+}

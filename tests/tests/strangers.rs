@@ -1,0 +1,124 @@
+//! Why a commit names the run besides the version (STORAGE.md §3.2): once a store has forgotten a run, versions begin anew.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use history::{Command, Duration, Start, Timestamp};
+use service::engine::{Clock, Engine, RunRef, Settings};
+use simulation::meddled::{Meddled, Meddler};
+use store::memory::Memory;
+use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+const DOMAIN: &str = "default";
+
+/// A clock that stands still.
+struct Still;
+
+#[async_trait]
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000)
+    }
+
+    async fn sleep_until(&self, _: Timestamp) {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// What a node sees of the store whose second commit to the run `w` is held up on its way.
+struct Stalled {
+    store: Arc<dyn Store>,
+    reached: Arc<Semaphore>,
+    released: Arc<Semaphore>,
+    /// Whether the condition leaves out the run.
+    drops_run: bool,
+}
+
+#[async_trait]
+impl Meddler for Stalled {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        if &*key.workflow_id != "w" || head.version != 2 {
+            return self.store.commit(key, expect, head, parts).await;
+        }
+        self.reached.add_permits(1);
+        self.released.acquire().await.unwrap().forget();
+        let found = self.store.load(key).await?;
+        let expect = match (expect, found) {
+            (Expect::Exactly { version, .. }, Some(found)) if self.drops_run => {
+                Expect::Exactly { run: found.run, version }
+            }
+            (expect, _) => expect,
+        };
+        self.store.commit(key, expect, head, parts).await
+    }
+}
+
+async fn open(store: Arc<dyn Store>, seed: u64) -> Arc<Engine> {
+    Engine::open(store, Arc::new(Still), Settings { seed: Some(seed), ..Settings::default() }).await.unwrap()
+}
+
+fn forgettable() -> Start {
+    Start { retention: Duration::ZERO, ..Start::new("w", "test", "w") }
+}
+
+/// A writer is held up while its run closes, is forgotten and is followed by another; the other run, and which one is there
+/// once the writer has gone on.
+async fn overtake(drops_run: bool) -> (Uuid, Uuid) {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let (reached, released) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let stalled = Stalled {
+        store: Arc::clone(&store),
+        reached: Arc::clone(&reached),
+        released: Arc::clone(&released),
+        drops_run,
+    };
+    let slow = open(Arc::new(Meddled(stalled)), 1).await;
+    let first = slow.start(DOMAIN, forgettable()).await.unwrap().run_id;
+    let at = RunRef { domain: DOMAIN.into(), workflow_id: "w".into(), run_id: Some(first) };
+    let signal = Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version: None };
+    let writer = tokio::spawn({
+        let at = at.clone();
+        async move { slow.tell(&at, signal).await }
+    });
+    reached.acquire().await.unwrap().forget();
+
+    let quick = open(Arc::clone(&store), 2).await;
+    let end = Command::Terminate { reason: None, details: None, identity: None, key: None };
+    quick.tell(&at, end).await.unwrap();
+    assert_eq!(store.expire(quick.clock().now().as_millis(), 10).await.unwrap(), 1);
+    let second = quick.start(DOMAIN, forgettable()).await.unwrap().run_id;
+    released.add_permits(10);
+    let told = writer.await.unwrap();
+    assert_eq!(told.is_ok(), drops_run, "{told:?}");
+
+    let newest = RunRef { run_id: None, ..at };
+    let found = open(store, 3).await.describe(&newest).await.unwrap().run.started.run_id;
+    (second, found)
+}
+
+#[tokio::test]
+async fn a_writer_that_was_held_up_does_not_write_over_a_stranger() {
+    let (second, found) = overtake(false).await;
+    assert_eq!(found, second);
+}
+
+#[tokio::test]
+async fn without_the_run_in_its_condition_it_would() {
+    let (second, found) = overtake(true).await;
+    assert_ne!(found, second);
+}
