@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use decider_kit::{Activity, Decider, Decisions, Duration, Event, EventKind, Window};
+use history::limits::AWAITING_CANCEL;
 
 use crate::orders::Order;
 
@@ -58,6 +59,9 @@ impl State {
         }
     }
 }
+
+/// What the customer may send while the window is open, so that it can be seen what the run waits for.
+const CANCELS: [&str; 2] = [AWAITING_CANCEL, "cancel"];
 
 impl Decider for OrderDecider {
     type State = State;
@@ -130,8 +134,8 @@ impl Decider for OrderDecider {
             None if state.timers_over.contains("cancel-window") => {
                 return Decisions::new().schedule(Activity::new("charge-card", "charge-card").list(PCI).input(order));
             }
-            None if state.timers_set.contains("cancel-window") => return Decisions::new(),
-            None => return Decisions::new().timer("cancel-window", self.cancel_window),
+            None if state.timers_set.contains("cancel-window") => return Decisions::new().awaiting(CANCELS),
+            None => return Decisions::new().timer("cancel-window", self.cancel_window).awaiting(CANCELS),
             Some(Step::Open) => return Decisions::new(),
             Some(Step::Done) => {}
             // The fail code lets the decider choose (S3.52): a declined card is not tried again.

@@ -1,0 +1,87 @@
+//! A poller (REQUIREMENTS.md S3.32): looks at a feed again and again, and goes on as new before its history gets long. It could
+//! do so for years: whoever started it sees one workflow id, and each run has a history that a person can read.
+//!
+//! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.
+
+mod flow;
+#[cfg(test)]
+mod tests;
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use clap::Parser;
+use client::body::StartWorkflow;
+use client::{Client, Filter};
+use decider_kit::flow::Flow;
+use history::Payload;
+use runner_kit::{Context, Failure, activity_fn};
+use tokio::time::Instant;
+
+use crate::flow::{Feed, Found};
+
+/// How often the feed gets an item.
+const ITEM_EVERY: Duration = Duration::from_millis(40);
+
+/// The task list of the deciders and of the activities.
+const LIST: &str = "pollers";
+
+#[derive(Parser)]
+#[command(about = "Reads a feed to its end, looking at it again and again")]
+struct Cli {
+    /// The service
+    #[arg(long, default_value = "http://127.0.0.1:7420")]
+    url: String,
+    /// How many items the feed will have
+    #[arg(long, default_value_t = 200)]
+    items: u64,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    let client = Client::new(&cli.url)?;
+    let deciders = decider_kit::Host::new(client.clone(), LIST).register("poller", Flow::new(flow::poller));
+    let (items, since) = (cli.items, Instant::now());
+    let runners = runner_kit::Host::new(client.clone(), LIST)
+        .register(activity_fn("look", move |_: Context, feed: Feed| async move { Ok(look(&feed, items, since)) }))
+        .register(activity_fn("take", take));
+    tokio::select! {
+        done = read(&client) => done,
+        () = deciders.run() => Ok(()),
+        () = runners.run() => Ok(()),
+    }
+}
+
+/// A feed that gets an item every now and then, from when this program starts on.
+fn look(feed: &Feed, items: u64, since: Instant) -> Found {
+    let come = since.elapsed().as_millis() / ITEM_EVERY.as_millis();
+    let come = u64::try_from(come).unwrap_or(u64::MAX).min(items);
+    let found = (feed.next..come).map(|number| format!("{}-{number}", feed.name)).collect();
+    Found { items: found, is_last: come == items }
+}
+
+async fn take(_: Context, item: String) -> Result<(), Failure> {
+    print!("{item} ");
+    std::io::stdout().flush().map_err(|error| Failure::new("Output").details(&error.to_string()))
+}
+
+async fn read(client: &Client) -> anyhow::Result<()> {
+    let workflow_id = format!("poller-{}", std::process::id());
+    let feed = Feed { name: "item".to_owned(), next: 0, every: history::Duration::from_millis(100) };
+    let start = StartWorkflow {
+        workflow_id: workflow_id.clone(),
+        workflow_type: "poller".to_owned(),
+        task_list: Some(LIST.to_owned()),
+        input: Some(Payload::of(&feed)?),
+        ..StartWorkflow::default()
+    };
+    client.execute(&start, None, Duration::from_secs(600)).await?;
+    println!("\n\nRuns, newest first:");
+    let filter = Filter { workflow_id: Some(workflow_id), ..Filter::default() };
+    for run in client.list(&filter, None).await?.workflows {
+        let events = client.events(&run.workflow_id, Some(run.run_id)).await?.len();
+        println!("  {}  {:<16} {events:>4} events", run.run_id, run.status.to_string());
+    }
+    Ok(())
+}
