@@ -169,7 +169,8 @@ async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
         let node = world.node();
         match answer(node.answer_turn(&token, command.clone())).await {
             Ok(()) => {
-                let promise = Promise::Turn { run_id: token.run_id, started: token.turn.started_event_id };
+                let (run_id, started, at) = (token.run_id, token.turn.started_event_id, world.time.now());
+                let promise = Promise::Turn { run_id, started, at };
                 world.facts().promises.extend(completes.then_some(promise));
                 if !world.bad_luck(20) {
                     return;

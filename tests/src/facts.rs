@@ -23,6 +23,8 @@ pub enum Promise {
         run_id: Uuid,
         /// Its DeciderStarted.
         started: EventId,
+        /// When the decider heard it.
+        at: Timestamp,
     },
     /// The success of an activity.
     Activity {
@@ -91,7 +93,7 @@ impl Facts {
         self.effects_once(histories);
         self.children_once(histories);
         for promise in self.promises.clone() {
-            if !is_kept(&promise, histories) {
+            if !is_kept(&promise, histories, &self.promises) {
                 self.violations.push(format!("a promise is broken: {promise:?}"));
             }
         }
@@ -193,7 +195,7 @@ fn last_name(histories: &Histories, run_id: &Uuid) -> &'static str {
     histories.get(run_id).and_then(|events| events.last()).map_or("", |event| event.kind.name())
 }
 
-fn is_kept(promise: &Promise, histories: &Histories) -> bool {
+fn is_kept(promise: &Promise, histories: &Histories, promises: &[Promise]) -> bool {
     let count = |run_id: &Uuid, is_it: &dyn Fn(&EventKind) -> bool| {
         histories.get(run_id).is_some_and(|events| events.iter().filter(|event| is_it(&event.kind)).count() == 1)
     };
@@ -201,7 +203,7 @@ fn is_kept(promise: &Promise, histories: &Histories) -> bool {
         Promise::Signal { run_id, name } => {
             count(run_id, &|kind| matches!(kind, EventKind::Signal(it) if it.name == *name))
         }
-        Promise::Turn { run_id, started } => {
+        Promise::Turn { run_id, started, .. } => {
             count(run_id, &|kind| matches!(kind, EventKind::DeciderCompleted(it) if it.started_event_id == *started))
         }
         Promise::Activity { run_id, scheduled } => {
@@ -218,10 +220,27 @@ fn is_kept(promise: &Promise, histories: &Histories) -> bool {
         }
         Promise::Taken { run_id, key, since } => histories.get(run_id).is_some_and(|events| {
             let is_mine = events.first().is_some_and(|event| event.key == Some(*key));
-            let was_closed = events.last().is_some_and(|event| event.kind.closes() && event.timestamp < *since);
+            // A commit may land long after the instant that its events name; but not after it was acknowledged.
+            let closed_by = turn_that_closed(events);
+            let was_closed = promises.iter().any(|promise| {
+                let Promise::Turn { run_id: of, started, at } = promise else { return false };
+                of == run_id && Some(*started) == closed_by && at < since
+            });
             !is_mine && !was_closed
         }),
     }
+}
+
+/// The DeciderStarted of the turn whose decision closed a run.
+fn turn_that_closed(events: &[Event]) -> Option<EventId> {
+    let is_decided = |kind: &EventKind| {
+        matches!(kind, EventKind::WorkflowSuccess(_) | EventKind::WorkflowFailed(_) | EventKind::WorkflowCanceled(_))
+    };
+    events.last().filter(|event| is_decided(&event.kind))?;
+    events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::DeciderCompleted(it) => Some(it.started_event_id),
+        _ => None,
+    })
 }
 
 /// Whether this event is the end of the turn or the activity that was started with that one.
