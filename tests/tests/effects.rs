@@ -2,13 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use history::{Command, Decision, EventKind, SignalExternal, Start, Timestamp, check};
+use history::{Command, Decision, EventKind, SignalExternal, Start, Timestamp};
 use service::engine::{Clock, Engine, Page, Poll, RunRef, Settings};
 use simulation::meddled::{Meddled, Meddler};
 use store::memory::Memory;
@@ -99,6 +99,59 @@ impl Meddler for Overtaken {
     }
 }
 
+/// A node that has begun to deliver the signal of `source` and comes to `target` only when that has forgotten it.
+struct Belated {
+    holding: Arc<Holding>,
+    other: Arc<Engine>,
+    has_come: AtomicBool,
+    /// What this node wrote of `source` when it began.
+    source: Mutex<Option<Head>>,
+    /// Whether it looks further than that.
+    looks_again: bool,
+}
+
+#[async_trait]
+impl Meddler for Belated {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.holding.store
+    }
+
+    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
+        if &*key.workflow_id == "target" && !self.has_come.swap(true, Ordering::SeqCst) {
+            while self.source.lock().unwrap().is_none() {
+                tokio::task::yield_now().await;
+            }
+            self.holding.release();
+            while !names(&self.other, "source").await.contains(&"ExternalSignalDelivered") {
+                tokio::task::yield_now().await;
+            }
+            start_source(&self.other, "after").await;
+            while !names(&self.other, "after").await.contains(&"ExternalSignalDelivered") {
+                tokio::task::yield_now().await;
+            }
+        }
+        let old = self.source.lock().unwrap().clone();
+        if let Some(old) = old.filter(|_| &*key.workflow_id == "source" && !self.looks_again) {
+            return Ok(Some(old));
+        }
+        self.store().load(key).await
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        let answer = self.store().commit(key, expect, head, parts).await?;
+        if matches!(answer, Cas::Won) && &*key.workflow_id == "source" {
+            self.source.lock().unwrap().get_or_insert_with(|| head.clone());
+        }
+        Ok(answer)
+    }
+}
+
 async fn until(mut is_so: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !is_so().await {
@@ -133,8 +186,8 @@ async fn start_source(engine: &Arc<Engine>, id: &str) {
     engine.answer_turn(&token, command).await.unwrap();
 }
 
-#[tokio::test]
-async fn an_effect_that_is_settled_while_another_node_is_at_it_too_happens_once() {
+/// A target that has four signals, from runs that know so, and a fifth, from `source`, which does not.
+async fn five_signals() -> (Arc<Holding>, Arc<Engine>) {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let holding = Arc::new(Holding { store, is_released: AtomicBool::new(false), released: Notify::new() });
     let one = open(Arc::new(Meddled(Held(Arc::clone(&holding)))), 1).await;
@@ -145,20 +198,52 @@ async fn an_effect_that_is_settled_while_another_node_is_at_it_too_happens_once(
         start_source(&one, &id).await;
         until(async || names(&one, &id).await.contains(&"ExternalSignalDelivered")).await;
     }
-    // The fifth is taken, but its source does not get to know.
     start_source(&one, "source").await;
     until(async || names(&one, "target").await.iter().filter(|name| **name == "Signal").count() == 5).await;
+    (holding, one)
+}
 
+/// The signals that the target has, by name.
+async fn signals(engine: &Arc<Engine>) -> Vec<String> {
+    let events = engine.history(&at("target"), &Page::default()).await.unwrap().events;
+    let names = events.into_iter().filter_map(|event| match event.kind {
+        EventKind::Signal(signal) => Some(signal.name),
+        _ => None,
+    });
+    names.collect()
+}
+
+#[tokio::test]
+async fn an_effect_that_is_settled_while_another_node_is_at_it_too_happens_once() {
+    let (holding, one) = five_signals().await;
     let reads = Arc::new(AtomicU32::new(0));
-    let overtaken = Overtaken { holding: Arc::clone(&holding), other: Arc::clone(&one), reads: Arc::clone(&reads) };
+    let overtaken = Overtaken { holding, other: one, reads: Arc::clone(&reads) };
     let two = open(Arc::new(Meddled(overtaken)), 2).await;
     until(async || two.render_metrics().contains("baton_effects_total 1\n")).await;
     assert!(reads.load(Ordering::SeqCst) >= 3, "it looked what can be forgotten and what is owed");
-    let events = two.history(&at("target"), &Page::default()).await.unwrap().events;
-    check::history(&events).unwrap();
-    let names = events.iter().filter_map(|event| match &event.kind {
-        EventKind::Signal(signal) => Some(signal.name.as_str()),
-        _ => None,
-    });
-    assert_eq!(names.collect::<Vec<_>>(), ["before0", "before1", "before2", "before3", "source"]);
+    assert_eq!(signals(&two).await, ["before0", "before1", "before2", "before3", "source"]);
+}
+
+/// A node comes late with a signal that its target has had and forgotten; what the target has then.
+async fn come_late(looks_again: bool) -> Vec<String> {
+    let (holding, one) = five_signals().await;
+    let store = Arc::clone(&holding.store);
+    let (has_come, source) = (AtomicBool::new(false), Mutex::default());
+    let two = open(Arc::new(Meddled(Belated { holding, other: one, has_come, source, looks_again })), 2).await;
+    until(async || {
+        let is_done = two.render_metrics().contains("baton_effects_total 1\n");
+        is_done || signals(&two).await.len() > 6
+    })
+    .await;
+    signals(&open(store, 3).await).await
+}
+
+#[tokio::test]
+async fn an_effect_that_its_target_has_forgotten_does_not_happen_again() {
+    assert_eq!(come_late(true).await, ["before0", "before1", "before2", "before3", "source", "after"]);
+}
+
+#[tokio::test]
+async fn without_another_look_at_the_source_it_would() {
+    assert_eq!(come_late(false).await, ["before0", "before1", "before2", "before3", "source", "after", "source"]);
 }
