@@ -11,6 +11,8 @@ use store::{
 };
 use tokio::sync::Notify;
 
+use crate::meddled::{Meddled, Meddler};
+
 /// What is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Break {
@@ -29,16 +31,16 @@ pub enum Break {
 }
 
 /// A store that is broken.
-pub struct Broken<S> {
-    store: S,
+pub struct Broken {
+    store: Arc<dyn Store>,
     how: Break,
     commits: AtomicU64,
 }
 
-impl<S: Store> Broken<S> {
+impl Broken {
     /// Breaks a store.
-    pub fn new(store: S, how: Break) -> Self {
-        Self { store, how, commits: AtomicU64::new(0) }
+    pub fn over(store: Arc<dyn Store>, how: Break) -> Meddled<Self> {
+        Meddled(Self { store, how, commits: AtomicU64::new(0) })
     }
 
     fn every(&self, nth: u64) -> bool {
@@ -47,18 +49,14 @@ impl<S: Store> Broken<S> {
 }
 
 #[async_trait]
-impl<S: Store> Store for Broken<S> {
+impl Meddler for Broken {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
     fn limits(&self) -> Limits {
         // Small heads, so that chunks are written, too.
         Limits { head_soft: 600, ..self.store.limits() }
-    }
-
-    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
-        self.store.load(key).await
-    }
-
-    async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
-        self.store.load_run(key, run).await
     }
 
     async fn commit(
@@ -92,63 +90,11 @@ impl<S: Store> Store for Broken<S> {
         self.store.commit(key, expect, head, parts).await
     }
 
-    async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
-        self.store.put_part(key, run, part, bytes).await
-    }
-
-    async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
-        self.store.parts(key, run, want).await
-    }
-
-    async fn chunks(
-        &self,
-        key: &HeadKey,
-        run: RunId,
-        from_event: u64,
-        max_bytes: usize,
-    ) -> Result<Vec<(u64, Bytes)>, Error> {
-        self.store.chunks(key, run, from_event, max_bytes).await
-    }
-
-    async fn chunks_back(
-        &self,
-        key: &HeadKey,
-        run: RunId,
-        before_event: u64,
-        max_bytes: usize,
-    ) -> Result<Vec<(u64, Bytes)>, Error> {
-        self.store.chunks_back(key, run, before_event, max_bytes).await
-    }
-
-    async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
-        self.store.drop_run(key, run).await
-    }
-
-    async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
-        self.store.expire(now, limit).await
-    }
-
     async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
         if self.how == Break::LosesDue {
             return Ok(Vec::new());
         }
         self.store.due(shard, until, limit).await
-    }
-
-    async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
-        self.store.list(query, page).await
-    }
-
-    fn stats(&self) -> Stats {
-        self.store.stats()
-    }
-
-    async fn failed(&self) -> Error {
-        self.store.failed().await
-    }
-
-    async fn close(&self) -> Result<(), Error> {
-        self.store.close().await
     }
 }
 

@@ -129,7 +129,7 @@ impl World {
         old.begin_shutdown();
     }
 
-    async fn go_wrong(&self, steps: u32, faults: &FaultStore<Broken<Memory>>) {
+    async fn go_wrong(&self, steps: u32, faults: &FaultStore<Meddled<Broken>>) {
         for _ in 0..steps {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             let jump = if self.dice(50) == 0 { self.dice(90_000) } else { self.dice(1_500) };
@@ -257,7 +257,7 @@ impl World {
 }
 
 async fn live(seed: u64, plan: Plan) -> Outcome {
-    let faults = Arc::new(FaultStore::new(Broken::new(Memory::new(), plan.how), seed, Chances::bad_day()));
+    let faults = Arc::new(FaultStore::new(Broken::over(Arc::new(Memory::new()), plan.how), seed, Chances::bad_day()));
     faults.set_on(false);
     let mut store: Arc<dyn Store> = Arc::clone(&faults) as _;
     if let Some(rule) = plan.without {
@@ -285,7 +285,7 @@ async fn live(seed: u64, plan: Plan) -> Outcome {
 }
 
 async fn crash(op: u64, lands: bool) -> Option<Outcome> {
-    let memory: Arc<dyn Store> = Arc::new(Broken::new(Memory::new(), Break::Nothing));
+    let memory: Arc<dyn Store> = Arc::new(Broken::over(Arc::new(Memory::new()), Break::Nothing));
     let dying = Arc::new(Dying::new(Arc::clone(&memory), op, lands));
     let world = Arc::new(World::new(op, memory, true));
     let clock = Arc::new(NodeClock { time: Arc::clone(&world.time), ahead: Duration::ZERO });

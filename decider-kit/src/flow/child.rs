@@ -104,18 +104,6 @@ impl<O: DeserializeOwned> Future for Child<O> {
         let Stage::Wanted(waiting) = &mut this.stage else { return Poll::Pending };
         let Poll::Ready((event_id, outcome)) = waiting.poll(task) else { return Poll::Pending };
         this.stage = Stage::Over;
-        let result = match outcome {
-            Ok(result) => result,
-            Err(failure) => return Poll::Ready(Err(failure)),
-        };
-        let text = result.as_ref().and_then(Payload::text).unwrap_or("null");
-        match serde_json::from_str(text) {
-            Ok(result) => Poll::Ready(Ok(result)),
-            Err(error) => {
-                // A mistake in the code rather than in the world: the turn waits for other code.
-                this.context.unreadable(event_id, format!("the result of `{}`", this.workflow_id), &error);
-                Poll::Pending
-            }
-        }
+        this.context.read_result(event_id, &this.workflow_id, outcome)
     }
 }

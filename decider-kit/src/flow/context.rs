@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use history::{CancelExternal, Duration, Origin, RecordMarker, SignalExternal, Timestamp, limits};
+use history::{CancelExternal, Duration, Origin, Payload, RecordMarker, SignalExternal, Timestamp, limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -299,6 +299,28 @@ impl Context {
     pub(super) fn wait(&self, on: On) -> Waiting {
         let key = lock(&self.shared).wait(on, &self.scope);
         Waiting::new(Arc::clone(&self.shared), key)
+    }
+
+    /// The result of what a flow waited for, read as what the flow expects.
+    pub(super) fn read_result<O: DeserializeOwned>(
+        &self,
+        event_id: u64,
+        of: &str,
+        outcome: Result<Option<Payload>, Failure>,
+    ) -> Poll<Result<O, Failure>> {
+        let result = match outcome {
+            Ok(result) => result,
+            Err(failure) => return Poll::Ready(Err(failure)),
+        };
+        let text = result.as_ref().and_then(Payload::text).unwrap_or("null");
+        match serde_json::from_str(text) {
+            Ok(result) => Poll::Ready(Ok(result)),
+            Err(error) => {
+                // A mistake in the code rather than in the world: the turn waits for other code.
+                self.unreadable(event_id, format!("the result of `{of}`"), &error);
+                Poll::Pending
+            }
+        }
     }
 
     pub(super) fn unreadable(&self, event_id: u64, what: String, error: &serde_json::Error) {

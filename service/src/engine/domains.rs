@@ -55,7 +55,7 @@ pub(super) fn own_key(name: &str) -> HeadKey {
     HeadKey { domain: OWN.into(), workflow_id: name.into() }
 }
 
-pub(super) fn own_head(before: Option<&Head>, body: Bytes) -> Head {
+fn own_head(before: Option<&Head>, body: Bytes) -> Head {
     let version = before.map_or(1, |head| head.version + 1);
     Head { run: [0; 16], version, body, due: None, row: None, expires_at: None }
 }
@@ -81,6 +81,21 @@ pub(super) async fn secret(store: &dyn Store, seed: Option<u64>) -> Result<Bytes
 }
 
 impl Engine {
+    /// Writes one of the service's own records, if it still is as it was read.
+    pub(super) async fn write_own(
+        &self,
+        name: &str,
+        before: Option<&Head>,
+        record: &impl Serialize,
+    ) -> Result<Cas, Refusal> {
+        let body = serde_json::to_vec(record).map_err(|error| Refusal::Corrupt { what: error.to_string() })?;
+        let expect = match before {
+            Some(head) => Expect::Exactly { run: head.run, version: head.version },
+            None => Expect::Absent,
+        };
+        Ok(self.store.commit(&own_key(name), expect, &own_head(before, body.into()), &[]).await?)
+    }
+
     async fn read_domains(&self) -> Result<(Option<Head>, BTreeMap<String, Domain>), Refusal> {
         let Some(head) = self.store.load(&own_key("domains")).await? else {
             return Ok((None, BTreeMap::new()));
@@ -107,13 +122,7 @@ impl Engine {
                 return Err(Fault::Invalid { field: "name".to_owned(), problem }.into());
             }
             domains.insert(domain.name.clone(), domain.clone());
-            let body = serde_json::to_vec(&domains).map_err(|error| Refusal::Corrupt { what: error.to_string() })?;
-            let expect = match &head {
-                Some(head) => Expect::Exactly { run: head.run, version: head.version },
-                None => Expect::Absent,
-            };
-            let next = own_head(head.as_ref(), body.into());
-            if self.store.commit(&own_key("domains"), expect, &next, &[]).await? == Cas::Won {
+            if self.write_own("domains", head.as_ref(), &domains).await? == Cas::Won {
                 self.domains.set(domains);
                 return Ok(domain);
             }

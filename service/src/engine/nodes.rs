@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use store::{Cas, Expect, Head, HeadKey};
+use store::{Cas, Head};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::domains::{own_head, own_key};
+use super::domains::own_key;
 use super::{Engine, Refusal};
 
 /// How often a node says that it is there. Ours: STORAGE.md §3.5 has 3 and 10 seconds, but the work of a dead node is to go
@@ -45,6 +45,9 @@ struct Beat {
     count: u64,
 }
 
+/// The record's name in the store.
+const RECORD: &str = "nodes";
+
 /// The record in the store, by address.
 type Record = BTreeMap<String, Beat>;
 
@@ -59,7 +62,7 @@ struct Seen {
 pub(super) struct Nodes {
     me: Option<(Node, u64)>,
     /// All that are alive, and this one, each with its life.
-    alive: RwLock<Arc<Vec<(String, u64)>>>,
+    alive: RwLock<Vec<(String, u64)>>,
     seen: Mutex<HashMap<String, Seen>>,
     /// Notified when others have come or gone.
     pub(super) changed: Notify,
@@ -69,7 +72,7 @@ impl Nodes {
     pub(super) fn new(me: Option<Node>, boot: u64) -> Self {
         let alive = me.iter().map(|node| (node.address.clone(), boot)).collect();
         let me = me.map(|node| (node, boot));
-        Self { me, alive: RwLock::new(Arc::new(alive)), seen: Mutex::default(), changed: Notify::new() }
+        Self { me, alive: RwLock::new(alive), seen: Mutex::default(), changed: Notify::new() }
     }
 
     /// Whether others may work over the same store.
@@ -117,10 +120,10 @@ impl Nodes {
         seen.retain(|address, _| record.contains_key(address));
         drop(seen);
         let mut known = self.alive.write().expect("no code panics while it holds this lock");
-        let has_changed = **known != alive;
+        let has_changed = *known != alive;
         if has_changed {
             tracing::info!(nodes = ?alive, "nodes have come or gone");
-            *known = Arc::new(alive);
+            *known = alive;
         }
         (record, has_changed)
     }
@@ -132,10 +135,6 @@ fn score(address: &str, shard: u32) -> [u8; 8] {
     digest.first_chunk().copied().unwrap_or_default()
 }
 
-fn key() -> HeadKey {
-    own_key("nodes")
-}
-
 fn read(head: Option<&Head>) -> Result<Record, Refusal> {
     let Some(head) = head else { return Ok(Record::new()) };
     serde_json::from_slice(&head.body)
@@ -145,43 +144,33 @@ fn read(head: Option<&Head>) -> Result<Record, Refusal> {
 impl Engine {
     /// Says once that this node is there, and sees who else is; answers whether others have come or gone.
     pub(super) async fn beat(&self) -> Result<bool, Refusal> {
-        let mut head = self.store.load(&key()).await?;
         let mut has_changed = false;
-        for _ in 0..BEAT_TRIES {
-            let (record, others_changed) = self.nodes.take_in(read(head.as_ref())?, Instant::now());
+        self.change_record(|record| {
+            let (record, others_changed) = self.nodes.take_in(record, Instant::now());
             has_changed |= others_changed;
-            match self.write_record(head.as_ref(), &record).await? {
-                Cas::Won => break,
-                Cas::Lost(found) => head = found,
-            }
-        }
+            Some(record)
+        })
+        .await?;
         Ok(has_changed)
     }
 
     /// Strikes this node off the record, so that the others need not wait until it is taken for dead.
     pub(super) async fn leave(&self) -> Result<(), Refusal> {
         let Some((me, _)) = &self.nodes.me else { return Ok(()) };
-        let mut head = self.store.load(&key()).await?;
+        self.change_record(|mut record| record.remove(&me.address).map(|_| record)).await
+    }
+
+    /// Changes the record, against the changes of others; `None` leaves it as it is.
+    async fn change_record(&self, mut change: impl FnMut(Record) -> Option<Record>) -> Result<(), Refusal> {
+        let mut head = self.store.load(&own_key(RECORD)).await?;
         for _ in 0..BEAT_TRIES {
-            let mut record = read(head.as_ref())?;
-            if record.remove(&me.address).is_none() {
-                break;
-            }
-            match self.write_record(head.as_ref(), &record).await? {
+            let Some(record) = change(read(head.as_ref())?) else { break };
+            match self.write_own(RECORD, head.as_ref(), &record).await? {
                 Cas::Won => break,
                 Cas::Lost(found) => head = found,
             }
         }
         Ok(())
-    }
-
-    async fn write_record(&self, before: Option<&Head>, record: &Record) -> Result<Cas, Refusal> {
-        let body = serde_json::to_vec(record).map_err(|error| Refusal::Corrupt { what: error.to_string() })?;
-        let expect = match before {
-            Some(head) => Expect::Exactly { run: head.run, version: head.version },
-            None => Expect::Absent,
-        };
-        Ok(self.store.commit(&key(), expect, &own_head(before, body.into()), &[]).await?)
     }
 
     /// Beats until the service stops.
@@ -282,7 +271,7 @@ mod tests {
             assert!((10..35).contains(&share), "{} has {share} of 64", names[at]);
         }
         for node in &nodes[..2] {
-            *node.alive.write().unwrap() = Arc::new(vec![("a".to_owned(), 7), ("b".to_owned(), 7)]);
+            *node.alive.write().unwrap() = vec![("a".to_owned(), 7), ("b".to_owned(), 7)];
         }
         for (before, after) in before.iter().zip(homes(&nodes[..2])) {
             assert_eq!(after.iter().filter(|is_home| **is_home).count(), 1);
