@@ -45,7 +45,10 @@ async fn memory_stays_below_its_bound_whatever_the_number_of_runs() {
     // 64 commits may pass the gate together.
     let most_allowed = options.memory_bytes + 64 * 2500;
     assert!(most > options.memory_bytes / 2 && most <= most_allowed, "{most} bytes where {most_allowed} are allowed");
-    let log: u64 = support::segments(directory.path()).iter().map(|path| path.metadata().unwrap().len()).sum();
+    // A checkpoint may still take segments away, between the listing and the look at one as well.
+    let log: u64 =
+        support::segments(directory.path()).iter().filter_map(|path| path.metadata().ok()).map(|of| of.len()).sum();
+    assert!(log > 0, "no segment at all");
     assert!(log <= options.log_bytes + 4 * options.segment_bytes, "{log} bytes of log");
 }
 
