@@ -1,6 +1,8 @@
 //! `baton bench …`: loads over real HTTP against a service in a process of its own, and what they cost.
 
 mod children;
+#[cfg(feature = "dynamodb")]
+mod drill;
 mod idle;
 mod load;
 mod open;
@@ -27,6 +29,8 @@ enum What {
     Open(open::Open),
     Idle(idle::Idle),
     Children(children::Children),
+    #[cfg(feature = "dynamodb")]
+    Drill(drill::Drill),
 }
 
 impl Bench {
@@ -37,6 +41,8 @@ impl Bench {
             Some(What::Open(open)) => open.run().await,
             Some(What::Idle(idle)) => idle.run().await,
             Some(What::Children(children)) => children.run().await,
+            #[cfg(feature = "dynamodb")]
+            Some(What::Drill(drill)) => drill.run().await,
         }
     }
 }

@@ -77,6 +77,25 @@ pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
 
 #[cfg(feature = "dynamodb")]
 impl Table {
+    /// Where DynamoDB is, if not at AWS.
+    pub(crate) fn endpoint(&self) -> Option<&str> {
+        self.endpoint_url.as_deref()
+    }
+
+    /// Another table at the same place.
+    pub(crate) fn named(self, name: &str) -> Self {
+        Self { name: Some(name.to_owned()), ..self }
+    }
+
+    /// Arguments for a `baton` that is to use this table by way of another address.
+    pub(crate) fn arguments(&self, endpoint: &str) -> Vec<String> {
+        let mut arguments = ["--table", self.name(), "--endpoint-url", endpoint].map(str::to_owned).to_vec();
+        if let Some(region) = &self.region {
+            arguments.extend(["--region".to_owned(), region.clone()]);
+        }
+        arguments
+    }
+
     /// A store over the table, which nobody has looked at yet.
     pub(crate) async fn store(&self) -> Result<store_dynamodb::Dynamo, String> {
         let mut loader = aws_config::defaults(aws_config::BehaviorVersion::latest());

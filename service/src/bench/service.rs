@@ -148,6 +148,22 @@ pub(super) struct Counters {
 }
 
 impl Counters {
+    /// The sum of two.
+    #[cfg(feature = "dynamodb")]
+    pub(super) fn and(&self, other: &Self) -> Self {
+        Self {
+            commits: self.commits + other.commits,
+            conflicts: self.conflicts + other.conflicts,
+            events: self.events + other.events,
+            syncs: self.syncs + other.syncs,
+            written: self.written + other.written,
+            on_disk: self.on_disk + other.on_disk,
+            matched: self.matched + other.matched,
+            write_units: self.write_units + other.write_units,
+            read_units: self.read_units + other.read_units,
+        }
+    }
+
     /// The sums over these services.
     pub(super) async fn read(clients: &[Client]) -> Result<Self, Failed> {
         let mut texts = Vec::new();

@@ -1,0 +1,123 @@
+//! `baton bench drill`: real nodes over one table under load, while they are killed and paused and the way to the table is
+//! stalled, throttled and cut; then what was acknowledged is held against what the table has.
+
+mod balancer;
+mod checks;
+mod load;
+mod nodes;
+mod troubles;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use client::Client;
+use fastrand::Rng;
+use store_dynamodb::Create;
+use tokio::time::Instant;
+
+use self::balancer::Balancer;
+use self::checks::{Report, Standstill};
+use self::load::Load;
+use self::nodes::Nodes;
+use self::troubles::Troubles;
+use super::service::other;
+use crate::cli::Failed;
+use crate::dynamodb::Table;
+
+/// How long a node is paused: longer than the six seconds after which the others take it for dead.
+const PAUSE: Duration = Duration::from_secs(8);
+
+/// How long a killed node stays away: short, so that it comes back before it is missed, and long, so that it is missed.
+const AWAY: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(9)];
+
+/// How long the last workflows may take once every trouble is over.
+const REST_WAIT: Duration = Duration::from_secs(60);
+
+/// Drill: nodes over one table, killed, paused and cut off under load; then every acknowledged thing is looked for
+///
+/// Makes a table, starts nodes of its own on it, and puts a proxy that makes trouble before the database and a balancer
+/// before the nodes. For DynamoDB Local and its like only: requests to AWS are signed for AWS's address. Exit code 1 when a
+/// check fails.
+#[derive(Debug, Args)]
+pub(super) struct Drill {
+    #[command(flatten)]
+    table: Table,
+    /// How long the troubles last, in seconds
+    #[arg(long, default_value_t = 40)]
+    seconds: u64,
+    /// Nodes
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(2..=16))]
+    nodes: u64,
+    /// Workflows at the same time
+    #[arg(long, default_value_t = 16)]
+    concurrency: usize,
+    /// Seconds between the end of one node's absence and the next node's death
+    #[arg(long, default_value_t = 2.0)]
+    kill_every: f64,
+    /// Fixes the order of troubles; random unless given, and printed
+    #[arg(long)]
+    seed: Option<u64>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Drill {
+    pub(super) async fn run(self) -> Result<(), Failed> {
+        let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
+        let mut random = Rng::with_seed(seed);
+        let endpoint = self.table.endpoint().ok_or_else(|| {
+            Failed::Usage("a drill needs --endpoint-url: DynamoDB Local, see .ci/dynamodb-local".to_owned())
+        })?;
+        let name = format!("baton-drill-{}", std::process::id());
+        let table = self.table.clone().named(&name);
+        let store = table.store().await.map_err(other)?;
+        store.create_table(Create { is_protected: false }).await.map_err(|trouble| other(trouble.to_string()))?;
+        let troubles = Troubles::start(endpoint, random.u64(..)).await.map_err(|error| other(error.to_string()))?;
+        let mut nodes = Nodes::start(&table.arguments(&troubles.url), self.nodes).await?;
+        let balancer = Balancer::start(nodes.addresses()).await.map_err(|error| other(error.to_string()))?;
+        let client = Client::new(&balancer.url)?;
+        let load = Load::start(&client, self.concurrency);
+        eprintln!("drill: seed {seed}, table `{name}`, {} nodes, {} s of troubles", self.nodes, self.seconds);
+
+        let standstills = self.trouble(&mut nodes, &troubles, &mut random).await?;
+
+        troubles.end();
+        nodes.restore().await?;
+        let ledger = load.finish(REST_WAIT).await;
+        let report =
+            Report::make(&client, &ledger, &standstills, &troubles.counts(), nodes.counters().await, seed).await?;
+        report.print(self.json)?;
+        nodes.stop().await;
+        if report.is_passed() { Ok(()) } else { Err(other("a check failed".to_owned())) }
+    }
+
+    /// Kills and pauses nodes, one at a time, while storms go over the way to the table.
+    async fn trouble(
+        &self,
+        nodes: &mut Nodes,
+        troubles: &Arc<Troubles>,
+        random: &mut Rng,
+    ) -> Result<Vec<Standstill>, Failed> {
+        let calm = Duration::try_from_secs_f64(self.kill_every).map_err(|error| Failed::Usage(error.to_string()))?;
+        let storms = tokio::spawn(Arc::clone(troubles).storms(random.u64(..)));
+        let end = Instant::now() + Duration::from_secs(self.seconds);
+        let mut standstills = Vec::new();
+        let mut rounds = 0_usize;
+        while Instant::now() < end {
+            nodes.watch(calm).await;
+            let victim = random.usize(..nodes.len());
+            // Every fifth node is paused, beginning with the third: the others are killed.
+            standstills.push(if rounds % 5 == 2 {
+                nodes.pause(victim, PAUSE).await?
+            } else {
+                let away = AWAY.get(rounds % AWAY.len()).copied().unwrap_or_default();
+                nodes.kill(victim, away).await?
+            });
+            rounds += 1;
+        }
+        storms.abort();
+        Ok(standstills)
+    }
+}

@@ -1,0 +1,319 @@
+//! After a drill: what was acknowledged, held against what the table has.
+
+use std::collections::{HashMap, HashSet};
+
+use client::{Client, Filter};
+use history::{Event, EventId, EventKind, Payload, Timestamp, check};
+use uuid::Uuid;
+
+use super::super::service::{Counters, other};
+use super::load::{Acknowledged, Ledger, TIMER};
+use super::troubles;
+use crate::cli::Failed;
+
+/// How long the work of a dead node's runs may stand still. Source: issue 3, "continues within 10 s".
+const STANDSTILL_MAX: history::Duration = history::Duration::from_secs(10);
+
+/// What became of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    Killed,
+    Paused,
+}
+
+/// A node that was away.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Standstill {
+    pub(super) what: What,
+    pub(super) at: Timestamp,
+}
+
+/// One question, and how often the answer was no.
+#[derive(Debug, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Check {
+    what: &'static str,
+    looked_at: usize,
+    failed: usize,
+    /// The first few that failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    examples: Vec<String>,
+}
+
+/// Failures that are named in the report.
+const EXAMPLES: usize = 5;
+
+impl Check {
+    fn new(what: &'static str) -> Self {
+        Self { what, looked_at: 0, failed: 0, examples: Vec::new() }
+    }
+
+    fn look(&mut self, is_good: bool, example: impl FnOnce() -> String) {
+        self.looked_at += 1;
+        if !is_good {
+            self.failed += 1;
+            if self.examples.len() < EXAMPLES {
+                self.examples.push(example());
+            }
+        }
+    }
+}
+
+/// The report.
+#[derive(Debug, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    seed: u64,
+    checks: Vec<Check>,
+    kills: usize,
+    pauses: usize,
+    troubles: troubles::Counts,
+    runs: usize,
+    events: usize,
+    commits: u64,
+    conflicts: u64,
+    /// The longest that a run stood still across a node's death, from the death to the run's next event.
+    standstill_after_kill_ms: u64,
+    /// The same across a pause, from its beginning.
+    standstill_after_pause_ms: u64,
+    /// The longest that any run stood still, whatever for.
+    standstill_ms: u64,
+}
+
+type Histories = HashMap<(String, Uuid), Vec<Event>>;
+
+impl Report {
+    pub(super) async fn make(
+        client: &Client,
+        ledger: &Ledger,
+        standstills: &[Standstill],
+        troubles: &troubles::Counts,
+        counters: Counters,
+        seed: u64,
+    ) -> Result<Self, Failed> {
+        let mut histories = Histories::new();
+        let mut page = None;
+        loop {
+            let filter = Filter { limit: Some(1_000), ..Filter::default() };
+            let listed = client.list(&filter, page.as_deref()).await?;
+            for run in listed.workflows {
+                let events = client.events(&run.workflow_id, Some(run.run_id)).await?;
+                histories.insert((run.workflow_id, run.run_id), events);
+            }
+            page = listed.next_page;
+            if page.is_none() {
+                break;
+            }
+        }
+        // A list lags; what was acknowledged is asked for by its name.
+        for start in &ledger.starts {
+            let key = (start.workflow_id.clone(), start.run_id);
+            if !histories.contains_key(&key)
+                && let Ok(events) = client.events(&key.0, Some(key.1)).await
+            {
+                histories.insert(key, events);
+            }
+        }
+        let count = |what: What| standstills.iter().filter(|standstill| standstill.what == what).count();
+        let longest = |what: Option<What>| {
+            let gaps = histories.values().flat_map(|events| gaps(events));
+            gaps.filter_map(|gap| gap.since(what, standstills)).max().unwrap_or_default().as_millis()
+        };
+        let mut checks = vec![
+            acknowledged("an acknowledged start is in the history", &ledger.starts, &histories, |kind| match kind {
+                EventKind::WorkflowStarted(it) => it.input.as_ref(),
+                _ => None,
+            }),
+            acknowledged("an acknowledged signal is in the history", &ledger.signals, &histories, |kind| match kind {
+                EventKind::Signal(it) => it.input.as_ref(),
+                _ => None,
+            }),
+            results("an acknowledged result is the activity's", &ledger.results, &histories),
+            once("no activity's result is recorded twice", &histories),
+            ends("a workflow has one run, and it reached its end", &histories),
+            true_histories("a history is one that the rules allow", &histories),
+            doubts("no caller had to give up", ledger),
+        ];
+        let mut after_kill = Check::new("a run goes on within 10 s of a node's death");
+        for gap in histories.values().flat_map(|events| gaps(events)) {
+            if let Some(stood) = gap.since(Some(What::Killed), standstills) {
+                after_kill.look(stood <= STANDSTILL_MAX, || format!("{} stood still for {stood}", gap.example));
+            }
+        }
+        checks.push(after_kill);
+        Ok(Self {
+            seed,
+            checks,
+            kills: count(What::Killed),
+            pauses: count(What::Paused),
+            troubles: *troubles,
+            runs: histories.len(),
+            events: histories.values().map(Vec::len).sum(),
+            commits: counters.commits,
+            conflicts: counters.conflicts,
+            standstill_after_kill_ms: longest(Some(What::Killed)),
+            standstill_after_pause_ms: longest(Some(What::Paused)),
+            standstill_ms: longest(None),
+        })
+    }
+
+    pub(super) fn is_passed(&self) -> bool {
+        self.checks.iter().all(|check| check.failed == 0 && check.looked_at > 0)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
+    pub(super) fn print(&self, json: bool) -> Result<(), Failed> {
+        if json {
+            let text = serde_json::to_string_pretty(self).map_err(|error| other(error.to_string()))?;
+            println!("{text}");
+            return Ok(());
+        }
+        println!("{:<52}{:>10}{:>10}", "check", "looked at", "failed");
+        for check in &self.checks {
+            println!("{:<52}{:>10}{:>10}", check.what, check.looked_at, check.failed);
+            for example in &check.examples {
+                println!("    {example}");
+            }
+        }
+        let row = |what: &str, count: String| println!("{what:<52}{count:>10}");
+        let seconds = |millis: u64| format!("{:.1} s", millis as f64 / 1_000.0);
+        println!();
+        row("seed", self.seed.to_string());
+        row("nodes killed", self.kills.to_string());
+        row("nodes paused", self.pauses.to_string());
+        row("requests to the table", self.troubles.requests.to_string());
+        row("  throttled", self.troubles.throttled.to_string());
+        row("  answered with a server's error", self.troubles.broken.to_string());
+        row("  that came late", self.troubles.stalled.to_string());
+        row("  whose answer came late", self.troubles.answers_stalled.to_string());
+        row("  done, and the answer lost", self.troubles.answers_lost.to_string());
+        row("runs", self.runs.to_string());
+        row("events", self.events.to_string());
+        row("commits counted", self.commits.to_string());
+        let percent = self.conflicts as f64 / self.commits.max(1) as f64 * 100.0;
+        row("  that lost a race and were tried again", format!("{percent:.2} %"));
+        row("longest standstill across a node's death", seconds(self.standstill_after_kill_ms));
+        row("longest standstill across a node's pause", seconds(self.standstill_after_pause_ms));
+        row("longest standstill of any run", seconds(self.standstill_ms));
+        Ok(())
+    }
+}
+
+/// A time in which nothing happened in an open run that could have gone on.
+struct Gap {
+    example: String,
+    from: Timestamp,
+    to: Timestamp,
+}
+
+impl Gap {
+    /// How long it lasted after a node was killed or paused in it; with `None`, altogether.
+    fn since(&self, what: Option<What>, standstills: &[Standstill]) -> Option<history::Duration> {
+        let Some(what) = what else { return Some(self.to.since(self.from)) };
+        let within = standstills.iter().filter(|it| it.what == what && self.from <= it.at && it.at <= self.to);
+        within.map(|it| self.to.since(it.at)).max()
+    }
+}
+
+fn gaps(events: &[Event]) -> Vec<Gap> {
+    let gap = |pair: &[Event]| {
+        let [before, after] = pair else { return None };
+        let mut from = before.timestamp;
+        match &after.kind {
+            // The caller's time.
+            EventKind::Signal(_) => return None,
+            EventKind::TimerExpired(it) => {
+                let set = events.iter().find(|event| event.id == it.scheduled_event_id)?;
+                from = from.max(set.timestamp.plus(TIMER));
+            }
+            _ => {}
+        }
+        let example = format!("from {} {} to {} {}", before.id, before.kind.name(), after.id, after.kind.name());
+        (from < after.timestamp).then_some(Gap { example, from, to: after.timestamp })
+    };
+    events.windows(2).filter_map(gap).collect()
+}
+
+/// Whether each event is there, with what was said.
+fn acknowledged(
+    what: &'static str,
+    said: &[Acknowledged],
+    histories: &Histories,
+    payload: impl Fn(&EventKind) -> Option<&Payload>,
+) -> Check {
+    let mut check = Check::new(what);
+    for it in said {
+        let events = histories.get(&(it.workflow_id.clone(), it.run_id));
+        let event = events.and_then(|events| events.iter().find(|event| event.id == it.event_id));
+        let is_there = event.is_some_and(|event| payload(&event.kind) == Some(&it.said));
+        check.look(is_there, || format!("{} event {} of run {}", it.workflow_id, it.event_id, it.run_id));
+    }
+    check
+}
+
+/// The results that an activity has: one, unless something is wrong.
+fn results_of(events: &[Event], scheduled_event_id: EventId) -> Vec<Option<&Payload>> {
+    let of_it = events.iter().filter_map(|event| match &event.kind {
+        EventKind::ActivitySuccess(it) if it.scheduled_event_id == scheduled_event_id => Some(it.result.as_ref()),
+        _ => None,
+    });
+    of_it.collect()
+}
+
+fn results(what: &'static str, said: &[Acknowledged], histories: &Histories) -> Check {
+    let mut check = Check::new(what);
+    for it in said {
+        let events = histories.get(&(it.workflow_id.clone(), it.run_id));
+        let found = events.map(|events| results_of(events, it.event_id)).unwrap_or_default();
+        check.look(found == [Some(&it.said)], || format!("{} activity {}: {found:?}", it.workflow_id, it.event_id));
+    }
+    check
+}
+
+fn once(what: &'static str, histories: &Histories) -> Check {
+    let mut check = Check::new(what);
+    let mut known = HashSet::new();
+    for ((workflow_id, _), events) in histories {
+        for event in events {
+            if let EventKind::ActivitySuccess(it) = &event.kind {
+                let is_new = it.result.as_ref().is_some_and(|result| known.insert(result.to_string()));
+                let is_only = results_of(events, it.scheduled_event_id).len() == 1;
+                check.look(is_new && is_only, || format!("{workflow_id} event {}", event.id));
+            }
+        }
+    }
+    check
+}
+
+fn ends(what: &'static str, histories: &Histories) -> Check {
+    let mut check = Check::new(what);
+    let mut known = HashSet::new();
+    for ((workflow_id, _), events) in histories {
+        let last = events.last();
+        let is_success = last.is_some_and(|event| matches!(event.kind, EventKind::WorkflowSuccess(_)));
+        check.look(known.insert(workflow_id) && is_success, || {
+            format!("{workflow_id}: {}", client::table::history(events))
+        });
+    }
+    check
+}
+
+fn true_histories(what: &'static str, histories: &Histories) -> Check {
+    let mut check = Check::new(what);
+    for ((workflow_id, _), events) in histories {
+        let checked = check::history(events);
+        check.look(checked.is_ok(), || format!("{workflow_id}: {checked:?}"));
+    }
+    check
+}
+
+fn doubts(what: &'static str, ledger: &Ledger) -> Check {
+    let mut check = Check::new(what);
+    for _ in &ledger.starts {
+        check.look(true, String::new);
+    }
+    for doubt in &ledger.in_doubt {
+        check.look(false, || doubt.clone());
+    }
+    check
+}

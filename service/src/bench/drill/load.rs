@@ -1,0 +1,262 @@
+//! The load of a drill, and the ledger of everything that was acknowledged.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use client::body::{ActivityTask, PollActivity, StartWorkflow, SucceedActivity};
+use client::tasks::Outcome;
+use client::{Client, Patience, Waits};
+use decider_kit::{Activity, Decider, Decisions, Event, EventKind, Window};
+use history::{EventId, Payload, Status};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// The task list of deciders and runners.
+const LIST: &str = "drill";
+
+/// Activities of each workflow, one after the other.
+const ACTIVITIES: usize = 3;
+
+/// The timer of each workflow, behind its activities.
+pub(super) const TIMER: history::Duration = history::Duration::from_secs(1);
+
+/// How long callers go on asking: longer than any trouble.
+const PATIENCE: Patience = Patience::For(Duration::from_secs(60));
+
+/// How long one poll of a runner waits.
+const POLL_WAIT: Duration = Duration::from_secs(10);
+
+/// Something that was acknowledged.
+#[derive(Debug, Clone)]
+pub(super) struct Acknowledged {
+    pub(super) workflow_id: String,
+    pub(super) run_id: Uuid,
+    /// The signal's event, the activity's ActivityScheduled; 1 for a start.
+    pub(super) event_id: EventId,
+    /// What was said with it; no two are alike.
+    pub(super) said: Payload,
+}
+
+/// Everything that was acknowledged.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) starts: Vec<Acknowledged>,
+    pub(super) signals: Vec<Acknowledged>,
+    pub(super) results: Vec<Acknowledged>,
+    /// Calls that patience did not suffice for, with what was said last. None must be left out of the report.
+    pub(super) in_doubt: Vec<String>,
+}
+
+/// Schedules its activities one after the other, then its timer, and succeeds once it has had its signal, too.
+struct Chain;
+
+#[derive(Default)]
+enum Timer {
+    #[default]
+    Unset,
+    Running,
+    Over,
+}
+
+#[derive(Default)]
+struct State {
+    /// ActivityScheduled so far.
+    scheduled: usize,
+    succeeded: usize,
+    is_activity_open: bool,
+    timer: Timer,
+    is_signaled: bool,
+}
+
+impl Decider for Chain {
+    type State = State;
+
+    fn evolve(&self, state: &mut State, event: &Event) {
+        match event.kind {
+            EventKind::ActivityScheduled(_) => {
+                state.scheduled += 1;
+                state.is_activity_open = true;
+            }
+            EventKind::ActivitySuccess(_) => {
+                state.succeeded += 1;
+                state.is_activity_open = false;
+            }
+            // Lost on its way to a runner: it is scheduled again.
+            EventKind::ActivityTimedOut(_) | EventKind::ActivityScheduledTimeout(_) => state.is_activity_open = false,
+            EventKind::TimerScheduled(_) => state.timer = Timer::Running,
+            EventKind::TimerExpired(_) => state.timer = Timer::Over,
+            EventKind::Signal(_) => state.is_signaled = true,
+            _ => {}
+        }
+    }
+
+    fn decide(&self, state: &State, _: &Window) -> Decisions {
+        let decisions = Decisions::new();
+        if state.is_activity_open {
+            return decisions;
+        }
+        match state.timer {
+            Timer::Unset if state.succeeded < ACTIVITIES => {
+                decisions.schedule(Activity::new(format!("step-{}", state.scheduled), "step"))
+            }
+            Timer::Unset => decisions.timer("rest", TIMER),
+            Timer::Over if state.is_signaled => decisions.succeed(&"done"),
+            Timer::Running | Timer::Over => decisions.awaiting(["go"]),
+        }
+    }
+}
+
+/// Load that goes on until it is finished.
+pub(super) struct Load {
+    drivers: JoinSet<()>,
+    workers: JoinSet<()>,
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Shared {
+    ledger: Mutex<Ledger>,
+    is_over: AtomicBool,
+    next: AtomicU64,
+}
+
+impl Shared {
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// A number that nothing else has.
+    fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn doubt(&self, what: &str, error: &impl std::fmt::Display) {
+        self.ledger().in_doubt.push(format!("{what}: {error}"));
+    }
+}
+
+impl Load {
+    /// So many workflows at a time, and as many deciders and runners.
+    pub(super) fn start(client: &Client, concurrency: usize) -> Self {
+        let shared = Arc::new(Shared::default());
+        let (stop, stopped) = watch::channel(false);
+        let (mut drivers, mut workers) = (JoinSet::new(), JoinSet::new());
+        let client = client.clone().patience(PATIENCE);
+        for _ in 0..concurrency.max(1) {
+            drivers.spawn(drive(client.clone(), Arc::clone(&shared)));
+            workers.spawn(work(client.clone(), Arc::clone(&shared), stopped.clone()));
+        }
+        let host = decider_kit::Host::new(client, LIST).register("chain", Chain).concurrency(concurrency);
+        workers.spawn(host.run_until(async move {
+            let mut stopped = stopped;
+            drop(stopped.wait_for(|is_stopped| *is_stopped).await);
+        }));
+        Self { drivers, workers, shared, stop }
+    }
+
+    /// Starts no more workflows, waits for those that are open, and answers what was acknowledged.
+    pub(super) async fn finish(mut self, wait: Duration) -> Ledger {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        let done = async { while self.drivers.join_next().await.is_some() {} };
+        if tokio::time::timeout(wait, done).await.is_err() {
+            self.drivers.shutdown().await;
+        }
+        self.stop.send_replace(true);
+        let done = async { while self.workers.join_next().await.is_some() {} };
+        if tokio::time::timeout(wait, done).await.is_err() {
+            self.workers.shutdown().await;
+        }
+        std::mem::take(&mut *self.shared.ledger())
+    }
+}
+
+/// Starts workflows, one after the other, and signals each.
+async fn drive(client: Client, shared: Arc<Shared>) {
+    while !shared.is_over.load(Ordering::Relaxed) {
+        let number = shared.number();
+        let workflow_id = format!("drill-{number}");
+        let said = Payload::of(&number).expect("a number is JSON");
+        let start = StartWorkflow {
+            workflow_id: workflow_id.clone(),
+            workflow_type: "chain".to_owned(),
+            task_list: Some(LIST.to_owned()),
+            input: Some(said.clone()),
+            ..StartWorkflow::default()
+        };
+        let run_id = match client.start(&start, Some(&workflow_id)).await {
+            Ok(started) => started.run_id,
+            Err(error) => {
+                shared.doubt("a start", &error);
+                continue;
+            }
+        };
+        let acknowledged = Acknowledged { workflow_id: workflow_id.clone(), run_id, event_id: 1, said };
+        shared.ledger().starts.push(acknowledged);
+        let said = Payload::of(&shared.number()).expect("a number is JSON");
+        match client.signal(&workflow_id, "go", Some(said.clone()), Some(&workflow_id)).await {
+            Ok(recorded) => {
+                let event_id = recorded.event_id;
+                let acknowledged = Acknowledged { workflow_id: workflow_id.clone(), run_id, event_id, said };
+                shared.ledger().signals.push(acknowledged);
+            }
+            Err(error) => shared.doubt("a signal", &error),
+        }
+        // Whether it has ended is looked at by the checks; here only for so many at a time.
+        loop {
+            match client.result(&workflow_id, Some(run_id), POLL_WAIT).await {
+                Ok(result) if result.status == Status::Open => {}
+                Ok(_) => break,
+                Err(error) => {
+                    shared.doubt("a wait for a result", &error);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Does activities, each with a result that nothing else has.
+async fn work(client: Client, shared: Arc<Shared>, stopped: watch::Receiver<bool>) {
+    let mut waits = Waits::new(Patience::Endless);
+    let poll = PollActivity { identity: Some("drill".to_owned()) };
+    loop {
+        let polled = client::shutdown::unless(&stopped, client.poll_activity(LIST, &poll, POLL_WAIT)).await;
+        match polled {
+            None => return,
+            Some(Ok(task)) => {
+                waits.reset();
+                if let Some(task) = task {
+                    answer(&client, &shared, task).await;
+                }
+            }
+            Some(Err(error)) => {
+                let wait = waits.after(&error).unwrap_or(Duration::from_secs(1)).min(Duration::from_secs(1));
+                tokio::time::sleep(wait).await;
+            }
+        }
+    }
+}
+
+async fn answer(client: &Client, shared: &Shared, task: ActivityTask) {
+    let said = Payload::of(&shared.number()).expect("a number is JSON");
+    let succeed = SucceedActivity { result: Some(said.clone()), next: None };
+    let give_up = Instant::now() + Duration::from_secs(60);
+    loop {
+        // Asked once each time, so that what is noted as acknowledged was: a client that repeats the answer by itself takes
+        // "closed" for "recorded before".
+        match client.succeed_activity(&task.token, &succeed, Patience::None).await {
+            Ok(Outcome::Recorded(_)) => {
+                let ActivityTask { workflow_id, run_id, scheduled_event_id: event_id, .. } = task;
+                shared.ledger().results.push(Acknowledged { workflow_id, run_id, event_id, said });
+                return;
+            }
+            Ok(Outcome::Lost(_)) => return,
+            Err(error) if Instant::now() > give_up => return shared.doubt("a result", &error),
+            Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+        }
+    }
+}

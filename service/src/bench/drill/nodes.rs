@@ -1,0 +1,155 @@
+//! The nodes of a drill: processes that are killed, paused, and brought back.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use client::{Client, Patience};
+use rustix::process::{Pid, Signal, kill_process};
+use service::engine::{Clock, SystemClock};
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use super::super::service::{Counters, other};
+use super::checks::{Standstill, What};
+use crate::cli::Failed;
+
+/// How long to wait for a node to be ready.
+const READY_WAIT: Duration = Duration::from_secs(30);
+
+/// How often a node's counters are read: what it counted since then is lost with it.
+const WATCH_EVERY: Duration = Duration::from_millis(250);
+
+struct Node {
+    child: Child,
+    address: SocketAddr,
+    client: Client,
+    /// What it counted in this life.
+    counters: Counters,
+}
+
+/// All of them.
+pub(super) struct Nodes {
+    all: Vec<Node>,
+    table: Vec<String>,
+    /// What was counted in lives that have ended.
+    past: Counters,
+}
+
+/// Starts a node; port 0 picks one.
+async fn start(table: &[String], port: u16) -> Result<(Child, SocketAddr), Failed> {
+    let port_file: PathBuf =
+        std::env::temp_dir().join(format!("baton-drill-{}-{:x}", std::process::id(), fastrand::u64(..)));
+    let program = std::env::current_exe().map_err(|error| other(format!("own path: {error}")))?;
+    let mut command = Command::new(program);
+    command.args(["serve", "--store", "dynamodb", "--log", "error", "--listen", &format!("127.0.0.1:{port}")]);
+    command.arg("--port-file").arg(&port_file).args(table);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| other(format!("a node could not be started: {error}")))?;
+    let address = async {
+        loop {
+            if let Ok(text) = std::fs::read_to_string(&port_file)
+                && let Ok(address) = text.trim().parse()
+            {
+                return Ok(address);
+            }
+            if let Ok(Some(status)) = child.try_wait() {
+                return Err(other(format!("a node ended early: {status}")));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let late = |_| other("a node was not ready in time".to_owned());
+    let address = tokio::time::timeout(READY_WAIT, address).await.map_err(late)?;
+    drop(std::fs::remove_file(&port_file));
+    Ok((child, address?))
+}
+
+impl Nodes {
+    /// Starts so many, with these arguments for their table.
+    pub(super) async fn start(table: &[String], count: u64) -> Result<Self, Failed> {
+        let mut nodes = Vec::new();
+        for _ in 0..count {
+            let (child, address) = start(table, 0).await?;
+            let client = Client::new(&format!("http://{address}"))?.patience(Patience::None);
+            nodes.push(Node { child, address, client, counters: Counters::default() });
+        }
+        Ok(Self { all: nodes, table: table.to_vec(), past: Counters::default() })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        self.all.iter().map(|node| node.address).collect()
+    }
+
+    /// Reads what they count, for a while.
+    pub(super) async fn watch(&mut self, long: Duration) {
+        let end = Instant::now() + long;
+        while Instant::now() < end {
+            self.read_counters().await;
+            tokio::time::sleep_until(end.min(Instant::now() + WATCH_EVERY)).await;
+        }
+    }
+
+    async fn read_counters(&mut self) {
+        for node in &mut self.all {
+            let read = Counters::read(std::slice::from_ref(&node.client));
+            // One that is paused, or away, keeps what it last said.
+            if let Ok(Ok(counters)) = tokio::time::timeout(WATCH_EVERY, read).await {
+                node.counters = counters;
+            }
+        }
+    }
+
+    /// Kills one with `kill -9`, and starts it again at the same address.
+    pub(super) async fn kill(&mut self, which: usize, away: Duration) -> Result<Standstill, Failed> {
+        self.read_counters().await;
+        let at = SystemClock.now();
+        if let Some(node) = self.all.get_mut(which) {
+            node.child.kill().await.map_err(|error| other(format!("a node could not be killed: {error}")))?;
+            self.past = self.past.and(&std::mem::take(&mut node.counters));
+        }
+        self.watch(away).await;
+        if let Some(node) = self.all.get_mut(which) {
+            (node.child, _) = start(&self.table, node.address.port()).await?;
+        }
+        Ok(Standstill { what: What::Killed, at })
+    }
+
+    /// Pauses one with SIGSTOP, and lets it go on.
+    pub(super) async fn pause(&mut self, which: usize, away: Duration) -> Result<Standstill, Failed> {
+        let at = SystemClock.now();
+        let id = self.all.get(which).and_then(|node| node.child.id());
+        let pid = id.and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let pid = pid.ok_or_else(|| other("the node to be paused has no process".to_owned()))?;
+        let failed = |error| other(format!("a node could not be paused: {error}"));
+        kill_process(pid, Signal::STOP).map_err(failed)?;
+        self.watch(away).await;
+        kill_process(pid, Signal::CONT).map_err(failed)?;
+        Ok(Standstill { what: What::Paused, at })
+    }
+
+    /// Waits until all take work.
+    pub(super) async fn restore(&mut self) -> Result<(), Failed> {
+        for node in &self.all {
+            node.client.clone().patience(Patience::For(READY_WAIT)).ready().await?;
+        }
+        Ok(())
+    }
+
+    /// What all have counted in all their lives.
+    pub(super) async fn counters(&mut self) -> Counters {
+        self.read_counters().await;
+        self.all.iter().fold(self.past, |sum, node| sum.and(&node.counters))
+    }
+
+    pub(super) async fn stop(self) {
+        for mut node in self.all {
+            drop(node.child.kill().await);
+        }
+    }
+}
