@@ -143,6 +143,9 @@ pub fn summary(event: &Event) -> String {
         }
         EventKind::ExternalCancelDelivered(it) => format!("of `{}`", it.workflow_id),
         EventKind::ExternalCancelFailed(it) => format!("of `{}`: {:?}", it.workflow_id, it.cause),
+        EventKind::UpdateAccepted(it) => format!("`{}` as `{}`{}", it.name, it.update_id, short(it.input.as_ref())),
+        EventKind::UpdateCompleted(it) => format!("`{}`{}", it.update_id, short(it.result.as_ref())),
+        EventKind::UpdateFailed(it) => format!("`{}`: {}{}", it.update_id, it.reason, short(it.details.as_ref())),
     }
 }
 
@@ -189,6 +192,9 @@ fn because(event: &Event) -> String {
         EventKind::ExternalCancelScheduled(it) => vec![it.decision_event_id],
         EventKind::ExternalCancelDelivered(it) => vec![it.scheduled_event_id],
         EventKind::ExternalCancelFailed(it) => vec![it.scheduled_event_id.unwrap_or(it.decision_event_id)],
+        EventKind::UpdateAccepted(it) => vec![it.decision_event_id],
+        EventKind::UpdateCompleted(it) => vec![it.accepted_event_id, it.decision_event_id],
+        EventKind::UpdateFailed(it) => vec![it.accepted_event_id, it.decision_event_id],
         EventKind::WorkflowStarted(_)
         | EventKind::WorkflowTimedOut(_)
         | EventKind::WorkflowTerminated(_)

@@ -11,11 +11,14 @@ mod others;
 mod successor;
 #[cfg(test)]
 mod tests;
+mod updates;
 mod validate;
 
 use uuid::Uuid;
 
 use activities::Report;
+use decisions::Completion;
+pub use updates::may_update;
 
 use crate::command::{Command, ConflictPolicy, ReusePolicy, Start, StartSignal, TaskId, TurnId};
 use crate::event::{
@@ -168,6 +171,14 @@ fn must_be_open(run: &Run) -> Result<(), Fault> {
     if run.is_open() { Ok(()) } else { Err(Fault::RunClosed { status: run.status }) }
 }
 
+fn must_be_at(run: &Run, expected: Option<EventId>) -> Result<(), Fault> {
+    let found = run.version;
+    match expected {
+        Some(expected) if expected != found => Err(Fault::VersionMoved { expected, found }),
+        _ => Ok(()),
+    }
+}
+
 impl Transition {
     /// A transition of a run that exists and has nothing to do with others.
     pub fn of(run: Run) -> Self {
@@ -273,7 +284,7 @@ impl Transition {
                 validate::payload("input", input.as_ref())?;
                 validate::identity(identity.as_deref())?;
                 must_be_open(&self.run)?;
-                self.must_be_at(*if_version)?;
+                must_be_at(&self.run, *if_version)?;
                 let signal =
                     Signal { name: name.clone(), input: input.clone(), identity: identity.clone(), origin: None };
                 self.push_keyed(now, EventKind::Signal(signal), key);
@@ -310,7 +321,11 @@ impl Transition {
                 self.push(now, EventKind::DeciderStarted(started));
             }
             Command::CompleteTurn { turn, decisions, context, awaiting } => {
-                self.complete_turn(*turn, decisions, context.as_ref(), awaiting, now)?;
+                self.complete_turn(*turn, &Completion { decisions, context: context.as_ref(), awaiting }, now)?;
+            }
+            Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting } => {
+                let completion = Completion { decisions, context: context.as_ref(), awaiting };
+                self.answer_updates(turn, asked, answers, &completion, now)?;
             }
             Command::FailTurn { turn, reason, details } => {
                 validate::reason("reason", reason.as_deref())?;
@@ -421,14 +436,6 @@ impl Transition {
         };
         self.push(now, EventKind::DeciderScheduled(scheduled));
     }
-
-    fn must_be_at(&self, expected: Option<EventId>) -> Result<(), Fault> {
-        let found = self.run.version;
-        match expected {
-            Some(expected) if expected != found => Err(Fault::VersionMoved { expected, found }),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// How long the next turn is held back after this many were lost in a row (S2.8).
@@ -442,6 +449,7 @@ fn request_key(command: &Command) -> Option<RequestKey> {
         Command::Signal { key, .. } | Command::RequestCancel { key, .. } | Command::Terminate { key, .. } => *key,
         Command::StartTurn { .. }
         | Command::CompleteTurn { .. }
+        | Command::AnswerUpdates { .. }
         | Command::FailTurn { .. }
         | Command::ReturnTurn { .. }
         | Command::StartActivity { .. }

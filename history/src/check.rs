@@ -9,6 +9,7 @@
 
 mod others;
 mod part;
+mod updates;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,6 +21,7 @@ use crate::event::{
 use crate::time::{Duration, Timestamp};
 use others::Others;
 use part::{Part, decision_event_id, part};
+use updates::Updates;
 
 /// A rule that a history breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,7 +50,8 @@ pub enum Rule {
     OneTurnWaits,
     /// Never two deciders active at once (S3.37).
     OneTurnStarted,
-    /// A turn is scheduled because of news, and of nothing else (S3.38, S3.54).
+    /// A turn is scheduled because of news, and of nothing else (S3.38, S3.54), unless an update or a decision is recorded
+    /// with all of it at once (S1.34).
     TurnHasCause,
     /// News that schedules a decider is followed by a DeciderScheduled, unless one waits (S3.38, D7).
     NewsIsAnswered,
@@ -62,6 +65,8 @@ pub enum Rule {
     IdInUse,
     /// A child starts at most once, and closes at most once, not before it started.
     ChildLife,
+    /// An update is accepted, then answered once.
+    UpdateLife,
     /// An effect on another run is known to have happened, or not to, once.
     EffectOnce,
     /// What comes from an event of another run comes once.
@@ -91,6 +96,7 @@ impl fmt::Display for Rule {
             Self::TimerLife => "a timer expires or is canceled, once",
             Self::IdInUse => "no two open activities, timers or children share an id (S3.23)",
             Self::ChildLife => "a child starts once, then closes once",
+            Self::UpdateLife => "an update is accepted, then answered once",
             Self::EffectOnce => "an effect on another run has one outcome",
             Self::OriginOnce => "an effect of another run happens once",
             Self::DecisionsTogether => "decision events stand directly behind their DeciderCompleted (S3.43)",
@@ -189,6 +195,7 @@ struct Reader {
     timers: BTreeMap<EventId, Timer>,
     newest_timer: BTreeMap<String, EventId>,
     others: Others,
+    updates: Updates,
 }
 
 impl Reader {
@@ -200,9 +207,11 @@ impl Reader {
             let found = format!("the last try of activity {scheduled} was recorded, and then {}", event.kind.name());
             return broken(Rule::ActivityLife, event.id, found);
         }
+        self.updates.place(event.id, &event.kind)?;
         self.place(event)?;
         self.life(event)?;
         self.others.read(event.id, &event.kind)?;
+        self.updates.read(event.id, &event.kind)?;
         self.last = Some((event.id, event.timestamp));
         let canceling = matches!(event.kind, EventKind::ActivityTaskCancel(_));
         self.canceling = canceling.then_some(event.id);
@@ -213,6 +222,7 @@ impl Reader {
         if let (Some(scheduled), Some((id, _))) = (self.closing, self.last) {
             return broken(Rule::ActivityLife, id, format!("the last try of activity {scheduled} has no end"));
         }
+        self.updates.end()?;
         match (self.closed, self.news) {
             (None, Some(news)) if self.waiting.is_none() => {
                 broken(Rule::NewsIsAnswered, news, "the history ends and no turn waits")
@@ -388,7 +398,10 @@ impl Reader {
             | EventKind::ExternalSignalFailed(_)
             | EventKind::ExternalCancelScheduled(_)
             | EventKind::ExternalCancelDelivered(_)
-            | EventKind::ExternalCancelFailed(_) => Ok(()),
+            | EventKind::ExternalCancelFailed(_)
+            | EventKind::UpdateAccepted(_)
+            | EventKind::UpdateCompleted(_)
+            | EventKind::UpdateFailed(_) => Ok(()),
         }
     }
 
@@ -397,7 +410,7 @@ impl Reader {
             return broken(Rule::OneTurnWaits, id, format!("turn {waiting} waits already"));
         }
         if self.news.take().is_none() {
-            return broken(Rule::TurnHasCause, id, "nothing happened that needs a decider");
+            self.updates.turn_without_news(id);
         }
         let start = self.start.as_ref().filter(|_| id == 2);
         if let Some(first) = start.and_then(|(start, started_at)| Some(started_at.plus(start.start_after?)))

@@ -154,6 +154,64 @@ pub struct Beat {
     pub details: Option<Payload>,
 }
 
+/// An update that a turn was asked to judge. It lives nowhere but in memory until a decider accepts it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AskedUpdate {
+    /// The caller's name for it. 1 to 256 bytes.
+    pub update_id: String,
+    /// What kind of update it is. 1 to 256 bytes.
+    pub name: String,
+    /// What it says.
+    pub input: Option<Payload>,
+    /// Who asks.
+    pub identity: Option<String>,
+    /// Not to be accepted unless the run's version is this one (S1.7).
+    pub if_version: Option<EventId>,
+}
+
+/// What a decider says to an update.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpdateAnswer {
+    /// Which.
+    pub update_id: String,
+    /// What.
+    pub verdict: Verdict,
+}
+
+/// A decider's verdict on an update.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// It is accepted, by this turn or an earlier one, and done.
+    Done {
+        /// The answer.
+        result: Option<Payload>,
+    },
+    /// It is rejected; or, where an earlier turn accepted it, it could not be done.
+    Rejected {
+        /// Why, for programs.
+        reason: String,
+        /// Why, for people and programs.
+        details: Option<Payload>,
+    },
+    /// It is accepted, by this turn or an earlier one, and a later turn will answer.
+    Later,
+}
+
+/// The turn of a decider that was asked to judge updates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AnsweredTurn {
+    /// A turn like any other, to which the updates were added.
+    Held(TurnId),
+    /// A turn of which nothing is recorded, made for the updates alone. It is recorded when there is something to record
+    /// beside it, and when nothing has happened since.
+    Speculative {
+        /// The newest event that the decider saw.
+        last_event_id: EventId,
+        /// Who the decider is.
+        identity: Option<String>,
+    },
+}
+
 /// Anything that may change a run, but for its start, which is [`Start`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -206,6 +264,21 @@ pub enum Command {
         /// What the decider wants to be told on the next turn.
         context: Option<Payload>,
         /// The signals that it waits for, by name; [`limits::AWAITING_CANCEL`] for a cancel request (N8).
+        awaiting: Vec<String>,
+    },
+    /// Decider: the answer, with what it says to updates. Recorded all together, or not at all (S1.36).
+    AnswerUpdates {
+        /// The turn.
+        turn: AnsweredTurn,
+        /// The updates that it was asked to judge.
+        asked: Vec<AskedUpdate>,
+        /// What it says to them, and to updates that earlier turns accepted.
+        answers: Vec<UpdateAnswer>,
+        /// As for [`CompleteTurn`](Self::CompleteTurn).
+        decisions: Vec<Decision>,
+        /// As for [`CompleteTurn`](Self::CompleteTurn).
+        context: Option<Payload>,
+        /// As for [`CompleteTurn`](Self::CompleteTurn).
         awaiting: Vec<String>,
     },
     /// Decider: gives the turn back.

@@ -14,10 +14,12 @@ mod attributes;
 mod children;
 mod key;
 mod others;
+mod updates;
 pub use attributes::*;
 pub use children::*;
 pub use key::RequestKey;
 pub use others::*;
+pub use updates::*;
 
 /// The position of an event in its history: 1, 2, 3, … without gaps.
 pub type EventId = u64;
@@ -256,6 +258,12 @@ catalogue! {
     53 ExternalCancelDelivered Service news schedules;
     /// The other run could not be asked to cancel.
     54 ExternalCancelFailed Decider news schedules;
+    /// A decider took an update (S1-E). One that it rejected leaves nothing.
+    55 UpdateAccepted Decider news quiet;
+    /// The update is done, and this is its answer.
+    56 UpdateCompleted Decider news quiet;
+    /// The update was accepted, and then could not be done.
+    57 UpdateFailed Decider news quiet;
 }
 
 impl EventKind {
@@ -306,6 +314,9 @@ impl EventKind {
             Self::ChildSuccess(it) => it.result.as_ref(),
             Self::ChildFailed(it) => it.details.as_ref(),
             Self::ChildCanceled(it) => it.details.as_ref(),
+            Self::UpdateAccepted(it) => it.input.as_ref(),
+            Self::UpdateCompleted(it) => it.result.as_ref(),
+            Self::UpdateFailed(it) => it.details.as_ref(),
             Self::WorkflowTimedOut(_)
             | Self::WorkflowCloseFailed(_)
             | Self::WorkflowCancelRequested(_)
@@ -358,6 +369,9 @@ impl EventKind {
             Self::ChildSuccess(it) => it.result.as_mut(),
             Self::ChildFailed(it) => it.details.as_mut(),
             Self::ChildCanceled(it) => it.details.as_mut(),
+            Self::UpdateAccepted(it) => it.input.as_mut(),
+            Self::UpdateCompleted(it) => it.result.as_mut(),
+            Self::UpdateFailed(it) => it.details.as_mut(),
             Self::WorkflowTimedOut(_)
             | Self::WorkflowCloseFailed(_)
             | Self::WorkflowCancelRequested(_)

@@ -60,6 +60,24 @@ pub enum Fault {
         /// What is.
         found: EventId,
     },
+    /// An answer to an update that the turn was not asked to judge, and that no earlier one accepted.
+    #[error("no update `{update_id}` is to be answered")]
+    UpdateUnknown {
+        /// Which.
+        update_id: String,
+    },
+    /// An update that was accepted before; by another turn, so that this one has not seen it.
+    #[error("update `{update_id}` was accepted before")]
+    UpdateKnown {
+        /// Which.
+        update_id: String,
+    },
+    /// As many updates as may be were accepted and wait for their answers.
+    #[error("{max} updates of this run were accepted and are not answered yet")]
+    OpenUpdatesLimit {
+        /// How many may be.
+        max: usize,
+    },
     /// A field is not acceptable.
     #[error("`{field}` {problem}")]
     Invalid {
@@ -94,6 +112,9 @@ impl Fault {
             Self::ActivityNotWaiting { .. } => "activity-not-waiting",
             Self::CancelNotRequested => "cancel-not-requested",
             Self::VersionMoved { .. } => "version-moved",
+            Self::UpdateUnknown { .. } => "update-unknown",
+            Self::UpdateKnown { .. } => "update-known",
+            Self::OpenUpdatesLimit { .. } => "open-updates-limit",
             Self::Invalid { .. } => "invalid-field",
             Self::TooLarge { .. } => "too-large",
         }
@@ -111,7 +132,10 @@ impl Fault {
             | Self::ActivityClosed
             | Self::ActivityNotWaiting { .. }
             | Self::CancelNotRequested
-            | Self::VersionMoved { .. } => true,
+            | Self::VersionMoved { .. }
+            | Self::UpdateUnknown { .. }
+            | Self::UpdateKnown { .. }
+            | Self::OpenUpdatesLimit { .. } => true,
             Self::Invalid { .. } | Self::TooLarge { .. } => false,
         }
     }

@@ -41,7 +41,8 @@ mod time;
 
 pub use admit::{Outcome, Transition, admit};
 pub use command::{
-    Beat, Command, ConflictPolicy, EffectResult, ReusePolicy, RunId, Start, StartSignal, TaskId, TurnId,
+    AnsweredTurn, AskedUpdate, Beat, Command, ConflictPolicy, EffectResult, ReusePolicy, RunId, Start, StartSignal,
+    TaskId, TurnId, UpdateAnswer, Verdict,
 };
 pub use decision::Decision;
 pub use decision::{
@@ -55,7 +56,7 @@ pub use payload::{PackRef, Payload, present as payload_present};
 pub use retry::{Factor, LastFailure, RetryPolicy, retry_of_request};
 pub use run::{
     Activities, ActivityTask, Deadline, DeadlineKind, HeldTry, PendingActivity, PendingChild, PendingExternal,
-    PendingTimer, Run, RunStart, Status, TaskRef, Tries, Turn, TurnTask,
+    PendingTimer, PendingUpdate, Run, RunStart, Status, TaskRef, Tries, Turn, TurnTask, UpdateStanding, Updates,
 };
 pub use tally::{ActivityTally, Closed, Tally};
 pub use time::{Duration, Timestamp};

@@ -96,3 +96,14 @@ pub const AWAITING_CANCEL: &str = "baton.cancel";
 
 /// Names of markers that begin with this are the framework's own.
 pub const MARKER_PREFIX_RESERVED: &str = "baton.";
+
+/// Most updates that one turn is asked to judge. Ours: each may have an input of 256 KiB in the decider's task.
+pub const UPDATES_PER_TURN_MAX: usize = 64;
+
+/// Most updates of a run that were accepted and not answered, when another one is taken. Ours: they are kept in the state
+/// of the run.
+pub const OPEN_UPDATES_MAX: usize = 1_000;
+
+/// How many updates that were answered a run remembers, newest first. Ours: a caller who lost the answer asks within
+/// seconds; kept in the state of the run, with their ids.
+pub const UPDATE_IDS_MAX: usize = 32;

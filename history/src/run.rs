@@ -3,6 +3,7 @@
 mod activities;
 mod deadlines;
 mod tries;
+mod updates;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -21,6 +22,7 @@ use crate::time::{Duration, Timestamp};
 pub use activities::Activities;
 pub use deadlines::{Deadline, DeadlineKind};
 pub use tries::{HeldTry, Tries};
+pub use updates::{PendingUpdate, UpdateStanding, Updates};
 
 /// Whether a run is open, and how it closed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
@@ -253,6 +255,9 @@ pub struct Run {
     /// Open children, by their ChildScheduled.
     #[cbor(n(16), skip_if = "BTreeMap::is_empty")]
     pub children: BTreeMap<EventId, PendingChild>,
+    /// Updates that were accepted and not answered, and the newest that were.
+    #[cbor(n(17), default, skip_if = "Updates::is_empty")]
+    pub updates: Updates,
 }
 
 /// What a run keeps of its WorkflowStarted.
@@ -377,6 +382,7 @@ impl Run {
             externals: BTreeMap::new(),
             awaiting: Vec::new(),
             children: BTreeMap::new(),
+            updates: Updates::default(),
         };
         run.remember(key, 1);
         run
@@ -524,6 +530,9 @@ impl Run {
             EventKind::ExternalCancelDelivered(it) => drop(self.externals.remove(&it.scheduled_event_id)),
             EventKind::ExternalSignalFailed(it) => self.external_failed(it.scheduled_event_id),
             EventKind::ExternalCancelFailed(it) => self.external_failed(it.scheduled_event_id),
+            EventKind::UpdateAccepted(it) => self.updates.accept(event.id, event.timestamp, it),
+            EventKind::UpdateCompleted(it) => self.updates.end(event.id, it.accepted_event_id, &it.update_id),
+            EventKind::UpdateFailed(it) => self.updates.end(event.id, it.accepted_event_id, &it.update_id),
             EventKind::WorkflowCloseFailed(_)
             | EventKind::ActivityScheduleFailed(_)
             | EventKind::ActivityTaskCancelFailed(_)
@@ -563,6 +572,7 @@ impl Run {
         self.externals.clear();
         self.awaiting.clear();
         self.children.clear();
+        self.updates.close();
     }
 
     fn remember(&mut self, key: Option<RequestKey>, event_id: EventId) {

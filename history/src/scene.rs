@@ -8,8 +8,9 @@ use crate::decision::{
 };
 use crate::event::{ActivityStarted, ActivityTimeouts, ChildPolicy, EventKind, RequestKey};
 use crate::{
-    Beat, Command, Decision, Duration, EffectKind, EffectResult, Event, EventId, Fault, Links, Origin, Outcome,
-    Payload, RetryPolicy, Run, Start, TaskId, Timestamp, Transition, TurnId, check,
+    AnsweredTurn, AskedUpdate, Beat, Command, Decision, Duration, EffectKind, EffectResult, Event, EventId, Fault,
+    Links, Origin, Outcome, Payload, RetryPolicy, Run, Start, TaskId, Timestamp, Transition, TurnId, UpdateAnswer,
+    Verdict, check,
 };
 
 #[derive(Debug, Clone)]
@@ -146,6 +147,27 @@ impl Scene {
         Command::CancelActivity { task: self.task(activity_id), details: None }
     }
 
+    /// A decider answers a turn of which nothing is recorded.
+    pub(crate) fn speculate<const N: usize>(
+        &self,
+        asked: &[AskedUpdate],
+        answers: &[(&str, Verdict)],
+        decisions: [Decision; N],
+    ) -> Command {
+        let turn = AnsweredTurn::Speculative { last_event_id: self.run.last_event_id, identity: None };
+        answer_updates(turn, asked, answers, decisions.into())
+    }
+
+    /// A decider answers the turn that it holds.
+    pub(crate) fn judge<const N: usize>(
+        &self,
+        asked: &[AskedUpdate],
+        answers: &[(&str, Verdict)],
+        decisions: [Decision; N],
+    ) -> Command {
+        answer_updates(AnsweredTurn::Held(self.turn()), asked, answers, decisions.into())
+    }
+
     pub(crate) fn fire(&self) -> Command {
         Command::FireDeadlines { beats: self.beats.clone() }
     }
@@ -170,6 +192,42 @@ pub(crate) fn check(given: &Scene, when: &Command, then: &str) {
 
 pub(crate) fn complete(turn: TurnId, decisions: Vec<Decision>) -> Command {
     Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() }
+}
+
+/// An update `name` is asked for with this id.
+pub(crate) fn update(update_id: &str) -> AskedUpdate {
+    AskedUpdate {
+        update_id: update_id.to_owned(),
+        name: "match".to_owned(),
+        input: Some(Payload::from_json("1").unwrap()),
+        identity: None,
+        if_version: None,
+    }
+}
+
+pub(crate) fn update_at(update_id: &str, version: EventId) -> AskedUpdate {
+    AskedUpdate { if_version: Some(version), ..update(update_id) }
+}
+
+pub(crate) fn updated() -> Verdict {
+    Verdict::Done { result: Some(Payload::from_json("2").unwrap()) }
+}
+
+pub(crate) fn rejected() -> Verdict {
+    Verdict::Rejected { reason: "closed".to_owned(), details: None }
+}
+
+pub(crate) fn answer_updates(
+    turn: AnsweredTurn,
+    asked: &[AskedUpdate],
+    answers: &[(&str, Verdict)],
+    decisions: Vec<Decision>,
+) -> Command {
+    let answers = answers
+        .iter()
+        .map(|(update_id, verdict)| UpdateAnswer { update_id: (*update_id).to_owned(), verdict: verdict.clone() });
+    let (asked, answers) = (asked.to_vec(), answers.collect());
+    Command::AnswerUpdates { turn, asked, answers, decisions, context: None, awaiting: Vec::new() }
 }
 
 pub(crate) fn succeed(task: TaskId) -> Command {
@@ -349,6 +407,9 @@ pub(crate) fn told(events: &[Event]) -> String {
             EventKind::ExternalSignalFailed(it) => format!("{name}({}, {:?})", it.workflow_id, it.cause),
             EventKind::ExternalCancelScheduled(it) => format!("{name}({})", it.workflow_id),
             EventKind::ExternalCancelFailed(it) => format!("{name}({}, {:?})", it.workflow_id, it.cause),
+            EventKind::UpdateAccepted(it) => format!("{name}({})", it.update_id),
+            EventKind::UpdateCompleted(it) => format!("{name}({})", it.update_id),
+            EventKind::UpdateFailed(it) => format!("{name}({}, {})", it.update_id, it.reason),
             _ => name.to_owned(),
         }
     });

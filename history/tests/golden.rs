@@ -18,9 +18,9 @@ use history::event::{
     ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause,
     ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled, Marker, MarkerFailed, MarkerFailedCause,
     Signal, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed,
-    TimerScheduleFailedCause, TimerScheduled, WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed,
-    WorkflowContinuedAsNew, WorkflowFailed, WorkflowStarted, WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut,
-    WorkflowTimeout,
+    TimerScheduleFailedCause, TimerScheduled, UpdateAccepted, UpdateCompleted, UpdateFailed, WorkflowCancelRequested,
+    WorkflowCanceled, WorkflowCloseFailed, WorkflowContinuedAsNew, WorkflowFailed, WorkflowStarted, WorkflowSuccess,
+    WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
     CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin, PackRef, Payload,
@@ -318,6 +318,26 @@ fn full() -> Vec<EventKind> {
             cause: ExternalFailedCause::WorkflowClosed,
             scheduled_event_id: Some(5),
             decision_event_id: 4,
+        }),
+        EventKind::UpdateAccepted(UpdateAccepted {
+            update_id: "match-7".to_owned(),
+            name: "match".to_owned(),
+            input: payload(),
+            identity: text("ann"),
+            decision_event_id: 4,
+        }),
+        EventKind::UpdateCompleted(UpdateCompleted {
+            update_id: "match-7".to_owned(),
+            accepted_event_id: 5,
+            result: payload(),
+            decision_event_id: 4,
+        }),
+        EventKind::UpdateFailed(UpdateFailed {
+            update_id: "match-7".to_owned(),
+            accepted_event_id: 5,
+            reason: "no stock".to_owned(),
+            details: payload(),
+            decision_event_id: 10,
         }),
     ]
 }
@@ -762,6 +782,35 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 decision_event_id: 4,
             }),
         ),
+        (
+            "UpdateAccepted-bare",
+            EventKind::UpdateAccepted(UpdateAccepted {
+                update_id: "u".to_owned(),
+                name: "n".to_owned(),
+                input: None,
+                identity: None,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "UpdateCompleted-bare",
+            EventKind::UpdateCompleted(UpdateCompleted {
+                update_id: "u".to_owned(),
+                accepted_event_id: 5,
+                result: None,
+                decision_event_id: 4,
+            }),
+        ),
+        (
+            "UpdateFailed-bare",
+            EventKind::UpdateFailed(UpdateFailed {
+                update_id: "u".to_owned(),
+                accepted_event_id: 5,
+                reason: "r".to_owned(),
+                details: None,
+                decision_event_id: 10,
+            }),
+        ),
     ]
 }
 
@@ -930,6 +979,21 @@ fn run_with_tries() -> Run {
     run
 }
 
+/// A run with an update that waits for its answer, and one that has it.
+fn run_with_updates() -> Run {
+    let mut run = run();
+    for (id, update_id) in [(70_001, "match-6"), (70_002, "match-7")] {
+        let (update_id, name) = (update_id.to_owned(), "match".to_owned());
+        let (input, identity, decision_event_id) = (None, None, 70_000);
+        let accepted = UpdateAccepted { update_id, name, input, identity, decision_event_id };
+        run.evolve(&Event { id, ..event(EventKind::UpdateAccepted(accepted)) });
+    }
+    let (update_id, accepted_event_id, result) = ("match-7".to_owned(), 70_002, payload());
+    let completed = UpdateCompleted { update_id, accepted_event_id, result, decision_event_id: 70_000 };
+    run.evolve(&Event { id: 70_003, ..event(EventKind::UpdateCompleted(completed)) });
+    run
+}
+
 #[test]
 fn a_stored_run_with_everything_in_it_can_still_be_read() {
     let mut closed = Run::begin(Timestamp::from_millis(1_700_000_000_000), &started(), None);
@@ -967,6 +1031,7 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
         ("closed".to_owned(), closed.clone()),
         ("others".to_owned(), others),
         ("child-and-parent".to_owned(), children),
+        ("updates".to_owned(), run_with_updates()),
     ];
     for status in Status::ALL {
         samples.push((format!("status-{status}"), Run { status, ..closed.clone() }));

@@ -7,10 +7,11 @@ use history::event::{
     WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
-    Beat, CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Command, ContinueAsNew, DeadlineKind, Decision,
-    Duration, EffectResult, Event, EventKind, Factor, FailWorkflow, Fault, Origin, Outcome, Payload, RecordMarker,
-    RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal, Start, StartChild, StartTimer, SucceedWorkflow,
-    TaskId, Timestamp, Transition, TurnId, check, codec, limits,
+    AnsweredTurn, AskedUpdate, Beat, CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Command,
+    ContinueAsNew, DeadlineKind, Decision, Duration, EffectResult, Event, EventKind, Factor, FailWorkflow, Fault,
+    Origin, Outcome, Payload, RecordMarker, RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal, Start,
+    StartChild, StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId, UpdateAnswer, Verdict, check,
+    codec, limits,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -45,6 +46,13 @@ enum Step {
     Terminate,
     TakeTurn,
     Complete(Vec<Choice>, bool),
+    /// Answers to updates, by a turn that is held or one that is not recorded yet, as of so many events ago.
+    Judge {
+        answers: Vec<(u8, u8)>,
+        choices: Vec<Choice>,
+        condition: Option<i8>,
+        ago: u64,
+    },
     FailTurn,
     ReturnTurn,
     TakeActivity(u8),
@@ -127,6 +135,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => key().prop_map(|key| Step::RequestCancel { key }),
         9 => Just(Step::TakeTurn),
         9 => (choices(), prop::bool::weighted(0.2)).prop_map(|(choices, waits)| Step::Complete(choices, waits)),
+        7 => (vec((0..6_u8, 0..6_u8), 0..4), choices(), option::weighted(0.2, -1..2_i8), option::weighted(0.1, 1..4_u64))
+            .prop_map(|(answers, choices, condition, ago)| Step::Judge { answers, choices, condition, ago: ago.unwrap_or(0) }),
         1 => Just(Step::FailTurn),
         1 => Just(Step::ReturnTurn),
         6 => any::<u8>().prop_map(Step::TakeActivity),
@@ -238,6 +248,20 @@ fn decision(choice: &Choice) -> Decision {
     }
 }
 
+fn asked(id: u8, if_version: Option<u64>) -> AskedUpdate {
+    let input = Some(Payload::from_json("[1]").unwrap());
+    AskedUpdate { update_id: format!("u{id}"), name: "u".to_owned(), input, identity: None, if_version }
+}
+
+fn answer(id: u8, verdict: u8) -> UpdateAnswer {
+    let verdict = match verdict {
+        0 | 1 => Verdict::Later,
+        2 | 3 => Verdict::Rejected { reason: "r".to_owned(), details: None },
+        _ => Verdict::Done { result: Some(Payload::from_json("2").unwrap()) },
+    };
+    UpdateAnswer { update_id: format!("u{id}"), verdict }
+}
+
 /// The command of a step, given the run; `None` when there is nothing to do it to.
 fn command(
     step: &Step,
@@ -279,6 +303,23 @@ fn command(
             decisions: choices.iter().map(decision).collect(),
             context: None,
             awaiting: waits.then(|| "s".to_owned()).into_iter().collect(),
+        },
+        Step::Judge { answers, choices, condition, ago } => Command::AnswerUpdates {
+            turn: match held {
+                Some(turn) => AnsweredTurn::Held(turn),
+                None => {
+                    let last_event_id = run.last_event_id.saturating_sub(*ago);
+                    AnsweredTurn::Speculative { last_event_id, identity: None }
+                }
+            },
+            // One of them was not asked.
+            asked: (0..5_u8)
+                .map(|id| asked(id, condition.map(|off| run.version.saturating_add_signed(off.into()))))
+                .collect(),
+            answers: answers.iter().map(|(id, verdict)| answer(*id, *verdict)).collect(),
+            decisions: choices.iter().map(decision).collect(),
+            context: None,
+            awaiting: Vec::new(),
         },
         Step::FailTurn => Command::FailTurn { turn: held?, reason: None, details: None },
         Step::ReturnTurn => Command::ReturnTurn { turn: held? },
@@ -438,7 +479,8 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             prop_assert!(added.is_empty(), "{:?} was refused with {} and left {:?}", command, fault, added);
             if !before.run().is_open() {
                 let heard = [Fault::TurnCompleted, Fault::RunClosed { status: before.run().status }];
-                let is_field = matches!(fault, Fault::Invalid { .. } | Fault::TooLarge { .. });
+                let is_field =
+                    matches!(fault, Fault::Invalid { .. } | Fault::TooLarge { .. } | Fault::UpdateUnknown { .. });
                 prop_assert!(is_field || heard.contains(&fault), "{:?}: {}", command, fault);
             }
             return Ok(());
@@ -460,10 +502,29 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         run.activities.is_empty() && run.timers.is_empty() && run.externals.is_empty() && run.children.is_empty();
     let has_work = !is_idle || !run.awaiting.is_empty();
     prop_assert_eq!(run.is_stuck(), run.is_open() && !waits && !has_work);
+    if let Command::AnswerUpdates { asked, answers, decisions, .. } = command {
+        let accepted = |event: &&Event| matches!(event.kind, EventKind::UpdateAccepted(_));
+        let is_conditional = asked.iter().any(|asked| asked.if_version.is_some());
+        let count = added.iter().copied().filter(accepted).count();
+        prop_assert!(count <= if is_conditional { 1 } else { answers.len() }, "{:?} accepted {}", command, count);
+        // What was rejected leaves the run as it was, to the byte (S1.35).
+        let rejects = answers.iter().all(|answer| {
+            let is_new = before.run().updates.open().values().all(|open| open.update_id != answer.update_id);
+            is_new && matches!(answer.verdict, Verdict::Rejected { .. })
+        });
+        if rejects && decisions.is_empty() && before.run().turn.is_none() {
+            prop_assert!(added.is_empty());
+            prop_assert_eq!(transition.run(), before.run());
+            prop_assert!(transition.is_changed() == before.is_changed());
+        }
+    }
     // Closed is final.
     prop_assert!(before.run().is_open() || added.is_empty(), "{:?} after the close: {:?}", command, added);
     let turns = added.iter().filter(|event| matches!(event.kind, EventKind::DeciderScheduled(_))).count();
-    prop_assert!(turns <= 1, "{:?} scheduled {} turns", command, turns);
+    // One that was not recorded yet, and one for a decision that failed.
+    let most =
+        1 + usize::from(matches!(command, Command::AnswerUpdates { turn: AnsweredTurn::Speculative { .. }, .. }));
+    prop_assert!(turns <= most, "{:?} scheduled {} turns", command, turns);
     let version = added.iter().filter(|event| event.kind.is_news()).map(|event| event.id).next_back();
     prop_assert_eq!(transition.run().version, version.unwrap_or(before.run().version));
     if let Command::FireDeadlines { beats } = command {

@@ -16,34 +16,49 @@ use crate::links::child_run_id;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
+/// What a decider answers with, beside what it says to updates.
+pub(super) struct Completion<'a> {
+    pub(super) decisions: &'a [Decision],
+    pub(super) context: Option<&'a Payload>,
+    pub(super) awaiting: &'a [String],
+}
+
+impl Completion<'_> {
+    pub(super) fn validate(&self) -> Result<(), Fault> {
+        validate::size("context", self.context, limits::CONTEXT_BYTES_MAX)?;
+        validate::awaiting(self.awaiting)?;
+        validate::decisions(self.decisions)
+    }
+}
+
 impl Transition {
     pub(super) fn complete_turn(
         &mut self,
         turn: TurnId,
-        decisions: &[Decision],
-        context: Option<&Payload>,
-        awaiting: &[String],
+        completion: &Completion<'_>,
         now: Timestamp,
     ) -> Result<(), Fault> {
         // State first: an answer that comes too late hears that, whatever else may be wrong with it.
         must_hold(&self.run, turn)?;
-        validate::size("context", context, limits::CONTEXT_BYTES_MAX)?;
-        validate::awaiting(awaiting)?;
-        validate::decisions(decisions)?;
+        completion.validate()?;
+        let decision_event_id = self.turn_completed(turn, completion, now);
+        self.carry_out_all(completion, decision_event_id, now);
+        Ok(())
+    }
+
+    pub(super) fn turn_completed(&mut self, turn: TurnId, completion: &Completion<'_>, now: Timestamp) -> EventId {
         let TurnId { scheduled_event_id, started_event_id } = turn;
+        let (context, awaiting) = (completion.context.cloned(), completion.awaiting.to_vec());
+        let completed = DeciderCompleted { scheduled_event_id, started_event_id, context, awaiting };
+        self.push(now, EventKind::DeciderCompleted(completed))
+    }
+
+    pub(super) fn carry_out_all(&mut self, completion: &Completion<'_>, decision_event_id: EventId, now: Timestamp) {
         // A further turn that waits already means news since this one started (D8).
         let mut unseen = self.run.turn_task.is_some();
-        let completed = DeciderCompleted {
-            scheduled_event_id,
-            started_event_id,
-            context: context.cloned(),
-            awaiting: awaiting.to_vec(),
-        };
-        let decision_event_id = self.push(now, EventKind::DeciderCompleted(completed));
-        for decision in decisions {
+        for decision in completion.decisions {
             unseen |= self.carry_out(decision, decision_event_id, unseen, now);
         }
-        Ok(())
     }
 
     /// Records one decision; true when it failed, which the decider has yet to see.

@@ -10,3 +10,4 @@ mod retries;
 mod starts;
 mod successors;
 mod timeouts;
+mod updates;

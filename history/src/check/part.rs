@@ -41,7 +41,10 @@ pub(super) fn part(event: &EventKind) -> Part {
         | EventKind::Marker(_)
         | EventKind::ChildScheduled(_)
         | EventKind::ExternalSignalScheduled(_)
-        | EventKind::ExternalCancelScheduled(_) => Part::Decided,
+        | EventKind::ExternalCancelScheduled(_)
+        | EventKind::UpdateAccepted(_)
+        | EventKind::UpdateCompleted(_)
+        | EventKind::UpdateFailed(_) => Part::Decided,
         // Refused at once, or by the other run.
         EventKind::ChildScheduleFailed(it) if it.scheduled_event_id.is_none() => Part::DecidedNews,
         EventKind::ExternalSignalFailed(it) if it.scheduled_event_id.is_none() => Part::DecidedNews,
@@ -99,6 +102,9 @@ pub(super) fn decision_event_id(kind: &EventKind) -> Option<EventId> {
         EventKind::ExternalCancelScheduled(it) => it.decision_event_id,
         EventKind::ExternalSignalFailed(it) if it.scheduled_event_id.is_none() => it.decision_event_id,
         EventKind::ExternalCancelFailed(it) if it.scheduled_event_id.is_none() => it.decision_event_id,
+        EventKind::UpdateAccepted(it) => it.decision_event_id,
+        EventKind::UpdateCompleted(it) => it.decision_event_id,
+        EventKind::UpdateFailed(it) => it.decision_event_id,
         EventKind::ChildScheduleFailed(_)
         | EventKind::ChildStarted(_)
         | EventKind::ChildSuccess(_)

@@ -9,8 +9,8 @@ use crate::event::{
     ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause, ChildScheduled, ChildStarted, ChildSuccess,
     CloseDecision, CloseFailedCause, DeciderCompleted, DeciderFailed, DeciderFailedCause, DeciderStarted,
     DeciderTimedOut, ExternalCancelFailed, ExternalFailedCause, ExternalSignalDelivered, ExternalSignalScheduled,
-    Marker, Origin, Signal, TimerCanceled, TimerExpired, TimerScheduled, WorkflowCloseFailed, WorkflowSuccess,
-    WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
+    Marker, Origin, Signal, TimerCanceled, TimerExpired, TimerScheduled, UpdateAccepted, UpdateCompleted, UpdateFailed,
+    WorkflowCloseFailed, WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use crate::retry::{LastFailure, RetryPolicy};
 
@@ -555,6 +555,62 @@ fn decisions_apart_from_their_turn_are_caught() {
     // An activity that nobody took is canceled on the spot.
     let late = [(0, activity("a", 4)), (0, to_cancel("a", 5, 4)), (0, marker(4)), (0, canceled(5, None, 6))];
     breaks(Rule::DecisionsTogether, 8, &decided(late));
+}
+
+fn accepted(update_id: &str, decision_event_id: EventId) -> EventKind {
+    let (update_id, name) = (update_id.to_owned(), "n".to_owned());
+    EventKind::UpdateAccepted(UpdateAccepted { update_id, name, input: None, identity: None, decision_event_id })
+}
+
+fn answered(update_id: &str, accepted_event_id: EventId, decision_event_id: EventId) -> EventKind {
+    let update_id = update_id.to_owned();
+    EventKind::UpdateCompleted(UpdateCompleted { update_id, accepted_event_id, result: None, decision_event_id })
+}
+
+fn not_done(update_id: &str, accepted_event_id: EventId, decision_event_id: EventId) -> EventKind {
+    let (update_id, reason) = (update_id.to_owned(), "r".to_owned());
+    EventKind::UpdateFailed(UpdateFailed { update_id, accepted_event_id, reason, details: None, decision_event_id })
+}
+
+/// A whole turn for an update alone, as events 5 to 7, and what follows it.
+fn for_an_update<const N: usize>(rest: [EventKind; N]) -> Vec<Event> {
+    let turn = [waits(), starts(5), completes(5, 6)];
+    let mut events = decided([]);
+    for (id, kind) in (5..).zip(turn.into_iter().chain(rest)) {
+        events.push(Event { id, timestamp: Timestamp::from_millis(0), kind, key: None });
+    }
+    events
+}
+
+#[test]
+fn a_turn_for_an_update_alone_is_sound_and_half_of_one_is_caught() {
+    sound(&for_an_update([accepted("u", 7), answered("u", 8, 7)]));
+    sound(&for_an_update([accepted("u", 7)]));
+    sound(&for_an_update([marker(7)]));
+    sound(&for_an_update([accepted("u", 7), answered("u", 8, 7), accepted("u", 7), signal(), waits()]));
+    breaks(Rule::TurnHasCause, 5, &decided([(0, waits())]));
+    breaks(Rule::TurnHasCause, 5, &decided([(0, waits()), (0, signal()), (0, waits())]));
+    breaks(Rule::TurnHasCause, 6, &decided([(0, waits()), (0, starts(5))]));
+    breaks(Rule::TurnHasCause, 6, &decided([(0, waits()), (0, starts(5)), (0, fails(5, 6)), (0, waits())]));
+    breaks(Rule::TurnHasCause, 6, &decided([(0, waits()), (0, starts(5)), (0, signal()), (0, waits())]));
+    breaks(Rule::TurnHasCause, 7, &for_an_update([]));
+    breaks(Rule::TurnHasCause, 7, &for_an_update([signal(), waits()]));
+    breaks(Rule::TurnHasCause, 7, &for_an_update([waits()]));
+}
+
+#[test]
+fn an_update_that_is_answered_twice_or_was_not_accepted_is_caught() {
+    let later =
+        |kind| [(0, accepted("u", 4)), (0, signal()), (0, waits()), (0, starts(7)), (0, completes(7, 8)), (0, kind)];
+    sound(&decided(later(answered("u", 5, 9))));
+    sound(&decided(later(not_done("u", 5, 9))));
+    breaks(Rule::Link, 10, &decided(later(answered("v", 5, 9))));
+    breaks(Rule::Link, 10, &decided(later(not_done("u", 4, 9))));
+    breaks(Rule::UpdateLife, 10, &decided(later(accepted("u", 9))));
+    breaks(Rule::DecisionsTogether, 10, &decided(later(answered("u", 5, 4))));
+    breaks(Rule::UpdateLife, 7, &decided([(0, accepted("u", 4)), (0, answered("u", 5, 4)), (0, answered("u", 5, 4))]));
+    breaks(Rule::UpdateLife, 6, &decided([(0, accepted("u", 4)), (0, not_done("u", 5, 4))]));
+    breaks(Rule::DecisionsTogether, 6, &decided([(0, accepted("u", 4)), (0, answered("u", 5, 3))]));
 }
 
 #[test]

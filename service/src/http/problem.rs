@@ -65,7 +65,10 @@ fn fault_status(fault: &Fault) -> StatusCode {
         | Fault::TurnNotWaiting { .. }
         | Fault::ActivityClosed
         | Fault::ActivityNotWaiting { .. }
-        | Fault::CancelNotRequested => StatusCode::CONFLICT,
+        | Fault::CancelNotRequested
+        | Fault::UpdateUnknown { .. }
+        | Fault::UpdateKnown { .. } => StatusCode::CONFLICT,
+        Fault::OpenUpdatesLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
         Fault::VersionMoved { .. } => StatusCode::PRECONDITION_FAILED,
         Fault::Invalid { .. } => StatusCode::BAD_REQUEST,
         Fault::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -102,6 +105,11 @@ fn fault_advice(fault: &Fault) -> &'static str {
             "answer with success or failure; canceled is for activities that were asked to stop"
         }
         Fault::VersionMoved { .. } => "read the run again and decide anew",
+        Fault::UpdateUnknown { .. } => {
+            "answer what the task asks, each once; what nobody waits for any more is not asked again"
+        }
+        Fault::UpdateKnown { .. } => "drop your answer and poll again",
+        Fault::OpenUpdatesLimit { .. } => "wait until the run has answered some of them",
         Fault::Invalid { .. } => "correct the field",
         Fault::TooLarge { .. } => "make it smaller, or keep the content elsewhere and pass where it is",
     }
@@ -130,6 +138,8 @@ fn fault_members(fault: &Fault) -> Value {
         Fault::AlreadyOpen { run_id } => json!({ "runId": run_id }),
         Fault::ReuseRefused { run_id, status } => json!({ "runId": run_id, "runStatus": status }),
         Fault::VersionMoved { expected, found } => json!({ "expected": expected, "found": found }),
+        Fault::UpdateUnknown { update_id } | Fault::UpdateKnown { update_id } => json!({ "updateId": update_id }),
+        Fault::OpenUpdatesLimit { max } => json!({ "max": max }),
         Fault::Invalid { field, .. } => json!({ "field": field }),
         Fault::TooLarge { field, found, max } => json!({ "field": field, "found": found, "max": max }),
         Fault::TurnNotWaiting { scheduled_event_id } | Fault::ActivityNotWaiting { scheduled_event_id } => {

@@ -1,0 +1,189 @@
+//! Updates: a decider judges them, and what it accepts is recorded with its decisions (S1-E).
+
+use std::collections::BTreeSet;
+
+use super::decisions::Completion;
+use super::{Transition, must_be_at, must_be_open, must_hold, validate};
+use crate::command::{AnsweredTurn, AskedUpdate, TurnId, UpdateAnswer, Verdict};
+use crate::event::{DeciderStarted, EventId, EventKind, UpdateAccepted, UpdateCompleted, UpdateFailed};
+use crate::fault::Fault;
+use crate::limits;
+use crate::run::{Run, UpdateStanding};
+use crate::time::Timestamp;
+
+/// What is known of an update, and if that is nothing, that a decider may be asked to judge it.
+///
+/// # Errors
+///
+/// For a new one: a field that is not acceptable, [`Fault::RunClosed`], [`Fault::VersionMoved`],
+/// [`Fault::OpenUpdatesLimit`]. An update that is known is never refused: its answer is there, or will be.
+pub fn may_update(run: &Run, asked: &AskedUpdate) -> Result<UpdateStanding, Fault> {
+    validate::name("updateId", &asked.update_id)?;
+    validate::name("name", &asked.name)?;
+    validate::payload("input", asked.input.as_ref())?;
+    validate::identity(asked.identity.as_deref())?;
+    match run.updates.standing(&asked.update_id) {
+        UpdateStanding::New => {}
+        known => return Ok(known),
+    }
+    must_be_open(run)?;
+    must_be_at(run, asked.if_version)?;
+    let max = limits::OPEN_UPDATES_MAX;
+    if run.updates.open().len() >= max {
+        return Err(Fault::OpenUpdatesLimit { max });
+    }
+    Ok(UpdateStanding::New)
+}
+
+impl Transition {
+    pub(super) fn answer_updates(
+        &mut self,
+        turn: &AnsweredTurn,
+        asked: &[AskedUpdate],
+        answers: &[UpdateAnswer],
+        completion: &Completion<'_>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        let records = self.records(answers, completion);
+        match turn {
+            AnsweredTurn::Held(turn) => must_hold(&self.run, *turn)?,
+            AnsweredTurn::Speculative { last_event_id, .. } if records => self.must_be_unmoved(*last_event_id)?,
+            // What was rejected was rejected, whatever has happened since.
+            AnsweredTurn::Speculative { .. } => {}
+        }
+        completion.validate()?;
+        validate_answers(answers)?;
+        let mut accepts = false;
+        for answer in answers {
+            accepts |= self.must_be_asked(answer, asked, accepts)?;
+        }
+        let turn = match turn {
+            AnsweredTurn::Held(turn) => *turn,
+            AnsweredTurn::Speculative { .. } if !records => return Ok(()),
+            AnsweredTurn::Speculative { identity, .. } => self.turn_of_its_own(identity.as_deref(), now),
+        };
+        let decision_event_id = self.turn_completed(turn, completion, now);
+        for answer in answers {
+            self.record_answer(answer, asked, decision_event_id, now);
+        }
+        self.carry_out_all(completion, decision_event_id, now);
+        Ok(())
+    }
+
+    /// Whether there is anything to record, beside the turn itself.
+    fn records(&self, answers: &[UpdateAnswer], completion: &Completion<'_>) -> bool {
+        let records = |answer: &UpdateAnswer| match (self.run.updates.standing(&answer.update_id), &answer.verdict) {
+            (UpdateStanding::Accepted { .. }, verdict) => !matches!(verdict, Verdict::Later),
+            (UpdateStanding::New | UpdateStanding::Ended { .. }, verdict) => {
+                !matches!(verdict, Verdict::Rejected { .. })
+            }
+        };
+        !completion.decisions.is_empty() || answers.iter().any(records)
+    }
+
+    /// A turn that was not recorded can be recorded only where it began: its decider saw everything up to there.
+    fn must_be_unmoved(&self, last_event_id: EventId) -> Result<(), Fault> {
+        let run = &self.run;
+        let is_idle = run.is_open() && run.turn.is_none() && run.turn_task.is_none();
+        if is_idle && run.last_event_id == last_event_id {
+            return Ok(());
+        }
+        // The ids that it would have had: nothing else can have been completed with them.
+        let [scheduled_event_id, started_event_id] = [last_event_id + 1, last_event_id + 2];
+        must_hold(run, TurnId { scheduled_event_id, started_event_id })?;
+        Err(Fault::TurnLost)
+    }
+
+    /// Whether it accepts an update; `others` tells whether another one was accepted before it.
+    fn must_be_asked(&self, answer: &UpdateAnswer, asked: &[AskedUpdate], others: bool) -> Result<bool, Fault> {
+        let update_id = answer.update_id.clone();
+        let standing = self.run.updates.standing(&update_id);
+        let Some(asked) = asked.iter().find(|asked| asked.update_id == update_id) else {
+            return match standing {
+                UpdateStanding::Accepted { .. } => Ok(false),
+                UpdateStanding::New | UpdateStanding::Ended { .. } => Err(Fault::UpdateUnknown { update_id }),
+            };
+        };
+        if matches!(answer.verdict, Verdict::Rejected { .. }) {
+            return Ok(false);
+        }
+        if standing != UpdateStanding::New {
+            return Err(Fault::UpdateKnown { update_id });
+        }
+        must_be_at(&self.run, asked.if_version)?;
+        match asked.if_version {
+            // The other one is about to move the version.
+            Some(expected) if others => Err(Fault::VersionMoved { expected, found: self.run.last_event_id + 1 }),
+            _ => Ok(true),
+        }
+    }
+
+    /// Records that a turn was scheduled and started, for an update alone.
+    fn turn_of_its_own(&mut self, identity: Option<&str>, now: Timestamp) -> TurnId {
+        self.schedule_turn(now);
+        let scheduled_event_id = self.run.last_event_id;
+        let started = DeciderStarted { scheduled_event_id, identity: identity.map(str::to_owned) };
+        let started_event_id = self.push(now, EventKind::DeciderStarted(started));
+        TurnId { scheduled_event_id, started_event_id }
+    }
+
+    fn record_answer(
+        &mut self,
+        answer: &UpdateAnswer,
+        asked: &[AskedUpdate],
+        decision_event_id: EventId,
+        now: Timestamp,
+    ) {
+        let update_id = answer.update_id.clone();
+        let accepted_event_id = match self.run.updates.standing(&update_id) {
+            UpdateStanding::Accepted { event_id } => event_id,
+            UpdateStanding::Ended { .. } => return,
+            UpdateStanding::New => {
+                let asked = asked.iter().find(|asked| asked.update_id == update_id);
+                let Some(asked) = asked.filter(|_| !matches!(answer.verdict, Verdict::Rejected { .. })) else { return };
+                let accepted = UpdateAccepted {
+                    update_id: update_id.clone(),
+                    name: asked.name.clone(),
+                    input: asked.input.clone(),
+                    identity: asked.identity.clone(),
+                    decision_event_id,
+                };
+                self.push(now, EventKind::UpdateAccepted(accepted))
+            }
+        };
+        let kind = match answer.verdict.clone() {
+            Verdict::Later => return,
+            Verdict::Done { result } => {
+                EventKind::UpdateCompleted(UpdateCompleted { update_id, accepted_event_id, result, decision_event_id })
+            }
+            Verdict::Rejected { reason, details } => EventKind::UpdateFailed(UpdateFailed {
+                update_id,
+                accepted_event_id,
+                reason,
+                details,
+                decision_event_id,
+            }),
+        };
+        self.push(now, kind);
+    }
+}
+
+fn validate_answers(answers: &[UpdateAnswer]) -> Result<(), Fault> {
+    let mut seen = BTreeSet::new();
+    for (index, answer) in answers.iter().enumerate() {
+        let field = |name: &str| format!("updateResults[{index}].{name}");
+        if !seen.insert(&answer.update_id) {
+            let problem = format!("answers update `{}` a second time", answer.update_id);
+            return Err(Fault::Invalid { field: field("id"), problem });
+        }
+        match &answer.verdict {
+            Verdict::Done { result } => validate::payload(&field("accepted"), result.as_ref())?,
+            Verdict::Rejected { reason, details } => {
+                validate::name_up_to(&field("rejected.reason"), reason, limits::REASON_BYTES_MAX)?;
+                validate::payload(&field("rejected.details"), details.as_ref())?;
+            }
+            Verdict::Later => {}
+        }
+    }
+    Ok(())
+}

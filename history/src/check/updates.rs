@@ -1,0 +1,102 @@
+//! Updates, as the checker sees them; and turns that were recorded for nothing else.
+
+use std::collections::BTreeMap;
+
+use super::part::decision_event_id;
+use super::{Rule, Violation, broken};
+use crate::event::{EventId, EventKind};
+
+/// How far the events of a turn without news have come, by which it was recorded all at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Scheduled(EventId),
+    Started(EventId),
+    Completed(EventId),
+}
+
+/// An update that was accepted.
+struct Update {
+    update_id: String,
+    ended: Option<EventId>,
+}
+
+#[derive(Default)]
+pub(super) struct Updates {
+    accepted: BTreeMap<EventId, Update>,
+    stage: Option<Stage>,
+}
+
+impl Updates {
+    /// A turn is scheduled although there is no news.
+    pub(super) fn turn_without_news(&mut self, id: EventId) {
+        self.stage = Some(Stage::Scheduled(id));
+    }
+
+    /// Whether a turn without news goes on with this event, as it must: it is recorded for an update or a decision, and
+    /// together with it.
+    pub(super) fn place(&mut self, id: EventId, kind: &EventKind) -> Result<(), Violation> {
+        let Some(stage) = self.stage.take() else { return Ok(()) };
+        self.stage = match (stage, kind) {
+            (Stage::Scheduled(scheduled), EventKind::DeciderStarted(it)) if it.scheduled_event_id == scheduled => {
+                Some(Stage::Started(id))
+            }
+            (Stage::Started(started), EventKind::DeciderCompleted(it)) if it.started_event_id == started => {
+                Some(Stage::Completed(id))
+            }
+            (Stage::Completed(completed), kind) if decision_event_id(kind) == Some(completed) => None,
+            (Stage::Scheduled(last) | Stage::Started(last) | Stage::Completed(last), kind) => {
+                let found = format!("nothing happened that needs a decider, and {} follows", kind.name());
+                return broken(Rule::TurnHasCause, last, found);
+            }
+        };
+        Ok(())
+    }
+
+    /// What the end of a history leaves open that must not be.
+    pub(super) fn end(&self) -> Result<(), Violation> {
+        match self.stage {
+            None => Ok(()),
+            Some(Stage::Scheduled(last) | Stage::Started(last) | Stage::Completed(last)) => {
+                broken(Rule::TurnHasCause, last, "nothing happened that needs a decider")
+            }
+        }
+    }
+
+    pub(super) fn read(&mut self, id: EventId, kind: &EventKind) -> Result<(), Violation> {
+        match kind {
+            EventKind::UpdateAccepted(it) => self.accepted(id, &it.update_id),
+            EventKind::UpdateCompleted(it) => self.ended(id, it.accepted_event_id, &it.update_id),
+            EventKind::UpdateFailed(it) => {
+                let before = id.checked_sub(1);
+                if before == Some(it.accepted_event_id) {
+                    return broken(Rule::UpdateLife, id, "what is not done by the turn that accepts it is rejected");
+                }
+                self.ended(id, it.accepted_event_id, &it.update_id)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn accepted(&mut self, id: EventId, update_id: &str) -> Result<(), Violation> {
+        let is_open = |update: &Update| update.ended.is_none() && update.update_id == update_id;
+        if let Some((other, _)) = self.accepted.iter().find(|(_, update)| is_open(update)) {
+            return broken(Rule::UpdateLife, id, format!("update `{update_id}` is open since event {other}"));
+        }
+        self.accepted.insert(id, Update { update_id: update_id.to_owned(), ended: None });
+        Ok(())
+    }
+
+    fn ended(&mut self, id: EventId, accepted: EventId, update_id: &str) -> Result<(), Violation> {
+        let Some(update) = self.accepted.get_mut(&accepted) else {
+            return broken(Rule::Link, id, format!("event {accepted} is not an UpdateAccepted before it"));
+        };
+        if update.update_id != update_id {
+            return broken(Rule::Link, id, format!("`{update_id}` was accepted as `{}`", update.update_id));
+        }
+        if let Some(ended) = update.ended {
+            return broken(Rule::UpdateLife, id, format!("event {ended} answered it"));
+        }
+        update.ended = Some(id);
+        Ok(())
+    }
+}
