@@ -26,6 +26,7 @@ mod sweep;
 mod tasks;
 mod token;
 mod watch;
+mod write;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
