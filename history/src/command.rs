@@ -205,8 +205,10 @@ pub enum AnsweredTurn {
     /// A turn of which nothing is recorded, made for the updates alone. It is recorded when there is something to record
     /// beside it, and when nothing has happened since.
     Speculative {
-        /// The newest event that the decider saw.
+        /// The newest recorded event that the decider saw.
         last_event_id: EventId,
+        /// When the decider took it: the time of its DeciderStarted, and the only clock that the decider has.
+        started_at: Timestamp,
         /// Who the decider is.
         identity: Option<String>,
     },

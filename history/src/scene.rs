@@ -154,7 +154,8 @@ impl Scene {
         answers: &[(&str, Verdict)],
         decisions: [Decision; N],
     ) -> Command {
-        let turn = AnsweredTurn::Speculative { last_event_id: self.run.last_event_id, identity: None };
+        let turn =
+            AnsweredTurn::Speculative { last_event_id: self.run.last_event_id, started_at: self.now, identity: None };
         answer_updates(turn, asked, answers, decisions.into())
     }
 

@@ -309,7 +309,9 @@ fn command(
                 Some(turn) => AnsweredTurn::Held(turn),
                 None => {
                     let last_event_id = run.last_event_id.saturating_sub(*ago);
-                    AnsweredTurn::Speculative { last_event_id, identity: None }
+                    // Taken in time, or at some other time when the clock was elsewhere.
+                    let started_at = Timestamp::from_millis(now.as_millis() - 1_500 + 1_000 * ago);
+                    AnsweredTurn::Speculative { last_event_id, started_at, identity: None }
                 }
             },
             // One of them was not asked.

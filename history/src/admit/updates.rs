@@ -60,8 +60,12 @@ impl Transition {
         let turn = match turn {
             AnsweredTurn::Held(turn) => *turn,
             AnsweredTurn::Speculative { .. } if !records => return Ok(()),
-            AnsweredTurn::Speculative { identity, .. } => self.turn_of_its_own(identity.as_deref(), now),
+            AnsweredTurn::Speculative { identity, started_at, .. } => {
+                self.turn_of_its_own(identity.as_deref(), (*started_at).max(self.run.last_timestamp))
+            }
         };
+        // A clock that went back meanwhile must not take the history along.
+        let now = now.max(self.run.last_timestamp);
         let decision_event_id = self.turn_completed(turn, completion, now);
         for answer in answers {
             self.record_answer(answer, asked, decision_event_id, now);
@@ -119,11 +123,11 @@ impl Transition {
     }
 
     /// Records that a turn was scheduled and started, for an update alone.
-    fn turn_of_its_own(&mut self, identity: Option<&str>, now: Timestamp) -> TurnId {
-        self.schedule_turn(now);
+    fn turn_of_its_own(&mut self, identity: Option<&str>, at: Timestamp) -> TurnId {
+        self.schedule_turn(at);
         let scheduled_event_id = self.run.last_event_id;
         let started = DeciderStarted { scheduled_event_id, identity: identity.map(str::to_owned) };
-        let started_event_id = self.push(now, EventKind::DeciderStarted(started));
+        let started_event_id = self.push(at, EventKind::DeciderStarted(started));
         TurnId { scheduled_event_id, started_event_id }
     }
 

@@ -6,7 +6,7 @@ use crate::scene::{
     Scene, answer_updates, check, marker, rejected, scene, schedule, signal, success, terminate, update, update_at,
     updated,
 };
-use crate::{AnsweredTurn, AskedUpdate, Command, Fault, Payload, UpdateStanding, Verdict, limits};
+use crate::{AnsweredTurn, AskedUpdate, Command, Duration, Fault, Payload, UpdateStanding, Verdict, limits};
 
 /// A run with nothing outstanding.
 fn idle() -> Scene {
@@ -278,7 +278,9 @@ fn a_close_with_unseen_news_is_refused_and_the_update_stands() {
 fn what_an_update_says_and_its_answer_are_in_the_history() {
     let scene = idle();
     let asked = AskedUpdate { identity: Some("ann".to_owned()), ..update("u") };
-    let turn = AnsweredTurn::Speculative { last_event_id: scene.run.last_event_id, identity: Some("d".to_owned()) };
+    let (last_event_id, started_at) = (scene.run.last_event_id, scene.now.plus(Duration::from_secs(3)));
+    let turn = AnsweredTurn::Speculative { last_event_id, started_at, identity: Some("d".to_owned()) };
+    let scene = scene.after(5);
     let Command::AnswerUpdates { turn, asked, answers, decisions, .. } =
         answer_updates(turn, &[asked], &[("u", updated())], Vec::new())
     else {
@@ -288,6 +290,8 @@ fn what_an_update_says_and_its_answer_are_in_the_history() {
     let awaiting = vec!["match".to_owned()];
     let scene = scene.then(&Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting });
     let [.., started, completed, accepted, done] = scene.events.as_slice() else { panic!() };
+    assert_eq!(started.timestamp, started_at, "the decider's clock");
+    assert_eq!(completed.timestamp, scene.now);
     let EventKind::DeciderStarted(started) = &started.kind else { panic!() };
     assert_eq!(started.identity.as_deref(), Some("d"));
     let EventKind::DeciderCompleted(completed) = &completed.kind else { panic!() };
