@@ -3,6 +3,8 @@
 //! Requests refuse fields that they do not know; answers pass over them, so that an older client can talk to a newer
 //! service.
 
+use std::collections::BTreeMap;
+
 use history::event::{ActivityTimeouts, ChildPolicy};
 use history::{
     ConflictPolicy, Decision, Duration, Event, EventId, LastFailure, Origin, Payload, ReusePolicy, Status, Timestamp,
@@ -51,7 +53,7 @@ bodies! {@request
     CreateDomain {
         /// Its name. 1 to 256 bytes.
         name: String,
-        /// What it is for. At most 1,024 bytes.
+        /// What it is for. At most 4,096 bytes.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
@@ -59,6 +61,21 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         retention: Option<Duration>,
+        /// Tags: at most 50, keys of 1 to 128 characters, values of at most 256.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        tags: BTreeMap<String, String>,
+    }
+    /// Changes the tags of a domain.
+    TagDomain {
+        /// Tags to add, or to replace.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        add: BTreeMap<String, String>,
+        /// Keys of tags to take off.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        remove: Vec<String>,
     }
     /// Starts a run.
     StartWorkflow {
@@ -322,6 +339,14 @@ answers! {
         retention: Duration,
         /// Since when.
         created_at: Timestamp,
+        /// Since when nothing can be started or registered in it; absent while it is in use.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        deprecated_at: Option<Timestamp>,
+        /// Its tags.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        tags: BTreeMap<String, String>,
     }
     /// Every domain.
     Domains {

@@ -44,7 +44,7 @@ pub use elsewhere::{ListName, Offer, Peers};
 pub use fsck::{Finding, FsckReport};
 pub use metrics::Metrics;
 pub use nodes::Node;
-pub use refusal::{Recorded, Refusal};
+pub use refusal::{Limited, Recorded, Refusal};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, Poll, Receipt};
 pub use token::{ActivityToken, TurnToken};
 
@@ -286,10 +286,10 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], a fault of the rules, or the store's. Nothing was recorded, but for
-    /// [`Refusal::OutcomeUnknown`].
+    /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], a fault of the rules, or the store's. Nothing was recorded,
+    /// but for [`Refusal::OutcomeUnknown`].
     pub async fn start(self: &Arc<Self>, domain: &str, start: Start) -> Result<Started, Refusal> {
-        let domain = self.domain(domain).await?.name;
+        let domain = self.domain_in_use(domain).await?.name;
         let key = commit::head_key(&domain, &start.workflow_id);
         self.start_key(&key, start).await
     }

@@ -1,4 +1,4 @@
-//! The REST API: takes requests apart, asks the engine, renders answers. Holds no rules.
+//! The REST API: takes requests apart, asks the engine, renders answers. Holds no rules. The wire of SWF beside it is `swf`.
 
 mod auth;
 mod calls;
@@ -30,7 +30,8 @@ pub use auth::{Credential, Credentials};
 pub use nodes::join;
 pub use server::{Server, ServerLimits};
 
-use problem::Refused;
+pub(crate) use extract::{BODY_BYTES_MAX, read as read_body};
+pub(crate) use problem::Refused;
 
 type AppState = State<Arc<Engine>>;
 
@@ -53,7 +54,8 @@ pub fn router_for(engine: Arc<Engine>, credentials: Credentials) -> Router {
 
 /// The routes of the API, open to whoever can reach them.
 pub fn router(engine: Arc<Engine>) -> Router {
-    calls::calls().into_router().fallback(no_such_path).method_not_allowed_fallback(wrong_method).with_state(engine)
+    let rest = calls::calls().into_router().with_state(Arc::clone(&engine));
+    rest.merge(crate::swf::router(engine)).fallback(no_such_path).method_not_allowed_fallback(wrong_method)
 }
 
 /// The `OpenAPI` document of these routes.

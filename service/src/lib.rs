@@ -3,3 +3,4 @@
 pub mod engine;
 pub mod http;
 mod openapi;
+mod swf;

@@ -40,7 +40,10 @@ impl Domain {
     pub(super) async fn run(self) -> Done {
         match self {
             Self::Create { name, description, retention, target } => {
-                let created = target.client()?.create_domain(&CreateDomain { name, description, retention }).await?;
+                let created = target
+                    .client()?
+                    .create_domain(&CreateDomain { name, description, retention, ..CreateDomain::default() })
+                    .await?;
                 print_json(&created)
             }
             Self::List { json, target } => {

@@ -8,7 +8,7 @@ use history::{Duration, Fault, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 use store::{Cas, Expect, Head, HeadKey, Store};
 
-use super::{Engine, Refusal};
+use super::{Engine, Limited, Refusal};
 
 /// The domain that is always there.
 pub const DEFAULT_DOMAIN: &str = "default";
@@ -19,26 +19,54 @@ const OWN: &str = "";
 /// Most domains. Ours: they are kept in one record and in memory.
 const DOMAINS_MAX: usize = 1_000;
 
-/// Longest description, in bytes. Source: SWF's 1,024 characters.
-const DESCRIPTION_BYTES_MAX: usize = 1_024;
+/// Longest description, in bytes. Source: SWF's 1,024 characters, each of which may take four.
+pub(super) const DESCRIPTION_BYTES_MAX: usize = 4_096;
 
 /// An isolation boundary: workflow ids and task lists of different domains have nothing to do with each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
     /// Its name. 1 to 256 bytes.
     pub name: String,
-    /// What it is for. At most 1,024 bytes.
+    /// What it is for. At most 4,096 bytes.
     pub description: Option<String>,
     /// How long its runs stay readable after they closed, where their start does not say.
     pub retention: Duration,
     /// Since when.
     pub created_at: Timestamp,
+    /// Since when nothing can be started or registered in it; what is open goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecated_at: Option<Timestamp>,
+    /// Tags: at most 50, keys of 1 to 128 characters, values of at most 256.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
 }
+
+impl Domain {
+    /// A domain that is in use and has no tags.
+    pub fn new(name: &str, retention: Duration, created_at: Timestamp) -> Self {
+        let (name, tags) = (name.to_owned(), BTreeMap::new());
+        Self { name, description: None, retention, created_at, deprecated_at: None, tags }
+    }
+}
+
+/// Most tags of a domain. Source: SWF.md §2.
+const DOMAIN_TAGS_MAX: usize = 50;
+
+/// Longest key of a tag, in characters. Source: SWF.md §4.
+const TAG_KEY_CHARS_MAX: usize = 128;
+
+/// Longest value of a tag, in characters. Source: SWF.md §4.
+const TAG_VALUE_CHARS_MAX: usize = 256;
+
+/// Where others may write to the store: how old what is known of domains may be when something is started in one. Ours: a
+/// read of the store every so often is little, and so is the time that a deprecation takes to be heard everywhere.
+const KNOWN_FOR: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// The domains as last read.
 #[derive(Default)]
 pub(super) struct Domains {
     known: RwLock<Arc<BTreeMap<String, Domain>>>,
+    read_at: RwLock<Option<tokio::time::Instant>>,
 }
 
 impl Domains {
@@ -48,6 +76,12 @@ impl Domains {
 
     fn set(&self, domains: BTreeMap<String, Domain>) {
         *self.known.write().expect("no code panics while it holds this lock") = Arc::new(domains);
+        *self.read_at.write().expect("no code panics while it holds this lock") = Some(tokio::time::Instant::now());
+    }
+
+    fn is_fresh(&self) -> bool {
+        let read_at = *self.read_at.read().expect("no code panics while it holds this lock");
+        read_at.is_some_and(|at| at.elapsed() < KNOWN_FOR)
     }
 }
 
@@ -118,14 +152,101 @@ impl Engine {
                 return Err(Refusal::DomainExists { domain: domain.name });
             }
             if domains.len() >= DOMAINS_MAX {
-                let problem = format!("is one too many: there can be {DOMAINS_MAX} domains");
-                return Err(Fault::Invalid { field: "name".to_owned(), problem }.into());
+                return Err(Refusal::LimitExceeded { what: Limited::Domains, max: DOMAINS_MAX });
             }
             domains.insert(domain.name.clone(), domain.clone());
             if self.write_own("domains", head.as_ref(), &domains).await? == Cas::Won {
                 self.domains.set(domains);
                 return Ok(domain);
             }
+        }
+    }
+
+    /// Changes a domain, as it is now.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], that of `change`, or a fault for what it left. Nothing was recorded.
+    async fn change_domain(
+        &self,
+        name: &str,
+        change: impl Fn(&mut Domain) -> Result<(), Refusal> + Send,
+    ) -> Result<Domain, Refusal> {
+        loop {
+            let (head, mut domains) = self.read_domains().await?;
+            let unknown = || Refusal::UnknownDomain { domain: name.to_owned() };
+            let domain = domains.get_mut(name).ok_or_else(unknown)?;
+            change(domain)?;
+            check_domain(domain)?;
+            let changed = domain.clone();
+            if self.write_own("domains", head.as_ref(), &domains).await? == Cas::Won {
+                self.domains.set(domains);
+                return Ok(changed);
+            }
+        }
+    }
+
+    /// Keeps a domain from having anything started or registered in it. What is open in it goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or [`Refusal::DomainDeprecated`] when it is already.
+    pub async fn deprecate_domain(&self, name: &str) -> Result<Domain, Refusal> {
+        let now = self.clock.now();
+        let change = |domain: &mut Domain| match domain.deprecated_at.replace(now) {
+            None => Ok(()),
+            Some(_) => Err(Refusal::DomainDeprecated { domain: domain.name.clone() }),
+        };
+        self.change_domain(name, change).await
+    }
+
+    /// Brings a deprecated domain back into use.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or [`Refusal::DomainExists`] when it is in use.
+    pub async fn undeprecate_domain(&self, name: &str) -> Result<Domain, Refusal> {
+        let change = |domain: &mut Domain| match domain.deprecated_at.take() {
+            Some(_) => Ok(()),
+            None => Err(Refusal::DomainExists { domain: domain.name.clone() }),
+        };
+        self.change_domain(name, change).await
+    }
+
+    /// Adds tags to a domain or replaces them, and takes others off. What is not there is not missed.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], [`Refusal::LimitExceeded`], or a fault for a tag that is not acceptable.
+    pub async fn tag_domain(
+        &self,
+        name: &str,
+        add: &BTreeMap<String, String>,
+        remove: &[String],
+    ) -> Result<Domain, Refusal> {
+        let change = |domain: &mut Domain| {
+            domain.tags.retain(|key, _| !remove.contains(key));
+            domain.tags.extend(add.clone());
+            Ok(())
+        };
+        self.change_domain(name, change).await
+    }
+
+    /// A domain in which something may be started or registered.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], or the store's.
+    pub async fn domain_in_use(&self, name: &str) -> Result<Domain, Refusal> {
+        let mut domain = self.domain(name).await?;
+        let is_stale = self.nodes.is_shared() && !self.domains.is_fresh();
+        if domain.deprecated_at.is_some() || is_stale {
+            self.domains().await?;
+            domain = self.domain(name).await?;
+        }
+        match domain.deprecated_at {
+            None => Ok(domain),
+            Some(_) => Err(Refusal::DomainDeprecated { domain: domain.name }),
         }
     }
 
@@ -162,10 +283,8 @@ impl Engine {
 
     pub(super) async fn ensure_default_domain(&self) -> Result<(), Refusal> {
         let domain = Domain {
-            name: DEFAULT_DOMAIN.to_owned(),
             description: Some("The domain that is always there".to_owned()),
-            retention: limits::RETENTION_DEFAULT,
-            created_at: self.clock.now(),
+            ..Domain::new(DEFAULT_DOMAIN, limits::RETENTION_DEFAULT, self.clock.now())
         };
         match self.create_domain(domain).await {
             Ok(_) => Ok(()),
@@ -175,24 +294,37 @@ impl Engine {
     }
 }
 
-fn check_domain(domain: &Domain) -> Result<(), Fault> {
+fn check_domain(domain: &Domain) -> Result<(), Refusal> {
     let invalid = |field: &str, problem: &str| Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() };
     let (name, max) = (&domain.name, limits::NAME_BYTES_MAX);
     if name.is_empty() {
-        return Err(invalid("name", "is empty"));
+        return Err(invalid("name", "is empty").into());
     }
     if name.len() > max {
-        return Err(Fault::TooLarge { field: "name".to_owned(), found: name.len(), max });
+        return Err(Fault::TooLarge { field: "name".to_owned(), found: name.len(), max }.into());
     }
     if name.chars().any(char::is_control) {
-        return Err(invalid("name", "contains a control character"));
+        return Err(invalid("name", "contains a control character").into());
     }
     let found = domain.description.as_ref().map_or(0, String::len);
     if found > DESCRIPTION_BYTES_MAX {
-        return Err(Fault::TooLarge { field: "description".to_owned(), found, max: DESCRIPTION_BYTES_MAX });
+        return Err(Fault::TooLarge { field: "description".to_owned(), found, max: DESCRIPTION_BYTES_MAX }.into());
     }
     if domain.retention > limits::SPAN_MAX {
-        return Err(invalid("retention", &format!("is longer than {}", limits::SPAN_MAX)));
+        return Err(invalid("retention", &format!("is longer than {}", limits::SPAN_MAX)).into());
+    }
+    if domain.tags.len() > DOMAIN_TAGS_MAX {
+        return Err(Refusal::LimitExceeded { what: Limited::Tags, max: DOMAIN_TAGS_MAX });
+    }
+    for (key, value) in &domain.tags {
+        let (key_chars, value_chars) = (key.chars().count(), value.chars().count());
+        if key_chars == 0 || key_chars > TAG_KEY_CHARS_MAX || value_chars > TAG_VALUE_CHARS_MAX {
+            let problem = format!(
+                "has `{key}` with {key_chars} characters and a value of {value_chars}; keys have 1 to {TAG_KEY_CHARS_MAX} \
+                 and values at most {TAG_VALUE_CHARS_MAX}"
+            );
+            return Err(invalid("tags", &problem).into());
+        }
     }
     Ok(())
 }

@@ -14,6 +14,24 @@ pub enum Recorded {
     Unknown,
 }
 
+/// What there can be only so many of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limited {
+    /// Domains.
+    Domains,
+    /// Tags of a domain.
+    Tags,
+}
+
+impl std::fmt::Display for Limited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Domains => "domains",
+            Self::Tags => "tags of a domain",
+        })
+    }
+}
+
 /// Why the engine did not do what was asked.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Refusal {
@@ -31,6 +49,20 @@ pub enum Refusal {
     DomainExists {
         /// The name given.
         domain: String,
+    },
+    /// The domain is deprecated: nothing can be started or registered in it.
+    #[error("domain `{domain}` is deprecated")]
+    DomainDeprecated {
+        /// Its name.
+        domain: String,
+    },
+    /// There are as many of these as may be.
+    #[error("there can be at most {max} {what}")]
+    LimitExceeded {
+        /// Of what.
+        what: Limited,
+        /// How many.
+        max: usize,
     },
     /// The domain never had a run with this workflow id, or it is past its retention.
     #[error("no workflow `{workflow_id}` in domain `{domain}`")]
@@ -111,6 +143,8 @@ impl Refusal {
             Self::Fault(fault) => fault.code(),
             Self::UnknownDomain { .. } => "unknown-domain",
             Self::DomainExists { .. } => "domain-exists",
+            Self::DomainDeprecated { .. } => "domain-deprecated",
+            Self::LimitExceeded { .. } => "limit-exceeded",
             Self::UnknownWorkflow { .. } => "unknown-workflow",
             Self::UnknownRun { .. } => "unknown-run",
             Self::RunNotCurrent { .. } => "run-not-current",
@@ -131,6 +165,8 @@ impl Refusal {
             Self::Fault(_)
             | Self::UnknownDomain { .. }
             | Self::DomainExists { .. }
+            | Self::DomainDeprecated { .. }
+            | Self::LimitExceeded { .. }
             | Self::UnknownWorkflow { .. }
             | Self::UnknownRun { .. }
             | Self::RunNotCurrent { .. }
@@ -148,6 +184,8 @@ impl Refusal {
             Self::Fault(_)
             | Self::UnknownDomain { .. }
             | Self::DomainExists { .. }
+            | Self::DomainDeprecated { .. }
+            | Self::LimitExceeded { .. }
             | Self::UnknownWorkflow { .. }
             | Self::UnknownRun { .. }
             | Self::RunNotCurrent { .. }

@@ -66,12 +66,33 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             domains::create,
             Doc::of("createDomain", "Create a domain")
                 .answers::<body::Domain>(201, "It was created.")
-                .refuses(409, &["domain-exists"]),
+                .refuses(409, &["domain-exists", "limit-exceeded"]),
         )
         .get(
             "/v1/domains/{domain}",
             domains::show,
             Doc::of("showDomain", "One domain").answers::<body::Domain>(200, "The domain."),
+        )
+        .post(
+            "/v1/domains/{domain}/deprecate",
+            domains::deprecate,
+            Doc::of("deprecateDomain", "Have nothing started or registered in a domain any more")
+                .answers::<body::Domain>(200, "It is deprecated.")
+                .refuses(409, &["domain-deprecated"]),
+        )
+        .post(
+            "/v1/domains/{domain}/undeprecate",
+            domains::undeprecate,
+            Doc::of("undeprecateDomain", "Bring a deprecated domain back into use")
+                .answers::<body::Domain>(200, "It is in use.")
+                .refuses(409, &["domain-exists"]),
+        )
+        .post(
+            "/v1/domains/{domain}/tags",
+            domains::tag,
+            Doc::of("tagDomain", "Add tags to a domain, replace them, take them off")
+                .answers::<body::Domain>(200, "The domain with its tags.")
+                .refuses(409, &["limit-exceeded"]),
         )
         .get(
             "/v1/domains/{domain}/workflows",
@@ -86,7 +107,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             Doc::of("startWorkflow", "Start a run, and wait for its end if asked to")
                 .answers::<body::Started>(201, "It was started.")
                 .answers::<body::Started>(200, "It was started before, with the same Idempotency-Key.")
-                .refuses(409, &["workflow-already-open", "workflow-id-reuse-refused"]),
+                .refuses(409, &["domain-deprecated", "workflow-already-open", "workflow-id-reuse-refused"]),
         )
         .get(
             "/v1/domains/{domain}/workflows/count",

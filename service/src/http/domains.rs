@@ -10,15 +10,16 @@ use super::{Answer, AppState, json};
 use crate::engine::Domain;
 
 fn render(domain: Domain) -> body::Domain {
-    let Domain { name, description, retention, created_at } = domain;
-    body::Domain { name, description, retention, created_at }
+    let Domain { name, description, retention, created_at, deprecated_at, tags } = domain;
+    body::Domain { name, description, retention, created_at, deprecated_at, tags }
 }
 
 pub(super) async fn create(State(engine): AppState, _: NoQuery, Json(create): Json<body::CreateDomain>) -> Answer {
-    let body::CreateDomain { name, description, retention } = create;
+    let body::CreateDomain { name, description, retention, tags } = create;
     let retention = retention.unwrap_or(RETENTION_DEFAULT);
     let created_at = engine.clock().now();
-    let domain = engine.create_domain(Domain { name, description, retention, created_at }).await?;
+    let domain = Domain { name, description, retention, created_at, deprecated_at: None, tags };
+    let domain = engine.create_domain(domain).await?;
     Ok(json(StatusCode::CREATED, &render(domain)))
 }
 
@@ -29,4 +30,21 @@ pub(super) async fn list(State(engine): AppState, _: NoQuery) -> Answer {
 
 pub(super) async fn show(State(engine): AppState, Path([name]): Path<1>, _: NoQuery) -> Answer {
     Ok(json(StatusCode::OK, &render(engine.domain(&name).await?)))
+}
+
+pub(super) async fn deprecate(State(engine): AppState, Path([name]): Path<1>, _: NoQuery) -> Answer {
+    Ok(json(StatusCode::OK, &render(engine.deprecate_domain(&name).await?)))
+}
+
+pub(super) async fn undeprecate(State(engine): AppState, Path([name]): Path<1>, _: NoQuery) -> Answer {
+    Ok(json(StatusCode::OK, &render(engine.undeprecate_domain(&name).await?)))
+}
+
+pub(super) async fn tag(
+    State(engine): AppState,
+    Path([name]): Path<1>,
+    _: NoQuery,
+    Json(tag): Json<body::TagDomain>,
+) -> Answer {
+    Ok(json(StatusCode::OK, &render(engine.tag_domain(&name, &tag.add, &tag.remove).await?)))
 }

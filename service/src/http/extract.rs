@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::openapi::{Operation, Takes};
 
 /// The largest body. Ours: two payloads of 256 KiB with all their names, with room to spare.
-pub(super) const BODY_BYTES_MAX: usize = 1024 * 1024;
+pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// The largest body of a decider's answer. Ours: a turn may schedule activities with many payloads of up to 256 KiB, and
 /// one commit must fit the smallest store's parts.
@@ -81,7 +81,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
     })
 }
 
-async fn read(request: Request, max: usize) -> Result<Bytes, Refused> {
+pub(crate) async fn read(request: Request, max: usize) -> Result<Bytes, Refused> {
     let body = request.into_body();
     // Refused at once where the length is known, so that a caller that asks first need not send it.
     if body.size_hint().lower() > max as u64 {

@@ -81,7 +81,10 @@ fn refusal_status(refusal: &Refusal) -> StatusCode {
         Refusal::UnknownDomain { .. } | Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } => {
             StatusCode::NOT_FOUND
         }
-        Refusal::DomainExists { .. } | Refusal::RunNotCurrent { .. } => StatusCode::CONFLICT,
+        Refusal::DomainExists { .. }
+        | Refusal::DomainDeprecated { .. }
+        | Refusal::LimitExceeded { .. }
+        | Refusal::RunNotCurrent { .. } => StatusCode::CONFLICT,
         Refusal::BadToken | Refusal::BadPage { .. } => StatusCode::BAD_REQUEST,
         Refusal::RunTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Refusal::Unavailable { .. } | Refusal::OutcomeUnknown { .. } | Refusal::Stopping => {
@@ -120,6 +123,8 @@ fn refusal_advice(refusal: &Refusal) -> &'static str {
         Refusal::Fault(fault) => fault_advice(fault),
         Refusal::UnknownDomain { .. } => "create it with POST /v1/domains, or correct the name",
         Refusal::DomainExists { .. } => "use it",
+        Refusal::DomainDeprecated { .. } => "use another domain, or bring this one back with undeprecate",
+        Refusal::LimitExceeded { .. } => "use or change one of those that there are",
         Refusal::UnknownWorkflow { .. } => "correct the workflow id; runs are forgotten after their retention",
         Refusal::UnknownRun { .. } => "correct the run id, or leave it out for the newest run",
         Refusal::RunNotCurrent { .. } => "leave the run id out to reach the current run",
@@ -187,6 +192,8 @@ impl Parts {
                     Refusal::RunTooLarge { found, max } => json!({ "found": found, "max": max }),
                     Refusal::UnknownDomain { .. }
                     | Refusal::DomainExists { .. }
+                    | Refusal::DomainDeprecated { .. }
+                    | Refusal::LimitExceeded { .. }
                     | Refusal::UnknownWorkflow { .. }
                     | Refusal::UnknownRun { .. }
                     | Refusal::BadToken

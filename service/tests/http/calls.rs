@@ -18,6 +18,44 @@ async fn domains_are_created_listed_and_shown() {
 }
 
 #[tokio::test]
+async fn a_deprecated_domain_takes_no_start_until_it_is_brought_back() {
+    let api = Api::open().await;
+    let created = api.post("/v1/domains", &json!({ "name": "old", "tags": { "team": "a" } })).await.json(201);
+    assert_eq!(created["tags"], json!({ "team": "a" }));
+    let start = json!({ "workflowId": "w", "workflowType": "t" });
+    api.post("/v1/domains/old/workflows", &start).await.json(201);
+    api.ask(Ask::new("POST", "/v1/domains/old/undeprecate")).await.problem(409, "domain-exists");
+    let deprecated = api.ask(Ask::new("POST", "/v1/domains/old/deprecate")).await.json(200);
+    assert!(deprecated["deprecatedAt"].is_string(), "{deprecated}");
+    api.ask(Ask::new("POST", "/v1/domains/old/deprecate")).await.problem(409, "domain-deprecated");
+    let other = json!({ "workflowId": "w2", "workflowType": "t" });
+    api.post("/v1/domains/old/workflows", &other).await.problem(409, "domain-deprecated");
+    // What is open goes on, and can be seen.
+    api.post("/v1/domains/old/workflows/w/signals/go", &json!({})).await.json(202);
+    assert_eq!(api.get("/v1/domains/old/workflows").await.json(200)["workflows"].as_array().unwrap().len(), 1);
+    api.ask(Ask::new("POST", "/v1/domains/old/undeprecate")).await.json(200);
+    api.post("/v1/domains/old/workflows", &other).await.json(201);
+}
+
+#[tokio::test]
+async fn the_tags_of_a_domain_are_changed_together_and_are_not_too_many() {
+    let api = Api::open().await;
+    let tags = |add: Value, remove: &[&str]| json!({ "add": add, "remove": remove });
+    let tag = async |body: Value| api.post("/v1/domains/default/tags", &body).await;
+    let changed = tag(tags(json!({ "a": "1", "b": "2" }), &[])).await.json(200);
+    assert_eq!(changed["tags"], json!({ "a": "1", "b": "2" }));
+    let changed = tag(tags(json!({ "b": "3" }), &["a", "none"])).await.json(200);
+    assert_eq!(changed["tags"], json!({ "b": "3" }));
+    let many: serde_json::Map<String, Value> = (0..49).map(|n| (format!("k{n}"), json!(""))).collect();
+    tag(tags(json!(many), &[])).await.json(200);
+    tag(tags(json!({ "one more": "" }), &[])).await.problem(409, "limit-exceeded");
+    tag(tags(json!({ "k".repeat(128): "v".repeat(256) }), &["b"])).await.json(200);
+    for bad in [json!({ "k".repeat(129): "" }), json!({ "": "" }), json!({ "k1": "v".repeat(257) })] {
+        tag(tags(bad, &["k0"])).await.problem(400, "invalid-field");
+    }
+}
+
+#[tokio::test]
 async fn the_same_id_in_two_domains_is_two_workflows() {
     let api = Api::open().await;
     api.post("/v1/domains", &json!({ "name": "other", "retention": 60 })).await.json(201);

@@ -1,0 +1,139 @@
+//! AWS SWF's own wire protocol, so that existing programs run unchanged: `POST /` with `X-Amz-Target`, AWS JSON 1.0.
+//! Translates, and holds no rules: those are `history`'s, and the engine's.
+//!
+//! One call's way: `call` finds the operation; `shape::check` holds the whole request against its fields
+//! (`operations.rs`); the operation's function asks the engine; the answer goes back with a request id.
+
+mod domains;
+mod fault;
+mod operations;
+mod page;
+mod shape;
+mod words;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_TYPE, HeaderMap};
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
+use axum::routing::post;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::engine::Engine;
+use crate::http::{BODY_BYTES_MAX, read_body};
+use fault::{Fault, FaultKind, JSON};
+use operations::Operation;
+
+/// Names the operation, after the last dot.
+const TARGET: &str = "x-amz-target";
+
+/// Names one request in all that is said about it.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+
+/// The content types that are taken: AWS JSON, and what clients of boto's second version send.
+const CONTENT_TYPES: [&str; 3] = ["application/x-amz-json-1.0", "application/x-amz-json-1.1", "application/json"];
+
+/// The region where the request does not name one.
+const REGION_DEFAULT: &str = "us-east-1";
+
+/// The account in the names of resources. Ours: there are no accounts, and this is what documentation and mocks use.
+const ACCOUNT: &str = "123456789012";
+
+/// What every operation is given.
+struct Call {
+    engine: Arc<Engine>,
+    /// The region that the caller believes to be in.
+    region: String,
+}
+
+/// What an operation answers: a body, or with `None` nothing at all, not even `{}`.
+type Answer = Result<Option<Response>, Fault>;
+
+/// The one route.
+pub(crate) fn router(engine: Arc<Engine>) -> Router {
+    Router::new().route("/", post(call)).with_state(engine)
+}
+
+async fn call(State(engine): State<Arc<Engine>>, request: Request) -> Response {
+    let answered = answer(engine, request).await;
+    let mut response = match answered {
+        Ok(Some(response)) => response,
+        Ok(None) => Response::new(Body::empty()),
+        Err(fault) => fault.into_response(),
+    };
+    let id = uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid().to_string();
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+async fn answer(engine: Arc<Engine>, request: Request) -> Answer {
+    let operation = operation(request.headers())?;
+    must_be_json(request.headers())?;
+    let region = region(request.headers()).unwrap_or(REGION_DEFAULT).to_owned();
+    let bytes = read_body(request, BODY_BYTES_MAX).await?;
+    let input = object(&bytes)?;
+    shape::check(operation.fields(), &input)?;
+    operations::perform(operation, Call { engine, region }, input).await
+}
+
+fn operation(headers: &HeaderMap) -> Result<Operation, Fault> {
+    let target = headers.get(TARGET).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let name = target.rsplit('.').next().unwrap_or_default();
+    Operation::named(name).ok_or_else(|| {
+        let message = if name.is_empty() { String::new() } else { format!("Operation {name} is not known") };
+        Fault::new(FaultKind::UnknownOperation, message)
+    })
+}
+
+fn must_be_json(headers: &HeaderMap) -> Result<(), Fault> {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(()) };
+    let essence = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    if CONTENT_TYPES.iter().any(|known| essence.eq_ignore_ascii_case(known)) {
+        return Ok(());
+    }
+    let message = format!("Content-Type must be {}, found '{essence}'", CONTENT_TYPES[0]);
+    Err(Fault::new(FaultKind::UnknownOperation, message))
+}
+
+/// The region in the scope of the signature: `Credential=<key>/<date>/<region>/swf/aws4_request`.
+fn region(headers: &HeaderMap) -> Option<&str> {
+    let authorization = headers.get("authorization")?.to_str().ok()?;
+    let (_, scope) = authorization.split_once("Credential=")?;
+    let region = scope.split(',').next()?.split('/').nth(2)?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    Some(region).filter(|region| !region.is_empty() && region.bytes().all(is_plain))
+}
+
+/// The body as an object; no body at all is an empty one.
+fn object(bytes: &[u8]) -> Result<Map<String, Value>, Fault> {
+    if bytes.is_empty() {
+        return Ok(Map::new());
+    }
+    // What is wrong with it is not said: the real service does not either.
+    serde_json::from_slice(bytes).map_err(|_| Fault::new(FaultKind::Serialization, String::new()))
+}
+
+/// A request as a type, after it was held against its fields.
+fn take<T: DeserializeOwned>(input: Map<String, Value>) -> Result<T, Fault> {
+    serde_json::from_value(Value::Object(input))
+        .map_err(|error| Fault::new(FaultKind::Serialization, error.to_string()))
+}
+
+/// An answer with a body.
+fn body(body: &impl Serialize) -> Answer {
+    let bytes = serde_json::to_vec(body).map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
+    Ok(Some(json(bytes)))
+}
+
+fn json(bytes: impl Into<Body>) -> Response {
+    let mut response = Response::new(bytes.into());
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}

@@ -1,0 +1,173 @@
+//! Domains and their tags.
+
+use std::collections::BTreeMap;
+
+use history::Duration;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::fault::{Fault, FaultKind};
+use super::page::{Paged, Paging};
+use super::words::{registration, set};
+use super::{ACCOUNT, Answer, Call, body, take};
+use crate::engine::{Domain, Limited, Refusal};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Register {
+    name: String,
+    description: Option<String>,
+    workflow_execution_retention_period_in_days: String,
+    #[serde(default)]
+    tags: Option<Vec<Tag>>,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    key: String,
+    value: Option<String>,
+}
+
+fn tags_of(tags: Vec<Tag>) -> BTreeMap<String, String> {
+    tags.into_iter().map(|tag| (tag.key, tag.value.unwrap_or_default())).collect()
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+/// A day, in milliseconds.
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// `NONE` and `0` keep nothing beyond the close.
+fn retention(days: &str) -> Duration {
+    days.parse().map_or(Duration::ZERO, Duration::from_days)
+}
+
+/// In days, rounded up.
+fn days(retention: Duration) -> String {
+    match retention {
+        Duration::ZERO => "NONE".to_owned(),
+        retention => retention.as_millis().div_ceil(DAY_MS).to_string(),
+    }
+}
+
+fn too_many_tags(refusal: Refusal) -> Fault {
+    match refusal {
+        Refusal::LimitExceeded { what: Limited::Tags, .. } => Fault::new(FaultKind::TooManyTags, refusal.to_string()),
+        other => other.into(),
+    }
+}
+
+pub(super) async fn register(call: Call, input: Map<String, Value>) -> Answer {
+    let Register { name, description, workflow_execution_retention_period_in_days, tags } = take(input)?;
+    let retention = retention(&workflow_execution_retention_period_in_days);
+    let tags = tags_of(tags.unwrap_or_default());
+    let domain = Domain { description, tags, ..Domain::new(&name, retention, call.engine.clock().now()) };
+    call.engine.create_domain(domain).await.map_err(too_many_tags)?;
+    Ok(None)
+}
+
+fn arn(call: &Call, name: &str) -> String {
+    format!("arn:aws:swf:{}:{ACCOUNT}:/domain/{name}", call.region)
+}
+
+fn info(call: &Call, domain: &Domain) -> Value {
+    let mut info = json!({
+        "name": domain.name,
+        "status": registration(domain.deprecated_at),
+        "arn": arn(call, &domain.name),
+    });
+    set(&mut info, "description", domain.description.as_ref());
+    info
+}
+
+pub(super) async fn describe(call: Call, input: Map<String, Value>) -> Answer {
+    let Named { name } = take(input)?;
+    // One that is known may be old.
+    call.engine.domains().await?;
+    let domain = call.engine.domain(&name).await?;
+    body(&json!({
+        "domainInfo": info(&call, &domain),
+        "configuration": { "workflowExecutionRetentionPeriodInDays": days(domain.retention) },
+    }))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct List {
+    registration_status: String,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+pub(super) async fn list(call: Call, input: Map<String, Value>) -> Answer {
+    let List { registration_status, paging } = take(input)?;
+    let mut domains = call.engine.domains().await?;
+    domains.retain(|domain| registration(domain.deprecated_at) == registration_status);
+    let Paged { rows, next } = paging.page(domains, |domain| &domain.name)?;
+    let infos: Vec<Value> = rows.iter().map(|domain| info(&call, domain)).collect();
+    body(&with_next(json!({ "domainInfos": infos }), next))
+}
+
+/// The token of the next page, where there is one.
+pub(super) fn with_next(mut body: Value, next: Option<String>) -> Value {
+    set(&mut body, "nextPageToken", next);
+    body
+}
+
+pub(super) async fn deprecate(call: Call, input: Map<String, Value>) -> Answer {
+    let Named { name } = take(input)?;
+    call.engine.deprecate_domain(&name).await?;
+    Ok(None)
+}
+
+pub(super) async fn undeprecate(call: Call, input: Map<String, Value>) -> Answer {
+    let Named { name } = take(input)?;
+    call.engine.undeprecate_domain(&name).await?;
+    Ok(None)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tagging {
+    resource_arn: String,
+    #[serde(default)]
+    tags: Vec<Tag>,
+    #[serde(default)]
+    tag_keys: Vec<String>,
+}
+
+impl Tagging {
+    /// The domain that is meant; regions and accounts do not tell domains apart here.
+    fn domain(&self) -> Result<&str, Fault> {
+        let mut parts = self.resource_arn.splitn(6, ':');
+        let is_swf = parts.next() == Some("arn") && parts.next().is_some() && parts.next() == Some("swf");
+        let resource = parts.nth(2).and_then(|resource| resource.strip_prefix("/domain/"));
+        resource
+            .filter(|_| is_swf)
+            .ok_or_else(|| Fault::new(FaultKind::UnknownResource, format!("Unknown resource: {}", self.resource_arn)))
+    }
+}
+
+pub(super) async fn tag(call: Call, input: Map<String, Value>) -> Answer {
+    let mut tagging: Tagging = take(input)?;
+    let tags = tags_of(std::mem::take(&mut tagging.tags));
+    call.engine.tag_domain(tagging.domain()?, &tags, &[]).await.map_err(too_many_tags)?;
+    Ok(None)
+}
+
+pub(super) async fn untag(call: Call, input: Map<String, Value>) -> Answer {
+    let tagging: Tagging = take(input)?;
+    call.engine.tag_domain(tagging.domain()?, &BTreeMap::new(), &tagging.tag_keys).await?;
+    Ok(None)
+}
+
+pub(super) async fn tags(call: Call, input: Map<String, Value>) -> Answer {
+    let tagging: Tagging = take(input)?;
+    call.engine.domains().await?;
+    let domain = call.engine.domain(tagging.domain()?).await?;
+    let tags: Vec<Value> = domain.tags.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
+    body(&json!({ "tags": tags }))
+}

@@ -1,0 +1,109 @@
+//! Faults as the real service words them. Holds no rule: what is refused, and why, comes from elsewhere.
+//!
+//! Source: SWF.md §1, §3.
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use serde_json::json;
+
+use crate::engine::Refusal;
+use crate::http::Refused;
+
+/// The content type of every answer with a body.
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
+
+macro_rules! kinds {
+    ($( $name:ident $status:ident $kind:literal; )+) => {
+        /// The kinds of faults.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(super) enum FaultKind { $( $name, )+ }
+
+        impl FaultKind {
+            fn status(self) -> StatusCode {
+                match self { $( Self::$name => StatusCode::$status, )+ }
+            }
+
+            fn kind(self) -> &'static str {
+                match self { $( Self::$name => $kind, )+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    DomainAlreadyExists BAD_REQUEST "com.amazonaws.swf.base.model#DomainAlreadyExistsFault";
+    DomainDeprecated BAD_REQUEST "com.amazonaws.swf.base.model#DomainDeprecatedFault";
+    LimitExceeded BAD_REQUEST "com.amazonaws.swf.base.model#LimitExceededFault";
+    TooManyTags BAD_REQUEST "com.amazonaws.swf.base.model#TooManyTagsFault";
+    UnknownResource BAD_REQUEST "com.amazonaws.swf.base.model#UnknownResourceFault";
+    Validation BAD_REQUEST "com.amazon.coral.validate#ValidationException";
+    Serialization BAD_REQUEST "com.amazon.coral.service#SerializationException";
+    UnknownOperation BAD_REQUEST "com.amazon.coral.service#UnknownOperationException";
+    TooLarge PAYLOAD_TOO_LARGE "com.amazon.coral.service#RequestEntityTooLargeException";
+    TooSlow REQUEST_TIMEOUT "com.amazon.coral.service#RequestTimeoutException";
+    Unavailable SERVICE_UNAVAILABLE "com.amazon.coral.service#ServiceUnavailableException";
+    Internal INTERNAL_SERVER_ERROR "com.amazon.coral.service#InternalFailure";
+}
+
+/// Why a request was refused.
+#[derive(Debug)]
+pub(super) struct Fault {
+    kind: FaultKind,
+    message: String,
+}
+
+impl Fault {
+    pub(super) fn new(kind: FaultKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    pub(super) fn unknown_domain(name: &str) -> Self {
+        Self::new(FaultKind::UnknownResource, format!("Unknown domain: {name}"))
+    }
+
+    pub(super) fn into_response(self) -> Response {
+        let body = json!({ "__type": self.kind.kind(), "message": self.message });
+        let mut response = Response::new(Body::from(body.to_string()));
+        *response.status_mut() = self.kind.status();
+        response.headers_mut().insert(CONTENT_TYPE, JSON);
+        response
+    }
+}
+
+impl From<Refusal> for Fault {
+    /// What has a message of its own is taken care of where it is known.
+    fn from(refusal: Refusal) -> Self {
+        let kind = match &refusal {
+            Refusal::UnknownDomain { domain } => return Self::unknown_domain(domain),
+            Refusal::DomainExists { domain } => return Self::new(FaultKind::DomainAlreadyExists, domain),
+            Refusal::DomainDeprecated { domain } => return Self::new(FaultKind::DomainDeprecated, domain),
+            Refusal::LimitExceeded { .. } => FaultKind::LimitExceeded,
+            Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } | Refusal::RunNotCurrent { .. } => {
+                FaultKind::UnknownResource
+            }
+            Refusal::BadToken | Refusal::BadPage { .. } => {
+                return Self::new(FaultKind::Validation, "Invalid token");
+            }
+            Refusal::Fault(_) | Refusal::RunTooLarge { .. } => FaultKind::Validation,
+            Refusal::Unavailable { .. } | Refusal::OutcomeUnknown { .. } | Refusal::Stopping => FaultKind::Unavailable,
+            Refusal::Corrupt { .. } => FaultKind::Internal,
+        };
+        Self::new(kind, refusal.to_string())
+    }
+}
+
+impl From<Refused> for Fault {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Engine(refusal) => refusal.into(),
+            Refused::BodyTooLarge { max } => {
+                Self::new(FaultKind::TooLarge, format!("The request has more than {max} bytes"))
+            }
+            Refused::BodyTooSlow => Self::new(FaultKind::TooSlow, "The request did not come in time"),
+            Refused::BadJson(what) => Self::new(FaultKind::Serialization, what),
+            other => Self::new(FaultKind::Validation, format!("{other:?}")),
+        }
+    }
+}

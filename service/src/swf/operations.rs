@@ -1,0 +1,189 @@
+//! The operations, and the fields of their requests, once.
+//!
+//! Source: SWF.md §2, §4, §5.
+
+use serde_json::{Map, Value};
+
+use super::fault::{Fault, FaultKind};
+use super::shape::{Field, Form, Shape};
+use super::{Answer, Call, domains};
+
+const fn text(min: usize, max: usize, form: Form) -> Shape {
+    Shape::Text { min, max, form }
+}
+
+/// Most characters of an input, a result, details, a control, an execution context.
+const DATA_MAX: usize = 32_768;
+
+const NAME: Shape = text(1, 256, Form::Any);
+const NEW_NAME: Shape = text(1, 256, Form::Name);
+const NEW_DOMAIN: Shape = text(1, 256, Form::TrimmedName);
+const VERSION: Shape = text(1, 64, Form::Any);
+const NEW_VERSION: Shape = text(1, 64, Form::Name);
+const FUNCTION_NAME: Shape = text(1, 64, Form::Any);
+const SHORT: Shape = text(0, 256, Form::Any);
+const DESCRIPTION: Shape = text(0, 1_024, Form::Any);
+const DATA: Shape = text(0, DATA_MAX, Form::Any);
+const LIMITED_DATA: Shape = text(0, 2_048, Form::Any);
+const ARN: Shape = text(1, 1_600, Form::Any);
+const RUN_ID: Shape = text(1, 64, Form::Any);
+const RUN_ID_OPTIONAL: Shape = text(0, 64, Form::Any);
+const PAGE_TOKEN: Shape = text(0, 2_048, Form::Any);
+/// Ours are longer than the real service's 1,024 characters where all names are as long as they may be.
+const TASK_TOKEN: Shape = text(1, 2_048, Form::Any);
+const SECONDS: Shape = text(1, 8, Form::Seconds);
+const SECONDS_OR_NONE: Shape = text(0, 8, Form::SecondsOrNone);
+const DAYS: Shape = text(1, 8, Form::Days);
+const PRIORITY: Shape = text(0, 16, Form::Priority);
+const PAGE_SIZE: Shape = Shape::Whole { min: 0, max: 1_000 };
+const TRUTH: Shape = Shape::Truth;
+const REGISTRATION: Shape = Shape::Word(&["REGISTERED", "DEPRECATED"]);
+const CHILD_POLICY: Shape = Shape::Word(&["TERMINATE", "REQUEST_CANCEL", "ABANDON"]);
+const CLOSE_STATUS: Shape =
+    Shape::Word(&["COMPLETED", "FAILED", "CANCELED", "TERMINATED", "CONTINUED_AS_NEW", "TIMED_OUT"]);
+/// In the order in which the real service tells them.
+const DECISION_TYPE: Shape = Shape::Word(&[
+    "CompleteWorkflowExecution",
+    "StartTimer",
+    "RequestCancelExternalWorkflowExecution",
+    "SignalExternalWorkflowExecution",
+    "CancelTimer",
+    "RecordMarker",
+    "ScheduleActivityTask",
+    "ContinueAsNewWorkflowExecution",
+    "ScheduleLambdaFunction",
+    "FailWorkflowExecution",
+    "RequestCancelActivityTask",
+    "StartChildWorkflowExecution",
+    "CancelWorkflowExecution",
+]);
+
+/// `! name: SHAPE` must be there, `? name: SHAPE` may.
+macro_rules! fields {
+    ($( $mark:tt $name:ident : $shape:expr ),* $(,)?) => {
+        &[$( Field { name: stringify!($name), is_required: is_required!($mark), shape: &$shape }, )*]
+    };
+}
+
+macro_rules! is_required {
+    (!) => {
+        true
+    };
+    (?) => {
+        false
+    };
+}
+
+const TASK_LIST: Shape = Shape::Group(fields![! name: NEW_NAME]);
+const TYPE: Shape = Shape::Group(fields![! name: NAME, ! version: VERSION]);
+const EXECUTION: Shape = Shape::Group(fields![! runId: RUN_ID, ! workflowId: NAME]);
+const TIMES: Shape = Shape::Group(fields![! oldestDate: Shape::Instant, ? latestDate: Shape::Instant]);
+const BY_ID: Shape = Shape::Group(fields![! workflowId: NAME]);
+const BY_TYPE: Shape = Shape::Group(fields![! name: NAME, ? version: text(0, 64, Form::Any)]);
+const BY_TAG: Shape = Shape::Group(fields![! tag: SHORT]);
+const BY_STATUS: Shape = Shape::Group(fields![! status: CLOSE_STATUS]);
+const TAGS: Shape = Shape::List { of: &SHORT, max: 5 };
+const RESOURCE_TAG_KEY: Shape = text(1, 128, Form::Any);
+const RESOURCE_TAGS: Shape =
+    Shape::List { of: &Shape::Group(fields![! key: RESOURCE_TAG_KEY, ? value: SHORT]), max: usize::MAX };
+const RESOURCE_TAG_KEYS: Shape = Shape::List { of: &RESOURCE_TAG_KEY, max: usize::MAX };
+const DECISIONS: Shape = Shape::List { of: &Shape::Decision(DECISION), max: usize::MAX };
+
+const DECISION: &[Field] = fields![
+    ! decisionType: DECISION_TYPE,
+    ? scheduleActivityTaskDecisionAttributes: Shape::Group(fields![! activityType: TYPE, ! activityId: NEW_NAME, ? control: DATA, ? input: DATA, ? scheduleToCloseTimeout: SECONDS_OR_NONE, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? scheduleToStartTimeout: SECONDS_OR_NONE, ? startToCloseTimeout: SECONDS_OR_NONE, ? heartbeatTimeout: SECONDS_OR_NONE]),
+    ? requestCancelActivityTaskDecisionAttributes: Shape::Group(fields![! activityId: NAME]),
+    ? completeWorkflowExecutionDecisionAttributes: Shape::Group(fields![? result: DATA]),
+    ? failWorkflowExecutionDecisionAttributes: Shape::Group(fields![? reason: SHORT, ? details: DATA]),
+    ? cancelWorkflowExecutionDecisionAttributes: Shape::Group(fields![? details: DATA]),
+    ? continueAsNewWorkflowExecutionDecisionAttributes: Shape::Group(fields![? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? tagList: TAGS, ? workflowTypeVersion: VERSION, ? lambdaRole: ARN]),
+    ? recordMarkerDecisionAttributes: Shape::Group(fields![! markerName: NAME, ? details: DATA]),
+    ? startTimerDecisionAttributes: Shape::Group(fields![! timerId: NEW_NAME, ? control: DATA, ! startToFireTimeout: SECONDS]),
+    ? cancelTimerDecisionAttributes: Shape::Group(fields![! timerId: NAME]),
+    ? signalExternalWorkflowExecutionDecisionAttributes: Shape::Group(fields![? runId: RUN_ID_OPTIONAL, ! workflowId: NAME, ! signalName: NAME, ? input: DATA, ? control: DATA]),
+    ? requestCancelExternalWorkflowExecutionDecisionAttributes: Shape::Group(fields![? runId: RUN_ID_OPTIONAL, ! workflowId: NAME, ? control: DATA]),
+    ? startChildWorkflowExecutionDecisionAttributes: Shape::Group(fields![! workflowType: TYPE, ! workflowId: NEW_NAME, ? control: DATA, ? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? tagList: TAGS, ? lambdaRole: ARN]),
+    ? scheduleLambdaFunctionDecisionAttributes: Shape::Group(fields![! id: NAME, ! name: FUNCTION_NAME, ? control: DATA, ? input: DATA, ? startToCloseTimeout: SECONDS_OR_NONE]),
+];
+
+macro_rules! operations {
+    ($( $name:ident [$( $field:tt )*]; )+) => {
+        /// What can be asked for.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(super) enum Operation { $( $name, )+ }
+
+        impl Operation {
+            /// The operation with this name.
+            pub(super) fn named(name: &str) -> Option<Self> {
+                match name { $( stringify!($name) => Some(Self::$name), )+ _ => None }
+            }
+
+            /// The fields of its request.
+            pub(super) fn fields(self) -> &'static [Field] {
+                match self { $( Self::$name => fields![$( $field )*], )+ }
+            }
+        }
+    };
+}
+
+operations! {
+    CountClosedWorkflowExecutions [! domain: NAME, ? startTimeFilter: TIMES, ? closeTimeFilter: TIMES, ? executionFilter: BY_ID, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? closeStatusFilter: BY_STATUS];
+    CountOpenWorkflowExecutions [! domain: NAME, ! startTimeFilter: TIMES, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? executionFilter: BY_ID];
+    CountPendingActivityTasks [! domain: NAME, ! taskList: TASK_LIST];
+    CountPendingDecisionTasks [! domain: NAME, ! taskList: TASK_LIST];
+    DeleteActivityType [! domain: NAME, ! activityType: TYPE];
+    DeleteWorkflowType [! domain: NAME, ! workflowType: TYPE];
+    DeprecateActivityType [! domain: NAME, ! activityType: TYPE];
+    DeprecateDomain [! name: NAME];
+    DeprecateWorkflowType [! domain: NAME, ! workflowType: TYPE];
+    DescribeActivityType [! domain: NAME, ! activityType: TYPE];
+    DescribeDomain [! name: NAME];
+    DescribeWorkflowExecution [! execution: EXECUTION, ! domain: NAME];
+    DescribeWorkflowType [! domain: NAME, ! workflowType: TYPE];
+    GetWorkflowExecutionHistory [! execution: EXECUTION, ! domain: NAME, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    ListActivityTypes [! domain: NAME, ? name: NAME, ! registrationStatus: REGISTRATION, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    ListClosedWorkflowExecutions [! domain: NAME, ? startTimeFilter: TIMES, ? closeTimeFilter: TIMES, ? executionFilter: BY_ID, ? closeStatusFilter: BY_STATUS, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    ListDomains [? nextPageToken: PAGE_TOKEN, ! registrationStatus: REGISTRATION, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    ListOpenWorkflowExecutions [! domain: NAME, ! startTimeFilter: TIMES, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH, ? executionFilter: BY_ID];
+    ListTagsForResource [! resourceArn: ARN];
+    ListWorkflowTypes [! domain: NAME, ? name: NAME, ! registrationStatus: REGISTRATION, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    PollForActivityTask [! domain: NAME, ! taskList: TASK_LIST, ? identity: SHORT];
+    PollForDecisionTask [! domain: NAME, ! taskList: TASK_LIST, ? identity: SHORT, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH, ? startAtPreviousStartedEvent: TRUTH];
+    RecordActivityTaskHeartbeat [! taskToken: TASK_TOKEN, ? details: LIMITED_DATA];
+    RegisterActivityType [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultTaskHeartbeatTimeout: SECONDS_OR_NONE, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultTaskScheduleToStartTimeout: SECONDS_OR_NONE, ? defaultTaskScheduleToCloseTimeout: SECONDS_OR_NONE];
+    RegisterDomain [! name: NEW_DOMAIN, ? description: DESCRIPTION, ! workflowExecutionRetentionPeriodInDays: DAYS, ? tags: RESOURCE_TAGS];
+    RegisterWorkflowType [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultExecutionStartToCloseTimeout: SECONDS, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultChildPolicy: CHILD_POLICY, ? defaultLambdaRole: ARN];
+    RequestCancelWorkflowExecution [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: NAME];
+    RespondActivityTaskCanceled [! taskToken: TASK_TOKEN, ? details: DATA];
+    RespondActivityTaskCompleted [! taskToken: TASK_TOKEN, ? result: DATA];
+    RespondActivityTaskFailed [! taskToken: TASK_TOKEN, ? reason: SHORT, ? details: DATA];
+    RespondDecisionTaskCompleted [! taskToken: TASK_TOKEN, ? decisions: DECISIONS, ? executionContext: DATA, ? taskList: TASK_LIST, ? taskListScheduleToStartTimeout: SECONDS_OR_NONE];
+    SignalWorkflowExecution [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: NAME, ! signalName: NAME, ? input: DATA];
+    StartWorkflowExecution [! domain: NAME, ! workflowId: NEW_NAME, ! workflowType: TYPE, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? tagList: TAGS, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? lambdaRole: ARN];
+    TagResource [! resourceArn: ARN, ! tags: RESOURCE_TAGS];
+    TerminateWorkflowExecution [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: NAME, ? reason: SHORT, ? details: DATA, ? childPolicy: CHILD_POLICY];
+    UndeprecateActivityType [! domain: NAME, ! activityType: TYPE];
+    UndeprecateDomain [! name: NAME];
+    UndeprecateWorkflowType [! domain: NAME, ! workflowType: TYPE];
+    UntagResource [! resourceArn: ARN, ! tagKeys: RESOURCE_TAG_KEYS];
+}
+
+/// Does what is asked for.
+pub(super) async fn perform(operation: Operation, call: Call, input: Map<String, Value>) -> Answer {
+    match operation {
+        Operation::RegisterDomain => domains::register(call, input).await,
+        Operation::DescribeDomain => domains::describe(call, input).await,
+        Operation::ListDomains => domains::list(call, input).await,
+        Operation::DeprecateDomain => domains::deprecate(call, input).await,
+        Operation::UndeprecateDomain => domains::undeprecate(call, input).await,
+        Operation::TagResource => domains::tag(call, input).await,
+        Operation::UntagResource => domains::untag(call, input).await,
+        Operation::ListTagsForResource => domains::tags(call, input).await,
+        // Known, and not served yet: the others follow.
+        _ => Err(not_yet(operation)),
+    }
+}
+
+fn not_yet(operation: Operation) -> Fault {
+    Fault::new(FaultKind::UnknownOperation, format!("Operation {operation:?} is not served yet"))
+}

@@ -1,0 +1,267 @@
+//! What requests look like, and how one is held against that before anything else is done: the whole of it, with every
+//! error counted, as the real service does. Owns the checking; `operations.rs` has the shapes.
+//!
+//! Source: SWF.md §3 (messages), §4 (limits: characters, not bytes), §5 (whole-request).
+
+use serde_json::{Map, Value};
+
+use super::fault::{Fault, FaultKind};
+
+/// A member of a structure.
+pub(super) struct Field {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// Whether it must be there.
+    pub(super) is_required: bool,
+    /// What it is.
+    pub(super) shape: &'static Shape,
+}
+
+/// What a value is.
+pub(super) enum Shape {
+    /// A string of `min` to `max` characters.
+    Text {
+        /// Fewest characters.
+        min: usize,
+        /// Most characters.
+        max: usize,
+        /// What it must be like.
+        form: Form,
+    },
+    /// One of these strings.
+    Word(&'static [&'static str]),
+    /// A whole number.
+    Whole {
+        /// Smallest.
+        min: i64,
+        /// Largest.
+        max: i64,
+    },
+    /// True or false.
+    Truth,
+    /// Seconds since 1970, with a fraction.
+    Instant,
+    /// A structure.
+    Group(&'static [Field]),
+    /// A list.
+    List {
+        /// Of what.
+        of: &'static Shape,
+        /// Most entries.
+        max: usize,
+    },
+    /// A decision: its attributes are those that its type names.
+    Decision(&'static [Field]),
+}
+
+/// What a string must be like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Anything.
+    Any,
+    /// A new name: without `:`, `/`, `|` and control characters, and not `arn`.
+    Name,
+    /// A new name without white space around it.
+    TrimmedName,
+    /// A number of seconds.
+    Seconds,
+    /// A number of seconds, or `NONE`.
+    SecondsOrNone,
+    /// 0 to 90 days, or `NONE`.
+    Days,
+    /// A signed number of 32 bits.
+    Priority,
+}
+
+/// The longest retention, in days. Source: SWF.md §2.
+const DAYS_MAX: u32 = 90;
+
+impl Form {
+    /// What is wrong with a text of this form.
+    fn problem(self, text: &str) -> Option<&'static str> {
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_name = || {
+            let is_bad = |c: char| matches!(c, ':' | '/' | '|' | '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}');
+            !text.chars().any(is_bad) && text != "arn"
+        };
+        match self {
+            Self::Name | Self::TrimmedName if !is_name() => {
+                Some("Member must not contain ':', '/', '|' or control characters, and must not be 'arn'")
+            }
+            Self::TrimmedName if text.trim() != text => Some("Member must not start or end with whitespace"),
+            Self::Any | Self::Name | Self::TrimmedName => None,
+            Self::Seconds => (!is_number).then_some("Member must be a number of seconds"),
+            Self::SecondsOrNone => {
+                (!is_number && text != "NONE").then_some("Member must be a number of seconds or 'NONE'")
+            }
+            Self::Days => {
+                let fits = is_number && text.parse().is_ok_and(|days: u32| days <= DAYS_MAX);
+                (!fits && text != "NONE").then_some("Member must be a number of days from 0 to 90 or 'NONE'")
+            }
+            Self::Priority => text.parse::<i32>().is_err().then_some("Member must be a signed 32-bit integer"),
+        }
+    }
+}
+
+/// Holds a request against its fields.
+///
+/// # Errors
+///
+/// `SerializationException` for a member of another kind; `ValidationException` with everything else that is wrong.
+pub(super) fn check(fields: &[Field], input: &Map<String, Value>) -> Result<(), Fault> {
+    let mut checker = Checker { path: String::new(), problems: Vec::new() };
+    checker.group(fields, input)?;
+    let problems = checker.problems;
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let plural = if problems.len() == 1 { "error" } else { "errors" };
+    let message = format!("{} validation {plural} detected: {}", problems.len(), problems.join("; "));
+    Err(Fault::new(FaultKind::Validation, message))
+}
+
+struct Checker {
+    path: String,
+    problems: Vec<String>,
+}
+
+impl Checker {
+    fn group(&mut self, fields: &[Field], input: &Map<String, Value>) -> Result<(), Fault> {
+        for field in fields {
+            self.member(field.name, |checker| match input.get(field.name) {
+                None | Some(Value::Null) => {
+                    if field.is_required {
+                        checker.problem("null", "Member must not be null");
+                    }
+                    Ok(())
+                }
+                Some(value) => checker.value(field.shape, value),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn member<T>(&mut self, name: &str, check: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.path.len();
+        if length > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
+        let checked = check(self);
+        self.path.truncate(length);
+        checked
+    }
+
+    fn value(&mut self, shape: &Shape, value: &Value) -> Result<(), Fault> {
+        match (shape, value) {
+            (Shape::Text { min, max, form }, Value::String(text)) => {
+                let found = text.chars().count();
+                if found < *min {
+                    self.text_problem(text, &format!("Member must have length greater than or equal to {min}"));
+                } else if found > *max {
+                    self.text_problem(text, &format!("Member must have length less than or equal to {max}"));
+                } else if let Some(problem) = form.problem(text) {
+                    self.text_problem(text, problem);
+                }
+                Ok(())
+            }
+            (Shape::Word(words), Value::String(text)) => {
+                if !words.contains(&text.as_str()) {
+                    let problem = format!("Member must satisfy enum value set: [{}]", words.join(", "));
+                    self.text_problem(text, &problem);
+                }
+                Ok(())
+            }
+            (Shape::Whole { min, max }, Value::Number(number)) => {
+                let found = whole(number);
+                if found < *min {
+                    let problem = format!("Member must have value greater than or equal to {min}");
+                    self.text_problem(&found.to_string(), &problem);
+                } else if found > *max {
+                    let problem = format!("Member must have value less than or equal to {max}");
+                    self.text_problem(&found.to_string(), &problem);
+                }
+                Ok(())
+            }
+            (Shape::Truth, Value::Bool(_)) | (Shape::Instant, Value::Number(_)) => Ok(()),
+            (Shape::Group(fields), Value::Object(members)) => self.group(fields, members),
+            (Shape::Decision(fields), Value::Object(members)) => self.decision(fields, members),
+            (Shape::List { of, max }, Value::Array(entries)) => {
+                if entries.len() > *max {
+                    let found = format!("{} entries", entries.len());
+                    self.text_problem(&found, &format!("Member must have length less than or equal to {max}"));
+                }
+                for (index, entry) in entries.iter().enumerate() {
+                    self.member(&format!("{}.member", index + 1), |checker| match entry {
+                        Value::Null => {
+                            checker.problem("null", "Member must not be null");
+                            Ok(())
+                        }
+                        entry => checker.value(of, entry),
+                    })?;
+                }
+                Ok(())
+            }
+            (shape, value) => Err(not_convertible(shape, value)),
+        }
+    }
+
+    /// Attributes of another type than the decision's are passed over; those of its type must be there if any of them must.
+    fn decision(&mut self, fields: &[Field], members: &Map<String, Value>) -> Result<(), Fault> {
+        let kind = members.get("decisionType").and_then(Value::as_str);
+        for field in fields {
+            let is_kind = field.name == "decisionType";
+            let is_own = kind.is_some_and(|kind| is_attributes_of(field.name, kind));
+            let needs_any = matches!(field.shape, Shape::Group(inner) if inner.iter().any(|inner| inner.is_required));
+            if is_kind || is_own {
+                let is_required = is_kind || needs_any;
+                self.group(&[Field { name: field.name, is_required, shape: field.shape }], members)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn text_problem(&mut self, found: &str, problem: &str) {
+        self.problem(&format!("'{found}'"), problem);
+    }
+
+    fn problem(&mut self, found: &str, problem: &str) {
+        let path = &self.path;
+        self.problems.push(format!("Value {found} at '{path}' failed to satisfy constraint: {problem}"));
+    }
+}
+
+/// Whether the member is `startTimerDecisionAttributes` and the type `StartTimer`.
+pub(super) fn is_attributes_of(member: &str, kind: &str) -> bool {
+    let Some(stem) = member.strip_suffix("DecisionAttributes") else { return false };
+    stem.len() == kind.len()
+        && stem.get(..1).zip(kind.get(..1)).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b))
+        && stem.get(1..) == kind.get(1..)
+}
+
+/// A number as a whole one: a fraction is cut off.
+pub(super) fn whole(number: &serde_json::Number) -> i64 {
+    #[expect(clippy::cast_possible_truncation, reason = "too large a number becomes the largest, which is refused")]
+    number.as_i64().unwrap_or_else(|| number.as_f64().unwrap_or(f64::MAX) as i64)
+}
+
+fn not_convertible(shape: &Shape, value: &Value) -> Fault {
+    let found = match value {
+        Value::Null => "NULL_VALUE",
+        Value::Bool(true) => "TRUE_VALUE",
+        Value::Bool(false) => "FALSE_VALUE",
+        Value::Number(_) => "NUMBER_VALUE",
+        Value::String(_) => "STRING_VALUE",
+        Value::Array(_) => "START_ARRAY",
+        Value::Object(_) => "START_OBJECT",
+    };
+    let expected = match shape {
+        Shape::Text { .. } | Shape::Word(_) => "String",
+        Shape::Whole { .. } => "Integer",
+        Shape::Truth => "Boolean",
+        Shape::Instant => "Timestamp",
+        Shape::Group(_) | Shape::Decision(_) => "Structure",
+        Shape::List { .. } => "List",
+    };
+    Fault::new(FaultKind::Serialization, format!("{found} can not be converted to a {expected}"))
+}

@@ -1,0 +1,10 @@
+//! SWF's wire by raw requests, in process: what an SDK would hide.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests, which the lint does not take for tests"
+)]
+
+mod domains;
+mod support;
+mod wire;

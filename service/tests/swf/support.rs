@@ -1,0 +1,83 @@
+//! The service in process, and raw requests to its SWF wire.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use service::engine::{Engine, Settings, SystemClock};
+use store::memory::Memory;
+use tower::ServiceExt;
+
+pub(crate) const SWF: &str = "com.amazonaws.swf.base.model#";
+
+pub(crate) struct Swf {
+    pub(crate) router: Router,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    /// The body of a success.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.status, 200, "{}", self.text);
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    /// Success without a body.
+    #[track_caller]
+    pub(crate) fn nothing(&self) {
+        assert_eq!((self.status, self.text.as_str()), (200, ""));
+    }
+
+    /// A fault with exactly this type and message.
+    #[track_caller]
+    pub(crate) fn fault(&self, kind: &str, message: &str) {
+        assert_eq!(self.status, 400, "{}", self.text);
+        let fault: Value = serde_json::from_str(&self.text).unwrap();
+        assert_eq!(fault, json!({ "__type": kind, "message": message }));
+    }
+
+    /// A validation fault with exactly this message.
+    #[track_caller]
+    pub(crate) fn invalid(&self, message: &str) {
+        self.fault("com.amazon.coral.validate#ValidationException", message);
+    }
+}
+
+impl Swf {
+    pub(crate) async fn open() -> Self {
+        let settings = Settings { seed: Some(7), ..Settings::default() };
+        let engine = Engine::open(Arc::new(Memory::new()), Arc::new(SystemClock), settings).await.unwrap();
+        Self { router: service::http::router(engine) }
+    }
+
+    /// Any request to the one path.
+    pub(crate) async fn send(&self, headers: &[(&str, &str)], body: impl Into<Body>) -> Answer {
+        let mut request = Request::post("/");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(body.into()).unwrap();
+        let (parts, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        Answer { status: parts.status.as_u16(), headers: parts.headers, text }
+    }
+
+    /// An operation, as SDKs ask for it.
+    pub(crate) async fn ask(&self, operation: &str, body: &Value) -> Answer {
+        let target = format!("SimpleWorkflowService.{operation}");
+        let headers = [("x-amz-target", target.as_str()), ("content-type", "application/x-amz-json-1.0")];
+        self.send(&headers, body.to_string()).await
+    }
+}
