@@ -22,6 +22,19 @@ macro_rules! bodies {
     };
 }
 
+macro_rules! answers {
+    ($( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {
+        $( #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+           #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+           #[serde(rename_all = "camelCase")]
+           $(#[doc = $doc])+
+           pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($serde)])* pub $field: $type, )* } )+
+    };
+}
+
+mod operate;
+pub use operate::*;
+
 /// A problem (RFC 9457): what the service answers when it does not do what was asked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -316,16 +329,6 @@ bodies! {@request
     }
 }
 
-macro_rules! answers {
-    ($( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {
-        $( #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-           #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-           #[serde(rename_all = "camelCase")]
-           $(#[doc = $doc])+
-           pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($serde)])* pub $field: $type, )* } )+
-    };
-}
-
 answers! {
     /// A domain.
     Domain {
@@ -397,6 +400,10 @@ answers! {
         #[serde(default)]
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         stuck: bool,
+        /// An activity of it is paused and waits for somebody.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        blocked: bool,
     }
     /// A page of runs, newest start first. It may be short, or empty, and still have a next one.
     Workflows {
@@ -461,6 +468,10 @@ answers! {
         last_failure: Option<LastFailure>,
         /// Whether it was asked to stop.
         cancel_requested: bool,
+        /// That it is paused: not handed out until somebody retries, resumes, completes or fails it.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        paused: Option<PausedActivity>,
         /// When its runner last gave a sign of life.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -523,6 +534,9 @@ answers! {
         /// Nothing will ever wake it but its execution timeout: no turn, activity or timer is open, and its last turn named
         /// no signal that it waits for.
         stuck: bool,
+        /// An activity of it is paused and waits for somebody.
+        #[serde(default)]
+        blocked: bool,
         /// The signals that its last turn said it waits for; `baton.cancel` for a cancel request.
         awaiting: Vec<String>,
         /// The newest event that is news; also in its entity tag.

@@ -1,5 +1,7 @@
 //! The client: one typed method per call of the REST API.
 
+mod operate;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +18,8 @@ use crate::body::{
     SignalWorkflow, StartWorkflow, Started, TerminateWorkflow, Workflows,
 };
 use crate::retry::{Patience, Waits};
+
+pub use operate::ActivityAct;
 
 /// How long to wait for a connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
@@ -44,7 +48,7 @@ pub struct Client {
 /// Which runs to list. `None` and empty mean any.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// `open`, `stuck`, `closed`, or one way of closing, e.g. `failed`.
+    /// `open`, `stuck`, `blocked`, `closed`, or one way of closing, e.g. `failed`.
     pub status: Option<String>,
     /// The workflow type.
     pub workflow_type: Option<String>,

@@ -12,5 +12,5 @@ pub mod table;
 pub mod tasks;
 
 pub use error::Error;
-pub use http::{Client, Filter, Page};
+pub use http::{ActivityAct, Client, Filter, Page};
 pub use retry::{Patience, Waits};

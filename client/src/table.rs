@@ -1,6 +1,7 @@
 //! Histories as tables that people can read.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use history::event::{ActivityPausedCause, ByHand};
 use history::{Event, EventKind, Origin, Payload};
 
 /// The longest payload text that is shown in a table, in characters.
@@ -101,8 +102,12 @@ pub fn summary(event: &Event) -> String {
         }
         EventKind::ActivityScheduleFailed(it) => format!("`{}`: {:?}", it.activity_id, it.cause),
         EventKind::ActivityStarted(it) => it.identity.as_ref().map(|who| format!("by {who}")).unwrap_or_default(),
-        EventKind::ActivitySuccess(it) => short(it.result.as_ref()).trim_start().to_owned(),
-        EventKind::ActivityFailed(it) => format!("{}{}", it.reason, short(it.details.as_ref())),
+        EventKind::ActivitySuccess(it) => {
+            format!("{}{}", short(it.result.as_ref()), by_hand(it.by_hand.as_ref())).trim_start().to_owned()
+        }
+        EventKind::ActivityFailed(it) => {
+            format!("{}{}{}", it.reason, short(it.details.as_ref()), by_hand(it.by_hand.as_ref()))
+        }
         EventKind::ActivityCanceled(it) => short(it.details.as_ref()).trim_start().to_owned(),
         EventKind::ActivityTimedOut(it) => {
             let cause = it.cause.map(|cause| format!(" ({cause:?})")).unwrap_or_default();
@@ -146,7 +151,32 @@ pub fn summary(event: &Event) -> String {
         EventKind::UpdateAccepted(it) => format!("`{}` as `{}`{}", it.name, it.update_id, short(it.input.as_ref())),
         EventKind::UpdateCompleted(it) => format!("`{}`{}", it.update_id, short(it.result.as_ref())),
         EventKind::UpdateFailed(it) => format!("`{}`: {}{}", it.update_id, it.reason, short(it.details.as_ref())),
+        EventKind::ActivityPaused(it) => {
+            let tries = match (it.cause, &it.last_failure) {
+                (ActivityPausedCause::TriesExhausted, Some(failure)) => {
+                    let timeout = failure.timeout.map(|timeout| format!("{timeout:?}"));
+                    format!("its tries ran out: {}", failure.reason.clone().or(timeout).unwrap_or_default())
+                }
+                _ => String::new(),
+            };
+            format!("{tries}{}", who(it.identity.as_deref(), it.reason.as_deref())).trim_start().to_owned()
+        }
+        EventKind::ActivityResumed(it) => who(it.identity.as_deref(), it.reason.as_deref()).trim_start().to_owned(),
+        EventKind::ActivityRetried(it) => who(it.identity.as_deref(), it.reason.as_deref()).trim_start().to_owned(),
+        EventKind::ActivityOptionsChanged(it) => {
+            format!("on {}{}", it.task_list, who(it.identity.as_deref(), it.reason.as_deref()))
+        }
     }
+}
+
+fn who(identity: Option<&str>, reason: Option<&str>) -> String {
+    let by = identity.map(|identity| format!(" by {identity}")).unwrap_or_default();
+    let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("{by}{why}")
+}
+
+fn by_hand(by_hand: Option<&ByHand>) -> String {
+    by_hand.map(|it| format!(" by hand{}", who(it.identity.as_deref(), it.reason.as_deref()))).unwrap_or_default()
 }
 
 /// The events that caused an event.
@@ -169,6 +199,10 @@ fn because(event: &Event) -> String {
         EventKind::ActivityCanceled(it) => vec![it.scheduled_event_id, it.cancel_event_id],
         EventKind::ActivityTimedOut(it) => vec![it.scheduled_event_id],
         EventKind::ActivityScheduledTimeout(it) => vec![it.scheduled_event_id],
+        EventKind::ActivityPaused(it) => vec![it.scheduled_event_id],
+        EventKind::ActivityResumed(it) => vec![it.scheduled_event_id],
+        EventKind::ActivityRetried(it) => vec![it.scheduled_event_id],
+        EventKind::ActivityOptionsChanged(it) => vec![it.scheduled_event_id],
         EventKind::ActivityTaskCancel(it) => vec![it.scheduled_event_id, it.decision_event_id],
         EventKind::ActivityTaskCancelFailed(it) => vec![it.decision_event_id],
         EventKind::TimerScheduled(it) => vec![it.decision_event_id],

@@ -4,6 +4,7 @@
 //! a refused command leaves it as it was: every check comes before the first event.
 
 mod activities;
+mod by_hand;
 mod children;
 mod deadlines;
 mod decisions;
@@ -365,6 +366,9 @@ impl Transition {
                 let (details, non_retryable, retry_after) = (details.as_ref(), *non_retryable, *retry_after);
                 self.fail_activity(*task, &Report { reason, details, non_retryable, retry_after }, now)?;
             }
+            Command::ActOnActivity { activity_id, act, by_hand, .. } => {
+                self.act_on_activity(activity_id, act, by_hand, key, now)?;
+            }
             Command::CancelActivity { task, details } => self.activity_canceled(*task, details.as_ref(), now)?,
             Command::ReturnActivity { task } => self.return_activity(*task, now)?,
             Command::FireDeadlines { beats } => self.fire_deadlines(beats, now),
@@ -446,7 +450,10 @@ fn turn_backoff(turns_lost: u32) -> Duration {
 
 fn request_key(command: &Command) -> Option<RequestKey> {
     match command {
-        Command::Signal { key, .. } | Command::RequestCancel { key, .. } | Command::Terminate { key, .. } => *key,
+        Command::Signal { key, .. }
+        | Command::RequestCancel { key, .. }
+        | Command::Terminate { key, .. }
+        | Command::ActOnActivity { key, .. } => *key,
         Command::StartTurn { .. }
         | Command::CompleteTurn { .. }
         | Command::AnswerUpdates { .. }

@@ -7,6 +7,7 @@
 //! What a history cannot show is not checked: that a closing decision was forced (D8), heartbeats (D6), answers that
 //! were refused.
 
+mod by_hand;
 mod others;
 mod part;
 mod updates;
@@ -15,8 +16,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::event::{
-    ActivityScheduled, ActivityStarted, ActivityTimedOut, ActivityTimeout, DeciderScheduled, DeciderTimeout, Event,
-    EventId, EventKind, WorkflowStarted, WorkflowTimeout,
+    ActivityPausedCause, ActivityScheduled, ActivityStarted, ActivityTimedOut, ActivityTimeout, DeciderScheduled,
+    DeciderTimeout, Event, EventId, EventKind, WorkflowStarted, WorkflowTimeout,
 };
 use crate::time::{Duration, Timestamp};
 use others::Others;
@@ -59,6 +60,8 @@ pub enum Rule {
     Link,
     /// An activity starts at most once, closes at most once, and is not answered before it starts.
     ActivityLife,
+    /// What is paused is resumed before it is paused again, and is not begun in between.
+    Pause,
     /// A timer is set, then expires or is canceled, once.
     TimerLife,
     /// No two open activities, timers or children share an id (S3.23).
@@ -93,6 +96,7 @@ impl fmt::Display for Rule {
             Self::NewsIsAnswered => "news is followed by a DeciderScheduled unless one waits (S3.38)",
             Self::Link => "a link names an earlier event of the right kind",
             Self::ActivityLife => "an activity starts once, then closes once",
+            Self::Pause => "what is paused is not begun, and is resumed once",
             Self::TimerLife => "a timer expires or is canceled, once",
             Self::IdInUse => "no two open activities, timers or children share an id (S3.23)",
             Self::ChildLife => "a child starts once, then closes once",
@@ -161,6 +165,10 @@ struct Activity {
     started: Option<(EventId, Timestamp)>,
     cancels: Vec<EventId>,
     closed: Option<EventId>,
+    is_paused: bool,
+    /// The most tries that any of its policies has allowed, and those that were added by hand.
+    attempts_max: u32,
+    tries_more: u32,
 }
 
 /// A timer, for the whole history.
@@ -188,8 +196,9 @@ struct Reader {
     deciding: Option<EventId>,
     /// The ActivityTaskCancel directly before, if that is what was directly before.
     canceling: Option<EventId>,
-    /// The activity whose last try was recorded directly before, to be closed by the next event.
-    closing: Option<EventId>,
+    /// The activity whose last try was recorded directly before, to be closed by the next event; and whether only somebody
+    /// who operates the run may have begun it.
+    closing: Option<(EventId, bool)>,
     activities: BTreeMap<EventId, Activity>,
     newest_activity: BTreeMap<String, EventId>,
     timers: BTreeMap<EventId, Timer>,
@@ -201,11 +210,15 @@ struct Reader {
 impl Reader {
     fn read(&mut self, event: &Event) -> Result<(), Violation> {
         self.frame(event)?;
-        if let Some(scheduled) = self.closing.take()
-            && closes_activity(&event.kind) != Some(scheduled)
-        {
-            let found = format!("the last try of activity {scheduled} was recorded, and then {}", event.kind.name());
-            return broken(Rule::ActivityLife, event.id, found);
+        if let Some((scheduled, by_hand)) = self.closing.take() {
+            if closes_activity(&event.kind) != Some(scheduled) {
+                let found =
+                    format!("the last try of activity {scheduled} was recorded, and then {}", event.kind.name());
+                return broken(Rule::ActivityLife, event.id, found);
+            }
+            if by_hand && !is_by_hand(&event.kind) {
+                return broken(Rule::Pause, event.id, "a paused activity was started by a runner");
+            }
         }
         self.updates.place(event.id, &event.kind)?;
         self.place(event)?;
@@ -219,7 +232,7 @@ impl Reader {
     }
 
     fn end(&self) -> Result<(), Violation> {
-        if let (Some(scheduled), Some((id, _))) = (self.closing, self.last) {
+        if let (Some((scheduled, _)), Some((id, _))) = (self.closing, self.last) {
             return broken(Rule::ActivityLife, id, format!("the last try of activity {scheduled} has no end"));
         }
         self.updates.end()?;
@@ -275,6 +288,7 @@ impl Reader {
             Part::Quiet => match &event.kind {
                 EventKind::DeciderScheduled(_) => true,
                 EventKind::ActivityStarted(it) => it.attempt.is_some(),
+                EventKind::ActivityPaused(it) => it.cause == ActivityPausedCause::TriesExhausted,
                 _ => false,
             },
         };
@@ -352,6 +366,10 @@ impl Reader {
                 activity.closed = Some(id);
                 Ok(())
             }
+            EventKind::ActivityPaused(it) => self.activity_paused(id, it),
+            EventKind::ActivityResumed(it) => self.activity_resumed(id, it.scheduled_event_id),
+            EventKind::ActivityRetried(it) => self.activity_retried(id, it.scheduled_event_id),
+            EventKind::ActivityOptionsChanged(it) => self.activity_changed(id, it),
             EventKind::ActivityTaskCancel(it) => {
                 let activity = self.open_activity(id, it.scheduled_event_id)?;
                 if activity.scheduled.activity_id != it.activity_id {
@@ -502,6 +520,9 @@ impl Reader {
             started: None,
             cancels: Vec::new(),
             closed: None,
+            is_paused: false,
+            attempts_max: by_hand::attempts(scheduled.retry.as_ref()),
+            tries_more: 0,
         };
         self.activities.insert(id, activity);
         Ok(())
@@ -522,17 +543,20 @@ impl Reader {
         if let Some((started, _)) = activity.started {
             return broken(Rule::ActivityLife, id, format!("event {started} started it already"));
         }
-        let Some(policy) = &activity.scheduled.retry else {
+        if activity.scheduled.retry.is_none() {
             activity.started = Some((id, at));
+            if activity.is_paused {
+                self.closing = Some((it.scheduled_event_id, true));
+            }
             return match (it.attempt, it.started_at, &it.last_failure) {
                 (None, None, None) => Ok(()),
                 _ => broken(Rule::ActivityLife, id, "it tells of tries, and there is no retry policy"),
             };
-        };
+        }
         let (Some(attempt), Some(started_at)) = (it.attempt, it.started_at) else {
             return broken(Rule::ActivityLife, id, "the last try of an activity has no number or no time");
         };
-        let attempts_max = policy.maximum_attempts.unwrap_or(u32::MAX);
+        let attempts_max = activity.attempts_max.saturating_add(activity.tries_more);
         if attempt == 0 || attempt > attempts_max {
             return broken(Rule::ActivityLife, id, format!("try {attempt} of {attempts_max}"));
         }
@@ -545,7 +569,7 @@ impl Reader {
             return broken(Rule::NotBeforeTime, id, found);
         }
         activity.started = Some((id, started_at));
-        self.closing = Some(it.scheduled_event_id);
+        self.closing = Some((it.scheduled_event_id, false));
         Ok(())
     }
 
@@ -643,6 +667,15 @@ fn closes_activity(kind: &EventKind) -> Option<EventId> {
         EventKind::ActivityCanceled(it) => Some(it.scheduled_event_id),
         EventKind::ActivityTimedOut(it) => Some(it.scheduled_event_id),
         _ => None,
+    }
+}
+
+/// Whether somebody who operates the run closed the activity.
+fn is_by_hand(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::ActivitySuccess(it) => it.by_hand.is_some(),
+        EventKind::ActivityFailed(it) => it.by_hand.is_some(),
+        _ => false,
     }
 }
 

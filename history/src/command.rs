@@ -1,13 +1,17 @@
 //! Commands: everything that may change a run, whoever asks (S4.4: one code path).
 
+mod by_hand;
+
 use uuid::Uuid;
 
 use crate::decision::Decision;
-use crate::event::{ActivityTimeouts, ChildPolicy, EventId, EventKind, Origin, RequestKey};
+use crate::event::{ActivityTimeouts, ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey};
 use crate::limits;
 use crate::links::EffectKind;
 use crate::payload::Payload;
 use crate::time::{Duration, Timestamp};
+
+pub use by_hand::{ActivityAct, OptionsChange};
 
 /// What to do when a workflow id is asked for again after its run has closed (S2.17).
 #[derive(
@@ -247,6 +251,17 @@ pub enum Command {
         details: Option<Payload>,
         /// Who asks.
         identity: Option<String>,
+        /// The request's key.
+        key: Option<RequestKey>,
+    },
+    /// External: somebody who operates the run does something to one of its activities.
+    ActOnActivity {
+        /// The decider's name for it; the open one with this name.
+        activity_id: String,
+        /// What is done.
+        act: ActivityAct,
+        /// Who does it, and why.
+        by_hand: ByHand,
         /// The request's key.
         key: Option<RequestKey>,
     },

@@ -11,11 +11,13 @@ use crate::tagged::{self, Tagged};
 use crate::time::Timestamp;
 
 mod attributes;
+mod by_hand;
 mod children;
 mod key;
 mod others;
 mod updates;
 pub use attributes::*;
+pub use by_hand::*;
 pub use children::*;
 pub use key::RequestKey;
 pub use others::*;
@@ -264,6 +266,14 @@ catalogue! {
     56 UpdateCompleted Decider news quiet;
     /// The update was accepted, and then could not be done.
     57 UpdateFailed Decider news quiet;
+    /// An activity is not handed out any more: somebody wants it so, or its tries ran out.
+    60 ActivityPaused External bookkeeping quiet;
+    /// Somebody has a paused activity handed out again.
+    61 ActivityResumed External bookkeeping quiet;
+    /// Somebody has an activity tried again at once.
+    62 ActivityRetried External bookkeeping quiet;
+    /// Somebody changed the timeouts, the retry policy or the task list of an open activity.
+    63 ActivityOptionsChanged External bookkeeping quiet;
 }
 
 impl EventKind {
@@ -274,6 +284,7 @@ impl EventKind {
             Self::ExternalSignalFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
             Self::ExternalCancelFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
             Self::ChildScheduleFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
+            Self::ActivityPaused(it) if it.cause == ActivityPausedCause::TriesExhausted => Level::Service,
             kind => kind.level_of_kind(),
         }
     }
@@ -342,7 +353,11 @@ impl EventKind {
             | Self::ExternalSignalFailed(_)
             | Self::ExternalCancelScheduled(_)
             | Self::ExternalCancelDelivered(_)
-            | Self::ExternalCancelFailed(_) => None,
+            | Self::ExternalCancelFailed(_)
+            | Self::ActivityPaused(_)
+            | Self::ActivityResumed(_)
+            | Self::ActivityRetried(_)
+            | Self::ActivityOptionsChanged(_) => None,
         }
     }
 
@@ -397,7 +412,11 @@ impl EventKind {
             | Self::ExternalSignalFailed(_)
             | Self::ExternalCancelScheduled(_)
             | Self::ExternalCancelDelivered(_)
-            | Self::ExternalCancelFailed(_) => None,
+            | Self::ExternalCancelFailed(_)
+            | Self::ActivityPaused(_)
+            | Self::ActivityResumed(_)
+            | Self::ActivityRetried(_)
+            | Self::ActivityOptionsChanged(_) => None,
         }
     }
 }

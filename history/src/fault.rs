@@ -49,6 +49,18 @@ pub enum Fault {
         /// The activity asked for.
         scheduled_event_id: EventId,
     },
+    /// It is paused already.
+    #[error("it is paused already")]
+    AlreadyPaused,
+    /// It is not paused.
+    #[error("it is not paused")]
+    NotPaused,
+    /// The activity cannot be tried again, or needs not.
+    #[error("the activity cannot be tried again: {problem}")]
+    ActivityNotRetryable {
+        /// Why.
+        problem: &'static str,
+    },
     /// Nobody asked for the activity to be canceled.
     #[error("nobody asked for this activity to be canceled")]
     CancelNotRequested,
@@ -110,6 +122,9 @@ impl Fault {
             Self::TurnNotWaiting { .. } => "turn-not-waiting",
             Self::ActivityClosed => "activity-closed",
             Self::ActivityNotWaiting { .. } => "activity-not-waiting",
+            Self::AlreadyPaused => "already-paused",
+            Self::NotPaused => "not-paused",
+            Self::ActivityNotRetryable { .. } => "activity-not-retryable",
             Self::CancelNotRequested => "cancel-not-requested",
             Self::VersionMoved { .. } => "version-moved",
             Self::UpdateUnknown { .. } => "update-unknown",
@@ -131,6 +146,9 @@ impl Fault {
             | Self::TurnNotWaiting { .. }
             | Self::ActivityClosed
             | Self::ActivityNotWaiting { .. }
+            | Self::AlreadyPaused
+            | Self::NotPaused
+            | Self::ActivityNotRetryable { .. }
             | Self::CancelNotRequested
             | Self::VersionMoved { .. }
             | Self::UpdateUnknown { .. }

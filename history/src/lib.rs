@@ -41,8 +41,8 @@ mod time;
 
 pub use admit::{Outcome, Transition, admit};
 pub use command::{
-    AnsweredTurn, AskedUpdate, Beat, Command, ConflictPolicy, EffectResult, ReusePolicy, RunId, Start, StartSignal,
-    TaskId, TurnId, UpdateAnswer, Verdict,
+    ActivityAct, AnsweredTurn, AskedUpdate, Beat, Command, ConflictPolicy, EffectResult, OptionsChange, ReusePolicy,
+    RunId, Start, StartSignal, TaskId, TurnId, UpdateAnswer, Verdict,
 };
 pub use decision::Decision;
 pub use decision::{
@@ -53,10 +53,11 @@ pub use event::{Event, EventId, EventKind, Level, Origin, RequestKey};
 pub use fault::Fault;
 pub use links::{Effect, EffectKind, Errand, ErrandTask, Links, Outbox, Seen, SeenOrigin, child_run_id};
 pub use payload::{PackRef, Payload, present as payload_present};
-pub use retry::{Factor, LastFailure, RetryPolicy, retry_of_request};
+pub use retry::{Factor, LastFailure, RetryPolicy, WhenExhausted, retry_of_request};
 pub use run::{
-    Activities, ActivityTask, Deadline, DeadlineKind, HeldTry, PendingActivity, PendingChild, PendingExternal,
-    PendingTimer, PendingUpdate, Run, RunStart, Status, TaskRef, Tries, Turn, TurnTask, UpdateStanding, Updates,
+    Activities, ActivityTask, Deadline, DeadlineKind, HeldTry, PausedActivity, PendingActivity, PendingChild,
+    PendingExternal, PendingTimer, PendingUpdate, Released, Run, RunStart, Standing, Status, TaskRef, Tries, Turn,
+    TurnTask, UpdateStanding, Updates,
 };
 pub use tally::{ActivityTally, Closed, Tally};
 pub use time::{Duration, Timestamp};

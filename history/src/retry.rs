@@ -105,6 +105,32 @@ pub struct RetryPolicy {
     #[n(5)]
     #[serde(skip_serializing_if = "Factor::is_zero")]
     pub jitter: Factor,
+    /// What becomes of it when its tries have run out. It fails unless given.
+    #[cbor(n(6), skip_if = "WhenExhausted::is_fail")]
+    #[serde(skip_serializing_if = "WhenExhausted::is_fail")]
+    pub when_exhausted: WhenExhausted,
+}
+
+/// What becomes of something whose tries have run out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "kebab-case")]
+#[cbor(index_only)]
+pub enum WhenExhausted {
+    /// It fails.
+    #[default]
+    #[n(0)]
+    Fail,
+    /// It stays open, is paused, and waits for somebody to retry, complete or fail it.
+    #[n(1)]
+    Pause,
+}
+
+impl WhenExhausted {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
+    fn is_fail(&self) -> bool {
+        *self == Self::Fail
+    }
 }
 
 impl Default for RetryPolicy {
@@ -116,6 +142,7 @@ impl Default for RetryPolicy {
             maximum_attempts: None,
             non_retryable_reasons: Vec::new(),
             jitter: Factor::ZERO,
+            when_exhausted: WhenExhausted::Fail,
         }
     }
 }
@@ -136,6 +163,8 @@ pub fn retry_of_request<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
         #[serde(default)]
         non_retryable_reasons: Vec<String>,
         jitter: Option<Factor>,
+        #[serde(default)]
+        when_exhausted: WhenExhausted,
     }
     let strict = Option::<Strict>::deserialize(deserializer)?;
     let default = RetryPolicy::default();
@@ -146,6 +175,7 @@ pub fn retry_of_request<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
         maximum_attempts: it.maximum_attempts,
         non_retryable_reasons: it.non_retryable_reasons,
         jitter: it.jitter.unwrap_or(default.jitter),
+        when_exhausted: it.when_exhausted,
     }))
 }
 

@@ -2,6 +2,7 @@
 
 mod activities;
 mod deadlines;
+mod standing;
 mod tries;
 mod updates;
 
@@ -13,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::event::{
-    ActivityTimeouts, ChildPolicy, DeciderFailedCause, Event, EventId, EventKind, Origin, RequestKey, WorkflowStarted,
+    ActivityPausedCause, ActivityTimeouts, ByHand, ChildPolicy, DeciderFailedCause, Event, EventId, EventKind, Origin,
+    RequestKey, WorkflowStarted,
 };
 use crate::limits;
 use crate::retry::RetryPolicy;
@@ -21,6 +23,7 @@ use crate::time::{Duration, Timestamp};
 
 pub use activities::Activities;
 pub use deadlines::{Deadline, DeadlineKind};
+pub use standing::Standing;
 pub use tries::{HeldTry, Tries};
 pub use updates::{PendingUpdate, UpdateStanding, Updates};
 
@@ -159,6 +162,40 @@ pub struct PendingActivity {
     /// a retry policy, and before the first try.
     #[n(9)]
     pub tries: Option<Box<Tries>>,
+    /// Whether it is paused: not handed out.
+    #[n(10)]
+    pub paused: Option<Box<PausedActivity>>,
+    /// Since when it waits for a runner by somebody's hand, rather than since it was scheduled.
+    #[n(11)]
+    pub released: Option<Released>,
+}
+
+/// That an activity is paused.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PausedActivity {
+    /// Its ActivityPaused.
+    #[n(0)]
+    pub event_id: EventId,
+    /// Since when.
+    #[n(1)]
+    pub at: Timestamp,
+    /// Why, for programs.
+    #[n(2)]
+    pub cause: ActivityPausedCause,
+    /// Who did it, and why.
+    #[n(3)]
+    pub by_hand: ByHand,
+}
+
+/// That an activity was given free by hand to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Released {
+    /// The event that says so.
+    #[n(0)]
+    pub event_id: EventId,
+    /// When.
+    #[n(1)]
+    pub at: Timestamp,
 }
 
 /// A timer that is set and has neither expired nor been taken back.
@@ -471,6 +508,8 @@ impl Run {
                     cancel_event_id: None,
                     retry: it.retry.clone(),
                     tries: None,
+                    paused: None,
+                    released: None,
                 };
                 self.activities.insert(event.id, activity);
             }
@@ -488,6 +527,26 @@ impl Run {
             EventKind::ActivityTaskCancel(it) => {
                 if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
                     activity.cancel_event_id = Some(event.id);
+                }
+            }
+            EventKind::ActivityPaused(it) => {
+                if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
+                    let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
+                    let (event_id, at, cause) = (event.id, event.timestamp, it.cause);
+                    activity.paused = Some(Box::new(PausedActivity { event_id, at, cause, by_hand }));
+                }
+            }
+            EventKind::ActivityResumed(it) => self.release(it.scheduled_event_id, event),
+            EventKind::ActivityRetried(it) => self.release(it.scheduled_event_id, event),
+            EventKind::ActivityOptionsChanged(it) => {
+                let released = Released { event_id: event.id, at: event.timestamp };
+                if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
+                    if activity.task_list != it.task_list {
+                        activity.released = Some(released);
+                    }
+                    activity.task_list.clone_from(&it.task_list);
+                    activity.timeouts = it.timeouts;
+                    activity.retry.clone_from(&it.retry);
                 }
             }
             EventKind::TimerScheduled(it) => {
@@ -541,6 +600,13 @@ impl Run {
             | EventKind::Signal(_)
             | EventKind::Marker(_)
             | EventKind::MarkerFailed(_) => {}
+        }
+    }
+
+    fn release(&mut self, scheduled_event_id: EventId, event: &Event) {
+        if let Some(activity) = self.activities.get_mut(scheduled_event_id) {
+            activity.paused = None;
+            activity.released = Some(Released { event_id: event.id, at: event.timestamp });
         }
     }
 
@@ -603,6 +669,25 @@ impl Run {
             && self.awaiting.is_empty()
     }
 
+    /// Whether it waits for somebody: an activity of it is paused, and no runner has that.
+    pub fn is_blocked(&self) -> bool {
+        let waits = |activity: &PendingActivity| activity.paused.is_some() && activity.held_since().is_none();
+        self.is_open() && self.activities.values().any(waits)
+    }
+
+    /// How it stands, in one word for lists.
+    pub fn standing(&self) -> Standing {
+        if !self.is_open() {
+            Standing::Closed(self.status)
+        } else if self.is_blocked() {
+            Standing::Blocked
+        } else if self.is_stuck() {
+            Standing::Stuck
+        } else {
+            Standing::Open
+        }
+    }
+
     /// The first event that the request with this key caused, if it is remembered.
     pub fn event_of_request(&self, key: RequestKey) -> Option<EventId> {
         self.request_keys.iter().rev().find(|(known, _)| *known == key).map(|(_, event_id)| *event_id)
@@ -619,7 +704,8 @@ impl Run {
     /// [`PendingActivity::not_before`]) are among them; the caller must not hand them out before their time.
     pub fn waiting_tasks(&self) -> impl Iterator<Item = TaskRef<'_>> {
         let turn = if self.turn.is_none() { self.turn_task.as_ref().map(TaskRef::Turn) } else { None };
-        let activities = self.activities.iter().filter(|(_, activity)| activity.held_since().is_none());
+        let may_be_taken = |activity: &PendingActivity| activity.held_since().is_none() && activity.paused.is_none();
+        let activities = self.activities.iter().filter(move |(_, activity)| may_be_taken(activity));
         turn.into_iter().chain(activities.map(|(scheduled_event_id, activity)| {
             TaskRef::Activity(ActivityTask { scheduled_event_id: *scheduled_event_id, activity })
         }))

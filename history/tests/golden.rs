@@ -9,23 +9,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use history::event::{
-    ActivityCanceled, ActivityFailed, ActivityScheduleFailed, ActivityScheduleFailedCause, ActivityScheduled,
-    ActivityScheduledTimeout, ActivityStarted, ActivitySuccess, ActivityTaskCancel, ActivityTaskCancelFailed,
-    ActivityTaskCancelFailedCause, ActivityTimedOut, ActivityTimedOutCause, ActivityTimeout, ActivityTimeouts,
-    ChildCanceled, ChildFailed, ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause, ChildScheduled,
-    ChildStarted, ChildSuccess, ChildTerminated, ChildTimedOut, CloseDecision, CloseFailedCause, DeciderCompleted,
-    DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, DeciderTimedOut, DeciderTimeout,
-    ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause,
-    ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled, Marker, MarkerFailed, MarkerFailedCause,
-    Signal, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed,
-    TimerScheduleFailedCause, TimerScheduled, UpdateAccepted, UpdateCompleted, UpdateFailed, WorkflowCancelRequested,
-    WorkflowCanceled, WorkflowCloseFailed, WorkflowContinuedAsNew, WorkflowFailed, WorkflowStarted, WorkflowSuccess,
-    WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
+    ActivityCanceled, ActivityFailed, ActivityOptionsChanged, ActivityPaused, ActivityPausedCause, ActivityResumed,
+    ActivityRetried, ActivityScheduleFailed, ActivityScheduleFailedCause, ActivityScheduled, ActivityScheduledTimeout,
+    ActivityStarted, ActivitySuccess, ActivityTaskCancel, ActivityTaskCancelFailed, ActivityTaskCancelFailedCause,
+    ActivityTimedOut, ActivityTimedOutCause, ActivityTimeout, ActivityTimeouts, ByHand, ChildCanceled, ChildFailed,
+    ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause, ChildScheduled, ChildStarted, ChildSuccess,
+    ChildTerminated, ChildTimedOut, CloseDecision, CloseFailedCause, DeciderCompleted, DeciderFailed,
+    DeciderFailedCause, DeciderScheduled, DeciderStarted, DeciderTimedOut, DeciderTimeout, ExternalCancelDelivered,
+    ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause, ExternalSignalDelivered, ExternalSignalFailed,
+    ExternalSignalScheduled, Marker, MarkerFailed, MarkerFailedCause, Signal, TimerCancelFailed,
+    TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled,
+    UpdateAccepted, UpdateCompleted, UpdateFailed, WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed,
+    WorkflowContinuedAsNew, WorkflowFailed, WorkflowStarted, WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut,
+    WorkflowTimeout,
 };
 use history::{
-    CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin, PackRef, Payload,
-    PendingActivity, PendingChild, PendingExternal, PendingTimer, RequestKey, RetryPolicy, ReusePolicy, Run,
-    SignalExternal, Start, Status, Timestamp, Transition, Tries, Turn, TurnId, TurnTask, codec,
+    CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin, PackRef,
+    PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, RequestKey,
+    RetryPolicy, ReusePolicy, Run, SignalExternal, Start, Status, Timestamp, Transition, Tries, Turn, TurnId, TurnTask,
+    WhenExhausted, codec,
 };
 use uuid::Uuid;
 
@@ -57,6 +59,7 @@ fn retry() -> RetryPolicy {
         maximum_attempts: Some(5),
         non_retryable_reasons: vec!["declined".to_owned()],
         jitter: Factor::from_thousandths(200),
+        when_exhausted: WhenExhausted::Fail,
     }
 }
 
@@ -175,13 +178,19 @@ fn full() -> Vec<EventKind> {
             decision_event_id: 4,
         }),
         EventKind::ActivityStarted(activity_started(text("runner-1"))),
-        EventKind::ActivitySuccess(ActivitySuccess { scheduled_event_id: 5, started_event_id: 6, result: payload() }),
+        EventKind::ActivitySuccess(ActivitySuccess {
+            scheduled_event_id: 5,
+            started_event_id: 6,
+            result: payload(),
+            by_hand: None,
+        }),
         EventKind::ActivityFailed(ActivityFailed {
             scheduled_event_id: 5,
             started_event_id: 6,
             reason: "declined".to_owned(),
             details: payload(),
             non_retryable: true,
+            by_hand: None,
         }),
         EventKind::ActivityCanceled(ActivityCanceled {
             scheduled_event_id: 5,
@@ -339,7 +348,36 @@ fn full() -> Vec<EventKind> {
             details: payload(),
             decision_event_id: 10,
         }),
+        EventKind::ActivityPaused(ActivityPaused {
+            scheduled_event_id: 5,
+            cause: ActivityPausedCause::TriesExhausted,
+            identity: text("ann"),
+            reason: text("let me look"),
+            last_failure: Some(last_failure()),
+        }),
+        EventKind::ActivityResumed(ActivityResumed {
+            scheduled_event_id: 5,
+            identity: text("ann"),
+            reason: text("the bank is back"),
+        }),
+        EventKind::ActivityRetried(ActivityRetried {
+            scheduled_event_id: 5,
+            identity: text("ann"),
+            reason: text("the bank is back"),
+        }),
+        EventKind::ActivityOptionsChanged(ActivityOptionsChanged {
+            scheduled_event_id: 5,
+            task_list: "GPU".to_owned(),
+            timeouts: timeouts(),
+            retry: Some(retry()),
+            identity: text("ann"),
+            reason: text("slow today"),
+        }),
     ]
+}
+
+fn by_hand() -> Option<ByHand> {
+    Some(ByHand { identity: text("ann"), reason: text("the bank called") })
 }
 
 fn child() -> ChildScheduled {
@@ -582,7 +620,53 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         ),
         (
             "ActivitySuccess-bare",
-            EventKind::ActivitySuccess(ActivitySuccess { scheduled_event_id: 5, started_event_id: 6, result: None }),
+            EventKind::ActivitySuccess(ActivitySuccess {
+                scheduled_event_id: 5,
+                started_event_id: 6,
+                result: None,
+                by_hand: None,
+            }),
+        ),
+        (
+            "ActivitySuccess-by-hand",
+            EventKind::ActivitySuccess(ActivitySuccess {
+                scheduled_event_id: 5,
+                started_event_id: 6,
+                result: None,
+                by_hand: by_hand(),
+            }),
+        ),
+        (
+            "ActivityFailed-by-hand",
+            EventKind::ActivityFailed(ActivityFailed {
+                scheduled_event_id: 5,
+                started_event_id: 6,
+                reason: "r".to_owned(),
+                details: None,
+                non_retryable: false,
+                by_hand: by_hand(),
+            }),
+        ),
+        (
+            "ActivityPaused-bare",
+            EventKind::ActivityPaused(ActivityPaused {
+                scheduled_event_id: 5,
+                cause: ActivityPausedCause::ByHand,
+                identity: None,
+                reason: None,
+                last_failure: None,
+            }),
+        ),
+        (
+            "ActivityOptionsChanged-pause",
+            EventKind::ActivityOptionsChanged(ActivityOptionsChanged {
+                scheduled_event_id: 5,
+                task_list: "GPU".to_owned(),
+                timeouts: ActivityTimeouts::default(),
+                retry: Some(RetryPolicy { when_exhausted: WhenExhausted::Pause, ..RetryPolicy::default() }),
+                identity: None,
+                reason: None,
+            }),
         ),
         (
             "ActivityFailed-bare",
@@ -592,6 +676,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 reason: "r".to_owned(),
                 details: None,
                 non_retryable: false,
+                by_hand: None,
             }),
         ),
         (
@@ -929,6 +1014,8 @@ fn run() -> Run {
         cancel_event_id: Some(60_500),
         retry: None,
         tries: None,
+        paused: None,
+        released: None,
     };
     let waiting = PendingActivity {
         activity_id: "ship".to_owned(),
@@ -994,6 +1081,21 @@ fn run_with_updates() -> Run {
     run
 }
 
+/// A run with activities that somebody has paused or let go on.
+fn run_with_activities_by_hand() -> Run {
+    let mut run = run();
+    let mut activities: BTreeMap<_, _> = (*run.activities).clone();
+    let at = Timestamp::from_millis(1_700_000_300_000);
+    let cause = ActivityPausedCause::TriesExhausted;
+    for activity in activities.values_mut() {
+        let by_hand = by_hand().unwrap();
+        activity.paused = Some(Box::new(PausedActivity { event_id: 60_020, at, cause, by_hand }));
+        activity.released = Some(Released { event_id: 60_010, at });
+    }
+    run.activities = activities.into();
+    run
+}
+
 #[test]
 fn a_stored_run_with_everything_in_it_can_still_be_read() {
     let mut closed = Run::begin(Timestamp::from_millis(1_700_000_000_000), &started(), None);
@@ -1028,6 +1130,7 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
             run
         }),
         ("open-awaiting".to_owned(), Run { awaiting: vec!["approve".to_owned()], ..run() }),
+        ("open-by-hand".to_owned(), run_with_activities_by_hand()),
         ("closed".to_owned(), closed.clone()),
         ("others".to_owned(), others),
         ("child-and-parent".to_owned(), children),

@@ -3,15 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use history::event::{
-    ActivityTimeouts, ChildPolicy, WorkflowCanceled, WorkflowFailed, WorkflowSuccess, WorkflowTerminated,
+    ActivityTimeouts, ByHand, ChildPolicy, WorkflowCanceled, WorkflowFailed, WorkflowSuccess, WorkflowTerminated,
     WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
-    AnsweredTurn, AskedUpdate, Beat, CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Command,
+    ActivityAct, AnsweredTurn, AskedUpdate, Beat, CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Command,
     ContinueAsNew, DeadlineKind, Decision, Duration, EffectResult, Event, EventKind, Factor, FailWorkflow, Fault,
-    Origin, Outcome, Payload, RecordMarker, RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal, Start,
-    StartChild, StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId, UpdateAnswer, Verdict, check,
-    codec, limits,
+    OptionsChange, Origin, Outcome, Payload, RecordMarker, RequestKey, RetryPolicy, Run, ScheduleActivity,
+    SignalExternal, Start, StartChild, StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId,
+    UpdateAnswer, Verdict, WhenExhausted, check, codec, limits,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -56,6 +56,8 @@ enum Step {
     FailTurn,
     ReturnTurn,
     TakeActivity(u8),
+    /// Somebody who operates the run does something to one of its activities.
+    Act(u8, u8, Option<u8>),
     Answer(u8, Answer),
     Beat(u8),
     Fire,
@@ -97,7 +99,7 @@ enum Choice {
 fn choice() -> impl Strategy<Value = Choice> {
     let seconds = || option::weighted(0.4, 1..90_u8);
     prop_oneof![
-        6 => (0..4_u8, [seconds(), seconds(), seconds(), seconds()], option::weighted(0.3, (0..20_u8, 0..4_u8)))
+        6 => (0..4_u8, [seconds(), seconds(), seconds(), seconds()], option::weighted(0.5, (0..20_u8, 0..4_u8)))
             .prop_map(|(id, limits, retry)| Choice::Schedule(id, limits, retry)),
         2 => (0..4_u8).prop_map(Choice::Cancel),
         3 => (0..3_u8, 0..90_u8).prop_map(|(id, seconds)| Choice::Timer(id, seconds)),
@@ -141,6 +143,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::ReturnTurn),
         6 => any::<u8>().prop_map(Step::TakeActivity),
         6 => (any::<u8>(), answer).prop_map(|(pick, answer)| Step::Answer(pick, answer)),
+        3 => (any::<u8>(), 0..9_u8, key()).prop_map(|(pick, act, key)| Step::Act(pick, act, key)),
         2 => any::<u8>().prop_map(Step::Beat),
         5 => Just(Step::Fire),
         2 => (0..2_u8, 0..5_u8, any::<bool>()).prop_map(|(from, event, is_signal)| Step::Take(from, event, is_signal)),
@@ -185,6 +188,17 @@ fn start() -> Start {
     }
 }
 
+fn policy(interval: u8, attempts: u8) -> RetryPolicy {
+    RetryPolicy {
+        initial_interval: Duration::from_millis(u64::from(interval) * 50 + 1),
+        maximum_attempts: (attempts > 0).then_some(attempts.into()),
+        non_retryable_reasons: vec!["hopeless".to_owned()],
+        jitter: Factor::from_thousandths(u32::from(interval % 3) * 500),
+        when_exhausted: if interval.is_multiple_of(2) { WhenExhausted::Pause } else { WhenExhausted::Fail },
+        ..RetryPolicy::default()
+    }
+}
+
 fn decision(choice: &Choice) -> Decision {
     let payload = || Some(Payload::from_json(r#"{"n": 1.0}"#).unwrap());
     match *choice {
@@ -201,13 +215,7 @@ fn decision(choice: &Choice) -> Decision {
                     schedule_to_close: seconds(c),
                     heartbeat: seconds(d),
                 },
-                retry: retry.map(|(interval, attempts)| RetryPolicy {
-                    initial_interval: Duration::from_millis(u64::from(interval) * 50 + 1),
-                    maximum_attempts: (attempts > 0).then_some(attempts.into()),
-                    non_retryable_reasons: vec!["hopeless".to_owned()],
-                    jitter: Factor::from_thousandths(u32::from(interval % 3) * 500),
-                    ..RetryPolicy::default()
-                }),
+                retry: retry.map(|(interval, attempts)| policy(interval, attempts)),
             }
             .into()
         }
@@ -328,6 +336,35 @@ fn command(
         Step::TakeActivity(any) => {
             let scheduled_event_id = pick(*any, false)?.scheduled_event_id;
             Command::StartActivity { scheduled_event_id, identity: Some("runner".to_owned()) }
+        }
+        Step::Act(any, act, with) => {
+            let mut activities: Vec<_> = run.activities.values().collect();
+            if (4..7).contains(act) && activities.iter().any(|activity| activity.paused.is_some()) {
+                activities.retain(|activity| activity.paused.is_some());
+            }
+            let activity = activities.get(usize::from(*any) % activities.len().max(1))?;
+            let seconds = Some(Some(Duration::from_secs(u64::from(*any) + 1)));
+            let act = match act {
+                0 => ActivityAct::Succeed { result: None },
+                1 => ActivityAct::Fail { reason: "r".to_owned(), details: None },
+                2 | 3 => ActivityAct::Retry,
+                4..7 if activity.paused.is_some() && any % 5 > 0 => ActivityAct::Resume,
+                4..6 => ActivityAct::Pause,
+                6 => ActivityAct::Resume,
+                7 => ActivityAct::Change(Box::new(OptionsChange {
+                    task_list: Some(format!("l{}", any % 2)),
+                    retry: (any % 3 == 0).then(|| policy(any % 20, any % 4)),
+                    ..OptionsChange::default()
+                })),
+                _ => ActivityAct::Change(Box::new(OptionsChange {
+                    schedule_to_start: (any % 2 == 0).then_some(None),
+                    start_to_close: seconds,
+                    schedule_to_close: seconds.filter(|_| any % 3 == 0),
+                    ..OptionsChange::default()
+                })),
+            };
+            let by_hand = ByHand { identity: Some("ann".to_owned()), reason: None };
+            Command::ActOnActivity { activity_id: activity.activity_id.clone(), act, by_hand, key: key(with) }
         }
         Step::Answer(any, answer) => {
             let task = pick(*any, true)?;

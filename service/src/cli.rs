@@ -1,5 +1,6 @@
 //! The command line: what can be asked, and how answers are shown.
 
+mod activity;
 mod compact;
 mod credential;
 mod domain;
@@ -41,6 +42,9 @@ enum Command {
     #[command(subcommand)]
     Workflow(workflow::Workflow),
     History(history::History),
+    /// Complete, fail, retry, pause, resume or change an open activity by hand
+    #[command(subcommand)]
+    Activity(activity::Activity),
     /// Make credentials for the service's configuration
     #[command(subcommand)]
     Credential(credential::Credential),
@@ -145,6 +149,7 @@ impl Cli {
             Command::Domain(domain) => domain.run().await,
             Command::Workflow(workflow) => workflow.run().await,
             Command::History(history) => history.run().await,
+            Command::Activity(activity) => activity.run().await,
             Command::Credential(credential) => credential.run(),
             #[cfg(feature = "dynamodb")]
             Command::Dynamodb(dynamodb) => dynamodb.run().await,

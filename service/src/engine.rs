@@ -38,7 +38,6 @@ use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
 pub use clock::{Clock, SystemClock};
-pub use commit::STUCK;
 pub use domains::{DEFAULT_DOMAIN, Domain};
 pub use elsewhere::{ListName, Offer, Peers};
 pub use fsck::{Finding, FsckReport};

@@ -1,5 +1,6 @@
 //! The REST API: takes requests apart, asks the engine, renders answers. Holds no rules. The wire of SWF beside it is `swf`.
 
+mod activities;
 mod auth;
 mod calls;
 mod deliver;

@@ -287,6 +287,7 @@ fn refuse_unknown_fields(schema: &mut Schema) {
 fn segment(name: &str) -> &'static str {
     match name {
         "domain" => "The domain.",
+        "activity" => "The decider's name for the activity; the open one with this name.",
         "id" => "The workflow id.",
         "list" => "The task list.",
         "token" => "The task's token, exactly as the poll gave it.",

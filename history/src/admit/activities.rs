@@ -6,13 +6,13 @@
 use super::{Transition, held, must_be_open, validate};
 use crate::command::TaskId;
 use crate::event::{
-    ActivityCanceled, ActivityFailed, ActivityStarted, ActivitySuccess, ActivityTimedOut, ActivityTimedOutCause,
-    ActivityTimeout, EventId, EventKind,
+    ActivityCanceled, ActivityFailed, ActivityPaused, ActivityPausedCause, ActivityStarted, ActivitySuccess,
+    ActivityTimedOut, ActivityTimedOutCause, ActivityTimeout, EventId, EventKind, RequestKey,
 };
 use crate::fault::Fault;
 use crate::limits;
 use crate::payload::Payload;
-use crate::retry::{self, LastFailure};
+use crate::retry::{self, LastFailure, WhenExhausted};
 use crate::run::PendingActivity;
 use crate::time::{Duration, Timestamp};
 
@@ -34,7 +34,9 @@ impl Transition {
         validate::identity(identity.map(String::as_str))?;
         must_be_open(&self.run)?;
         let waits = |activity: &&PendingActivity| {
-            activity.held_since().is_none() && activity.not_before().is_none_or(|at| at <= now)
+            activity.held_since().is_none()
+                && activity.paused.is_none()
+                && activity.not_before().is_none_or(|at| at <= now)
         };
         let activity = self.run.activities.get(&scheduled_event_id).filter(waits);
         let has_policy = activity.ok_or(Fault::ActivityNotWaiting { scheduled_event_id })?.retry.is_some();
@@ -57,8 +59,10 @@ impl Transition {
     ) -> Result<(), Fault> {
         validate::payload("result", result)?;
         held(&self.run, task)?;
-        let (scheduled_event_id, started_event_id) = (task.scheduled_event_id, self.record_start(task, now));
-        let success = ActivitySuccess { scheduled_event_id, started_event_id, result: result.cloned() };
+        let scheduled_event_id = task.scheduled_event_id;
+        let started_event_id = self.record_start(scheduled_event_id, None, &mut None, now);
+        let (result, by_hand) = (result.cloned(), None);
+        let success = ActivitySuccess { scheduled_event_id, started_event_id, result, by_hand };
         self.push(now, EventKind::ActivitySuccess(success));
         Ok(())
     }
@@ -82,9 +86,9 @@ impl Transition {
                 return Ok(());
             }
         }
-        let started_event_id = self.record_start(task, now);
-        let (reason, details) = (reason.to_owned(), details.cloned());
-        let failed = ActivityFailed { scheduled_event_id, started_event_id, reason, details, non_retryable };
+        let started_event_id = self.record_start(scheduled_event_id, None, &mut None, now);
+        let (reason, details, by_hand) = (reason.to_owned(), details.cloned(), None);
+        let failed = ActivityFailed { scheduled_event_id, started_event_id, reason, details, non_retryable, by_hand };
         self.push(now, EventKind::ActivityFailed(failed));
         Ok(())
     }
@@ -97,8 +101,8 @@ impl Transition {
     ) -> Result<(), Fault> {
         validate::payload("details", details)?;
         let cancel_event_id = held(&self.run, task)?.cancel_event_id.ok_or(Fault::CancelNotRequested)?;
-        let started_event_id = Some(self.record_start(task, now));
         let (scheduled_event_id, details) = (task.scheduled_event_id, details.cloned());
+        let started_event_id = Some(self.record_start(scheduled_event_id, None, &mut None, now));
         let canceled = ActivityCanceled { scheduled_event_id, started_event_id, cancel_event_id, details };
         self.push(now, EventKind::ActivityCanceled(canceled));
         Ok(())
@@ -112,7 +116,7 @@ impl Transition {
             self.change_tries(scheduled_event_id, |tries| tries.give_back(now));
             return Ok(());
         }
-        let started_event_id = Some(self.record_start(task, now));
+        let started_event_id = Some(self.record_start(scheduled_event_id, None, &mut None, now));
         self.push(
             now,
             EventKind::ActivityTimedOut(ActivityTimedOut {
@@ -155,14 +159,15 @@ impl Transition {
         // A try that was held has its failure with its ActivityStarted.
         let waiting = if task.is_some() { None } else { activity_of(&self.run, scheduled_event_id) };
         let last_failure = waiting.and_then(PendingActivity::last_failure).cloned();
-        let started_event_id = task.map(|task| self.record_start(task, now));
+        let started_event_id = task.map(|_| self.record_start(scheduled_event_id, None, &mut None, now));
         let cause = None;
         let timed_out =
             ActivityTimedOut { scheduled_event_id, started_event_id, timeout, details, cause, last_failure };
         self.push(now, EventKind::ActivityTimedOut(timed_out));
     }
 
-    /// Has the activity wait for its next try, if there is to be one; `named` is the wait that its runner asked for.
+    /// Has the activity wait for its next try, if there is to be one, or for somebody, if its policy says so; `named` is the
+    /// wait that its runner asked for.
     fn try_again(
         &mut self,
         scheduled_event_id: EventId,
@@ -175,42 +180,62 @@ impl Transition {
         let Some(policy) = &activity.retry else { return false };
         let failures = activity.attempt();
         // Who was asked to stop is not asked to begin again.
-        let may = activity.cancel_event_id.is_none()
-            && policy.allows_after(failures)
-            && reason.is_none_or(|reason| policy.retries(reason));
+        let may = activity.cancel_event_id.is_none() && reason.is_none_or(|reason| policy.retries(reason));
         if !may {
             return false;
         }
         let chance = retry::chance(self.run.started.run_id, scheduled_event_id, failures);
         let next_at = now.plus(named.unwrap_or_else(|| policy.wait(failures, chance)));
-        // A try that could only begin when the activity has timed out is none: the decider hears of the failure now.
+        // A try that could only begin when the activity has timed out is none: somebody hears of the failure now.
         let is_late = |limit| next_at >= activity.scheduled_at.plus(limit);
-        if activity.timeouts.schedule_to_close.is_some_and(is_late) {
+        let is_exhausted = !policy.allows_after(failures) || activity.timeouts.schedule_to_close.is_some_and(is_late);
+        if is_exhausted && policy.when_exhausted == WhenExhausted::Fail {
             return false;
         }
+        let was_paused = activity.paused.is_some();
         let identity = activity.tries.as_ref().and_then(|tries| tries.held.as_ref()?.identity.clone());
         let failure = failure(identity);
-        self.change_tries(scheduled_event_id, |tries| tries.fail(failure, next_at));
+        if !is_exhausted {
+            self.change_tries(scheduled_event_id, |tries| tries.fail(failure, next_at));
+            return true;
+        }
+        self.change_tries(scheduled_event_id, |tries| tries.fail(failure.clone(), now));
+        if !was_paused {
+            // A clock that went back must not have the history tell of later things.
+            let last_failure = Some(LastFailure { at: failure.at.min(now), ..failure });
+            let (cause, identity, reason) = (ActivityPausedCause::TriesExhausted, None, None);
+            let paused = ActivityPaused { scheduled_event_id, cause, identity, reason, last_failure };
+            self.push(now, EventKind::ActivityPaused(paused));
+        }
         true
     }
 
-    /// With a retry policy the start of the last try is recorded now that the activity closes.
-    fn record_start(&mut self, task: TaskId, now: Timestamp) -> EventId {
-        let activity = activity_of(&self.run, task.scheduled_event_id);
-        let Some((activity, tries)) = activity.and_then(|activity| Some((activity, activity.tries.as_ref()?))) else {
-            return task.started_event_id;
-        };
+    /// The activity's ActivityStarted. With a retry policy the start of the last try is recorded now that the activity
+    /// closes; and so is that of an activity that no runner has, and which `by_hand` closes.
+    pub(super) fn record_start(
+        &mut self,
+        scheduled_event_id: EventId,
+        by_hand: Option<&String>,
+        key: &mut Option<RequestKey>,
+        now: Timestamp,
+    ) -> EventId {
+        let Some(activity) = activity_of(&self.run, scheduled_event_id) else { return 0 };
+        if let Some(started_event_id) = activity.started_event_id {
+            return started_event_id;
+        }
+        let held = activity.tries.as_ref().and_then(|tries| tries.held.as_ref());
+        let has_policy = activity.retry.is_some();
         // Tries move no clock of the run, so that one that went back shows only here.
-        let started_at = tries.held.as_ref().map_or(now, |held| held.at).min(now);
-        let earlier = |failure: LastFailure| LastFailure { at: failure.at.min(started_at), ..failure };
+        let started_at = held.map_or(now, |held| held.at).min(now);
+        let earlier = |failure: &LastFailure| LastFailure { at: failure.at.min(started_at), ..failure.clone() };
         let started = ActivityStarted {
-            scheduled_event_id: task.scheduled_event_id,
-            identity: tries.held.as_ref().and_then(|held| held.identity.clone()),
-            attempt: Some(activity.attempt()),
-            started_at: Some(started_at),
-            last_failure: tries.last_failure.clone().map(earlier),
+            scheduled_event_id,
+            identity: held.map_or_else(|| by_hand.cloned(), |held| held.identity.clone()),
+            attempt: has_policy.then(|| activity.attempt()),
+            started_at: has_policy.then_some(started_at),
+            last_failure: activity.last_failure().map(earlier),
         };
-        self.push(now, EventKind::ActivityStarted(started))
+        self.push_keyed(now, EventKind::ActivityStarted(started), key.take())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The rules, one line a case: what a command adds to a run, or the code of its refusal.
 
+mod by_hand;
 mod children;
 mod commands;
 mod decisions;

@@ -1,8 +1,8 @@
 //! Whether the fields of a request are acceptable, whatever the state of the run.
 
-use crate::command::{ConflictPolicy, ReusePolicy, Start};
+use crate::command::{ActivityAct, ConflictPolicy, OptionsChange, ReusePolicy, Start};
 use crate::decision::{Decision, StartChild};
-use crate::event::ActivityTimeouts;
+use crate::event::{ActivityTimeouts, ByHand};
 use crate::fault::Fault;
 use crate::limits;
 use crate::payload::Payload;
@@ -163,6 +163,33 @@ pub(super) fn identity(identity: Option<&str>) -> Result<(), Fault> {
 
 pub(super) fn reason(field: &str, reason: Option<&str>) -> Result<(), Fault> {
     reason.map_or(Ok(()), |reason| name_up_to(field, reason, limits::REASON_BYTES_MAX))
+}
+
+pub(super) fn by_hand(by_hand: &ByHand) -> Result<(), Fault> {
+    identity(by_hand.identity.as_deref())?;
+    reason("reason", by_hand.reason.as_deref())
+}
+
+pub(super) fn activity_act(act: &ActivityAct) -> Result<(), Fault> {
+    match act {
+        ActivityAct::Succeed { result } => payload("result", result.as_ref()),
+        ActivityAct::Fail { reason, details } => {
+            name_up_to("failureReason", reason, limits::REASON_BYTES_MAX)?;
+            payload("details", details.as_ref())
+        }
+        ActivityAct::Retry | ActivityAct::Pause | ActivityAct::Resume => Ok(()),
+        ActivityAct::Change(change) => {
+            if **change == OptionsChange::default() {
+                let problem = "none is given; give a task list, a timeout or a retry policy".to_owned();
+                return Err(Fault::Invalid { field: "options".to_owned(), problem });
+            }
+            if let Some(list) = &change.task_list {
+                name("taskList", list)?;
+            }
+            timeouts("timeouts", change.timeouts(ActivityTimeouts::default()))?;
+            retry("retry", change.retry.as_ref())
+        }
+    }
 }
 
 pub(super) fn payload(field: &str, payload: Option<&Payload>) -> Result<(), Fault> {

@@ -74,6 +74,10 @@ pub(super) fn part(event: &EventKind) -> Part {
         | EventKind::DeciderStarted(_)
         | EventKind::DeciderCompleted(_)
         | EventKind::ActivityStarted(_)
+        | EventKind::ActivityPaused(_)
+        | EventKind::ActivityResumed(_)
+        | EventKind::ActivityRetried(_)
+        | EventKind::ActivityOptionsChanged(_)
         | EventKind::ChildStarted(_) => Part::Quiet,
     }
 }
@@ -131,6 +135,10 @@ pub(super) fn decision_event_id(kind: &EventKind) -> Option<EventId> {
         | EventKind::ActivityCanceled(_)
         | EventKind::ActivityTimedOut(_)
         | EventKind::ActivityScheduledTimeout(_)
+        | EventKind::ActivityPaused(_)
+        | EventKind::ActivityResumed(_)
+        | EventKind::ActivityRetried(_)
+        | EventKind::ActivityOptionsChanged(_)
         | EventKind::TimerExpired(_)
         | EventKind::Signal(_) => return None,
     })

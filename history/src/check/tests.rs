@@ -143,7 +143,7 @@ fn taken(scheduled_event_id: EventId) -> EventKind {
 }
 
 fn done(scheduled_event_id: EventId, started_event_id: EventId) -> EventKind {
-    EventKind::ActivitySuccess(ActivitySuccess { scheduled_event_id, started_event_id, result: None })
+    EventKind::ActivitySuccess(ActivitySuccess { scheduled_event_id, started_event_id, result: None, by_hand: None })
 }
 
 fn too_slow(scheduled_event_id: EventId, started_event_id: Option<EventId>, timeout: ActivityTimeout) -> EventKind {

@@ -4,7 +4,7 @@ use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{EventId, Origin};
+use super::{ByHand, EventId, Origin};
 use crate::payload::{self, Payload};
 use crate::retry::{LastFailure, RetryPolicy};
 use crate::time::{Duration, Timestamp};
@@ -402,7 +402,7 @@ pub struct ActivityStarted {
     pub last_failure: Option<LastFailure>,
 }
 
-/// The runner did it.
+/// The runner did it, or somebody says that it is done.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -417,9 +417,13 @@ pub struct ActivitySuccess {
     #[n(2)]
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,
+    /// Who said so, where it was not the runner.
+    #[n(3)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_hand: Option<ByHand>,
 }
 
-/// The runner could not do it.
+/// The runner could not do it, or somebody says that it cannot be done.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -441,6 +445,10 @@ pub struct ActivityFailed {
     #[n(4)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub non_retryable: bool,
+    /// Who said so, where it was not the runner.
+    #[n(5)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_hand: Option<ByHand>,
 }
 
 /// The activity was canceled.

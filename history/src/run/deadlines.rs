@@ -123,7 +123,8 @@ impl Run {
                 if let Some(at) = activity.not_before() {
                     add(at, DeadlineKind::ActivityRetry { scheduled_event_id });
                 }
-                if let Some(limit) = timeouts.schedule_to_start {
+                // Nobody could take it: the time counts anew when somebody can.
+                if let Some(limit) = timeouts.schedule_to_start.filter(|_| activity.paused.is_none()) {
                     let what = DeadlineKind::ActivityScheduleToStart { scheduled_event_id };
                     add(activity.waits_since().plus(limit), what);
                 }

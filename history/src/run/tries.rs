@@ -61,6 +61,12 @@ impl Tries {
         self.last_failure = Some(failure);
     }
 
+    /// It may be taken at once, whoever has it and whatever it waits for.
+    pub(crate) fn release(&mut self) {
+        self.held = None;
+        self.not_before = None;
+    }
+
     /// It never reached its runner: as if it had not been taken.
     pub(crate) fn give_back(&mut self, at: Timestamp) {
         self.held = None;
@@ -86,7 +92,8 @@ impl PendingActivity {
 
     /// Since when a runner could have taken it, or will be able to.
     pub fn waits_since(&self) -> Timestamp {
-        self.tries.as_ref().and_then(|tries| tries.waits_since).unwrap_or(self.scheduled_at)
+        let waits_since = self.tries.as_ref().and_then(|tries| tries.waits_since).unwrap_or(self.scheduled_at);
+        self.released.map_or(waits_since, |released| waits_since.max(released.at))
     }
 
     /// How the try before this one ended.

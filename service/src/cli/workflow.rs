@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use client::Filter;
 use client::body::{CancelWorkflow, Described, Listed, RunResult, StartSignal, StartWorkflow, TerminateWorkflow};
-use history::{ConflictPolicy, Duration, ReusePolicy, Status};
+use history::{ConflictPolicy, Duration, ReusePolicy, Standing, Status};
 use uuid::Uuid;
 
 use super::{Done, Failed, Target, print_json, print_text, read_input};
@@ -144,7 +144,7 @@ pub(crate) struct Start {
 
 #[derive(Debug, Args)]
 pub(crate) struct Filters {
-    /// open, stuck, closed, success, failed, canceled, timed-out, terminated or continued-as-new
+    /// open, stuck, blocked, closed, success, failed, canceled, timed-out, terminated or continued-as-new
     #[arg(long)]
     status: Option<String>,
     /// Of this workflow type
@@ -268,7 +268,11 @@ async fn list(filters: &Filters, json: bool, target: &Target) -> Done {
     }
     for run in found {
         let (id, kind) = (run.workflow_id, run.workflow_type);
-        let status = if run.stuck { "stuck" } else { run.status.word() };
+        let status = match (run.stuck, run.blocked) {
+            (_, true) => Standing::Blocked.word(),
+            (true, _) => Standing::Stuck.word(),
+            (false, false) => run.status.word(),
+        };
         print_text(&format!("{}  {status:<10} {kind:<20} {id:<30} {}", run.started_at, run.tags.join(",")))?;
     }
     Ok(())
@@ -286,10 +290,14 @@ fn show(run: &Described) -> String {
     if run.stuck {
         lines.push("stuck      nothing will wake it but its execution timeout".to_owned());
     }
+    if run.blocked {
+        lines.push("blocked    an activity is paused and waits for somebody: `baton activity` acts on it".to_owned());
+    }
     lines.extend(run.awaiting.iter().map(|name| format!("awaits     signal `{name}`")));
     lines.extend(run.closed_at.map(|at| format!("closed     {at}")));
     lines.extend(run.open_activities.iter().map(|it| {
         let state = match (it.started_at, it.next_try_at) {
+            _ if it.paused.is_some() => "paused".to_owned(),
             (Some(_), _) => "started".to_owned(),
             (None, Some(at)) => format!("waits until {at} to be tried again"),
             (None, None) => "waits for a runner".to_owned(),

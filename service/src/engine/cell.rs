@@ -4,14 +4,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use history::{
-    Command, Effect, EffectResult, Errand, ErrandTask, EventId, Payload, PendingActivity, Start, TaskId, TurnId,
+    ActivityAct, Command, Effect, EffectResult, Errand, ErrandTask, EventId, Payload, PendingActivity, Start, TaskId,
+    TurnId,
 };
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::commit::Loaded;
-use super::matching::WaitingTask;
+use super::matching::{ListKey, WaitingTask};
 use super::{Engine, Refusal, Started, Told};
 
 /// Where an answer goes.
@@ -24,7 +25,7 @@ pub(super) enum Request {
     /// Admit a command.
     Tell { run_id: Option<Uuid>, command: Command, reply: Reply<Told> },
     /// Take a waiting task; `None` when it no longer waits.
-    Take { task: WaitingTask, is_turn: bool, identity: Option<String>, reply: Reply<Option<Grant>> },
+    Take { task: WaitingTask, list: ListKey, identity: Option<String>, reply: Reply<Option<Grant>> },
     /// Take an effect of another run.
     Effect { source: Source, errand: Box<Errand>, reply: Reply<Taken> },
     /// See whether time has done something, and offer what waits.
@@ -66,6 +67,11 @@ impl Request {
                 | Command::FailActivity { details, .. }
                 | Command::CancelActivity { details, .. } => payload(details),
                 Command::SucceedActivity { result, .. } => payload(result),
+                Command::ActOnActivity { act, .. } => match act {
+                    ActivityAct::Succeed { result } => payload(result),
+                    ActivityAct::Fail { details, .. } => payload(details),
+                    ActivityAct::Retry | ActivityAct::Pause | ActivityAct::Resume | ActivityAct::Change(_) => 0,
+                },
                 // A whole turn's decisions: let it fill a commit of its own.
                 Command::CompleteTurn { decisions, .. } if decisions.len() > 64 => usize::MAX / 2,
                 Command::CompleteTurn { .. } => 4_096,

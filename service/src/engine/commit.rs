@@ -142,11 +142,8 @@ fn pack(events: &mut [Event], op: u64, limits: &Limits) -> Vec<(PartKey, Bytes)>
     packs.into_iter().map(|(op, pack)| (PartKey::Pack { op }, Bytes::from(pack))).collect()
 }
 
-/// The word for the status of an open run that is stuck, in lists and in stores.
-pub const STUCK: &str = "stuck";
-
 fn row(run: &Run, before: Option<&Row>) -> Row {
-    let status = if run.is_stuck() { STUCK } else { run.status.word() };
+    let status = run.standing().word();
     match before {
         // Everything else stays as it is while the run is open.
         Some(row) if run.closed_at.is_none() && *row.status == *status => row.clone(),

@@ -13,7 +13,7 @@ use super::cell::{Grant, Reply, Request, RunCell, Source, State, Taken};
 use super::commit::Loaded;
 use super::effects::{is_settled, undergo};
 use super::hand_out::{take_task, waiting_turn};
-use super::matching::WaitingTask;
+use super::matching::{ListKey, WaitingTask};
 use super::{Engine, Refusal, Told};
 
 /// Most bytes of payload that are folded into one commit. Source: parts hold at least this much in every engine.
@@ -44,7 +44,7 @@ pub(super) enum Pending {
     },
     Take {
         task: WaitingTask,
-        is_turn: bool,
+        list: ListKey,
         identity: Option<String>,
         reply: Reply<Option<Grant>>,
         taken: Option<bool>,
@@ -147,8 +147,8 @@ impl Engine {
                 Request::Tell { run_id, command, reply } => {
                     pending.push(Pending::Tell { run_id, command, reply, answer: None });
                 }
-                Request::Take { task, is_turn, identity, reply } => {
-                    pending.push(Pending::Take { task, is_turn, identity, reply, taken: None });
+                Request::Take { task, list, identity, reply } => {
+                    pending.push(Pending::Take { task, list, identity, reply, taken: None });
                 }
                 Request::Effect { source, errand, reply } if matches!(errand.task, ErrandTask::Start(_)) => {
                     self.run_pending(cell, state, &mut pending).await;
@@ -296,10 +296,10 @@ impl Engine {
                     says_no |= matches!(&told, Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownRun { .. }));
                     *answer = Some(told);
                 }
-                Pending::Take { task, is_turn, identity, taken, .. } => {
+                Pending::Take { task, list, identity, taken, .. } => {
                     let is_same = transition.run().started.run_id == task.run_id;
-                    let ok = is_same
-                        && take_task(&mut transition, task.scheduled_event_id, *is_turn, identity.as_deref(), now);
+                    let ok =
+                        is_same && take_task(&mut transition, task.scheduled_event_id, list, identity.as_deref(), now);
                     says_no |= !ok;
                     *taken = Some(ok);
                 }

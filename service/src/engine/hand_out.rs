@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use history::{Command, EventId, TaskRef, Timestamp, Transition, TurnId};
+use history::{Command, EventId, Standing, TaskRef, Timestamp, Transition, TurnId};
 
 use super::Engine;
 use super::cell::{Grant, Granted, RunCell, State};
@@ -44,7 +44,9 @@ impl Engine {
                     // What waits for another try may have begun to wait now, or be on its list already, which is as good.
                     let is_held_back = task.activity.not_before().is_some_and(|at| at > now);
                     let is_retry = task.activity.tries.is_some();
-                    if (task.scheduled_event_id > last_event_id || is_retry) && !is_held_back {
+                    let is_released = task.activity.released.is_some_and(|it| it.event_id > last_event_id);
+                    let is_new = task.scheduled_event_id > last_event_id;
+                    if (is_new || is_released || is_retry) && !is_held_back {
                         let name: Arc<str> = task.activity.task_list.as_str().into();
                         new_tasks.push((Side::Activity, name, task.scheduled_event_id));
                     }
@@ -57,8 +59,7 @@ impl Engine {
                 unmatched.push((list, WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id }));
                 continue;
             };
-            let is_turn = side == Side::Decider;
-            if take_task(transition, scheduled_event_id, is_turn, poller.identity.as_deref(), now) {
+            if take_task(transition, scheduled_event_id, &list, poller.identity.as_deref(), now) {
                 reserved.push(Reserved { list, poller, scheduled_event_id });
             } else {
                 self.return_poller(&list, poller);
@@ -78,15 +79,13 @@ impl Engine {
         self: &Arc<Self>,
         cell: &Arc<RunCell>,
         next: &Loaded,
-        was_stuck: bool,
+        stood: Option<Standing>,
         reserved: Vec<Reserved>,
         unmatched: Vec<(ListKey, WaitingTask)>,
     ) {
         let run = next.run();
         self.agenda.set(&cell.key, next.head.due.map(Timestamp::from_millis));
-        if run.is_stuck() != was_stuck {
-            if was_stuck { &self.metrics.unstuck } else { &self.metrics.stuck }.inc();
-        }
+        self.metrics.stands(stood, run.standing());
         for Reserved { poller, scheduled_event_id, .. } in reserved {
             self.metrics.matched_at_once.inc();
             match self.grant(cell, next, scheduled_event_id) {
@@ -189,16 +188,21 @@ pub(super) fn waiting_turn(run: &history::Run) -> EventId {
     }
 }
 
-/// Starts a waiting task; false when it does not wait.
+/// Starts a waiting task; false when it does not wait, or not on this list any more.
 pub(super) fn take_task(
     transition: &mut Transition,
     scheduled_event_id: EventId,
-    is_turn: bool,
+    list: &ListKey,
     identity: Option<&str>,
     now: Timestamp,
 ) -> bool {
     let identity = identity.map(str::to_owned);
-    let command = if is_turn {
+    let is_here = |task_list: &str| task_list == &*list.name;
+    let activity = transition.run().activities.get(&scheduled_event_id);
+    if activity.is_some_and(|activity| !is_here(&activity.task_list)) {
+        return false;
+    }
+    let command = if list.side == Side::Decider {
         Command::StartTurn { scheduled_event_id, identity }
     } else {
         Command::StartActivity { scheduled_event_id, identity }

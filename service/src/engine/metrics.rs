@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use history::Standing;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -21,8 +22,8 @@ pub struct Metrics {
     pub(super) expired: Counter,
     pub(super) looks: Counter,
     pub(super) effects: Counter,
-    pub(super) stuck: Counter,
-    pub(super) unstuck: Counter,
+    /// Runs that came to need somebody, and those that no longer do, for each way of needing one.
+    needy: [(Standing, Counter, Counter); Standing::NEEDY.len()],
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
@@ -52,8 +53,12 @@ impl Metrics {
         let expired = counter("runs_expired", "Runs forgotten after their retention");
         let looks = counter("looks", "Runs that were looked at because their time had come");
         let effects = counter("effects", "Effects of runs on others that were seen to");
-        let stuck = counter("runs_stuck", "Runs that were flagged as stuck: nothing will ever wake them");
-        let unstuck = counter("runs_unstuck", "Runs that were flagged as stuck and are not any more");
+        let needy = Standing::NEEDY.map(|standing| {
+            let word = standing.word();
+            let flagged = counter(&format!("runs_{word}"), &format!("Runs that were flagged as {word}"));
+            let help = format!("Runs that were flagged as {word} and are not any more");
+            (standing, flagged, counter(&format!("runs_un{word}"), &help))
+        });
         let refusals = Family::default();
         registry.register("refusals", "Refused commands, by code", refusals.clone());
         let registry = std::sync::Mutex::new(registry);
@@ -67,8 +72,7 @@ impl Metrics {
             expired,
             looks,
             effects,
-            stuck,
-            unstuck,
+            needy,
             refusals,
         }
     }
@@ -85,6 +89,20 @@ impl Metrics {
 
     pub(super) fn refused(&self, code: &'static str) {
         self.refusals.get_or_create(&[("code", code)]).inc();
+    }
+
+    /// How a run stood before a commit, and how it stands after.
+    pub(super) fn stands(&self, before: Option<Standing>, after: Standing) {
+        if before == Some(after) {
+            return;
+        }
+        for (standing, flagged, unflagged) in &self.needy {
+            if *standing == after {
+                flagged.inc();
+            } else if Some(*standing) == before {
+                unflagged.inc();
+            }
+        }
     }
 
     pub(super) fn render(&self, gauges: &Gauges) -> String {

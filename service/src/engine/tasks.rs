@@ -222,8 +222,8 @@ impl Engine {
         task: WaitingTask,
         identity: Option<String>,
     ) -> Result<Option<Grant>, Refusal> {
-        let (key, is_turn) = (task.key.clone(), list.side == Side::Decider);
-        let taken = self.ask(&key, |reply| Request::Take { task, is_turn, identity, reply }).await;
+        let (key, list) = (task.key.clone(), list.clone());
+        let taken = self.ask(&key, |reply| Request::Take { task, list, identity, reply }).await;
         if taken.is_err() {
             // It is off its list, and may wait still.
             self.look_again(&key);

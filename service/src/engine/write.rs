@@ -58,7 +58,7 @@ impl Engine {
         let due = commit::due(&run, &links, beats, offers, now);
         let due = self.lazily(base, due, now);
         let recorded = events.len();
-        let was_stuck = base.is_some_and(|base| base.run().is_stuck());
+        let stood = base.map(|base| base.run().standing());
         let op = self.ids.op();
         let draft = Draft { base, run, links, events, offers, op, due };
         let weigh = |head: &Head| self.store.weight(&cell.key, head);
@@ -96,7 +96,7 @@ impl Engine {
                 }
                 self.metrics.committed(recorded);
                 next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
-                self.publish(cell, &next, was_stuck, reserved, unmatched);
+                self.publish(cell, &next, stood, reserved, unmatched);
                 self.deliver(cell, &next, next.body.links.outbox.newly_ready(&owed_before), round);
                 *state = State::Loaded(Box::new(next));
                 Ok(Some(()))

@@ -2,7 +2,7 @@
 
 use client::body;
 
-use super::{domains, history, tasks, workflows};
+use super::{activities, domains, history, tasks, workflows};
 use crate::openapi::{Calls, Doc};
 
 /// `ETag` of a run.
@@ -25,6 +25,7 @@ const BAD_TOKEN: &[&str] = &["bad-token"];
 
 pub(crate) fn calls() -> Calls {
     let calls = domains_and_workflows(Calls::none());
+    let calls = by_hand(calls);
     let calls = task_lists(calls);
     calls
         .get(
@@ -165,6 +166,50 @@ fn domains_and_workflows(calls: Calls) -> Calls {
                 .answers::<body::Recorded>(200, "It has ended.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE),
+        )
+}
+
+/// One row of `by_hand`.
+fn act(id: &'static str, what: &'static str) -> Doc {
+    Doc::of(id, what)
+        .answers::<body::Recorded>(200, "It is recorded.")
+        .refuses(404, NO_RUN)
+        .refuses(409, NO_WRITE)
+        .refuses(409, &["activity-closed"])
+}
+
+fn by_hand(calls: Calls) -> Calls {
+    calls
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/activities/{activity}/success",
+            activities::succeed,
+            act("completeByHand", "An open activity is done, whoever has it"),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/activities/{activity}/failure",
+            activities::fail,
+            act("failByHand", "An open activity cannot be done, whatever its retry policy has"),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/activities/{activity}/retry",
+            activities::retry,
+            act("retryByHand", "Try an open activity again at once").refuses(409, &["activity-not-retryable"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/activities/{activity}/pause",
+            activities::pause,
+            act("pauseActivity", "Hand an open activity out no more").refuses(409, &["already-paused"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/activities/{activity}/resume",
+            activities::resume,
+            act("resumeActivity", "Hand a paused activity out again").refuses(409, &["not-paused"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/activities/{activity}/options",
+            activities::change,
+            act("changeActivity", "Change timeouts, retry policy or task list of an open activity")
+                .refuses(409, &["activity-not-retryable"]),
         )
 }
 

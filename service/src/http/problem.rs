@@ -66,6 +66,9 @@ fn fault_status(fault: &Fault) -> StatusCode {
         | Fault::ActivityClosed
         | Fault::ActivityNotWaiting { .. }
         | Fault::CancelNotRequested
+        | Fault::AlreadyPaused
+        | Fault::NotPaused
+        | Fault::ActivityNotRetryable { .. }
         | Fault::UpdateUnknown { .. }
         | Fault::UpdateKnown { .. } => StatusCode::CONFLICT,
         Fault::OpenUpdatesLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
@@ -104,6 +107,9 @@ fn fault_advice(fault: &Fault) -> &'static str {
         Fault::TurnCompleted | Fault::ActivityClosed => {
             "if you repeated your answer, the first one was recorded; otherwise drop it"
         }
+        Fault::AlreadyPaused => "nothing is left to do; resume it to have it go on",
+        Fault::NotPaused => "nothing is left to do: it goes on",
+        Fault::ActivityNotRetryable { .. } => "read the run again: its open activities say how they stand",
         Fault::CancelNotRequested => {
             "answer with success or failure; canceled is for activities that were asked to stop"
         }
@@ -150,7 +156,13 @@ fn fault_members(fault: &Fault) -> Value {
         Fault::TurnNotWaiting { scheduled_event_id } | Fault::ActivityNotWaiting { scheduled_event_id } => {
             json!({ "scheduledEventId": scheduled_event_id })
         }
-        Fault::TurnCompleted | Fault::TurnLost | Fault::ActivityClosed | Fault::CancelNotRequested => json!({}),
+        Fault::TurnCompleted
+        | Fault::TurnLost
+        | Fault::ActivityClosed
+        | Fault::AlreadyPaused
+        | Fault::NotPaused
+        | Fault::ActivityNotRetryable { .. }
+        | Fault::CancelNotRequested => json!({}),
     }
 }
 

@@ -9,8 +9,11 @@ use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::body;
-use history::event::ActivityTimeouts;
-use history::{Command, ConflictPolicy, DeadlineKind, EventKind, Run, Start, StartSignal, Status, Timestamp, limits};
+use history::event::{ActivityTimeouts, ByHand};
+use history::{
+    Command, ConflictPolicy, DeadlineKind, EventKind, PausedActivity, Run, Standing, Start, StartSignal, Status,
+    Timestamp, limits,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::{ListQuery, PageToken};
@@ -19,7 +22,7 @@ use uuid::Uuid;
 use super::extract::{IdempotencyKey, IfMatch, Json, NoQuery, Path, Query, Wait, etag, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
-use crate::engine::{Described, Engine, RunRef, STUCK};
+use crate::engine::{Described, Engine, RunRef};
 
 /// The task list of a run whose start does not name one.
 const TASK_LIST_DEFAULT: &str = "default";
@@ -114,7 +117,7 @@ fn run_result(run_id: Uuid, run: &Run, closing: EventKind) -> body::RunResult {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ListParams {
-    /// `open`, `closed`, or how they closed: `success`, `failed`, `canceled`, `timed-out`, `terminated`.
+    /// `open`, `closed`, what open ones need somebody for (`stuck`, `blocked`), or how they closed: `success`, `failed`, `canceled`, `timed-out`, `terminated`.
     status: Option<String>,
     /// Only runs of this workflow type.
     r#type: Option<String>,
@@ -135,16 +138,15 @@ pub(super) struct ListParams {
 fn list_query(domain: &str, params: &ListParams) -> Result<ListQuery, Refused> {
     let (open, status) = match params.status.as_deref() {
         None => (None, None),
-        Some("open") => (Some(true), None),
         Some("closed") => (Some(false), None),
-        Some(STUCK) => (Some(true), Some(STUCK.to_owned())),
-        Some(word) => match Status::from_word(word) {
-            Some(status) => (Some(false), Some(status.word().to_owned())),
+        Some(word) => match Standing::from_word(word) {
+            Some(Standing::Open) => (Some(true), None),
+            Some(standing) => (Some(standing.is_open()), Some(word.to_owned())),
             None => {
+                let needy = Standing::NEEDY.map(Standing::word).join("`, `");
                 let known = Status::ALL.map(Status::word).join("`, `");
-                return Err(Refused::BadQuery(format!(
-                    "`status` is `{word}`, expected one of `closed`, `{STUCK}`, `{known}`"
-                )));
+                let problem = format!("`status` is `{word}`, expected one of `closed`, `{needy}`, `{known}`");
+                return Err(Refused::BadQuery(problem));
             }
         },
     };
@@ -177,9 +179,10 @@ fn listed(listed: store::Listed) -> body::Listed {
         workflow_id: listed.workflow_id.to_string(),
         run_id: Uuid::from_bytes(listed.run),
         workflow_type: row.workflow_type.to_string(),
-        // `stuck` is open.
+        // What needs somebody is open.
         status: Status::from_word(&row.status).unwrap_or_default(),
-        stuck: *row.status == *STUCK,
+        stuck: *row.status == *Standing::Stuck.word(),
+        blocked: *row.status == *Standing::Blocked.word(),
         started_at: Timestamp::from_millis(row.started_at),
         closed_at: row.closed_at.map(Timestamp::from_millis),
         tags: row.tags,
@@ -242,6 +245,7 @@ fn render(described: &Described) -> body::Described {
         next_try_at: activity.not_before(),
         last_failure: activity.last_failure().cloned(),
         cancel_requested: activity.cancel_event_id.is_some(),
+        paused: activity.paused.as_deref().map(paused),
         last_heartbeat_at: beats.iter().find(|beat| beat.scheduled_event_id == *scheduled_event_id).map(|beat| beat.at),
     });
     let open_timers = run.timers.iter().map(|(timer_id, timer)| body::OpenTimer {
@@ -277,6 +281,7 @@ fn render(described: &Described) -> body::Described {
         tags: started.tags.clone(),
         cancel_requested: run.cancel_requested,
         stuck: run.is_stuck(),
+        blocked: run.is_blocked(),
         awaiting: run.awaiting.clone(),
         version: run.version,
         history_length: run.last_event_id,
@@ -287,6 +292,11 @@ fn render(described: &Described) -> body::Described {
         parent: run.started.parent.clone(),
         deadlines: deadlines.collect(),
     }
+}
+
+fn paused(paused: &PausedActivity) -> body::PausedActivity {
+    let ByHand { identity, reason } = paused.by_hand.clone();
+    body::PausedActivity { at: paused.at, cause: paused.cause, event_id: paused.event_id, identity, reason }
 }
 
 fn deadline_words(what: DeadlineKind) -> (&'static str, Option<u64>) {
@@ -336,7 +346,7 @@ pub(super) async fn result(
     Ok(with_wait_applied(json(StatusCode::OK, &run_result(run_id, &run, event.kind)), wait))
 }
 
-async fn tell(engine: &Arc<Engine>, at: RunRef, command: Command, status: StatusCode) -> Answer {
+pub(super) async fn tell(engine: &Arc<Engine>, at: RunRef, command: Command, status: StatusCode) -> Answer {
     let told = engine.tell(&at, command).await?;
     Ok(json(status, &body::Recorded { event_id: told.event_id, run_id: told.run_id }))
 }

@@ -1,0 +1,125 @@
+//! Bodies of the calls with which somebody operates a run.
+
+use history::event::ActivityPausedCause;
+use history::{Duration, EventId, Payload, RetryPolicy, Timestamp};
+use serde::{Deserialize, Deserializer, Serialize};
+
+bodies! {@request
+    /// An activity is done, whoever has it.
+    CompleteByHand {
+        /// The result.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        result: Option<Payload>,
+        /// Who says so.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+        /// Why. At most 256 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    }
+    /// An activity cannot be done, whoever has it.
+    FailByHand {
+        /// Why it cannot be done, for programs: the `reason` of its ActivityFailed. 1 to 256 bytes.
+        failure_reason: String,
+        /// Why it cannot be done, for people and programs.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        details: Option<Payload>,
+        /// Who says so.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+        /// Why it is failed by hand. At most 256 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    }
+    /// Something is done by hand: an activity is retried, paused or resumed.
+    ByHand {
+        /// Who does it.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+        /// Why. At most 256 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    }
+    /// Changes the options of an open activity; what is absent stays as it is.
+    ChangeActivity {
+        /// The task list where runners poll for it.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        task_list: Option<String>,
+        /// Its timeouts.
+        #[serde(default)]
+        timeouts: ChangeTimeouts,
+        /// Whether and when it is tried again: a whole policy. Not for an activity that was started without one.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::retry_of_request")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retry: Option<RetryPolicy>,
+        /// Who does it.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+        /// Why. At most 256 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    }
+    /// Timeouts of an activity that are changed: absent, it stays; `null`, there is none.
+    ChangeTimeouts {
+        /// From ActivityScheduled to ActivityStarted, at most.
+        #[serde(default)]
+        #[serde(deserialize_with = "given")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        schedule_to_start: Option<Option<Duration>>,
+        /// From ActivityStarted to the answer, at most.
+        #[serde(default)]
+        #[serde(deserialize_with = "given")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        start_to_close: Option<Option<Duration>>,
+        /// From ActivityScheduled to the answer, at most.
+        #[serde(default)]
+        #[serde(deserialize_with = "given")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        schedule_to_close: Option<Option<Duration>>,
+        /// From ActivityStarted or a heartbeat to the next heartbeat or the answer, at most.
+        #[serde(default)]
+        #[serde(deserialize_with = "given")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        heartbeat: Option<Option<Duration>>,
+    }
+}
+
+/// Reads a field that is given, `null` or not.
+#[expect(clippy::option_option, reason = "absent, `null` and given mean three things")]
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+answers! {
+    /// That an activity is paused.
+    PausedActivity {
+        /// Since when.
+        at: Timestamp,
+        /// Why, for programs.
+        cause: ActivityPausedCause,
+        /// Its ActivityPaused.
+        event_id: EventId,
+        /// Who did it.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+        /// Why, for people.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    }
+}

@@ -1,0 +1,52 @@
+//! The calls with which somebody operates a run.
+
+use uuid::Uuid;
+
+use super::{Client, encode, run_query};
+use crate::Error;
+use crate::body::{ByHand, ChangeActivity, CompleteByHand, FailByHand, Recorded};
+
+/// What is done to an open activity by hand.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ActivityAct {
+    /// It is done, whoever has it.
+    Complete(CompleteByHand),
+    /// It cannot be done, whatever its retry policy has.
+    Fail(FailByHand),
+    /// It is tried again at once.
+    Retry(ByHand),
+    /// It is not handed out any more.
+    Pause(ByHand),
+    /// It is handed out again.
+    Resume(ByHand),
+    /// Its options are changed.
+    Change(ChangeActivity),
+}
+
+impl Client {
+    /// Does something to an open activity by hand.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn act_on_activity(
+        &self,
+        workflow_id: &str,
+        run_id: Option<Uuid>,
+        activity_id: &str,
+        act: &ActivityAct,
+        key: Option<&str>,
+    ) -> Result<Recorded, Error> {
+        let url = |verb: &str| {
+            self.workflow_url(workflow_id, &format!("/activities/{}/{verb}{}", encode(activity_id), run_query(run_id)))
+        };
+        match act {
+            ActivityAct::Complete(body) => self.write(&url("success"), body, key).await,
+            ActivityAct::Fail(body) => self.write(&url("failure"), body, key).await,
+            ActivityAct::Retry(body) => self.write(&url("retry"), body, key).await,
+            ActivityAct::Pause(body) => self.write(&url("pause"), body, key).await,
+            ActivityAct::Resume(body) => self.write(&url("resume"), body, key).await,
+            ActivityAct::Change(body) => self.write(&url("options"), body, key).await,
+        }
+    }
+}

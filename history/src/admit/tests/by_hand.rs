@@ -1,0 +1,285 @@
+//! Activities that somebody who operates the run completes, fails, retries, pauses, resumes and changes.
+
+use crate::event::{ActivityTimeouts, ByHand, EventKind, RequestKey};
+use crate::scene::{Scene, cancel, check, fail_with, scene, schedule, schedule_again, schedule_with, terminate};
+use crate::{
+    ActivityAct, Command, DeadlineKind, Duration, OptionsChange, Payload, RetryPolicy, Standing, TaskRef,
+    WhenExhausted, limits,
+};
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn by_hand(activity_id: &str, act: ActivityAct) -> Command {
+    let by_hand = ByHand { identity: Some("ann".to_owned()), reason: Some("the bank called".to_owned()) };
+    Command::ActOnActivity { activity_id: activity_id.to_owned(), act, by_hand, key: None }
+}
+
+fn done() -> Command {
+    by_hand("a", ActivityAct::Succeed { result: Some(Payload::from_json("7").unwrap()) })
+}
+
+fn failed() -> Command {
+    by_hand("a", ActivityAct::Fail { reason: "lost".to_owned(), details: None })
+}
+
+fn pause() -> Command {
+    by_hand("a", ActivityAct::Pause)
+}
+
+fn resume() -> Command {
+    by_hand("a", ActivityAct::Resume)
+}
+
+fn retry() -> Command {
+    by_hand("a", ActivityAct::Retry)
+}
+
+fn change(change: OptionsChange) -> Command {
+    by_hand("a", ActivityAct::Change(Box::new(change)))
+}
+
+/// Two tries, an hour apart; then it waits for somebody.
+fn policy() -> RetryPolicy {
+    RetryPolicy {
+        initial_interval: seconds(3_600),
+        maximum_attempts: Some(2),
+        non_retryable_reasons: vec!["hopeless".to_owned()],
+        when_exhausted: WhenExhausted::Pause,
+        ..RetryPolicy::default()
+    }
+}
+
+fn retried(timeouts: ActivityTimeouts) -> Scene {
+    scene().decide([schedule_again("a", policy(), timeouts)])
+}
+
+fn plain() -> Scene {
+    scene().decide([schedule("a")])
+}
+
+/// One try has failed.
+fn once(given: Scene) -> Scene {
+    let given = given.takes("a");
+    let fails = fail_with(given.task("a"), "busy", None);
+    given.then(&fails)
+}
+
+/// Its tries have run out.
+fn exhausted(timeouts: ActivityTimeouts) -> Scene {
+    once(once(retried(timeouts)).after(3_600))
+}
+
+fn waits(scene: &Scene) -> bool {
+    scene.run.waiting_tasks().any(|task| matches!(task, TaskRef::Activity(_)))
+}
+
+#[test]
+fn what_is_done_or_failed_by_hand_is_told_with_who_and_why() {
+    for (given, when, then) in [
+        (plain(), done(), "ActivityStarted ActivitySuccess DeciderScheduled"),
+        (plain().takes("a"), done(), "ActivitySuccess DeciderScheduled"),
+        (plain(), failed(), "ActivityStarted ActivityFailed DeciderScheduled"),
+        (plain().takes("a"), failed(), "ActivityFailed DeciderScheduled"),
+        (plain().then(&pause()), done(), "ActivityStarted ActivitySuccess DeciderScheduled"),
+        (retried(ActivityTimeouts::default()), done(), "ActivityStarted(try 1) ActivitySuccess DeciderScheduled"),
+        (
+            once(retried(ActivityTimeouts::default())),
+            failed(),
+            "ActivityStarted(try 2 after busy) ActivityFailed DeciderScheduled",
+        ),
+        (
+            exhausted(ActivityTimeouts::default()),
+            done(),
+            "ActivityStarted(try 3 after busy) ActivitySuccess DeciderScheduled",
+        ),
+    ] {
+        check(&given, &when, then);
+        let (_, events) = given.clone().admit(&when).unwrap();
+        let close = events.iter().rev().nth(1).unwrap();
+        let told = match &close.kind {
+            EventKind::ActivitySuccess(it) => it.by_hand.clone(),
+            EventKind::ActivityFailed(it) => it.by_hand.clone(),
+            other => panic!("{other:?}"),
+        };
+        let told = told.unwrap();
+        assert_eq!((told.identity.as_deref(), told.reason.as_deref()), (Some("ann"), Some("the bank called")));
+        // Nobody had it: whoever closes it stands for the runner.
+        if let EventKind::ActivityStarted(started) = &events[0].kind {
+            assert_eq!(started.identity.as_deref(), Some("ann"));
+        }
+        check(&given.clone().then(&when), &when, "fault activity-closed");
+    }
+    let held = plain().takes("a");
+    let late = held.succeed("a");
+    check(&held.then(&done()), &late, "fault activity-closed");
+    check(&plain().then(&terminate()), &done(), "fault run-closed");
+    check(&plain(), &by_hand("b", ActivityAct::Pause), "fault activity-closed");
+}
+
+#[test]
+fn a_keyed_act_happens_once_whatever_it_records() {
+    for (given, act) in [
+        (plain(), ActivityAct::Succeed { result: None }),
+        (plain().takes("a"), ActivityAct::Succeed { result: None }),
+        (plain(), ActivityAct::Pause),
+    ] {
+        let key = Some(RequestKey(7));
+        let command = Command::ActOnActivity { activity_id: "a".to_owned(), act, by_hand: ByHand::default(), key };
+        let first = given.run.last_event_id + 1;
+        check(&given.then(&command), &command, &format!("repeats {first}"));
+    }
+}
+
+#[test]
+fn a_paused_activity_is_not_handed_out_until_it_is_resumed_and_its_wait_for_a_runner_counts_anew() {
+    let limits = ActivityTimeouts { schedule_to_start: Some(seconds(60)), ..ActivityTimeouts::default() };
+    let given = scene().decide([schedule_with("a", limits)]);
+    let start = given.start_activity("a");
+    let paused = given.clone().then(&pause());
+    assert!(waits(&given) && !waits(&paused));
+    check(&paused, &start, "fault activity-not-waiting");
+    check(&paused, &pause(), "fault already-paused");
+    check(&given, &resume(), "fault not-paused");
+    assert_eq!((given.run.standing(), paused.run.standing()), (Standing::Open, Standing::Blocked));
+    assert_eq!(paused.run.activity("a").unwrap().1.paused.as_ref().unwrap().by_hand.identity.as_deref(), Some("ann"));
+
+    let paused = paused.after(1_000);
+    check(&paused, &paused.fire(), "");
+    let resumed = paused.then(&resume());
+    assert!(waits(&resumed) && !resumed.run.is_blocked());
+    let late = resumed.clone().after(59);
+    check(&late, &late.fire(), "");
+    check(&resumed.clone().after(60), &resumed.fire(), "ActivityScheduledTimeout DeciderScheduled");
+    check(&resumed, &start, "ActivityStarted");
+
+    // Who has it may answer, and whoever operates the run need not hear of it.
+    let held = scene().decide([schedule("a")]).takes("a").then(&pause());
+    assert!(!held.run.is_blocked());
+    check(&held, &held.succeed("a"), "ActivitySuccess DeciderScheduled");
+    let held = retried(ActivityTimeouts::default()).takes("a").then(&pause());
+    let failed = held.clone().then(&fail_with(held.task("a"), "busy", None)).after(10_000);
+    assert!(failed.run.is_blocked() && !waits(&failed));
+    check(&failed, &resume(), "ActivityResumed");
+}
+
+#[test]
+fn an_activity_whose_tries_ran_out_waits_for_somebody_if_its_policy_says_so() {
+    let limits = ActivityTimeouts { schedule_to_close: Some(seconds(9_000)), ..ActivityTimeouts::default() };
+    let given = exhausted(limits);
+    let EventKind::ActivityPaused(paused) = &given.events.last().unwrap().kind else { panic!() };
+    assert_eq!(paused.last_failure.as_ref().unwrap().reason.as_deref(), Some("busy"));
+    assert!(given.run.is_blocked() && !given.run.is_stuck());
+    let activity = given.run.activity("a").unwrap().1;
+    assert_eq!(activity.last_failure().unwrap().reason.as_deref(), Some("busy"));
+    check(&given, &given.start_activity("a"), "fault activity-not-waiting");
+
+    // Until its schedule-to-close runs out.
+    let next: Vec<_> = given.run.deadlines(&[]).into_iter().map(|it| it.what).collect();
+    let scheduled_event_id = given.scheduled("a");
+    assert_eq!(next, [DeadlineKind::ActivityScheduleToClose { scheduled_event_id }, DeadlineKind::Execution]);
+    let late = given.clone().after(5_400);
+    check(&late, &late.fire(), "ActivityTimedOut(ScheduleToClose) DeciderScheduled");
+
+    // One try more, and then it waits again.
+    let again = given.clone().then(&retry()).takes("a");
+    assert_eq!(again.run.activity("a").unwrap().1.attempt(), 3);
+    check(&again, &again.succeed("a"), "ActivityStarted(try 3 after busy) ActivitySuccess DeciderScheduled");
+    let failed = again.clone().then(&fail_with(again.task("a"), "busy", None));
+    assert!(failed.run.is_blocked());
+    check(&failed, &done(), "ActivityStarted(try 4 after busy) ActivitySuccess DeciderScheduled");
+    // A policy that is changed back forgets nothing of that.
+    let fails = RetryPolicy { when_exhausted: WhenExhausted::Fail, ..policy() };
+    let changed = failed.then(&change(OptionsChange { retry: Some(fails), ..OptionsChange::default() }));
+    check(&changed, &done(), "ActivityStarted(try 4 after busy) ActivitySuccess DeciderScheduled");
+
+    // What cannot be tried again fails at once, and what has no such policy fails as ever.
+    let hopeless = retried(limits).takes("a");
+    let fails = fail_with(hopeless.task("a"), "hopeless", None);
+    check(&hopeless, &fails, "ActivityStarted(try 1) ActivityFailed DeciderScheduled");
+    // A try that could only begin too late is none.
+    let late = ActivityTimeouts { schedule_to_close: Some(seconds(3_600)), ..ActivityTimeouts::default() };
+    assert!(once(retried(late)).run.is_blocked());
+    // Timeouts of tries count as tries.
+    let slow = ActivityTimeouts { start_to_close: Some(seconds(5)), ..ActivityTimeouts::default() };
+    let slow = once(retried(slow)).after(3_600).takes("a").after(5);
+    check(&slow, &slow.fire(), "ActivityPaused");
+    // A paused one that runs out is not paused twice.
+    let held = once(retried(ActivityTimeouts::default())).after(3_600).takes("a").then(&pause());
+    check(&held, &fail_with(held.task("a"), "busy", None), "");
+}
+
+#[test]
+fn an_activity_is_tried_again_at_once_by_hand_whoever_has_it() {
+    let given = once(retried(ActivityTimeouts::default()));
+    assert!(given.run.activity("a").unwrap().1.not_before().is_some());
+    let again = given.clone().then(&retry());
+    assert_eq!(again.run.activity("a").unwrap().1.not_before(), None);
+    check(&again, &again.start_activity("a"), "");
+    check(&again, &retry(), "fault activity-not-retryable");
+    // Taken from its runner.
+    let held = retried(ActivityTimeouts::default()).takes("a");
+    let late = held.succeed("a");
+    let taken = held.then(&retry());
+    check(&taken, &late, "fault activity-closed");
+    let taken = taken.takes("a");
+    check(&taken, &late, "fault activity-closed");
+    assert_eq!(taken.run.activity("a").unwrap().1.attempt(), 1, "nothing has failed");
+    // Without a policy there is one try.
+    check(&plain().takes("a"), &retry(), "fault activity-not-retryable");
+    check(&plain(), &retry(), "fault activity-not-retryable");
+    check(&plain().then(&pause()), &retry(), "ActivityRetried");
+    let stopping = retried(ActivityTimeouts::default()).takes("a").then(&crate::scene::signal("s"));
+    check(&stopping.decide([cancel("a")]), &retry(), "fault activity-not-retryable");
+}
+
+#[test]
+fn options_of_an_open_activity_are_changed_and_those_that_are_not_named_stay() {
+    let limits = ActivityTimeouts {
+        start_to_close: Some(seconds(60)),
+        heartbeat: Some(seconds(10)),
+        ..ActivityTimeouts::default()
+    };
+    let given = scene().decide([schedule_with("a", limits)]).takes("a");
+    let longer =
+        OptionsChange { start_to_close: Some(Some(seconds(600))), heartbeat: Some(None), ..OptionsChange::default() };
+    check(&given, &change(longer.clone()), "ActivityOptionsChanged");
+    let changed = given.clone().then(&change(longer)).after(599);
+    check(&changed, &changed.fire(), "");
+    check(&changed.clone().after(1), &changed.fire(), "ActivityTimedOut(StartToClose) DeciderScheduled");
+    let shorter = OptionsChange { start_to_close: Some(Some(seconds(5))), ..OptionsChange::default() };
+    let shorter = given.clone().after(5).then(&change(shorter));
+    check(&shorter, &shorter.fire(), "ActivityTimedOut(StartToClose) DeciderScheduled");
+
+    let moved = plain().then(&change(OptionsChange { task_list: Some("GPU".to_owned()), ..OptionsChange::default() }));
+    let activity = moved.run.activity("a").unwrap().1;
+    assert_eq!(activity.task_list, "GPU");
+    assert_eq!(activity.released.map(|it| it.event_id), Some(moved.run.last_event_id));
+    // A policy can be given to what has not been started, and not be taken away.
+    let with = || change(OptionsChange { retry: Some(policy()), ..OptionsChange::default() });
+    check(&plain().takes("a"), &with(), "fault activity-not-retryable");
+    let given = plain().then(&with()).takes("a");
+    check(&given, &given.succeed("a"), "ActivityStarted(try 1) ActivitySuccess DeciderScheduled");
+}
+
+#[test]
+fn fields_of_acts_by_hand_have_their_limits() {
+    let given = plain();
+    let long = "x".repeat(limits::REASON_BYTES_MAX);
+    let fail = |reason: &str| by_hand("a", ActivityAct::Fail { reason: reason.to_owned(), details: None });
+    check(&given, &fail(&long), "ActivityStarted ActivityFailed DeciderScheduled");
+    check(&given, &fail(&format!("{long}x")), "fault too-large");
+    check(&given, &fail(""), "fault invalid-field");
+    check(&given, &change(OptionsChange::default()), "fault invalid-field");
+    let none = OptionsChange { heartbeat: Some(Some(Duration::ZERO)), ..OptionsChange::default() };
+    check(&given, &change(none), "fault invalid-field");
+    let why = |reason: String| Command::ActOnActivity {
+        activity_id: "a".to_owned(),
+        act: ActivityAct::Pause,
+        by_hand: ByHand { identity: None, reason: Some(reason) },
+        key: None,
+    };
+    check(&given, &why(long.clone()), "ActivityPaused");
+    check(&given, &why(long + "x"), "fault too-large");
+}

@@ -1,0 +1,67 @@
+//! What is done to activities by hand, as the checker sees it.
+
+use super::{Reader, Rule, Violation, broken};
+use crate::event::{ActivityOptionsChanged, ActivityPaused, ActivityPausedCause, EventId};
+use crate::retry::{RetryPolicy, WhenExhausted};
+
+impl Reader {
+    pub(super) fn activity_paused(&mut self, id: EventId, it: &ActivityPaused) -> Result<(), Violation> {
+        let activity = self.open_activity(id, it.scheduled_event_id)?;
+        if activity.is_paused {
+            return broken(Rule::Pause, id, "the activity is paused already");
+        }
+        let may_exhaust =
+            activity.scheduled.retry.as_ref().is_some_and(|policy| policy.when_exhausted == WhenExhausted::Pause);
+        let is_exhausted = it.cause == ActivityPausedCause::TriesExhausted;
+        if is_exhausted && !may_exhaust {
+            return broken(Rule::Pause, id, "its tries ran out, and its policy does not have it wait then");
+        }
+        if is_exhausted != it.last_failure.is_some() {
+            return broken(Rule::Pause, id, format!("{:?} after {:?}", it.cause, it.last_failure));
+        }
+        activity.is_paused = true;
+        Ok(())
+    }
+
+    pub(super) fn activity_resumed(&mut self, id: EventId, scheduled: EventId) -> Result<(), Violation> {
+        let activity = self.open_activity(id, scheduled)?;
+        if !activity.is_paused {
+            return broken(Rule::Pause, id, "the activity is not paused");
+        }
+        activity.is_paused = false;
+        Ok(())
+    }
+
+    pub(super) fn activity_retried(&mut self, id: EventId, scheduled: EventId) -> Result<(), Violation> {
+        let activity = self.open_activity(id, scheduled)?;
+        if let Some((started, _)) = activity.started {
+            return broken(Rule::ActivityLife, id, format!("event {started} started it, and it starts once"));
+        }
+        activity.is_paused = false;
+        activity.tries_more = activity.tries_more.saturating_add(1);
+        Ok(())
+    }
+
+    pub(super) fn activity_changed(&mut self, id: EventId, it: &ActivityOptionsChanged) -> Result<(), Violation> {
+        let activity = self.open_activity(id, it.scheduled_event_id)?;
+        let had_policy = activity.scheduled.retry.is_some();
+        if had_policy && it.retry.is_none() {
+            return broken(Rule::ActivityLife, id, "it takes the retry policy away");
+        }
+        if !had_policy && it.retry.is_some() && activity.started.is_some() {
+            return broken(Rule::ActivityLife, id, "it gives a retry policy to what was started without one");
+        }
+        activity.attempts_max = activity.attempts_max.max(attempts(it.retry.as_ref()));
+        activity.scheduled.retry.clone_from(&it.retry);
+        activity.scheduled.timeouts = it.timeouts;
+        activity.scheduled.task_list.clone_from(&it.task_list);
+        Ok(())
+    }
+}
+
+/// The most tries that a policy allows. Whose tries ran out may be closed by hand, as if in another one.
+pub(super) fn attempts(policy: Option<&RetryPolicy>) -> u32 {
+    let Some(policy) = policy else { return 0 };
+    let waits = u32::from(policy.when_exhausted == WhenExhausted::Pause);
+    policy.maximum_attempts.unwrap_or(u32::MAX).saturating_add(waits)
+}

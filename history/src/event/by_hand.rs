@@ -1,0 +1,125 @@
+//! The attributes of events that somebody who operates a run has caused, by hand.
+
+use minicbor::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+
+use super::{ActivityTimeouts, EventId};
+use crate::retry::{LastFailure, RetryPolicy};
+
+/// Who did something by hand, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "camelCase")]
+pub struct ByHand {
+    /// Who.
+    #[n(0)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// Why.
+    #[n(1)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// An activity is not handed out any more. Whoever has it may still answer.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ActivityPaused {
+    /// Its ActivityScheduled.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// Why, for programs.
+    #[n(1)]
+    pub cause: ActivityPausedCause,
+    /// Who did it; absent when its tries ran out.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// Why, for people.
+    #[n(3)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How the last try ended, when its tries ran out.
+    #[n(4)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<LastFailure>,
+}
+
+/// A paused activity is handed out again.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ActivityResumed {
+    /// Its ActivityScheduled.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// Who did it.
+    #[n(1)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// Why.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// An activity is handed out for another try at once, whatever it waited for, and whoever had it.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ActivityRetried {
+    /// Its ActivityScheduled.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// Who did it.
+    #[n(1)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// Why.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The options of an open activity are others from here on: all of them, those that stay as they were, too.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ActivityOptionsChanged {
+    /// Its ActivityScheduled.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// The task list where runners poll for it.
+    #[n(1)]
+    pub task_list: String,
+    /// Its timeouts.
+    #[n(2)]
+    #[serde(default)]
+    pub timeouts: ActivityTimeouts,
+    /// Whether and when it is tried again; never when absent.
+    #[n(3)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    /// Who did it.
+    #[n(4)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// Why.
+    #[n(5)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Why an activity is paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cbor(index_only)]
+pub enum ActivityPausedCause {
+    /// Somebody did it.
+    #[n(0)]
+    ByHand,
+    /// Its tries ran out, and its retry policy has it wait for somebody then.
+    #[n(1)]
+    TriesExhausted,
+}

@@ -1,0 +1,178 @@
+//! `baton activity …`: what is done to an open activity by hand.
+
+use clap::{Args, Subcommand};
+use client::ActivityAct;
+use client::body::{ByHand, ChangeActivity, ChangeTimeouts, CompleteByHand, FailByHand};
+use history::{Duration, RetryPolicy};
+use uuid::Uuid;
+
+use super::{Done, Failed, Target, print_json, read_input};
+
+/// Which one of the open activities of a run, who does it, and why.
+#[derive(Debug, Args)]
+pub(crate) struct Which {
+    /// The workflow id
+    workflow_id: String,
+    /// The decider's name for the activity; `baton workflow show` lists the open ones
+    activity_id: String,
+    /// The run; the newest one unless given
+    #[arg(long)]
+    run: Option<Uuid>,
+    /// Why; the history keeps it
+    #[arg(long)]
+    reason: Option<String>,
+    /// Who; the history keeps it
+    #[arg(long, env = "USER", default_value = "baton")]
+    identity: String,
+    /// The same key never does it twice
+    #[arg(long)]
+    key: Option<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Activity {
+    /// It is done, whoever has it
+    Complete {
+        #[command(flatten)]
+        which: Which,
+        /// The result: JSON, @file, or - for standard input
+        #[arg(long)]
+        result: Option<String>,
+    },
+    /// It cannot be done, whatever its retry policy has
+    Fail {
+        #[command(flatten)]
+        which: Which,
+        /// Why it cannot be done, for its decider
+        #[arg(long, value_name = "REASON")]
+        failure: String,
+        /// More of that: JSON, @file, or - for standard input
+        #[arg(long)]
+        details: Option<String>,
+    },
+    /// Try it again at once, whatever it waits for
+    Retry {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Hand it out no more; whoever has it may still answer
+    Pause {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Hand it out again
+    Resume {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Change its options; those that are not given stay
+    Set {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        options: Options,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Where runners poll for it
+    #[arg(long, value_name = "LIST")]
+    list: Option<String>,
+    /// Until a runner takes it, at most, e.g. PT1H; `none` for no limit
+    #[arg(long, value_name = "DURATION", value_parser = limit)]
+    schedule_to_start: Option<Limit>,
+    /// Until its runner answers, at most
+    #[arg(long, value_name = "DURATION", value_parser = limit)]
+    start_to_close: Option<Limit>,
+    /// Until it closes, at most
+    #[arg(long, value_name = "DURATION", value_parser = limit)]
+    schedule_to_close: Option<Limit>,
+    /// From one sign of life to the next, at most
+    #[arg(long, value_name = "DURATION", value_parser = limit)]
+    heartbeat: Option<Limit>,
+    /// A whole retry policy as JSON, e.g. '{"maximumAttempts": 5, "whenExhausted": "pause"}'
+    #[arg(long, value_name = "POLICY", value_parser = policy)]
+    retry: Option<RetryPolicy>,
+}
+
+/// A time limit, or none.
+#[derive(Debug, Clone, Copy)]
+struct Limit(Option<Duration>);
+
+fn limit(text: &str) -> Result<Limit, String> {
+    if text == "none" { Ok(Limit(None)) } else { text.parse().map(|span| Limit(Some(span))) }
+}
+
+fn policy(text: &str) -> Result<RetryPolicy, String> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let policy = history::retry_of_request(&mut reader).map_err(|error| error.to_string())?;
+    reader.end().map_err(|error| error.to_string())?;
+    policy.ok_or_else(|| "a policy cannot be taken away".to_owned())
+}
+
+impl Options {
+    fn timeouts(&self) -> ChangeTimeouts {
+        let given = |limit: Option<Limit>| limit.map(|limit| limit.0);
+        ChangeTimeouts {
+            schedule_to_start: given(self.schedule_to_start),
+            start_to_close: given(self.start_to_close),
+            schedule_to_close: given(self.schedule_to_close),
+            heartbeat: given(self.heartbeat),
+        }
+    }
+}
+
+impl Which {
+    fn who(&self) -> (Option<String>, Option<String>) {
+        (Some(self.identity.clone()), self.reason.clone())
+    }
+
+    fn by_hand(&self) -> ByHand {
+        let (identity, reason) = self.who();
+        ByHand { identity, reason }
+    }
+}
+
+impl Activity {
+    pub(super) async fn run(self) -> Done {
+        let (which, act) = self.act()?;
+        let (client, key) = (which.target.client()?, which.key.as_deref());
+        print_json(&client.act_on_activity(&which.workflow_id, which.run, &which.activity_id, &act, key).await?)
+    }
+
+    fn act(self) -> Result<(Which, ActivityAct), Failed> {
+        Ok(match self {
+            Self::Complete { which, result } => {
+                let (identity, reason) = which.who();
+                let result = read_input(result.as_deref())?;
+                (which, ActivityAct::Complete(CompleteByHand { result, identity, reason }))
+            }
+            Self::Fail { which, failure, details } => {
+                let (identity, reason) = which.who();
+                let details = read_input(details.as_deref())?;
+                (which, ActivityAct::Fail(FailByHand { failure_reason: failure, details, identity, reason }))
+            }
+            Self::Retry { which } => {
+                let by_hand = which.by_hand();
+                (which, ActivityAct::Retry(by_hand))
+            }
+            Self::Pause { which } => {
+                let by_hand = which.by_hand();
+                (which, ActivityAct::Pause(by_hand))
+            }
+            Self::Resume { which } => {
+                let by_hand = which.by_hand();
+                (which, ActivityAct::Resume(by_hand))
+            }
+            Self::Set { which, options } => {
+                let (identity, reason) = which.who();
+                let timeouts = options.timeouts();
+                let Options { list: task_list, retry, .. } = options;
+                (which, ActivityAct::Change(ChangeActivity { task_list, timeouts, retry, identity, reason }))
+            }
+        })
+    }
+}

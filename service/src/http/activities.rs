@@ -1,0 +1,102 @@
+//! What somebody who operates a run does to one of its activities by hand.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use client::body;
+use history::event::ByHand;
+use history::{ActivityAct, Command, OptionsChange};
+
+use super::extract::{IdempotencyKey, Json, Path, Query};
+use super::workflows::{RunQuery, run_ref, tell};
+use super::{Answer, AppState};
+use crate::engine::Engine;
+
+/// Has it done, on the run that the path and the query name.
+async fn act(
+    engine: &Arc<Engine>,
+    [domain, id, activity_id]: [String; 3],
+    query: &RunQuery,
+    key: &IdempotencyKey,
+    act: ActivityAct,
+    by_hand: ByHand,
+) -> Answer {
+    let verb = match &act {
+        ActivityAct::Succeed { .. } => "success",
+        ActivityAct::Fail { .. } => "failure",
+        ActivityAct::Retry => "retry",
+        ActivityAct::Pause => "pause",
+        ActivityAct::Resume => "resume",
+        ActivityAct::Change(_) => "options",
+    };
+    let key = key.of(&format!("activity/{verb}/{activity_id}"));
+    let command = Command::ActOnActivity { activity_id, act, by_hand, key };
+    tell(engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
+}
+
+pub(super) async fn succeed(
+    State(engine): AppState,
+    Path(path): Path<3>,
+    Query(query): Query<RunQuery>,
+    key: IdempotencyKey,
+    Json(body): Json<body::CompleteByHand>,
+) -> Answer {
+    let body::CompleteByHand { result, identity, reason } = body;
+    act(&engine, path, &query, &key, ActivityAct::Succeed { result }, ByHand { identity, reason }).await
+}
+
+pub(super) async fn fail(
+    State(engine): AppState,
+    Path(path): Path<3>,
+    Query(query): Query<RunQuery>,
+    key: IdempotencyKey,
+    Json(body): Json<body::FailByHand>,
+) -> Answer {
+    let body::FailByHand { failure_reason, details, identity, reason } = body;
+    let fail = ActivityAct::Fail { reason: failure_reason, details };
+    act(&engine, path, &query, &key, fail, ByHand { identity, reason }).await
+}
+
+pub(super) async fn retry(
+    State(engine): AppState,
+    Path(path): Path<3>,
+    Query(query): Query<RunQuery>,
+    key: IdempotencyKey,
+    Json(body::ByHand { identity, reason }): Json<body::ByHand>,
+) -> Answer {
+    act(&engine, path, &query, &key, ActivityAct::Retry, ByHand { identity, reason }).await
+}
+
+pub(super) async fn pause(
+    State(engine): AppState,
+    Path(path): Path<3>,
+    Query(query): Query<RunQuery>,
+    key: IdempotencyKey,
+    Json(body::ByHand { identity, reason }): Json<body::ByHand>,
+) -> Answer {
+    act(&engine, path, &query, &key, ActivityAct::Pause, ByHand { identity, reason }).await
+}
+
+pub(super) async fn resume(
+    State(engine): AppState,
+    Path(path): Path<3>,
+    Query(query): Query<RunQuery>,
+    key: IdempotencyKey,
+    Json(body::ByHand { identity, reason }): Json<body::ByHand>,
+) -> Answer {
+    act(&engine, path, &query, &key, ActivityAct::Resume, ByHand { identity, reason }).await
+}
+
+pub(super) async fn change(
+    State(engine): AppState,
+    Path(path): Path<3>,
+    Query(query): Query<RunQuery>,
+    key: IdempotencyKey,
+    Json(body): Json<body::ChangeActivity>,
+) -> Answer {
+    let body::ChangeActivity { task_list, timeouts, retry, identity, reason } = body;
+    let body::ChangeTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat } = timeouts;
+    let change = OptionsChange { task_list, schedule_to_start, start_to_close, schedule_to_close, heartbeat, retry };
+    act(&engine, path, &query, &key, ActivityAct::Change(Box::new(change)), ByHand { identity, reason }).await
+}
