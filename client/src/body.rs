@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use history::event::{ActivityTimeouts, ChildPolicy};
 use history::{
-    ConflictPolicy, Decision, Duration, Event, EventId, LastFailure, Origin, Payload, ReusePolicy, Status, Timestamp,
+    ConflictPolicy, Decision, Duration, Event, EventId, LastFailure, Origin, Payload, RetryPolicy, ReusePolicy, Status,
+    Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -150,6 +151,12 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         start_after: Option<Duration>,
+        /// Whether and when the workflow is tried again, by a new run of the same id, after it failed or took longer than its
+        /// run timeout; never when absent. The execution timeout spans all tries.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::retry_of_request")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retry: Option<RetryPolicy>,
         /// Who asks.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -523,10 +530,26 @@ answers! {
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         run_timeout: Option<Duration>,
-        /// The run that this one goes on for.
+        /// The run that this one goes on for, or tries again.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         continued_from: Option<Uuid>,
+        /// Whether and when the workflow is tried again after it failed or took too long.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retry: Option<RetryPolicy>,
+        /// With a retry policy: which try this run is, 1, 2, 3, …
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        attempt: Option<u32>,
+        /// When this try begins, while it waits for that.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next_try_at: Option<Timestamp>,
+        /// The run that tries again, when this one failed or took too long and has one.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retried_as: Option<Uuid>,
         /// Its tags.
         tags: Vec<String>,
         /// Whether somebody asked for it to be canceled.
@@ -678,7 +701,7 @@ pub struct RunResult {
     /// More of it.
     #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
-    /// The run that goes on, when it continued as new.
+    /// The run that goes on, when it continued as new or is tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued_as: Option<Uuid>,
 }

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use history::event::{ActivityPausedCause, ByHand};
-use history::{Event, EventKind, Origin, Payload};
+use history::{Event, EventKind, Origin, Payload, Timestamp};
 
 /// The longest payload text that is shown in a table, in characters.
 const PAYLOAD_CHARS_MAX: usize = 60;
@@ -66,6 +66,10 @@ fn from(origin: Option<&Origin>) -> String {
     origin.map(|origin| format!(" from `{}` ({})", origin.workflow_id, origin.event_id)).unwrap_or_default()
 }
 
+fn again(next_try_at: Option<Timestamp>) -> String {
+    next_try_at.map(|at| format!(", tried again at {at}")).unwrap_or_default()
+}
+
 /// What an event says, in a few words.
 pub fn summary(event: &Event) -> String {
     match &event.kind {
@@ -73,13 +77,17 @@ pub fn summary(event: &Event) -> String {
             let child =
                 it.parent.as_ref().map(|parent| format!(", child of `{}`", parent.workflow_id)).unwrap_or_default();
             let (workflow_type, workflow_id, task_list) = (&it.workflow_type, &it.workflow_id, &it.task_list);
-            format!("{workflow_type} `{workflow_id}` on {task_list}{child}{}", short(it.input.as_ref()))
+            let attempt = it.attempt.filter(|attempt| *attempt > 1);
+            let attempt = attempt.map(|attempt| format!(", attempt {attempt}")).unwrap_or_default();
+            format!("{workflow_type} `{workflow_id}` on {task_list}{child}{attempt}{}", short(it.input.as_ref()))
         }
         EventKind::WorkflowSuccess(it) => short(it.result.as_ref()).trim_start().to_owned(),
-        EventKind::WorkflowFailed(it) => format!("{}{}", it.reason, short(it.details.as_ref())),
+        EventKind::WorkflowFailed(it) => {
+            format!("{}{}{}", it.reason, short(it.details.as_ref()), again(it.next_try_at))
+        }
         EventKind::WorkflowCanceled(it) => short(it.details.as_ref()).trim_start().to_owned(),
         EventKind::WorkflowContinuedAsNew(it) => format!("as {}{}", it.new_run_id, short(it.input.as_ref())),
-        EventKind::WorkflowTimedOut(it) => format!("{:?}", it.timeout),
+        EventKind::WorkflowTimedOut(it) => format!("{:?}{}", it.timeout, again(it.next_try_at)),
         EventKind::WorkflowTerminated(it) => {
             format!("{}{}", it.reason.as_deref().unwrap_or_default(), short(it.details.as_ref()))
         }

@@ -64,6 +64,17 @@ impl Child {
         self.with(|it| it.reuse_policy = reuse_policy)
     }
 
+    /// From start to close of one run of it, at most.
+    pub fn run_timeout(self, limit: Duration) -> Self {
+        self.with(|it| it.run_timeout = Some(limit))
+    }
+
+    /// Tried again as this policy says, by the service, when it fails or takes longer than its run timeout; this run hears of
+    /// the last try alone.
+    pub fn retry(self, policy: RetryPolicy) -> Self {
+        self.with(|it| it.retry = Some(policy))
+    }
+
     /// What becomes of it when this run closes first; it is terminated unless set.
     pub fn policy(self, child_policy: ChildPolicy) -> Self {
         self.with(|it| it.child_policy = child_policy)

@@ -72,7 +72,8 @@ pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
     let (run_id, status) = (existing.started.run_id, existing.status);
     let allowed = match (policy, status) {
         // The run that goes on is about to be there.
-        (_, Status::Open | Status::ContinuedAsNew) => return Err(Fault::AlreadyOpen { run_id }),
+        (_, Status::Open) => return Err(Fault::AlreadyOpen { run_id }),
+        (_, _) if existing.goes_on() => return Err(Fault::AlreadyOpen { run_id }),
         (ReusePolicy::AllowDuplicate, _) => true,
         (ReusePolicy::RejectDuplicate, _) => false,
         (ReusePolicy::AllowDuplicateFailedOnly, status) => status != Status::Success,
@@ -216,6 +217,8 @@ impl Transition {
             run_timeout: start.run_timeout,
             continued_from: None,
             execution_from: None,
+            retry: start.retry.clone(),
+            attempt: start.retry.as_ref().map(|_| 1),
         };
         let run = Run::begin(now, &started, start.key);
         let event = Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(started), key: start.key };

@@ -10,6 +10,7 @@
 mod by_hand;
 mod others;
 mod part;
+mod retries;
 mod updates;
 
 use std::collections::BTreeMap;
@@ -78,6 +79,8 @@ pub enum Rule {
     DecisionsTogether,
     /// Nothing expires before its time (S3.50), and no turn is handed out while it is held back.
     NotBeforeTime,
+    /// A run that failed or took too long is tried again only where its retry policy has another try (S2.30).
+    Retry,
     /// A decider sees its window, from the last completed turn's DeciderStarted to its own, and nothing later (S3.39,
     /// S3.40, D2, D3).
     Window,
@@ -105,6 +108,7 @@ impl fmt::Display for Rule {
             Self::OriginOnce => "an effect of another run happens once",
             Self::DecisionsTogether => "decision events stand directly behind their DeciderCompleted (S3.43)",
             Self::NotBeforeTime => "nothing happens before its time (S3.50)",
+            Self::Retry => "a run is tried again as its retry policy says (S2.30)",
             Self::Window => "a window ends with its own DeciderStarted and begins with the last completed one (S3.39)",
         })
     }
@@ -332,8 +336,9 @@ impl Reader {
                         }
                     }
                 }
-                Ok(())
+                self.tried_again(event, None)
             }
+            EventKind::WorkflowFailed(it) => self.tried_again(event, Some(&it.reason)),
             EventKind::DeciderScheduled(it) => self.turn_waits(id, at, it),
             EventKind::DeciderStarted(it) => self.turn_starts(id, at, it.scheduled_event_id),
             EventKind::DeciderCompleted(it) => {
@@ -390,7 +395,6 @@ impl Reader {
             }
             EventKind::WorkflowStarted(_)
             | EventKind::WorkflowSuccess(_)
-            | EventKind::WorkflowFailed(_)
             | EventKind::WorkflowCanceled(_)
             | EventKind::WorkflowContinuedAsNew(_)
             | EventKind::WorkflowTerminated(_)

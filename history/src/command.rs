@@ -9,6 +9,7 @@ use crate::event::{ActivityTimeouts, ByHand, ChildPolicy, EventId, EventKind, Or
 use crate::limits;
 use crate::links::EffectKind;
 use crate::payload::Payload;
+use crate::retry::RetryPolicy;
 use crate::time::{Duration, Timestamp};
 
 pub use by_hand::{ActivityAct, OptionsChange};
@@ -90,6 +91,8 @@ pub struct Start {
     /// From the first turn to close of one run, at most; more than zero. The execution timeout is that of all runs that go on
     /// for each other.
     pub run_timeout: Option<Duration>,
+    /// Whether and when the workflow is tried again, by a run of its own, after it failed or took too long (S2.30).
+    pub retry: Option<RetryPolicy>,
     /// Who asks.
     pub identity: Option<String>,
     /// The request's key.
@@ -120,6 +123,7 @@ impl Start {
             signal: None,
             start_after: None,
             run_timeout: None,
+            retry: None,
             identity: None,
             key: None,
             parent: None,

@@ -194,6 +194,13 @@ pub struct StartChild {
     /// What becomes of it when this run closes first.
     #[serde(default)]
     pub child_policy: ChildPolicy,
+    /// From start to close of one run, at most; unlimited when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_timeout: Option<Duration>,
+    /// Whether and when it is tried again after it failed or took too long; never when absent. This run hears of the last
+    /// try alone.
+    #[serde(default, deserialize_with = "crate::retry::retry_of_request", skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
 }
 
 /// Signal another run of the same domain. It has the signal exactly once, or the reason why not is recorded.

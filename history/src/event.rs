@@ -6,6 +6,7 @@ use minicbor::{Decode, Encode};
 use serde::de::{Error, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::command::RunId;
 use crate::payload::Payload;
 use crate::tagged::{self, Tagged};
 use crate::time::Timestamp;
@@ -300,6 +301,17 @@ impl EventKind {
                 | Self::WorkflowTimedOut(_)
                 | Self::WorkflowTerminated(_)
         )
+    }
+
+    /// The run that goes on after it, and not before when, if that is said: a run that continued as new, or is tried again.
+    pub fn followed_by(&self) -> Option<(RunId, Option<Timestamp>)> {
+        let (run_id, not_before) = match self {
+            Self::WorkflowContinuedAsNew(it) => (Some(it.new_run_id), None),
+            Self::WorkflowFailed(it) => (it.new_run_id, it.next_try_at),
+            Self::WorkflowTimedOut(it) => (it.new_run_id, it.next_try_at),
+            _ => return None,
+        };
+        run_id.map(|run_id| (run_id, not_before))
     }
 
     /// The payload that it carries, if any.

@@ -295,6 +295,9 @@ pub struct Run {
     /// Updates that were accepted and not answered, and the newest that were.
     #[cbor(n(17), default, skip_if = "Updates::is_empty")]
     pub updates: Updates,
+    /// The run that tries again, where this one failed or took too long and has one.
+    #[cbor(n(18), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
+    pub retried_as: Option<Uuid>,
 }
 
 /// What a run keeps of its WorkflowStarted.
@@ -349,6 +352,12 @@ pub struct RunStart {
     /// Since when the execution timeout counts, where that is not this run's own beginning.
     #[n(15)]
     pub execution_from: Option<Timestamp>,
+    /// Whether and when the workflow is tried again after it failed or took too long.
+    #[n(16)]
+    pub retry: Option<RetryPolicy>,
+    /// With a retry policy: which try this run is.
+    #[n(17)]
+    pub attempt: Option<u32>,
 }
 
 impl RunStart {
@@ -402,6 +411,8 @@ impl Run {
                 run_timeout: started.run_timeout,
                 continued_from: started.continued_from,
                 execution_from: started.execution_from,
+                retry: started.retry.clone(),
+                attempt: started.attempt,
             },
             status: Status::Open,
             closed_at: None,
@@ -420,6 +431,7 @@ impl Run {
             awaiting: Vec::new(),
             children: BTreeMap::new(),
             updates: Updates::default(),
+            retried_as: None,
         };
         run.remember(key, 1);
         run
@@ -639,6 +651,8 @@ impl Run {
         self.awaiting.clear();
         self.children.clear();
         self.updates.close();
+        let followed_by = event.kind.followed_by().filter(|_| status != Status::ContinuedAsNew);
+        self.retried_as = followed_by.map(|(run_id, _)| run_id);
     }
 
     fn remember(&mut self, key: Option<RequestKey>, event_id: EventId) {
@@ -653,6 +667,11 @@ impl Run {
     /// Whether it is open.
     pub fn is_open(&self) -> bool {
         self.status == Status::Open
+    }
+
+    /// Whether another run goes on for it, which may have yet to begin: it continued as new, or is tried again.
+    pub fn goes_on(&self) -> bool {
+        self.status == Status::ContinuedAsNew || self.retried_as.is_some()
     }
 
     /// Whether nothing will ever wake it (N8): it is open, no turn waits or is out, nothing is open, and

@@ -96,7 +96,13 @@ fn started() -> WorkflowStarted {
         run_timeout: None,
         continued_from: None,
         execution_from: None,
+        retry: None,
+        attempt: None,
     }
+}
+
+fn timed_out(timeout: WorkflowTimeout) -> WorkflowTimedOut {
+    WorkflowTimedOut { timeout, new_run_id: None, next_try_at: None }
 }
 
 /// One of each kind, with every attribute.
@@ -108,6 +114,8 @@ fn full() -> Vec<EventKind> {
             reason: "no stock".to_owned(),
             details: payload(),
             decision_event_id: 4,
+            new_run_id: None,
+            next_try_at: None,
         }),
         EventKind::WorkflowCanceled(WorkflowCanceled { details: payload(), decision_event_id: 4 }),
         EventKind::WorkflowContinuedAsNew(WorkflowContinuedAsNew {
@@ -118,7 +126,7 @@ fn full() -> Vec<EventKind> {
             tags: vec!["eu".to_owned()],
             decision_event_id: 4,
         }),
-        EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Execution }),
+        EventKind::WorkflowTimedOut(timed_out(WorkflowTimeout::Execution)),
         EventKind::WorkflowTerminated(WorkflowTerminated {
             reason: text("cleanup"),
             details: payload(),
@@ -395,6 +403,8 @@ fn child() -> ChildScheduled {
         reuse_policy: ReusePolicy::RejectDuplicate,
         child_policy: ChildPolicy::Abandon,
         decision_event_id: 4,
+        run_timeout: None,
+        retry: None,
     }
 }
 
@@ -433,7 +443,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 ..started()
             }),
         ),
-        ("WorkflowTimedOut-run", EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Run })),
+        ("WorkflowTimedOut-run", EventKind::WorkflowTimedOut(timed_out(WorkflowTimeout::Run))),
         (
             "WorkflowCloseFailed-continue",
             EventKind::WorkflowCloseFailed(WorkflowCloseFailed {
@@ -456,7 +466,49 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         ("WorkflowSuccess-bare", EventKind::WorkflowSuccess(WorkflowSuccess { result: None, decision_event_id: 4 })),
         (
             "WorkflowFailed-bare",
-            EventKind::WorkflowFailed(WorkflowFailed { reason: "r".to_owned(), details: None, decision_event_id: 4 }),
+            EventKind::WorkflowFailed(WorkflowFailed {
+                reason: "r".to_owned(),
+                details: None,
+                decision_event_id: 4,
+                new_run_id: None,
+                next_try_at: None,
+            }),
+        ),
+        (
+            "WorkflowStarted-retried",
+            EventKind::WorkflowStarted(WorkflowStarted {
+                continued_from: Some(Uuid::from_u128(7)),
+                execution_from: Some(Timestamp::from_millis(1_600_000_000_000)),
+                retry: Some(retry()),
+                attempt: Some(3),
+                ..started()
+            }),
+        ),
+        (
+            "WorkflowFailed-retried",
+            EventKind::WorkflowFailed(WorkflowFailed {
+                reason: "r".to_owned(),
+                details: None,
+                decision_event_id: 4,
+                new_run_id: Some(Uuid::from_u128(8)),
+                next_try_at: Some(Timestamp::from_millis(1_700_000_000_000)),
+            }),
+        ),
+        (
+            "WorkflowTimedOut-retried",
+            EventKind::WorkflowTimedOut(WorkflowTimedOut {
+                timeout: WorkflowTimeout::Run,
+                new_run_id: Some(Uuid::from_u128(8)),
+                next_try_at: Some(Timestamp::from_millis(1_700_000_000_000)),
+            }),
+        ),
+        (
+            "ChildScheduled-retry",
+            EventKind::ChildScheduled(ChildScheduled {
+                run_timeout: Some(Duration::from_secs(3_600)),
+                retry: Some(retry()),
+                ..child()
+            }),
         ),
         (
             "WorkflowCanceled-bare",
@@ -1124,6 +1176,12 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
             run.started.execution_from = Some(Timestamp::from_millis(1_600_000_000_000));
             run
         }),
+        ("open-retry".to_owned(), {
+            let mut run = run();
+            (run.started.retry, run.started.attempt) = (Some(retry()), Some(2));
+            run
+        }),
+        ("closed-retried".to_owned(), Run { retried_as: Some(Uuid::from_u128(8)), ..closed.clone() }),
         ("open-later".to_owned(), {
             let mut run = run();
             run.started.start_after = Some(Duration::from_days(2));

@@ -183,6 +183,7 @@ fn start() -> Start {
         decider_start_to_close: Duration::from_secs(30),
         decider_schedule_to_start: Some(Duration::from_secs(60)),
         activity_timeouts: ActivityTimeouts::default(),
+        retry: Some(RetryPolicy { maximum_attempts: Some(3), ..RetryPolicy::default() }),
         key: Some(RequestKey(0)),
         ..Start::new("w", "t", "l")
     }
@@ -416,8 +417,14 @@ fn command(
                     reason: "r".to_owned(),
                     details: None,
                     decision_event_id,
+                    new_run_id: None,
+                    next_try_at: None,
                 }),
-                1 => EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Execution }),
+                1 => EventKind::WorkflowTimedOut(WorkflowTimedOut {
+                    timeout: WorkflowTimeout::Execution,
+                    new_run_id: None,
+                    next_try_at: None,
+                }),
                 2 => EventKind::WorkflowCanceled(WorkflowCanceled { details: None, decision_event_id }),
                 3 => EventKind::WorkflowTerminated(WorkflowTerminated {
                     reason: None,
@@ -731,13 +738,14 @@ fn the_generator_reaches_every_kind_of_event_and_fault() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::new(config(1));
     let mut kinds = std::collections::BTreeMap::<_, usize>::new();
-    let (mut longest, mut most_tries) = (0, 0);
+    let (mut longest, mut most_tries, mut tried_again) = (0, 0, 0);
     for _ in 0..400 {
         let steps = steps().new_tree(&mut runner).unwrap().current();
         let story = tell(&steps).unwrap();
         longest = longest.max(story.events.len());
         for event in &story.events {
             *kinds.entry(event.kind.name()).or_default() += 1;
+            tried_again += usize::from(matches!(&event.kind, EventKind::WorkflowFailed(it) if it.new_run_id.is_some()));
             if let EventKind::ActivityStarted(it) = &event.kind {
                 most_tries = most_tries.max(it.attempt.unwrap_or(0));
             }
@@ -746,5 +754,5 @@ fn the_generator_reaches_every_kind_of_event_and_fault() {
     let missing: Vec<_> = EventKind::NAMES.iter().filter(|name| !kinds.contains_key(*name)).collect();
     assert!(missing.is_empty(), "{missing:?} of {kinds:?}");
     assert!(longest > 60, "{longest}");
-    assert!(most_tries > 1, "{most_tries}");
+    assert!(most_tries > 1 && tried_again > 1, "{most_tries} and {tried_again}");
 }

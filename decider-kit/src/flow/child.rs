@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context as Task, Poll};
 
 use history::event::ChildPolicy;
-use history::{Payload, ReusePolicy, StartChild};
+use history::{Duration, Payload, RetryPolicy, ReusePolicy, StartChild};
 use serde::de::DeserializeOwned;
 
 use super::context::Context;
@@ -59,6 +59,17 @@ impl<O> Child<O> {
     /// Whether the id of a closed run may be used again; only of one that did not succeed unless set.
     pub fn reuse(self, reuse_policy: ReusePolicy) -> Self {
         self.with(|it| it.reuse_policy = reuse_policy)
+    }
+
+    /// From start to close of one run of it, at most.
+    pub fn run_timeout(self, limit: Duration) -> Self {
+        self.with(|it| it.run_timeout = Some(limit))
+    }
+
+    /// Tried again as this policy says, by the service, when it fails or takes longer than its run timeout; this run hears of
+    /// the last try alone.
+    pub fn retry(self, policy: RetryPolicy) -> Self {
+        self.with(|it| it.retry = Some(policy))
     }
 
     /// What becomes of it when this run closes first; it is terminated unless set.

@@ -736,17 +736,25 @@ impl TestService {
         }
     }
 
-    /// Starts the run that goes on for one that has continued as new, once it owes nothing to others.
+    /// Starts the run that goes on for one that has continued as new or is tried again, once it owes nothing to others.
     #[track_caller]
     fn go_on(&mut self, index: usize) {
         let run = self.at(index);
-        let Some(EventKind::WorkflowContinuedAsNew(it)) = run.events.last().map(|event| &event.kind) else { return };
+        let Some(closing) = run.events.last().map(|event| &event.kind) else { return };
+        let Some((run_id, not_before)) = closing.followed_by() else { return };
         let is_newest = self.newest.get(&run.run.started.workflow_id) == Some(&index);
         if !is_newest || !run.links.outbox.is_empty() {
             return;
         }
         let links = Links { seen: run.links.seen.clone(), ..Links::default() };
-        let (run, events) = Transition::successor(&run.run, it, self.now).into_parts();
+        let next = match closing {
+            EventKind::WorkflowContinuedAsNew(it) => Transition::successor(&run.run, it, self.now),
+            _ => {
+                let input = run.events.first().and_then(|first| first.kind.payload().cloned());
+                Transition::retry(&run.run, run_id, input, not_before.unwrap_or(self.now), self.now)
+            }
+        };
+        let (run, events) = next.into_parts();
         let Some(minds) = self.deciders.get(&run.started.workflow_type) else {
             panic!("no decider for `{}`, as which `{}` goes on", run.started.workflow_type, run.started.workflow_id);
         };

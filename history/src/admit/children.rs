@@ -47,6 +47,8 @@ impl Transition {
             reuse_policy: it.reuse_policy,
             child_policy: it.child_policy,
             decision_event_id,
+            run_timeout: it.run_timeout,
+            retry: it.retry.clone(),
         })
     }
 
@@ -63,7 +65,7 @@ impl Transition {
             })
             .collect();
         // The parent of a run that goes on sees one child (S2.24): the run that closes in another way tells it.
-        let goes_on = matches!(event.kind, EventKind::WorkflowContinuedAsNew(_));
+        let goes_on = event.kind.followed_by().is_some();
         let tells = self.run.started.parent.as_ref().filter(|_| !goes_on);
         let tells = tells.map(|parent| Effect::new(event.id, EffectKind::TellParent, &parent.workflow_id));
         for effect in ends.into_iter().chain(tells) {

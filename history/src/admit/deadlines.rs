@@ -42,9 +42,14 @@ impl Transition {
         let details = |facts: &Facts<'_>, scheduled| facts.beats.get(&scheduled).and_then(|beat| beat.details.clone());
         let kind = match deadline {
             DeadlineKind::Execution => {
-                Some(EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Execution }))
+                let timeout = WorkflowTimeout::Execution;
+                Some(EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout, new_run_id: None, next_try_at: None }))
             }
-            DeadlineKind::Run => Some(EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Run })),
+            DeadlineKind::Run => {
+                let (new_run_id, next_try_at) = self.next_try(None, now).unzip();
+                let timeout = WorkflowTimeout::Run;
+                Some(EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout, new_run_id, next_try_at }))
+            }
             DeadlineKind::Timer { scheduled_event_id } => {
                 let place = facts.timers.binary_search_by_key(&scheduled_event_id, |(id, _)| *id).ok();
                 let timer = place.and_then(|place| facts.timers.get_mut(place));

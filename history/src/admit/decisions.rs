@@ -92,11 +92,17 @@ impl Transition {
             Decision::SucceedWorkflow(it) => {
                 EventKind::WorkflowSuccess(WorkflowSuccess { result: it.result.clone(), decision_event_id })
             }
-            Decision::FailWorkflow(it) => EventKind::WorkflowFailed(WorkflowFailed {
-                reason: it.reason.clone(),
-                details: it.details.clone(),
-                decision_event_id,
-            }),
+            Decision::FailWorkflow(it) => {
+                let (new_run_id, next_try_at) = self.next_try(Some(&it.reason), now).unzip();
+                let (reason, details) = (it.reason.clone(), it.details.clone());
+                EventKind::WorkflowFailed(WorkflowFailed {
+                    reason,
+                    details,
+                    decision_event_id,
+                    new_run_id,
+                    next_try_at,
+                })
+            }
             Decision::CancelWorkflow(it) => {
                 EventKind::WorkflowCanceled(WorkflowCanceled { details: it.details.clone(), decision_event_id })
             }

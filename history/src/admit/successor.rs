@@ -1,35 +1,45 @@
-//! The run that goes on for one that continued as new (S3.32).
+//! The run that goes on for another: for one that continued as new (S3.32), or that failed and is tried again (S2.30).
 
 use super::Transition;
+use crate::command::RunId;
 use crate::event::{Event, EventKind, WorkflowContinuedAsNew, WorkflowStarted};
-use crate::run::Run;
-use crate::time::Timestamp;
+use crate::links::child_run_id;
+use crate::payload::Payload;
+use crate::retry;
+use crate::run::{Run, RunStart};
+use crate::time::{Duration, Timestamp};
 
 impl Transition {
     /// The run that goes on for `run`, which has closed with `it`: WorkflowStarted, DeciderScheduled. Whoever starts it, and
     /// however often, starts the same.
     pub fn successor(run: &Run, it: &WorkflowContinuedAsNew, now: Timestamp) -> Self {
-        let before = &run.started;
-        let now = now.max(run.last_timestamp);
         let started = WorkflowStarted {
-            workflow_id: before.workflow_id.clone(),
-            run_id: it.new_run_id,
             workflow_type: it.workflow_type.clone(),
             task_list: it.task_list.clone(),
             input: it.input.clone(),
-            execution_timeout: before.execution_timeout,
-            decider_start_to_close: before.decider_start_to_close,
-            decider_schedule_to_start: before.decider_schedule_to_start,
-            activity_timeouts: before.activity_timeouts,
             tags: it.tags.clone(),
-            retention: before.retention,
-            identity: None,
-            start_after: None,
-            parent: before.parent.clone(),
-            run_timeout: before.run_timeout,
-            continued_from: Some(before.run_id),
-            execution_from: Some(before.execution_from.unwrap_or_else(|| before.first_turn_at())),
+            // Tries are counted for what is tried again, and this is something new.
+            attempt: run.started.retry.as_ref().map(|_| 1),
+            ..like(&run.started, it.new_run_id)
         };
+        Self::follow(run, started, now)
+    }
+
+    /// The run that tries again what `run` failed at, with the `input` of that run. Its first turn is held back until
+    /// `not_before`. Whoever starts it, and however often, starts the same.
+    pub fn retry(run: &Run, run_id: RunId, input: Option<Payload>, not_before: Timestamp, now: Timestamp) -> Self {
+        let now = now.max(run.last_timestamp);
+        let started = WorkflowStarted {
+            input,
+            attempt: run.started.attempt.map(|attempt| attempt.saturating_add(1)),
+            start_after: Some(not_before.since(now)).filter(|wait| *wait > Duration::ZERO),
+            ..like(&run.started, run_id)
+        };
+        Self::follow(run, started, now)
+    }
+
+    fn follow(run: &Run, started: WorkflowStarted, now: Timestamp) -> Self {
+        let now = now.max(run.last_timestamp);
         // Who repeats the request that started the first run hears of the one that is open now.
         let key = run.request_keys.iter().find(|(_, event_id)| *event_id == 1).map(|(key, _)| *key);
         let next = Run::begin(now, &started, key);
@@ -38,5 +48,43 @@ impl Transition {
         transition.events.push(event);
         transition.schedule_turn(now);
         transition
+    }
+
+    /// The run that tries again, and when, if the run that is about to close may be tried again: its policy has another try,
+    /// that may help after a failure with this reason, and it would begin before the execution timeout.
+    pub(super) fn next_try(&self, reason: Option<&str>, now: Timestamp) -> Option<(RunId, Timestamp)> {
+        let started = &self.run.started;
+        let (policy, attempt) = (started.retry.as_ref()?, started.attempt.unwrap_or(1));
+        if !policy.allows_after(attempt) || reason.is_some_and(|reason| !policy.retries(reason)) {
+            return None;
+        }
+        let closing_event_id = self.run.last_event_id + 1;
+        let at = now.plus(policy.wait(attempt, retry::chance(started.run_id, closing_event_id, attempt)));
+        (at < started.execution_deadline()).then(|| (child_run_id(started.run_id, closing_event_id, now), at))
+    }
+}
+
+/// A run that is like the one before it in everything that is not its own.
+fn like(before: &RunStart, run_id: RunId) -> WorkflowStarted {
+    WorkflowStarted {
+        workflow_id: before.workflow_id.clone(),
+        run_id,
+        workflow_type: before.workflow_type.clone(),
+        task_list: before.task_list.clone(),
+        input: None,
+        execution_timeout: before.execution_timeout,
+        decider_start_to_close: before.decider_start_to_close,
+        decider_schedule_to_start: before.decider_schedule_to_start,
+        activity_timeouts: before.activity_timeouts,
+        tags: before.tags.clone(),
+        retention: before.retention,
+        identity: None,
+        start_after: None,
+        parent: before.parent.clone(),
+        run_timeout: before.run_timeout,
+        continued_from: Some(before.run_id),
+        execution_from: Some(before.execution_from.unwrap_or_else(|| before.first_turn_at())),
+        retry: before.retry.clone(),
+        attempt: None,
     }
 }

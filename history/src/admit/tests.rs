@@ -11,4 +11,5 @@ mod retries;
 mod starts;
 mod successors;
 mod timeouts;
+mod tries;
 mod updates;

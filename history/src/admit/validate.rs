@@ -6,7 +6,7 @@ use crate::event::{ActivityTimeouts, ByHand};
 use crate::fault::Fault;
 use crate::limits;
 use crate::payload::Payload;
-use crate::retry::{Factor, RetryPolicy};
+use crate::retry::{Factor, RetryPolicy, WhenExhausted};
 use crate::time::Duration;
 
 pub(super) fn start(start: &Start) -> Result<(), Fault> {
@@ -22,6 +22,7 @@ pub(super) fn start(start: &Start) -> Result<(), Fault> {
     timeouts("activityTimeouts", start.activity_timeouts)?;
     span("retention", start.retention)?;
     span("startAfter", start.start_after.unwrap_or_default())?;
+    retry_of_workflow("retry", start.retry.as_ref())?;
     if let Some(signal) = &start.signal {
         name("signal.name", &signal.name)?;
         payload("signal.input", signal.input.as_ref())?;
@@ -59,6 +60,8 @@ fn child(field: &impl Fn(&str) -> String, it: &StartChild) -> Result<(), Fault> 
     if let Some(retention) = it.retention {
         span(&field("retention"), retention)?;
     }
+    timeout(&field("runTimeout"), it.run_timeout)?;
+    retry_of_workflow(&field("retry"), it.retry.as_ref())?;
     tags(&field("tags"), &it.tags)
 }
 
@@ -227,6 +230,17 @@ fn timeouts(field: &str, timeouts: ActivityTimeouts) -> Result<(), Fault> {
     timeout(&format!("{field}.startToClose"), timeouts.start_to_close)?;
     timeout(&format!("{field}.scheduleToClose"), timeouts.schedule_to_close)?;
     timeout(&format!("{field}.heartbeat"), timeouts.heartbeat)
+}
+
+/// A workflow that has no more tries has failed: unlike an activity there is nothing that could wait for somebody.
+fn retry_of_workflow(field: &str, policy: Option<&RetryPolicy>) -> Result<(), Fault> {
+    if policy.is_some_and(|policy| policy.when_exhausted == WhenExhausted::Pause) {
+        return Err(Fault::Invalid {
+            field: format!("{field}.whenExhausted"),
+            problem: "is `pause`, which is for activities; a workflow fails when its tries run out".to_owned(),
+        });
+    }
+    retry(field, policy)
 }
 
 fn retry(field: &str, policy: Option<&RetryPolicy>) -> Result<(), Fault> {

@@ -35,6 +35,8 @@ fn begun() -> EventKind {
         run_timeout: None,
         continued_from: None,
         execution_from: None,
+        retry: None,
+        attempt: None,
     })
 }
 
@@ -215,7 +217,11 @@ fn terminated() -> EventKind {
 }
 
 fn ran_out() -> EventKind {
-    EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Execution })
+    EventKind::WorkflowTimedOut(WorkflowTimedOut {
+        timeout: WorkflowTimeout::Execution,
+        new_run_id: None,
+        next_try_at: None,
+    })
 }
 
 /// The kinds as a history, numbered from 1. `(seconds, kind)`: when.
@@ -500,6 +506,8 @@ fn child(workflow_id: &str) -> EventKind {
         reuse_policy: ReusePolicy::AllowDuplicate,
         child_policy: ChildPolicy::Terminate,
         decision_event_id: 4,
+        run_timeout: None,
+        retry: None,
     })
 }
 

@@ -76,6 +76,15 @@ pub struct WorkflowStarted {
     #[n(16)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_from: Option<Timestamp>,
+    /// Whether and when the workflow is tried again, by a run of its own, after it failed or took too long (S2.30); never
+    /// when absent.
+    #[n(17)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    /// With a retry policy: which try this run is, 1, 2, 3, …; `continued_from` is the one before it.
+    #[n(18)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
 }
 
 /// The decider closed the run as done.
@@ -107,6 +116,14 @@ pub struct WorkflowFailed {
     /// The DeciderCompleted of the turn that decided it.
     #[n(2)]
     pub decision_event_id: EventId,
+    /// The run that tries again, where the retry policy has another try.
+    #[cbor(n(3), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_run_id: Option<Uuid>,
+    /// When its first turn is handed out at the earliest.
+    #[n(4)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try_at: Option<Timestamp>,
 }
 
 /// The decider closed the run as canceled.
@@ -160,6 +177,14 @@ pub struct WorkflowTimedOut {
     /// Which timeout.
     #[n(0)]
     pub timeout: WorkflowTimeout,
+    /// The run that tries again, where the retry policy has another try.
+    #[cbor(n(1), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_run_id: Option<Uuid>,
+    /// When its first turn is handed out at the earliest.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try_at: Option<Timestamp>,
 }
 
 /// Somebody ended the run from outside.

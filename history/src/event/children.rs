@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::{ActivityTimeouts, EventId, WorkflowTimeout};
 use crate::command::ReusePolicy;
 use crate::payload::{self, Payload};
+use crate::retry::RetryPolicy;
 use crate::time::Duration;
 
 /// What becomes of a child that is open when its parent closes.
@@ -75,6 +76,14 @@ pub struct ChildScheduled {
     /// The DeciderCompleted of the turn that decided it.
     #[n(12)]
     pub decision_event_id: EventId,
+    /// See [`super::WorkflowStarted::run_timeout`].
+    #[n(13)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_timeout: Option<Duration>,
+    /// See [`super::WorkflowStarted::retry`].
+    #[n(14)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
 }
 
 /// A child could not be started.

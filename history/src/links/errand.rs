@@ -86,6 +86,8 @@ fn start(it: &ChildScheduled, parent: Origin) -> Start {
         tags: it.tags.clone(),
         retention: it.retention,
         reuse_policy: it.reuse_policy,
+        run_timeout: it.run_timeout,
+        retry: it.retry.clone(),
         parent: Some(parent),
         ..Start::new(&it.workflow_id, &it.workflow_type, &it.task_list)
     }

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use client::Filter;
 use client::body::{CancelWorkflow, Described, Listed, RunResult, StartSignal, StartWorkflow, TerminateWorkflow};
-use history::{ConflictPolicy, Duration, ReusePolicy, Standing, Status};
+use history::{ConflictPolicy, Duration, Factor, RetryPolicy, ReusePolicy, Standing, Status};
 use uuid::Uuid;
 
 use super::{Done, Failed, Target, print_json, print_text, read_input};
@@ -11,7 +11,7 @@ use super::{Done, Failed, Target, print_json, print_text, read_input};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Workflow {
     /// Start a run
-    Start(Start),
+    Start(Box<Start>),
     /// List runs, newest start first
     List {
         #[command(flatten)]
@@ -132,6 +132,8 @@ pub(crate) struct Start {
     /// How long the first turn waits, e.g. PT1H
     #[arg(long = "start-after", value_name = "DURATION")]
     after: Option<Duration>,
+    #[command(flatten)]
+    retry: Retry,
     /// The same key never starts twice
     #[arg(long)]
     key: Option<String>,
@@ -140,6 +142,55 @@ pub(crate) struct Start {
     wait: Option<Duration>,
     #[command(flatten)]
     target: Target,
+}
+
+/// Whether the workflow is tried again, by a new run, after it failed or took longer than its run timeout. Any of these makes
+/// a policy.
+#[derive(Debug, Args)]
+pub(crate) struct Retry {
+    /// How many tries there are in all; no limit unless given
+    #[arg(long = "retry-attempts", value_name = "COUNT")]
+    attempts: Option<u32>,
+    /// The wait before the second try, e.g. PT10S; one second unless given
+    #[arg(long = "retry-interval", value_name = "DURATION")]
+    interval: Option<Duration>,
+    /// How much longer each wait is than the one before; 2 unless given
+    #[arg(long = "retry-coefficient", value_name = "FACTOR", value_parser = factor)]
+    coefficient: Option<Factor>,
+    /// The longest wait; a hundred times the first unless given
+    #[arg(long = "retry-interval-max", value_name = "DURATION")]
+    interval_max: Option<Duration>,
+    /// The share of each wait that may be left out, by chance; 0 to 1
+    #[arg(long = "retry-jitter", value_name = "SHARE", value_parser = factor)]
+    jitter: Option<Factor>,
+    /// A failure with this reason is not tried again; may be given several times
+    #[arg(long = "no-retry-on", value_name = "REASON")]
+    no_retry_on: Vec<String>,
+}
+
+impl Retry {
+    pub(super) fn policy(self) -> Option<RetryPolicy> {
+        let default = RetryPolicy::default();
+        let policy = RetryPolicy {
+            initial_interval: self.interval.unwrap_or(default.initial_interval),
+            backoff_coefficient: self.coefficient.unwrap_or(default.backoff_coefficient),
+            maximum_interval: self.interval_max,
+            maximum_attempts: self.attempts,
+            jitter: self.jitter.unwrap_or(default.jitter),
+            non_retryable_reasons: self.no_retry_on,
+            ..default
+        };
+        let is_given = policy != RetryPolicy::default()
+            || self.interval.is_some()
+            || self.coefficient.is_some()
+            || self.jitter.is_some();
+        is_given.then_some(policy)
+    }
+}
+
+fn factor(text: &str) -> Result<Factor, String> {
+    let number: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+    Factor::try_from(number)
 }
 
 #[derive(Debug, Args)]
@@ -240,6 +291,7 @@ impl Start {
             conflict_policy: self.conflict,
             signal,
             start_after: self.after,
+            retry: self.retry.policy(),
             ..StartWorkflow::default()
         };
         let (client, key) = (self.target.client()?, self.key.as_deref());
@@ -295,6 +347,13 @@ fn show(run: &Described) -> String {
     }
     lines.extend(run.awaiting.iter().map(|name| format!("awaits     signal `{name}`")));
     lines.extend(run.closed_at.map(|at| format!("closed     {at}")));
+    if let (Some(policy), Some(attempt)) = (&run.retry, run.attempt) {
+        let of = policy.maximum_attempts.map(|attempts| format!(" of {attempts}")).unwrap_or_default();
+        let after = run.continued_from.filter(|_| attempt > 1).map(|run_id| format!(", after run {run_id}"));
+        let waits = run.next_try_at.map(|at| format!("; begins {at}")).unwrap_or_default();
+        lines.push(format!("try        {attempt}{of}{}{waits}", after.unwrap_or_default()));
+    }
+    lines.extend(run.retried_as.map(|run_id| format!("tried      again as run {run_id}")));
     lines.extend(run.open_activities.iter().map(|it| {
         let state = match (it.started_at, it.next_try_at) {
             _ if it.paused.is_some() => "paused".to_owned(),

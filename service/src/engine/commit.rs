@@ -1,7 +1,7 @@
 //! Shaping one commit: which bytes go to the head, which to parts. No IO here.
 
 use bytes::Bytes;
-use history::{Event, EventId, Links, PackRef, Payload, Run, Status, Timestamp, codec};
+use history::{Event, EventId, Links, PackRef, Payload, Run, Timestamp, codec};
 use store::{Head, HeadKey, Limits, PartKey, Row};
 
 use super::Refusal;
@@ -94,7 +94,7 @@ pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     // A run that owes something to others must not be forgotten.
     let expires_at = run.expires_at().filter(|_| links.outbox.is_empty());
     // Nor one that another is about to go on for.
-    let kept_until = run.closed_at.filter(|_| run.status == Status::ContinuedAsNew).map(|at| at.plus(CONTINUED_KEPT));
+    let kept_until = run.closed_at.filter(|_| run.goes_on()).map(|at| at.plus(CONTINUED_KEPT));
     let expires_at = expires_at.map(|at| kept_until.map_or(at, |kept_until| at.max(kept_until)));
     let mut body = Body { run, ops, tail_first, offers, links };
     let (bytes, mut tail_at) = head::encode(&body, &[&tail, &fresh]);
@@ -157,7 +157,7 @@ fn row(run: &Run, before: Option<&Row>) -> Row {
     }
 }
 
-/// How long a run that continued as new is kept at least: longer than all nodes are down, so that the run that goes on is
+/// How long a run for which another goes on is kept at least: longer than all nodes are down, so that the run that goes on is
 /// started. Ours.
 const CONTINUED_KEPT: history::Duration = history::Duration::from_days(7);
 
@@ -172,7 +172,7 @@ pub(super) const OFFER_EVERY_MAX: history::Duration = history::Duration::from_se
 pub(super) fn due(run: &Run, links: &Links, beats: &[history::Beat], offers: u32, now: Timestamp) -> Option<Timestamp> {
     let effects = links.outbox.next_at();
     let Some(mut due) = run.next_deadline(beats) else {
-        let goes_on = (run.status == Status::ContinuedAsNew).then(|| now.plus(OFFER_AFTER));
+        let goes_on = run.goes_on().then(|| now.plus(OFFER_AFTER));
         return effects.into_iter().chain(goes_on).min();
     };
     due = effects.map_or(due, |at| due.min(at));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use history::{
-    Beat, Command, EffectResult, Errand, ErrandTask, Outcome, Run, Status, TaskId, Timestamp, Transition, admit::held,
+    Beat, Command, EffectResult, Errand, ErrandTask, Outcome, Run, TaskId, Timestamp, Transition, admit::held,
 };
 use uuid::Uuid;
 
@@ -119,11 +119,11 @@ impl Engine {
                 inbox.requests.drain(..count.max(1)).collect::<Vec<_>>()
             };
             self.run_batch(&cell, &mut state, batch).await;
-            if matches!(&*state, State::Loaded(loaded) if loaded.run().status == Status::ContinuedAsNew)
+            if matches!(&*state, State::Loaded(loaded) if loaded.run().goes_on())
                 && let Err(refusal) = self.go_on(&cell, &mut state).await
             {
                 // The due index brings it back.
-                tracing::warn!(%refusal, workflow_id = %cell.key.workflow_id, "a run could not go on as new yet");
+                tracing::warn!(%refusal, workflow_id = %cell.key.workflow_id, "the run that goes on could not begin yet");
             }
         }
         let bytes = match &*state {
@@ -260,7 +260,7 @@ impl Engine {
             }
             return Ok(true);
         };
-        let goes_on = loaded.run().status == Status::ContinuedAsNew;
+        let goes_on = loaded.run().goes_on();
         if goes_on && self.go_on(cell, state).await? {
             return Ok(false);
         }
@@ -273,7 +273,7 @@ impl Engine {
                 Pending::Take { .. } | Pending::Look { .. } => false,
             });
             *pending = stay;
-            let why = "the run that goes on as new is about to begin".to_owned();
+            let why = "the run that goes on is about to begin".to_owned();
             let refusal = Refusal::Unavailable { why, retry_after: None };
             for request in wait {
                 refuse(request, &refusal);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{Beat, Event, EventId, Payload, Run, Status};
+use history::{Beat, Event, EventId, Payload, Run};
 use store::{HeadKey, PartKey};
 use uuid::Uuid;
 
@@ -112,7 +112,7 @@ impl Engine {
             let (run_id, closed) = self.closing_event_of(at, left).await?;
             match closed {
                 // Who asks for the newest run waits for the one that goes on, too.
-                Some((run, _)) if at.run_id.is_none() && run.status == Status::ContinuedAsNew => {
+                Some((run, _)) if at.run_id.is_none() && run.goes_on() => {
                     if left.is_zero() || self.is_stopping() {
                         return Ok((run_id, None));
                     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use history::admit::{Starting, starting};
-use history::{Command, EventKind, Run, Start, Status, Transition};
+use history::{Command, EventKind, Run, Start, Transition};
 
 use super::cell::{RunCell, State};
 use super::hand_out::waiting_turn;
@@ -76,14 +76,14 @@ impl Engine {
         }
     }
 
-    /// Starts the run that goes on for one that has continued as new; nothing where there is none such. The id counts as open
+    /// Starts the run that goes on for one that has continued as new or is tried again; nothing where there is none such. The id counts as open
     /// all the while: whoever comes to the run in between does this first. False while it cannot be done, because the run
     /// that closed owes something to others.
     pub(super) async fn go_on(self: &Arc<Self>, cell: &Arc<RunCell>, state: &mut State) -> Result<bool, Refusal> {
         let mut attempt = 0;
         loop {
             let Some(loaded) = self.loaded(cell, state).await? else { return Ok(true) };
-            if loaded.run().status != Status::ContinuedAsNew {
+            if !loaded.run().goes_on() {
                 return Ok(true);
             }
             if !loaded.body.links.outbox.is_empty() {
@@ -91,11 +91,21 @@ impl Engine {
             }
             let newest = Page { reverse: true, limit: 1, ..Page::default() };
             let closing = self.read_page(&cell.key, loaded, &newest).await?.events.pop().map(|event| event.kind);
-            let Some(EventKind::WorkflowContinuedAsNew(it)) = closing else {
-                let what = format!("the last event of run {}, which continued as new", loaded.run().started.run_id);
-                return Err(Refusal::Corrupt { what });
+            let (run, now) = (loaded.run(), self.clock.now());
+            let mut transition = match closing {
+                Some(EventKind::WorkflowContinuedAsNew(it)) => Transition::successor(run, &it, now),
+                closing => {
+                    let followed_by = closing.and_then(|closing| closing.followed_by());
+                    let Some((run_id, not_before)) = followed_by else {
+                        let what = format!("the last event of run {}, which another goes on for", run.started.run_id);
+                        return Err(Refusal::Corrupt { what });
+                    };
+                    let first = Page { limit: 1, ..Page::default() };
+                    let first = self.read_page(&cell.key, loaded, &first).await?.events.pop();
+                    let input = first.and_then(|first| first.kind.payload().cloned());
+                    Transition::retry(run, run_id, input, not_before.unwrap_or(now), now)
+                }
             };
-            let mut transition = Transition::successor(loaded.run(), &it, self.clock.now());
             transition.links_mut().seen = loaded.body.links.seen.clone();
             if self.write(cell, state, transition, 0, 0, &mut attempt).await?.is_some() {
                 return Ok(true);
@@ -131,7 +141,7 @@ fn signal_of(start: &Start) -> Option<Command> {
 
 #[cfg(test)]
 mod tests {
-    use history::{ConflictPolicy, ContinueAsNew, Payload, StartSignal, TurnId};
+    use history::{ConflictPolicy, ContinueAsNew, FailWorkflow, Payload, RetryPolicy, StartSignal, TurnId};
     use store::{Expect, Store};
 
     use super::super::commit::{self, Draft, Loaded};
@@ -145,21 +155,34 @@ mod tests {
         engine
     }
 
-    /// A run that has continued as new, on a node that died before it started the one that goes on.
-    async fn died_between() -> (Arc<dyn Store>, uuid::Uuid) {
+    /// What a run may close with that another goes on for.
+    fn closes() -> [history::Decision; 2] {
+        let input = Some(Payload::from_json("1").unwrap());
+        [
+            ContinueAsNew { input, ..ContinueAsNew::default() }.into(),
+            FailWorkflow { reason: "busy".to_owned(), ..FailWorkflow::default() }.into(),
+        ]
+    }
+
+    /// A run that has closed so, on a node that died before it started the one that goes on.
+    async fn died_between(close: history::Decision) -> (Arc<dyn Store>, uuid::Uuid) {
         let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new());
         let engine = node(&store).await;
-        let start = Start { retention: history::Duration::ZERO, ..Start::new("w", "t", "l") };
+        let start = Start {
+            retention: history::Duration::ZERO,
+            input: Some(Payload::from_json("1").unwrap()),
+            retry: Some(RetryPolicy::default()),
+            ..Start::new("w", "t", "l")
+        };
         let first = engine.start("default", start).await.unwrap().run_id;
         let key = commit::head_key("default", "w");
         let base = Loaded::decode(store.load(&key).await.unwrap().unwrap()).unwrap();
         let now = engine.clock().now();
         let mut transition = Transition::of(base.run().clone());
         transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None }, now).unwrap();
-        let input = Some(Payload::from_json("1").unwrap());
         let command = Command::CompleteTurn {
             turn: TurnId { scheduled_event_id: 2, started_event_id: 3 },
-            decisions: vec![ContinueAsNew { input, ..ContinueAsNew::default() }.into()],
+            decisions: vec![close],
             context: None,
             awaiting: Vec::new(),
         };
@@ -188,37 +211,39 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_whose_node_died_before_it_went_on_goes_on_with_whoever_comes_first() {
-        let begun = ["WorkflowStarted", "DeciderScheduled"];
-        let at = RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
-        let signal =
-            Command::Signal { name: "go".to_owned(), input: None, identity: None, key: None, if_version: None };
+        for close in closes() {
+            let begun = ["WorkflowStarted", "DeciderScheduled"];
+            let at = RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
+            let signal =
+                Command::Signal { name: "go".to_owned(), input: None, identity: None, key: None, if_version: None };
 
-        let (store, first) = died_between().await;
-        let engine = node(&store).await;
-        engine.look(&commit::head_key("default", "w")).await.unwrap();
-        assert_eq!(names(&engine, first).await, begun);
+            let (store, first) = died_between(close.clone()).await;
+            let engine = node(&store).await;
+            engine.look(&commit::head_key("default", "w")).await.unwrap();
+            assert_eq!(names(&engine, first).await, begun);
 
-        let (store, first) = died_between().await;
-        let engine = node(&store).await;
-        engine.tell(&at, signal.clone()).await.unwrap();
-        assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
+            let (store, first) = died_between(close.clone()).await;
+            let engine = node(&store).await;
+            engine.tell(&at, signal.clone()).await.unwrap();
+            assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
 
-        // A start finds the id in use, and one that may use the open run uses that.
-        let (store, first) = died_between().await;
-        let engine = node(&store).await;
-        let refused = engine.start("default", Start::new("w", "t", "l")).await.unwrap_err();
-        assert_eq!(refused.code(), "workflow-already-open");
-        let signal = Some(StartSignal { name: "go".to_owned(), input: None });
-        let start = Start { conflict_policy: ConflictPolicy::UseExisting, signal, ..Start::new("w", "t", "l") };
-        assert!(engine.start("default", start).await.unwrap().existing);
-        assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
+            // A start finds the id in use, and one that may use the open run uses that.
+            let (store, first) = died_between(close.clone()).await;
+            let engine = node(&store).await;
+            let refused = engine.start("default", Start::new("w", "t", "l")).await.unwrap_err();
+            assert_eq!(refused.code(), "workflow-already-open");
+            let signal = Some(StartSignal { name: "go".to_owned(), input: None });
+            let start = Start { conflict_policy: ConflictPolicy::UseExisting, signal, ..Start::new("w", "t", "l") };
+            assert!(engine.start("default", start).await.unwrap().existing);
+            assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
 
-        // Two nodes at once start one.
-        let (store, first) = died_between().await;
-        let (one, other) = (node(&store).await, node(&store).await);
-        let key = commit::head_key("default", "w");
-        let (a, b) = tokio::join!(one.look(&key), other.look(&key));
-        a.and(b).unwrap();
-        assert_eq!(names(&one, first).await, begun);
+            // Two nodes at once start one.
+            let (store, first) = died_between(close.clone()).await;
+            let (one, other) = (node(&store).await, node(&store).await);
+            let key = commit::head_key("default", "w");
+            let (a, b) = tokio::join!(one.look(&key), other.look(&key));
+            a.and(b).unwrap();
+            assert_eq!(names(&one, first).await, begun);
+        }
     }
 }

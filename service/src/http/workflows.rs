@@ -81,6 +81,7 @@ pub(super) async fn start(
         signal: start.signal.map(|signal| StartSignal { name: signal.name, input: signal.input }),
         start_after: start.start_after,
         run_timeout: start.run_timeout,
+        retry: start.retry,
         identity: start.identity,
         key,
         parent: None,
@@ -101,13 +102,13 @@ pub(super) async fn start(
 
 fn run_result(run_id: Uuid, run: &Run, closing: EventKind) -> body::RunResult {
     let (status, closed_at) = (run.status, run.closed_at);
+    let continued_as = closing.followed_by().map(|(run_id, _)| run_id);
     let mut result =
-        body::RunResult { status, run_id, closed_at, result: None, reason: None, details: None, continued_as: None };
+        body::RunResult { status, run_id, closed_at, result: None, reason: None, details: None, continued_as };
     match closing {
         EventKind::WorkflowSuccess(it) => result.result = it.result,
         EventKind::WorkflowFailed(it) => (result.reason, result.details) = (Some(it.reason), it.details),
         EventKind::WorkflowCanceled(it) => result.details = it.details,
-        EventKind::WorkflowContinuedAsNew(it) => result.continued_as = Some(it.new_run_id),
         EventKind::WorkflowTerminated(it) => (result.reason, result.details) = (it.reason, it.details),
         _ => {}
     }
@@ -233,6 +234,11 @@ fn render(described: &Described) -> body::Described {
         (None, Some(_)) => "waiting",
         (None, None) => "none",
     };
+    let waits = run
+        .turn_task
+        .as_ref()
+        .filter(|task| started.attempt.is_some_and(|attempt| attempt > 1) && task.scheduled_event_id == 2);
+    let held_back = waits.and_then(|task| task.not_before);
     let open_activities = run.activities.iter().map(|(scheduled_event_id, activity)| body::OpenActivity {
         activity_id: activity.activity_id.clone(),
         activity_type: activity.activity_type.clone(),
@@ -278,6 +284,10 @@ fn render(described: &Described) -> body::Described {
         execution_timeout: started.execution_timeout,
         run_timeout: started.run_timeout,
         continued_from: started.continued_from,
+        retry: started.retry.clone(),
+        attempt: started.attempt,
+        next_try_at: held_back,
+        retried_as: run.retried_as,
         tags: started.tags.clone(),
         cancel_requested: run.cancel_requested,
         stuck: run.is_stuck(),

@@ -23,3 +23,4 @@ mod sockets;
 mod starts;
 mod successors;
 mod support;
+mod tries;

@@ -130,3 +130,55 @@ fn what_cannot_be_delivered_is_a_failure_that_says_why() {
     }));
     assert_eq!(result_of(&mut service), "`child` could not be reached (WorkflowClosed)");
 }
+
+/// Fails until its third try.
+struct Flaky;
+
+impl crate::Decider for Flaky {
+    type State = u32;
+
+    fn evolve(&self, attempt: &mut u32, event: &crate::Event) {
+        if let crate::EventKind::WorkflowStarted(it) = &event.kind {
+            *attempt = it.attempt.unwrap_or(1);
+        }
+    }
+
+    fn decide(&self, attempt: &u32, _: &crate::Window) -> crate::Decisions {
+        if *attempt < 3 {
+            crate::Decisions::new().fail("busy", attempt)
+        } else {
+            crate::Decisions::new().succeed(attempt)
+        }
+    }
+}
+
+#[test]
+fn a_child_with_a_retry_policy_is_one_child_to_its_parent() {
+    const TEN_MINUTES: u64 = 600;
+    let policy = |attempts| history::RetryPolicy {
+        initial_interval: seconds(TEN_MINUTES),
+        maximum_attempts: Some(attempts),
+        ..history::RetryPolicy::default()
+    };
+    // The policy is given as input, as a flow has nothing else to go by.
+    for (attempts, result, waited) in [(3, "try 3", 3 * TEN_MINUTES), (2, "busy", TEN_MINUTES)] {
+        let mut service = TestService::new();
+        service.decider(
+            "flow",
+            Flow::new(async |ctx: Context, policy: history::RetryPolicy| {
+                let child = ctx.child::<u32>("flaky", "child", &()).retry(policy).run_timeout(seconds(60));
+                match child.await {
+                    Ok(attempt) => Ok(format!("try {attempt}")),
+                    Err(failure) => Ok(failure.reason().to_owned()),
+                }
+            }),
+        );
+        service.decider("flaky", Flaky);
+        let began = service.now();
+        service.start("flow", "1", &policy(attempts));
+        assert_eq!(service.finish("1").result::<String>(), result);
+        assert_eq!(service.now().since(began), seconds(waited));
+        assert_eq!(service.run("child").started.attempt, Some(attempts));
+        service.assert_count("1", "ChildStarted", 1);
+    }
+}

@@ -42,12 +42,19 @@ fn a_child_that_has_started_schedules_no_turn_and_one_that_has_closed_does() {
     let started = wanted.then(&settle(5, EffectKind::StartChild, done()));
     assert!(started.links.is_empty() && started.run.turn_task.is_none());
     check(&started, &settle(5, EffectKind::StartChild, done()), "");
-    let failed = WorkflowFailed { reason: "no stock".to_owned(), details: None, decision_event_id: 4 };
+    let failed = WorkflowFailed {
+        reason: "no stock".to_owned(),
+        details: None,
+        decision_event_id: 4,
+        new_run_id: None,
+        next_try_at: None,
+    };
+    let timed_out = WorkflowTimedOut { timeout: WorkflowTimeout::Execution, new_run_id: None, next_try_at: None };
     let terminated = WorkflowTerminated { reason: None, details: None, identity: None, origin: None };
     for (close, then) in [
         (succeeded(), "ChildSuccess"),
         (EventKind::WorkflowFailed(failed), "ChildFailed(no stock)"),
-        (EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout: WorkflowTimeout::Execution }), "ChildTimedOut"),
+        (EventKind::WorkflowTimedOut(timed_out), "ChildTimedOut"),
         (EventKind::WorkflowCanceled(WorkflowCanceled { details: None, decision_event_id: 4 }), "ChildCanceled"),
         (EventKind::WorkflowTerminated(terminated), "ChildTerminated"),
     ] {

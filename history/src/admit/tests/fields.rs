@@ -8,7 +8,7 @@ use crate::scene::{
 };
 use crate::{
     CancelWorkflow, Command, Decision, Duration, Factor, FailWorkflow, Fault, Payload, RecordMarker, RetryPolicy,
-    ScheduleActivity, Start, StartTimer, SucceedWorkflow, Timestamp, Transition, limits,
+    ScheduleActivity, Start, StartChild, StartTimer, SucceedWorkflow, Timestamp, Transition, WhenExhausted, limits,
 };
 
 const TOO_LARGE: &str = "fault too-large";
@@ -118,6 +118,28 @@ fn the_timeouts_of_a_start_are_neither_zero_nor_endless() {
     start(&Start { retention: Duration::ZERO, ..plain() }, "ok");
     start(&Start { retention: limits::SPAN_MAX, ..plain() }, "ok");
     start(&Start { retention: beyond, ..plain() }, "invalid-field `retention` is ");
+}
+
+#[test]
+fn the_retry_policies_of_starts_and_of_children_are_looked_at() {
+    let none = RetryPolicy { maximum_attempts: Some(0), ..RetryPolicy::default() };
+    let one = RetryPolicy { maximum_attempts: Some(1), ..RetryPolicy::default() };
+    start(&Start { retry: Some(none.clone()), ..plain() }, "invalid-field `retry.maximumAttempts` is zero");
+    start(&Start { retry: Some(one.clone()), ..plain() }, "ok");
+    let pauses = RetryPolicy { when_exhausted: WhenExhausted::Pause, ..one.clone() };
+    start(&Start { retry: Some(pauses), ..plain() }, "invalid-field `retry.whenExhausted` is `pause`");
+    start(&Start { run_timeout: Some(Duration::ZERO), ..plain() }, "invalid-field `runTimeout` is zero");
+    let child = |retry, run_timeout| StartChild {
+        workflow_id: "c".to_owned(),
+        workflow_type: "t".to_owned(),
+        retry: Some(retry),
+        run_timeout,
+        ..StartChild::default()
+    };
+    let turn = scene().take();
+    check(&turn, &turn.complete([child(none, None).into()]), INVALID);
+    check(&turn, &turn.complete([child(one.clone(), Some(Duration::ZERO)).into()]), INVALID);
+    check(&turn, &turn.complete([child(one, None).into()]), "DeciderCompleted ChildScheduled(c)");
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn waits_for(scene: Scene, signals: &[&str]) -> Scene {
 
 #[test]
 fn a_run_is_stuck_when_its_turn_leaves_nothing_that_could_wake_it() {
-    for (scene, is_stuck) in [
+    for (scene, is_stuck) in vec![
         (scene(), false),
         (scene().take(), false),
         (scene().decide([]), true),

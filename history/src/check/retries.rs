@@ -1,0 +1,31 @@
+//! Whether a run may be followed by another try.
+
+use super::{Reader, Rule, Violation, broken};
+use crate::event::{Event, EventKind, WorkflowTimeout};
+
+impl Reader {
+    pub(super) fn tried_again(&self, event: &Event, reason: Option<&str>) -> Result<(), Violation> {
+        let (Some((_, not_before)), Some((start, started_at))) = (event.kind.followed_by(), &self.start) else {
+            return Ok(());
+        };
+        let id = event.id;
+        let Some(policy) = &start.retry else { return broken(Rule::Retry, id, "the run has no retry policy") };
+        let attempt = start.attempt.unwrap_or(1);
+        if !policy.allows_after(attempt) {
+            return broken(Rule::Retry, id, format!("it was try {attempt} of {:?}", policy.maximum_attempts));
+        }
+        if let Some(reason) = reason.filter(|reason| !policy.retries(reason)) {
+            return broken(Rule::Retry, id, format!("`{reason}` is not retryable"));
+        }
+        let first_turn_at = started_at.plus(start.start_after.unwrap_or_default());
+        let execution_deadline = start.execution_from.unwrap_or(first_turn_at).plus(start.execution_timeout);
+        let is_execution =
+            matches!(&event.kind, EventKind::WorkflowTimedOut(it) if it.timeout == WorkflowTimeout::Execution);
+        match not_before {
+            Some(at) if !is_execution && event.timestamp <= at && at < execution_deadline => Ok(()),
+            other => {
+                broken(Rule::Retry, id, format!("the next try is at {other:?}, all must end by {execution_deadline}"))
+            }
+        }
+    }
+}
