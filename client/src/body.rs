@@ -3,6 +3,8 @@
 //! Requests refuse fields that they do not know; answers pass over them, so that an older client can talk to a newer
 //! service.
 
+mod queries;
+
 use std::collections::BTreeMap;
 
 use history::event::{ActivityTimeouts, ChildPolicy};
@@ -12,6 +14,8 @@ use history::{
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+pub use queries::{QueryAnswer, QueryError, QueryResult, QueryWorkflow, Question, UNKNOWN_QUERY};
 
 macro_rules! bodies {
     (@request $( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {
@@ -221,6 +225,10 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         max_events: Option<usize>,
+        /// This decider answers queries. Without it a task brings none, and none comes that only asks.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        queries: bool,
     }
     /// Polls for an activity task.
     PollActivity {
@@ -243,6 +251,10 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         max_events: Option<usize>,
+        /// This decider answers queries, as with a poll.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        queries: bool,
     }
     /// A decider's answer.
     CompleteTurn {
@@ -259,6 +271,10 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Vec::is_empty")]
         awaiting: Vec<String>,
+        /// What it says to the task's queries, from the state after these decisions.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        query_results: Vec<QueryResult>,
         /// Take the next task.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -624,6 +640,15 @@ answers! {
         #[serde(deserialize_with = "history::payload_present")]
         #[serde(skip_serializing_if = "Option::is_none")]
         context: Option<Payload>,
+        /// What the run is asked, to be answered with the turn.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        queries: Vec<Question>,
+        /// There is nothing to decide, only `queries` to answer: no turn was started, `startedEventId` is the run's newest
+        /// event, and decisions are refused.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        only_asks: bool,
     }
     /// An activity to be done.
     ActivityTask {

@@ -186,14 +186,14 @@ impl Slot {
     }
 
     async fn poll(&self) -> Result<Option<DeciderTask>, Error> {
-        let poll = PollDecider { identity: Some(self.identity.clone()), max_events: None };
+        let poll = PollDecider { identity: Some(self.identity.clone()), ..PollDecider::default() };
         self.client.poll_decider(&self.list, &poll, POLL_WAIT).await
     }
 
     fn next(&self) -> Option<Next> {
         let identity = Some(self.identity.clone());
         // While stopping no more is asked for.
-        (!self.is_stopped()).then(|| Next { wait: Some(POLL_WAIT.as_secs_f64()), identity, max_events: None })
+        (!self.is_stopped()).then(|| Next { wait: Some(POLL_WAIT.as_secs_f64()), identity, ..Next::default() })
     }
 
     /// Decides one turn and answers it; the next one, if it came with the answer's answer.
@@ -209,7 +209,8 @@ impl Slot {
         let answered = match decided {
             Ok((decisions, started_event_id, state)) => {
                 let Decisions { decisions, context, awaiting, .. } = decisions;
-                let complete = CompleteTurn { decisions, context, awaiting, next: self.next() };
+                let complete =
+                    CompleteTurn { decisions, context, awaiting, query_results: Vec::new(), next: self.next() };
                 // Kept before the answer is sent: the next turn may come to another slot before the answer's answer.
                 self.keep(run_id, started_event_id, state);
                 self.answer(&token, &complete).await

@@ -75,6 +75,8 @@ impl Service {
             previous_started_event_id: previous,
             events: self.events.iter().filter(|event| event.id >= previous).cloned().collect(),
             context: None,
+            queries: Vec::new(),
+            only_asks: false,
         })
     }
 

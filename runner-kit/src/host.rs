@@ -195,7 +195,7 @@ impl Slot {
         let identity = Some(self.host.identity.clone());
         // With a rate limit the next activity must wait for its turn; while stopping none is asked for.
         let wants = !self.is_stopped() && self.pace.is_none();
-        wants.then(|| Next { wait: Some(POLL_WAIT.as_secs_f64()), identity, max_events: None })
+        wants.then(|| Next { wait: Some(POLL_WAIT.as_secs_f64()), identity, ..Next::default() })
     }
 
     /// Runs one activity and answers it; the next one, if it came with the answer's answer.

@@ -5,6 +5,7 @@
 
 mod agenda;
 mod answers;
+mod ask;
 mod cache;
 mod cell;
 mod clock;
@@ -19,6 +20,7 @@ mod head;
 mod matching;
 mod metrics;
 mod nodes;
+mod questions;
 mod read;
 mod refusal;
 mod start;
@@ -37,14 +39,16 @@ use store::{HeadKey, ListPage, ListQuery, PageToken, Store};
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
+pub use ask::{Answered, Ask, Seen};
 pub use clock::{Clock, SystemClock};
 pub use domains::{DEFAULT_DOMAIN, Domain};
 pub use elsewhere::{ListName, Offer, Peers};
 pub use fsck::{Finding, FsckReport};
 pub use metrics::Metrics;
 pub use nodes::Node;
+pub use questions::Outcome;
 pub use refusal::{Limited, Recorded, Refusal};
-pub use tasks::{ActivityTask, DeciderTask, Delivery, Poll, Receipt};
+pub use tasks::{ActivityTask, DeciderTask, Delivery, Poll, Question, Receipt};
 pub use token::{ActivityToken, TurnToken};
 
 use cell::{Reply, Request};
@@ -97,6 +101,9 @@ pub struct Told {
     pub event_id: EventId,
     /// Whether it is an earlier request with the same key that was recorded.
     pub repeated: bool,
+    /// For the answer to a turn: the newest news that the decider's answer reflects (D11). Where the decider has not seen all
+    /// news, it is a version that the run no longer has.
+    pub reflects: Option<EventId>,
 }
 
 /// The state of a run.
@@ -158,6 +165,7 @@ pub struct Engine {
     elsewhere: elsewhere::Elsewhere,
     agenda: agenda::Agenda,
     watchers: watch::Watchers,
+    questions: questions::Questions,
     metrics: Metrics,
     /// How often the due index was read.
     rescans: AtomicU32,
@@ -207,6 +215,7 @@ impl Engine {
             matching: matching::Matching::default(),
             agenda,
             watchers: watch::Watchers::default(),
+            questions: questions::Questions::default(),
             metrics: Metrics::new(),
             rescans: AtomicU32::new(0),
             is_stopping: AtomicBool::new(false),
@@ -229,6 +238,7 @@ impl Engine {
             cached_bytes,
             agenda: self.agenda.len(),
             watched_runs: self.watchers.len(),
+            askers: self.questions.askers(),
             lists: self.matching.depths(),
             store: self.store.stats(),
         };

@@ -9,6 +9,7 @@ mod extract;
 mod history;
 mod nodes;
 mod problem;
+mod queries;
 mod server;
 mod stall;
 mod tasks;

@@ -363,7 +363,7 @@ fn operation(call: &Call, requests: &mut SchemaGenerator, answers: &mut SchemaGe
         let mut response = json!({ "description": reply.what });
         let content: Map<String, Value> =
             reply.content.iter().map(|(kind, make)| ((*kind).to_owned(), json!({ "schema": make(answers) }))).collect();
-        let mut headers = if reply.status < 300 { answer_headers.clone() } else { Map::new() };
+        let mut headers = if reply.status < 400 { answer_headers.clone() } else { Map::new() };
         headers.extend(reply.headers.iter().map(|(name, what)| ((*name).to_owned(), header(what))));
         if let Some(response) = response.as_object_mut() {
             if !content.is_empty() {

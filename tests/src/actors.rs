@@ -15,7 +15,7 @@ use crate::world::{DOMAIN, World};
 const REPEATS: u32 = 8;
 
 fn poll() -> Poll {
-    Poll { wait: Duration::from_secs(2), identity: Some("sim".to_owned()), events_max: None }
+    Poll { wait: Duration::from_secs(2), identity: Some("sim".to_owned()), ..Poll::default() }
 }
 
 /// The longest that anybody waits for an answer; a node that has died gives none.

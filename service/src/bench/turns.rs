@@ -117,7 +117,7 @@ async fn measured_turn(client: &Client, latencies: &mut Histogram<u64>) -> Resul
 }
 
 async fn poll(client: &Client) -> Result<DeciderTask, Failed> {
-    let poll = PollDecider { identity: None, max_events: None };
+    let poll = PollDecider::default();
     let polled = client.poll_decider(LIST, &poll, Duration::from_secs(10)).await?;
     polled.ok_or_else(|| other("no turn came".to_owned()))
 }

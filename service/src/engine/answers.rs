@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use history::admit::{check_payload, held, must_hold};
-use history::{Command, Fault, Payload, Run};
+use history::{Command, EventId, Fault, Payload, Run};
 use store::HeadKey;
 use uuid::Uuid;
 
 use super::cell::Request;
 use super::commit;
+use super::questions::Outcome;
 use super::{ActivityToken, Engine, Refusal, TurnToken};
 
 impl Engine {
@@ -36,14 +37,68 @@ impl Engine {
     ///
     /// A fault of the rules, e.g. [`Fault::TurnLost`], or the store's.
     pub async fn answer_turn(self: &Arc<Self>, token: &TurnToken, command: Command) -> Result<(), Refusal> {
+        self.answer_turn_and_queries(token, command, Vec::new()).await
+    }
+
+    /// Has a decider's answer admitted, and gives what it says to queries to those who wait for it, by the questions' ids.
+    /// What nobody waits for any more is ignored (S1.21).
+    ///
+    /// # Errors
+    ///
+    /// As for [`answer_turn`](Self::answer_turn); a fault for an answer to a question that the run was never asked, for a
+    /// second answer to one, and for decisions in answer to a task that only asks; [`Refusal::QuestionsLost`] when nobody
+    /// waits any more for anything that such a task asked.
+    pub async fn answer_turn_and_queries(
+        self: &Arc<Self>,
+        token: &TurnToken,
+        command: Command,
+        results: Vec<(String, Outcome)>,
+    ) -> Result<(), Refusal> {
+        let outcomes = self.read_results(token.run_id, results)?;
+        if let Some(version) = token.only_asks {
+            return self.answer_task_that_asks(token, version, command, outcomes);
+        }
         let key = commit::head_key(&token.domain, &token.workflow_id);
+        let mut answering = self.begin_answering(&key, token);
         match self.tell_key(&key, Some(token.run_id), command).await {
-            Ok(_) => Ok(()),
+            Ok(told) => {
+                if let Some(version) = told.reflects {
+                    let asked = answering.succeed();
+                    self.give_answers(token, version, &asked, outcomes);
+                }
+                Ok(())
+            }
             Err(refusal) => {
                 let judge = |run: &Run| must_hold(run, token.turn).err();
                 Err(self.as_its_run_says(&key, token.run_id, refusal, Fault::TurnLost, judge).await)
             }
         }
+    }
+
+    fn answer_task_that_asks(
+        self: &Arc<Self>,
+        token: &TurnToken,
+        version: EventId,
+        command: Command,
+        mut outcomes: Vec<(u64, Outcome)>,
+    ) -> Result<(), Refusal> {
+        let key = commit::head_key(&token.domain, &token.workflow_id);
+        match command {
+            Command::CompleteTurn { decisions, context, .. } if !decisions.is_empty() || context.is_some() => {
+                let field = if decisions.is_empty() { "context" } else { "decisions" };
+                let problem = "must be absent: this task only asks, and there is no turn to be recorded".to_owned();
+                return Err(Fault::Invalid { field: field.to_owned(), problem }.into());
+            }
+            Command::FailTurn { reason, details, .. } => {
+                let reason = reason.unwrap_or_else(|| "given-back".to_owned());
+                let message = details.as_ref().and_then(|details| details.read::<String>().ok());
+                let failed = Outcome::Failed { reason, message };
+                let asked = self.questions.asked_by(&key, token.turn.scheduled_event_id);
+                outcomes = asked.into_iter().map(|number| (number, failed.clone())).collect();
+            }
+            _ => {}
+        }
+        self.answer_questions(token, version, outcomes)
     }
 
     /// Has a runner's answer admitted.

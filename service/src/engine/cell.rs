@@ -11,8 +11,10 @@ use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use super::ask::{Pose, Posing, TakenQuestions};
 use super::commit::Loaded;
-use super::matching::{ListKey, WaitingTask};
+use super::matching::{ListKey, Taker, WaitingTask};
+use super::questions::Posed;
 use super::{Engine, Refusal, Started, Told};
 
 /// Where an answer goes.
@@ -25,7 +27,11 @@ pub(super) enum Request {
     /// Admit a command.
     Tell { run_id: Option<Uuid>, command: Command, reply: Reply<Told> },
     /// Take a waiting task; `None` when it no longer waits.
-    Take { task: WaitingTask, list: ListKey, identity: Option<String>, reply: Reply<Option<Grant>> },
+    Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>> },
+    /// Take what this run is asked, without a turn, or with one if one waits by now.
+    TakeQuestions { run_id: Uuid, reply: Reply<TakenQuestions> },
+    /// Put a question; without one, look after those that are there.
+    Pose { run_id: Option<Uuid>, pose: Option<Pose>, reply: Reply<Posing> },
     /// Take an effect of another run.
     Effect { source: Source, errand: Box<Errand>, reply: Reply<Taken> },
     /// See whether time has done something, and offer what waits.
@@ -94,7 +100,12 @@ impl Request {
                 ErrandTask::Tell(Command::TakeChildClose { close, .. }) => close.payload().map_or(0, Payload::len),
                 ErrandTask::Tell(_) | ErrandTask::Start(_) => 0,
             },
-            Self::Start { .. } | Self::Take { .. } | Self::Look { .. } | Self::Beat { .. } => 0,
+            Self::Start { .. }
+            | Self::Take { .. }
+            | Self::TakeQuestions { .. }
+            | Self::Pose { .. }
+            | Self::Look { .. }
+            | Self::Beat { .. } => 0,
         }
     }
 }
@@ -111,6 +122,8 @@ pub(super) struct Grant {
     pub(super) tail: Bytes,
     pub(super) tail_first: EventId,
     pub(super) what: Granted,
+    /// What the run is asked: taken along by a turn, or all that there is to the task.
+    pub(super) questions: Vec<Posed>,
 }
 
 /// Which kind of task it is.
@@ -118,6 +131,7 @@ pub(super) struct Grant {
 pub(super) enum Granted {
     Turn { turn: TurnId, previous_started_event_id: EventId, attempt: u32 },
     Activity { task: TaskId, activity: Box<PendingActivity>, details: Option<Payload> },
+    Questions { task: u64, last_event_id: EventId, version: EventId, previous_started_event_id: EventId },
 }
 
 impl Grant {
@@ -133,6 +147,7 @@ impl Drop for Grant {
         let command = match &self.what {
             Granted::Turn { turn, .. } => Command::ReturnTurn { turn: *turn },
             Granted::Activity { task, .. } => Command::ReturnActivity { task: *task },
+            Granted::Questions { task, .. } => return engine.lose_questions(&self.key, self.run_id, *task),
         };
         engine.give_back(self.key.clone(), self.run_id, command);
     }

@@ -13,7 +13,7 @@ use super::cell::{Grant, Reply, Request, RunCell, Source, State, Taken};
 use super::commit::Loaded;
 use super::effects::{is_settled, undergo};
 use super::hand_out::{take_task, waiting_turn};
-use super::matching::{ListKey, WaitingTask};
+use super::matching::{ListKey, Taker, WaitingTask};
 use super::{Engine, Refusal, Told};
 
 /// Most bytes of payload that are folded into one commit. Source: parts hold at least this much in every engine.
@@ -36,28 +36,10 @@ impl Drop for Draining<'_> {
 
 /// A request of a batch that changes events, with the answer that it gets once they are durable.
 pub(super) enum Pending {
-    Tell {
-        run_id: Option<Uuid>,
-        command: Command,
-        reply: Reply<Told>,
-        answer: Option<Result<Told, Refusal>>,
-    },
-    Take {
-        task: WaitingTask,
-        list: ListKey,
-        identity: Option<String>,
-        reply: Reply<Option<Grant>>,
-        taken: Option<bool>,
-    },
-    Effect {
-        source: Source,
-        errand: Box<Errand>,
-        reply: Reply<Taken>,
-        answer: Option<Result<Taken, Refusal>>,
-    },
-    Look {
-        reply: Option<Reply<()>>,
-    },
+    Tell { run_id: Option<Uuid>, command: Command, reply: Reply<Told>, answer: Option<Result<Told, Refusal>> },
+    Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>>, taken: Option<bool> },
+    Effect { source: Source, errand: Box<Errand>, reply: Reply<Taken>, answer: Option<Result<Taken, Refusal>> },
+    Look { reply: Option<Reply<()>> },
 }
 
 /// The work on a run, done on the task of the caller who found nobody at it. A caller who goes away does not take a commit
@@ -147,8 +129,16 @@ impl Engine {
                 Request::Tell { run_id, command, reply } => {
                     pending.push(Pending::Tell { run_id, command, reply, answer: None });
                 }
-                Request::Take { task, list, identity, reply } => {
-                    pending.push(Pending::Take { task, list, identity, reply, taken: None });
+                Request::Take { task, list, taker, reply } => {
+                    pending.push(Pending::Take { task, list, taker, reply, taken: None });
+                }
+                Request::TakeQuestions { run_id, reply } => {
+                    self.run_pending(cell, state, &mut pending).await;
+                    drop(reply.send(self.run_take_questions(cell, state, run_id).await));
+                }
+                Request::Pose { run_id, pose, reply } => {
+                    self.run_pending(cell, state, &mut pending).await;
+                    drop(reply.send(self.run_pose(cell, state, run_id, pose).await));
                 }
                 Request::Effect { source, errand, reply } if matches!(errand.task, ErrandTask::Start(_)) => {
                     self.run_pending(cell, state, &mut pending).await;
@@ -296,10 +286,10 @@ impl Engine {
                     says_no |= matches!(&told, Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownRun { .. }));
                     *answer = Some(told);
                 }
-                Pending::Take { task, list, identity, taken, .. } => {
+                Pending::Take { task, list, taker, taken, .. } => {
                     let is_same = transition.run().started.run_id == task.run_id;
-                    let ok =
-                        is_same && take_task(&mut transition, task.scheduled_event_id, list, identity.as_deref(), now);
+                    let identity = taker.identity.as_deref();
+                    let ok = is_same && take_task(&mut transition, task.scheduled_event_id, list, identity, now);
                     says_no |= !ok;
                     *taken = Some(ok);
                 }
@@ -370,10 +360,10 @@ impl Engine {
                     }
                     drop(reply.send(answer));
                 }
-                Pending::Take { task, reply, taken, .. } => {
+                Pending::Take { task, taker, reply, taken, .. } => {
                     let granted = match state {
                         State::Loaded(loaded) if taken == Some(true) => {
-                            self.grant(cell, loaded, task.scheduled_event_id)
+                            self.grant(cell, loaded, task.scheduled_event_id, &taker)
                         }
                         _ => None,
                     };
@@ -417,9 +407,17 @@ fn admit_told(
 ) -> Result<Told, Refusal> {
     must_be_current(cell, transition.run(), run_id)?;
     let current = transition.run().started.run_id;
+    let seen = transition.run().version;
     let (event_id, repeated) = match transition.admit(command, now)? {
         Outcome::Recorded(event_id) => (event_id, false),
         Outcome::Repeated(event_id) => (event_id, true),
     };
-    Ok(Told { run_id: current, event_id, repeated })
+    let reflects = match command {
+        // Its own decisions are news that the decider knows.
+        Command::CompleteTurn { turn, .. } if seen <= turn.started_event_id => Some(transition.run().version),
+        // There is news that it has not seen: no version of the run is like this.
+        Command::CompleteTurn { turn, .. } => Some(turn.started_event_id),
+        _ => None,
+    };
+    Ok(Told { run_id: current, event_id, repeated, reflects })
 }

@@ -8,7 +8,7 @@ use history::{Command, EventId, Standing, TaskRef, Timestamp, Transition, TurnId
 use super::Engine;
 use super::cell::{Grant, Granted, RunCell, State};
 use super::commit::Loaded;
-use super::matching::{ListKey, Offered, Poller, Side, WaitingTask};
+use super::matching::{ListKey, Offered, Poller, Side, Taker, WaitingTask};
 use super::watch::Progress;
 
 /// A poller that is about to get a task.
@@ -59,7 +59,7 @@ impl Engine {
                 unmatched.push((list, WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id }));
                 continue;
             };
-            if take_task(transition, scheduled_event_id, &list, poller.identity.as_deref(), now) {
+            if take_task(transition, scheduled_event_id, &list, poller.taker.identity.as_deref(), now) {
                 reserved.push(Reserved { list, poller, scheduled_event_id });
             } else {
                 self.return_poller(&list, poller);
@@ -86,9 +86,11 @@ impl Engine {
         let run = next.run();
         self.agenda.set(&cell.key, next.head.due.map(Timestamp::from_millis));
         self.metrics.stands(stood, run.standing());
+        // What rode with a turn that is over can ride with the one that begins.
+        self.questions.settle(&cell.key, run);
         for Reserved { poller, scheduled_event_id, .. } in reserved {
             self.metrics.matched_at_once.inc();
-            match self.grant(cell, next, scheduled_event_id) {
+            match self.grant(cell, next, scheduled_event_id, &poller.taker) {
                 Some(grant) => poller.grant(grant),
                 // Only after a commit of unknown outcome that others have built on; the timeout takes care of it.
                 None => tracing::warn!(workflow_id = %cell.key.workflow_id, "a matched task has moved on"),
@@ -97,6 +99,7 @@ impl Engine {
         for (list, task) in unmatched {
             self.offer(&list, task);
         }
+        self.see_to_questions(&cell.key, next);
         let progress =
             Progress { run_id: run.started.run_id, last_event_id: run.last_event_id, closed: !run.is_open() };
         self.watchers.tell(&cell.key, progress);
@@ -116,7 +119,7 @@ impl Engine {
 
     /// Gives a waiting task to a waiting poller.
     pub(super) async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: WaitingTask) {
-        match self.take(&list, task, poller.identity.clone()).await {
+        match self.take(&list, task, poller.taker.clone()).await {
             Ok(Some(grant)) => poller.grant(grant),
             Ok(None) => self.return_poller(&list, poller),
             Err(refusal) => {
@@ -150,12 +153,17 @@ impl Engine {
         cell: &RunCell,
         loaded: &Loaded,
         scheduled_event_id: EventId,
+        taker: &Taker,
     ) -> Option<Grant> {
         let run = loaded.run();
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
+        let mut questions = Vec::new();
         let (task_list, what) = if let Some(turn) = turn {
             let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
             let previous_started_event_id = run.previous_started_event_id;
+            if taker.answers {
+                questions = self.questions.ride(&cell.key, run.started.run_id, id);
+            }
             let what = Granted::Turn { turn: id, previous_started_event_id, attempt: turn.attempt };
             (run.started.task_list.clone(), what)
         } else {
@@ -176,6 +184,7 @@ impl Engine {
             tail: loaded.tail.clone(),
             tail_first: loaded.body.tail_first,
             what,
+            questions,
         })
     }
 }

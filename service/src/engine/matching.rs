@@ -38,9 +38,28 @@ pub(super) struct WaitingTask {
     pub(super) scheduled_event_id: EventId,
 }
 
+/// In place of its DeciderScheduled: no turn waits, but somebody asks something of the run.
+pub(super) const QUESTIONS: EventId = 0;
+
+impl WaitingTask {
+    /// Whether it is no turn, but a question or several.
+    fn only_asks(&self) -> bool {
+        self.scheduled_event_id == QUESTIONS
+    }
+}
+
+/// Who polls.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Taker {
+    /// Shown in the history.
+    pub(super) identity: Option<String>,
+    /// Whether it answers queries.
+    pub(super) answers: bool,
+}
+
 /// A poller that waits.
 pub(super) struct Poller {
-    pub(super) identity: Option<String>,
+    pub(super) taker: Taker,
     id: u64,
     answer: oneshot::Sender<Grant>,
 }
@@ -64,6 +83,8 @@ struct List {
     pollers: VecDeque<Poller>,
     /// Some tasks of this list wait in the store alone.
     overflowed: bool,
+    /// How many of the tasks only ask something.
+    asking: usize,
 }
 
 impl List {
@@ -73,6 +94,41 @@ impl List {
 
     fn next_poller(&mut self) -> Option<Poller> {
         std::iter::from_fn(|| self.pollers.pop_front()).find(Poller::is_waiting)
+    }
+
+    /// The same for a task that not every poller can do.
+    fn next_poller_for(&mut self, task: &WaitingTask) -> Option<Poller> {
+        if task.only_asks() { self.next_answering_poller() } else { self.next_poller() }
+    }
+
+    fn next_answering_poller(&mut self) -> Option<Poller> {
+        self.pollers.retain(Poller::is_waiting);
+        let at = self.pollers.iter().position(|poller| poller.taker.answers)?;
+        self.pollers.remove(at)
+    }
+
+    /// The task that has waited longest, of those that such a taker can do.
+    fn pop_task(&mut self, answers: bool) -> Option<WaitingTask> {
+        let at = if answers { 0 } else { self.tasks.iter().position(|task| !task.only_asks())? };
+        let task = self.tasks.remove(at)?;
+        self.known.remove(&(task.run_id, task.scheduled_event_id));
+        self.asking -= usize::from(task.only_asks());
+        Some(task)
+    }
+
+    /// A turn of a run of which a question waits already becomes the task that waits (S1.23): there are not two of one run.
+    fn convert(&mut self, turn: &WaitingTask) -> bool {
+        let asks = (turn.run_id, QUESTIONS);
+        if turn.only_asks() || self.asking == 0 || !self.known.contains(&asks) {
+            return false;
+        }
+        let Some(task) = self.tasks.iter_mut().find(|task| task.only_asks() && task.run_id == turn.run_id) else {
+            return false;
+        };
+        task.scheduled_event_id = turn.scheduled_event_id;
+        self.known.remove(&asks);
+        self.asking -= 1;
+        true
     }
 }
 
@@ -126,7 +182,18 @@ impl Matching {
         let mut lists = self.lock();
         let list = lists.get_mut(key)?;
         // Tasks that wait go first; a poller beside them is on its way to one.
-        let poller = if list.tasks.is_empty() { list.next_poller() } else { None };
+        let poller = if list.tasks.len() == list.asking { list.next_poller() } else { None };
+        if list.is_idle() {
+            lists.remove(key);
+        }
+        poller
+    }
+
+    /// Takes the poller that has waited longest of those that answer queries.
+    pub(super) fn reserve_for_questions(&self, key: &ListKey) -> Option<Poller> {
+        let mut lists = self.lock();
+        let list = lists.get_mut(key)?;
+        let poller = if list.tasks.is_empty() { list.next_answering_poller() } else { None };
         if list.is_idle() {
             lists.remove(key);
         }
@@ -137,10 +204,7 @@ impl Matching {
     pub(super) fn pop_waiting(&self, key: &ListKey) -> Option<WaitingTask> {
         let mut lists = self.lock();
         let list = lists.get_mut(key)?;
-        let task = list.tasks.pop_front();
-        if let Some(task) = &task {
-            list.known.remove(&(task.run_id, task.scheduled_event_id));
-        }
+        let task = list.pop_task(true);
         if list.is_idle() {
             lists.remove(key);
         }
@@ -156,26 +220,26 @@ impl Matching {
             list.overflowed = true;
             return Offered::Full;
         }
-        if !list.known.insert((task.run_id, task.scheduled_event_id)) {
+        if !list.known.insert((task.run_id, task.scheduled_event_id)) || list.convert(&task) {
             return Offered::Known;
         }
-        if let Some(poller) = list.next_poller() {
+        if let Some(poller) = list.next_poller_for(&task) {
             list.known.remove(&(task.run_id, task.scheduled_event_id));
             if list.is_idle() {
                 lists.remove(key);
             }
             return Offered::Poller(poller, task);
         }
+        list.asking += usize::from(task.only_asks());
         list.tasks.push_back(task);
         Offered::Waits
     }
 
     /// Polls a list.
-    pub(super) fn poll(&self, key: &ListKey, identity: Option<&str>) -> Found<'_> {
+    pub(super) fn poll(&self, key: &ListKey, taker: &Taker) -> Found<'_> {
         let mut lists = self.lock();
         let list = lists.entry(key.clone()).or_default();
-        if let Some(task) = list.tasks.pop_front() {
-            list.known.remove(&(task.run_id, task.scheduled_event_id));
+        if let Some(task) = list.pop_task(taker.answers) {
             if list.overflowed && list.tasks.len() < WAITING_TASKS_MAX / 2 {
                 self.starving.notify_one();
             }
@@ -189,7 +253,7 @@ impl Matching {
         }
         let id = self.next_poller.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let (answer, receiver) = oneshot::channel();
-        list.pollers.push_back(Poller { identity: identity.map(str::to_owned), id, answer });
+        list.pollers.push_back(Poller { taker: taker.clone(), id, answer });
         Found::Wait(Waiting { matching: self, list: key.clone(), id, answer: receiver })
     }
 
@@ -198,10 +262,7 @@ impl Matching {
     pub(super) fn poll_for(&self, key: &ListKey, poller: Poller) -> Option<WaitingTask> {
         let mut lists = self.lock();
         let list = lists.entry(key.clone()).or_default();
-        let task = list.tasks.pop_front();
-        if let Some(task) = &task {
-            list.known.remove(&(task.run_id, task.scheduled_event_id));
-        }
+        let task = list.pop_task(poller.taker.answers);
         list.pollers.push_front(poller);
         task
     }

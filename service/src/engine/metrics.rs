@@ -22,6 +22,10 @@ pub struct Metrics {
     pub(super) expired: Counter,
     pub(super) looks: Counter,
     pub(super) effects: Counter,
+    pub(super) queries_answered: Counter,
+    pub(super) queries_unchanged: Counter,
+    pub(super) ask_tasks: Counter,
+    pub(super) ask_tasks_lost: Counter,
     /// Runs that came to need somebody, and those that no longer do, for each way of needing one.
     needy: [(Standing, Counter, Counter); Standing::NEEDY.len()],
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
@@ -33,6 +37,7 @@ pub(super) struct Gauges {
     pub(super) cached_bytes: usize,
     pub(super) agenda: usize,
     pub(super) watched_runs: usize,
+    pub(super) askers: usize,
     pub(super) lists: Vec<(ListKey, usize, usize)>,
     pub(super) store: store::Stats,
 }
@@ -53,6 +58,11 @@ impl Metrics {
         let expired = counter("runs_expired", "Runs forgotten after their retention");
         let looks = counter("looks", "Runs that were looked at because their time had come");
         let effects = counter("effects", "Effects of runs on others that were seen to");
+        let queries_answered = counter("queries_answered", "Queries that were answered with a result");
+        let queries_unchanged = counter("queries_unchanged", "Watching queries whose wait ended without news");
+        let ask_tasks = counter("query_tasks", "Tasks handed out that only ask: no turn was outstanding");
+        let ask_tasks_lost =
+            counter("query_tasks_lost", "Tasks that only ask that were lost and whose queries were put again");
         let needy = Standing::NEEDY.map(|standing| {
             let word = standing.word();
             let flagged = counter(&format!("runs_{word}"), &format!("Runs that were flagged as {word}"));
@@ -72,6 +82,10 @@ impl Metrics {
             expired,
             looks,
             effects,
+            queries_answered,
+            queries_unchanged,
+            ask_tasks,
+            ask_tasks_lost,
             needy,
             refusals,
         }
@@ -119,6 +133,7 @@ impl Metrics {
             .and_then(|()| gauge("cached_bytes", gauges.cached_bytes as u64))
             .and_then(|()| gauge("agenda_runs", gauges.agenda as u64))
             .and_then(|()| gauge("watched_runs", gauges.watched_runs as u64))
+            .and_then(|()| gauge("queries_waiting", gauges.askers as u64))
             .and_then(|()| gauge("store_commits", store.commits))
             .and_then(|()| gauge("store_syncs", store.syncs))
             .and_then(|()| gauge("store_bytes_written", store.bytes_written))

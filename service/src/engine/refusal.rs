@@ -90,6 +90,43 @@ pub enum Refusal {
         /// The newest run.
         current: Uuid,
     },
+    /// The decider knows no such query.
+    #[error("the decider knows no query `{name}`")]
+    UnknownQuery {
+        /// The name given.
+        name: String,
+        /// The names that it knows, as far as it says.
+        known: Vec<String>,
+    },
+    /// The query failed, and nothing else did (S1.25).
+    #[error("query `{name}` failed: {reason}{}", message.as_deref().map(|message| format!(": {message}")).unwrap_or_default())]
+    QueryFailed {
+        /// The query.
+        name: String,
+        /// Why, for programs.
+        reason: String,
+        /// Why, for people.
+        message: Option<String>,
+    },
+    /// No decider answered the query in time.
+    #[error("no answer in time: {why}")]
+    NotAnswered {
+        /// What it waited for.
+        why: &'static str,
+    },
+    /// More is asked at once than fits into memory.
+    #[error("{found} {what}, at most {max} may")]
+    TooManyQuestions {
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        max: usize,
+        /// Of what.
+        what: &'static str,
+    },
+    /// Nobody waits any more for what a task asked.
+    #[error("nobody waits any more for what this task asked")]
+    QuestionsLost,
     /// A task token that this service never gave out.
     #[error("not a task token of this service")]
     BadToken,
@@ -148,6 +185,11 @@ impl Refusal {
             Self::UnknownWorkflow { .. } => "unknown-workflow",
             Self::UnknownRun { .. } => "unknown-run",
             Self::RunNotCurrent { .. } => "run-not-current",
+            Self::UnknownQuery { .. } => "unknown-query",
+            Self::QueryFailed { .. } => "query-failed",
+            Self::NotAnswered { .. } => "query-not-answered",
+            Self::TooManyQuestions { .. } => "too-many-questions",
+            Self::QuestionsLost => "query-task-lost",
             Self::BadToken => "bad-token",
             Self::BadPage { .. } => "bad-page",
             Self::RunTooLarge { .. } => "run-too-large",
@@ -161,7 +203,11 @@ impl Refusal {
     /// Whether the same request may succeed later, with nothing changed by the caller.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unavailable { .. } | Self::OutcomeUnknown { .. } | Self::Stopping => true,
+            Self::Unavailable { .. }
+            | Self::OutcomeUnknown { .. }
+            | Self::Stopping
+            | Self::NotAnswered { .. }
+            | Self::TooManyQuestions { .. } => true,
             Self::Fault(_)
             | Self::UnknownDomain { .. }
             | Self::DomainExists { .. }
@@ -170,6 +216,9 @@ impl Refusal {
             | Self::UnknownWorkflow { .. }
             | Self::UnknownRun { .. }
             | Self::RunNotCurrent { .. }
+            | Self::UnknownQuery { .. }
+            | Self::QueryFailed { .. }
+            | Self::QuestionsLost
             | Self::BadToken
             | Self::BadPage { .. }
             | Self::RunTooLarge { .. }
@@ -189,6 +238,11 @@ impl Refusal {
             | Self::UnknownWorkflow { .. }
             | Self::UnknownRun { .. }
             | Self::RunNotCurrent { .. }
+            | Self::UnknownQuery { .. }
+            | Self::QueryFailed { .. }
+            | Self::NotAnswered { .. }
+            | Self::TooManyQuestions { .. }
+            | Self::QuestionsLost
             | Self::BadToken
             | Self::BadPage { .. }
             | Self::RunTooLarge { .. }

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::{
-    Command, Event, EventId, EventKind, Payload,
+    Command, Event, EventId, EventKind, Payload, TurnId,
     event::{ActivityTimeouts, DeciderCompleted},
 };
 use store::HeadKey;
 use uuid::Uuid;
 
+use super::ask::TakenQuestions;
 use super::cell::{Grant, Granted, Request};
-use super::matching::{Found, ListKey, Poller, Side, WaitingTask};
+use super::matching::{Found, ListKey, Poller, QUESTIONS, Side, Taker, WaitingTask};
+use super::questions::Posed;
 use super::read::Source;
 use super::{ActivityToken, Engine, Refusal, TurnToken};
 
@@ -33,6 +35,19 @@ pub struct Poll {
     pub identity: Option<String>,
     /// The most events of the window that come with a decider task; 10,000 when absent or more.
     pub events_max: Option<usize>,
+    /// Whether whoever polls answers queries. Others are given no question.
+    pub queries: bool,
+}
+
+/// A question to a run, as its decider gets it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// What to answer with.
+    pub id: String,
+    /// The query's name.
+    pub name: String,
+    /// Its input.
+    pub input: Option<Payload>,
 }
 
 /// A turn to be decided.
@@ -60,6 +75,11 @@ pub struct DeciderTask {
     pub events: Vec<Event>,
     /// What the last completed turn left.
     pub context: Option<Payload>,
+    /// What the run is asked, to be answered from the state after this turn's decisions (S1.17).
+    pub queries: Vec<Question>,
+    /// There is nothing to decide, only something to answer: no turn has been started, and the history says nothing of this
+    /// task. `started_event_id` is the run's newest event then.
+    pub only_asks: bool,
 }
 
 /// An activity to be done.
@@ -181,6 +201,7 @@ impl Engine {
         if let Some(identity) = &poll.identity {
             history::admit::check_name("identity", identity)?;
         }
+        let taker = Taker { identity: poll.identity, answers: poll.queries && side == Side::Decider };
         let list = ListKey { domain: domain.into(), side, name: list.into() };
         let deadline = tokio::time::sleep(poll.wait);
         tokio::pin!(deadline);
@@ -188,9 +209,9 @@ impl Engine {
             if self.is_stopping() {
                 return Ok(None);
             }
-            match self.matching.poll(&list, poll.identity.as_deref()) {
+            match self.matching.poll(&list, &taker) {
                 Found::Task(task) => {
-                    if let Some(grant) = self.take(&list, task, poll.identity.clone()).await? {
+                    if let Some(grant) = self.take(&list, task, taker.clone()).await? {
                         return Ok(Some(grant));
                     }
                 }
@@ -220,15 +241,37 @@ impl Engine {
         self: &Arc<Self>,
         list: &ListKey,
         task: WaitingTask,
-        identity: Option<String>,
+        taker: Taker,
     ) -> Result<Option<Grant>, Refusal> {
+        if task.scheduled_event_id == QUESTIONS {
+            return self.take_questions(list, task, taker).await;
+        }
         let (key, list) = (task.key.clone(), list.clone());
-        let taken = self.ask(&key, |reply| Request::Take { task, list, identity, reply }).await;
+        let taken = self.ask(&key, |reply| Request::Take { task, list, taker, reply }).await;
         if taken.is_err() {
             // It is off its list, and may wait still.
             self.look_again(&key);
         }
         taken
+    }
+
+    /// Takes what a run is asked, or the turn that waits by now.
+    async fn take_questions(
+        self: &Arc<Self>,
+        list: &ListKey,
+        task: WaitingTask,
+        taker: Taker,
+    ) -> Result<Option<Grant>, Refusal> {
+        let (key, list, run_id) = (task.key.clone(), list.clone(), task.run_id);
+        match self.ask(&key, |reply| Request::TakeQuestions { run_id, reply }).await? {
+            TakenQuestions::Granted(grant) => Ok(Some(*grant)),
+            TakenQuestions::Nothing => Ok(None),
+            TakenQuestions::Earlier => self.take_earlier_questions(&key, run_id).await,
+            TakenQuestions::Turn(scheduled_event_id) => {
+                let task = WaitingTask { scheduled_event_id, ..task };
+                self.ask(&key, |reply| Request::Take { task, list, taker, reply }).await
+            }
+        }
     }
 
     /// Puts a poller back on its list, for whom a task turned out to be none.
@@ -253,13 +296,22 @@ impl Engine {
     }
 
     async fn decider_task(&self, grant: &Grant, events_max: usize) -> Result<DeciderTask, Refusal> {
-        let Granted::Turn { turn, previous_started_event_id, attempt } = &grant.what else {
-            return Err(Refusal::Corrupt { what: "an activity on a decider's list".to_owned() });
+        let (turn, previous_started_event_id, attempt, only_asks) = match &grant.what {
+            Granted::Turn { turn, previous_started_event_id, attempt } => {
+                (*turn, *previous_started_event_id, *attempt, None)
+            }
+            Granted::Questions { task, last_event_id, version, previous_started_event_id } => {
+                let shown = TurnId { scheduled_event_id: *task, started_event_id: *last_event_id };
+                (shown, *previous_started_event_id, 1, Some(*version))
+            }
+            Granted::Activity { .. } => {
+                return Err(Refusal::Corrupt { what: "an activity on a decider's list".to_owned() });
+            }
         };
-        let first = (*previous_started_event_id).max(1);
+        let first = previous_started_event_id.max(1);
         let (started_event_id, source) = (turn.started_event_id, grant.source());
         let events = self.read_range(&source, first, started_event_id, events_max, WINDOW_BYTES_MAX).await?;
-        let context = match completed(&events, *previous_started_event_id) {
+        let context = match completed(&events, previous_started_event_id) {
             Some(completed) => completed.context.clone(),
             None => self.read_context(&source, first, events.first().map_or(first, |event| event.id)).await?,
         };
@@ -268,7 +320,13 @@ impl Engine {
             workflow_id: Arc::clone(&grant.key.workflow_id),
             run_id: grant.run_id,
             task_list: grant.task_list.clone(),
-            turn: *turn,
+            turn,
+            only_asks,
+        };
+        let question = |posed: &Posed| Question {
+            id: self.mint.question(grant.run_id, posed.number),
+            name: posed.query.name.clone(),
+            input: posed.query.input.clone(),
         };
         Ok(DeciderTask {
             token: self.mint.turn(&token),
@@ -277,11 +335,13 @@ impl Engine {
             run_id: grant.run_id,
             workflow_type: grant.workflow_type.clone(),
             task_list: token.task_list,
-            attempt: *attempt,
+            attempt,
             started_event_id,
-            previous_started_event_id: *previous_started_event_id,
+            previous_started_event_id,
             events,
             context,
+            queries: grant.questions.iter().map(question).collect(),
+            only_asks: only_asks.is_some(),
         })
     }
 

@@ -33,8 +33,10 @@ pub struct TurnToken {
     pub run_id: Uuid,
     /// The task list that it was taken from.
     pub task_list: String,
-    /// The turn.
+    /// The turn. For a task that only asks: its number, and the newest event that it shows.
     pub turn: TurnId,
+    /// For a task that only asks: the version of the run that it shows. `None` for a turn.
+    pub only_asks: Option<EventId>,
 }
 
 /// Names an activity that a runner holds.
@@ -72,7 +74,13 @@ struct Wire<'a> {
     /// With a retry policy which start of the activity it is.
     #[n(7)]
     start: Option<u32>,
+    /// The version that a task shows which only asks.
+    #[n(8)]
+    only_asks: Option<EventId>,
 }
+
+/// What is signed to make the id of a question, before its run and its number. No token's content begins like this.
+const QUESTION: &[u8] = b"question";
 
 /// Makes and checks tokens.
 pub(super) struct Mint {
@@ -94,6 +102,7 @@ impl Mint {
             scheduled: token.turn.scheduled_event_id,
             started: token.turn.started_event_id,
             start: None,
+            only_asks: token.only_asks,
         })
     }
 
@@ -107,6 +116,7 @@ impl Mint {
             scheduled: token.task.scheduled_event_id,
             started: token.task.started_event_id,
             start: (token.task.start > 0).then_some(token.task.start),
+            only_asks: None,
         })
     }
 
@@ -119,6 +129,26 @@ impl Mint {
     pub(super) fn is_node_pass(&self, pass: &str) -> bool {
         let bytes = URL_SAFE_NO_PAD.decode(pass).unwrap_or_default();
         self.keyed.clone().chain_update(NODES).verify_slice(&bytes).is_ok()
+    }
+
+    /// Names a question that a run was asked.
+    pub(super) fn question(&self, run_id: Uuid, number: u64) -> String {
+        let mut bytes = number.to_be_bytes().to_vec();
+        bytes.extend(self.question_tag(run_id, number).finalize().into_bytes().iter().take(TAG_BYTES));
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The number of a question that this run was asked, by whatever node.
+    pub(super) fn open_question(&self, run_id: Uuid, id: &str) -> Option<u64> {
+        let bytes = URL_SAFE_NO_PAD.decode(id).ok()?;
+        let (number, tag) = bytes.split_first_chunk::<8>()?;
+        let number = u64::from_be_bytes(*number);
+        let is_whole = tag.len() == TAG_BYTES;
+        (is_whole && self.question_tag(run_id, number).verify_truncated_left(tag).is_ok()).then_some(number)
+    }
+
+    fn question_tag(&self, run_id: Uuid, number: u64) -> Hmac<Sha256> {
+        self.keyed.clone().chain_update(QUESTION).chain_update(run_id.as_bytes()).chain_update(number.to_be_bytes())
     }
 
     fn seal(&self, wire: &Wire<'_>) -> String {
@@ -148,6 +178,7 @@ impl Mint {
                 run_id: Uuid::from_bytes(wire.run_id),
                 task_list: wire.task_list.to_owned(),
                 turn: TurnId { scheduled_event_id: wire.scheduled, started_event_id: wire.started },
+                only_asks: wire.only_asks,
             })
         })
     }
@@ -180,6 +211,7 @@ mod tests {
             run_id: Uuid::from_u128(7),
             task_list: "orders".to_owned(),
             turn: TurnId { scheduled_event_id: 2, started_event_id: 3 },
+            only_asks: None,
         }
     }
 
@@ -187,6 +219,8 @@ mod tests {
     fn a_token_opens_to_what_it_was_made_of() {
         let mint = Mint::new(b"secret");
         assert_eq!(mint.open_turn(&mint.turn(&turn())).unwrap(), turn());
+        let asks = TurnToken { only_asks: Some(1), ..turn() };
+        assert_eq!(mint.open_turn(&mint.turn(&asks)).unwrap(), asks);
         for (started_event_id, start) in [(7, 0), (0, 3)] {
             let TurnToken { domain, workflow_id, run_id, task_list, .. } = turn();
             let task = TaskId { scheduled_event_id: 5, started_event_id, start };
@@ -225,6 +259,19 @@ mod tests {
     }
 
     #[test]
+    fn the_id_of_a_question_is_good_for_its_run_alone() {
+        let mint = Mint::new(b"secret");
+        let (run_id, other) = (Uuid::from_u128(7), Uuid::from_u128(8));
+        let id = mint.question(run_id, 41);
+        assert_eq!(mint.open_question(run_id, &id), Some(41));
+        assert_eq!(mint.open_question(other, &id), None);
+        assert_eq!(Mint::new(b"other").open_question(run_id, &id), None);
+        for id in ["", "A", "!", &id[1..], &format!("{id}AAAA"), &mint.turn(&turn()), &mint.node_pass()] {
+            assert_eq!(mint.open_question(run_id, id), None, "{id}");
+        }
+    }
+
+    #[test]
     fn the_longest_names_fit_into_a_token() {
         let mint = Mint::new(b"secret");
         let long: String = "x".repeat(history::limits::NAME_BYTES_MAX);
@@ -234,6 +281,7 @@ mod tests {
             run_id: Uuid::from_u128(u128::MAX),
             task_list: long.clone(),
             turn: TurnId { scheduled_event_id: u64::MAX, started_event_id: u64::MAX },
+            only_asks: Some(u64::MAX),
         };
         assert_eq!(mint.open_turn(&mint.turn(&token)).unwrap(), token);
     }

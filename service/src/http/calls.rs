@@ -2,11 +2,15 @@
 
 use client::body;
 
-use super::{activities, domains, history, tasks, workflows};
+use super::{activities, domains, history, queries, tasks, workflows};
 use crate::openapi::{Calls, Doc};
 
 /// `ETag` of a run.
 const ETAG: &str = "The run and its version; what `If-Match` takes.";
+
+/// `ETag` of a query's answer.
+const QUERY_ETAG: &str =
+    "The run, the version that the answer reflects, and the result; what `If-None-Match` and `If-Match` take.";
 
 /// Codes of calls that name a run.
 const NO_RUN: &[&str] = &["unknown-run", "unknown-workflow"];
@@ -15,7 +19,7 @@ const NO_RUN: &[&str] = &["unknown-run", "unknown-workflow"];
 const NO_WRITE: &[&str] = &["run-closed", "run-not-current"];
 
 /// Codes of calls that answer a turn.
-const NO_TURN: &[&str] = &["run-closed", "turn-completed", "turn-lost"];
+const NO_TURN: &[&str] = &["query-task-lost", "run-closed", "turn-completed", "turn-lost"];
 
 /// Codes of calls that answer an activity.
 const NO_ACTIVITY: &[&str] = &["activity-closed", "run-closed"];
@@ -139,7 +143,9 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             workflows::result,
             Doc::of("awaitResult", "How a run ended")
                 .answers::<body::RunResult>(200, "It has closed.")
+                .with_header("ETag", ETAG)
                 .answers::<body::RunResult>(202, "It is still open.")
+                .with_header("ETag", ETAG)
                 .refuses(404, NO_RUN),
         )
         .post(
@@ -150,6 +156,23 @@ fn domains_and_workflows(calls: Calls) -> Calls {
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE)
                 .refuses(412, &["version-moved"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/queries/{name}",
+            queries::query,
+            Doc::of("queryWorkflow", "Ask a run's decider; or wait until it would answer something else")
+                .answers::<body::QueryAnswer>(
+                    200,
+                    "The decider's answer, which shows all that was recorded before the call.",
+                )
+                .with_header("ETag", QUERY_ETAG)
+                .answers_nothing(304, "There was nothing else in time than what `If-None-Match` names.")
+                .with_header("ETag", QUERY_ETAG)
+                .refuses(404, NO_RUN)
+                .refuses(404, &["unknown-query"])
+                .refuses(422, &["query-failed"])
+                .refuses(429, &["too-many-questions"])
+                .refuses(504, &["query-not-answered"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/cancel",

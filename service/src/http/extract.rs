@@ -253,19 +253,58 @@ impl Takes for IdempotencyKey {
     }
 }
 
-/// A run's version as an entity tag.
-pub(super) fn etag(run_id: Uuid, version: u64) -> String {
-    format!("\"{run_id}-{version}\"")
+/// An entity tag: a run and its version, and for the answer to a query what tells its result from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tag {
+    pub(super) run_id: Uuid,
+    pub(super) version: u64,
+    pub(super) hash: Option<u64>,
+}
+
+impl std::fmt::Display for Tag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { run_id, version, hash } = self;
+        match hash {
+            None => write!(f, "\"{run_id}-{version}\""),
+            Some(hash) => write!(f, "\"{run_id}-{version}-{hash:016x}\""),
+        }
+    }
+}
+
+impl Tag {
+    fn read(text: &str) -> Option<Self> {
+        let text = text.strip_prefix('"')?.strip_suffix('"')?;
+        let (run_id, rest) = text.split_at_checked(uuid::fmt::Hyphenated::LENGTH)?;
+        let rest = rest.strip_prefix('-')?;
+        let (version, hash) = rest.split_once('-').map_or((rest, None), |(version, hash)| (version, Some(hash)));
+        let hash = hash.map(|hash| u64::from_str_radix(hash, 16)).transpose().ok()?;
+        let tag = Self { run_id: run_id.parse().ok()?, version: version.parse().ok()?, hash };
+        // One way to write each.
+        (tag.to_string().get(1..=text.len()) == Some(text)).then_some(tag)
+    }
+}
+
+/// Adds the entity tag of a run as it is.
+pub(super) fn with_etag(mut response: Response, tag: Tag) -> Response {
+    if let Ok(value) = HeaderValue::try_from(tag.to_string()) {
+        response.headers_mut().insert(axum::http::header::ETAG, value);
+    }
+    response
 }
 
 /// `If-Match`: the run and the version that it names.
-pub(super) struct IfMatch(pub(super) Option<(Uuid, u64)>);
+pub(super) struct IfMatch(pub(super) Option<Tag>);
 
 impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
-        if_match(&parts.headers).map(Self)
+        let header = axum::http::header::IF_MATCH;
+        match parts.headers.get(&header) {
+            Some(value) if value.as_bytes().trim_ascii() == b"*" => Ok(Self(None)),
+            Some(value) => read_tag(header, value.as_bytes()).map(|tag| Self(Some(tag))),
+            None => Ok(Self(None)),
+        }
     }
 }
 
@@ -275,19 +314,38 @@ impl Takes for IfMatch {
     }
 }
 
-fn if_match(headers: &HeaderMap) -> Result<Option<(Uuid, u64)>, Refused> {
-    let header = axum::http::header::IF_MATCH;
-    let Some(value) = headers.get(&header) else {
-        return Ok(None);
-    };
-    let text = value.to_str().unwrap_or_default().trim();
-    if text == "*" {
-        return Ok(None);
+/// `If-None-Match`: what the caller has seen.
+pub(super) struct IfNoneMatch(pub(super) Option<Tag>);
+
+impl<S: Send + Sync> FromRequestParts<S> for IfNoneMatch {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        let header = axum::http::header::IF_NONE_MATCH;
+        let value = parts.headers.get(&header);
+        value.map(|value| read_tag(header.clone(), strong(value.as_bytes()))).transpose().map(Self)
     }
-    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-    let split = inner.and_then(|inner| inner.rsplit_once('-'));
-    split
-        .and_then(|(run_id, version)| Some((run_id.parse().ok()?, version.parse().ok()?)))
-        .map(Some)
+}
+
+impl Takes for IfNoneMatch {
+    fn describe(call: &mut Operation<'_>) {
+        call.header(
+            "If-None-Match",
+            "An entity tag of the run: the call waits until there is something else than what it names, and answers 304 when \
+             there is nothing else in time.",
+        );
+    }
+}
+
+/// On their way through proxies tags may become weak; where equal content is good enough they name the same.
+fn strong(value: &[u8]) -> &[u8] {
+    let value = value.trim_ascii();
+    value.strip_prefix(b"W/").unwrap_or(value)
+}
+
+fn read_tag(header: HeaderName, value: &[u8]) -> Result<Tag, Refused> {
+    std::str::from_utf8(value.trim_ascii())
+        .ok()
+        .and_then(Tag::read)
         .ok_or_else(|| Refused::BadHeader { header, problem: "is not an entity tag of this service".to_owned() })
 }

@@ -84,10 +84,15 @@ fn refusal_status(refusal: &Refusal) -> StatusCode {
         Refusal::UnknownDomain { .. } | Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } => {
             StatusCode::NOT_FOUND
         }
+        Refusal::UnknownQuery { .. } => StatusCode::NOT_FOUND,
+        Refusal::QueryFailed { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        Refusal::NotAnswered { .. } => StatusCode::GATEWAY_TIMEOUT,
+        Refusal::TooManyQuestions { .. } => StatusCode::TOO_MANY_REQUESTS,
         Refusal::DomainExists { .. }
         | Refusal::DomainDeprecated { .. }
         | Refusal::LimitExceeded { .. }
-        | Refusal::RunNotCurrent { .. } => StatusCode::CONFLICT,
+        | Refusal::RunNotCurrent { .. }
+        | Refusal::QuestionsLost => StatusCode::CONFLICT,
         Refusal::BadToken | Refusal::BadPage { .. } => StatusCode::BAD_REQUEST,
         Refusal::RunTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Refusal::Unavailable { .. } | Refusal::OutcomeUnknown { .. } | Refusal::Stopping => {
@@ -134,6 +139,13 @@ fn refusal_advice(refusal: &Refusal) -> &'static str {
         Refusal::UnknownWorkflow { .. } => "correct the workflow id; runs are forgotten after their retention",
         Refusal::UnknownRun { .. } => "correct the run id, or leave it out for the newest run",
         Refusal::RunNotCurrent { .. } => "leave the run id out to reach the current run",
+        Refusal::UnknownQuery { .. } => "correct the name; `known` has those that the decider knows",
+        Refusal::QueryFailed { .. } => "read the reason; the run goes on as if nothing had been asked",
+        Refusal::NotAnswered { .. } => {
+            "ask again; see to it that a decider polls the run's task list and answers queries"
+        }
+        Refusal::TooManyQuestions { .. } => "ask again after a moment; ask the same of many callers by the same input",
+        Refusal::QuestionsLost => "drop your answer and poll again",
         Refusal::BadToken => "pass on the token exactly as the poll gave it",
         Refusal::BadPage { .. } => "pass on nextPage exactly as it came, with the same filters",
         Refusal::RunTooLarge { .. } => "have fewer activities and timers open at once, or shorter names",
@@ -201,13 +213,19 @@ impl Parts {
                 members: match refusal {
                     Refusal::Fault(fault) => fault_members(fault),
                     Refusal::RunNotCurrent { current, .. } => json!({ "current": current }),
-                    Refusal::RunTooLarge { found, max } => json!({ "found": found, "max": max }),
+                    Refusal::RunTooLarge { found, max } | Refusal::TooManyQuestions { found, max, .. } => {
+                        json!({ "found": found, "max": max })
+                    }
+                    Refusal::UnknownQuery { known, .. } => json!({ "known": known }),
+                    Refusal::QueryFailed { reason, message, .. } => json!({ "reason": reason, "message": message }),
                     Refusal::UnknownDomain { .. }
                     | Refusal::DomainExists { .. }
                     | Refusal::DomainDeprecated { .. }
                     | Refusal::LimitExceeded { .. }
                     | Refusal::UnknownWorkflow { .. }
                     | Refusal::UnknownRun { .. }
+                    | Refusal::NotAnswered { .. }
+                    | Refusal::QuestionsLost
                     | Refusal::BadToken
                     | Refusal::BadPage { .. }
                     | Refusal::Unavailable { .. }
@@ -325,7 +343,7 @@ impl IntoResponse for Refused {
                 let seconds = retry_after.map_or(1, |wait| wait.as_secs().max(1));
                 headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
             }
-            Self::Engine(Refusal::Stopping) => {
+            Self::Engine(Refusal::Stopping | Refusal::TooManyQuestions { .. }) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(1));
             }
             Self::Unauthorized => {

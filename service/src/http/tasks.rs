@@ -18,7 +18,7 @@ use hyper::body::Frame;
 use super::extract::{Json, NoQuery, Path, TURN_BYTES_MAX, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, bytes_of_json, deliver, json};
-use crate::engine::{ActivityTask, DeciderTask, Delivery, Engine, Poll, Receipt, Refusal};
+use crate::engine::{ActivityTask, DeciderTask, Delivery, Engine, Outcome, Poll, Question, Receipt, Refusal};
 
 fn render_turn(task: DeciderTask) -> Vec<u8> {
     let body = body::DeciderTask {
@@ -33,8 +33,26 @@ fn render_turn(task: DeciderTask) -> Vec<u8> {
         previous_started_event_id: task.previous_started_event_id,
         events: task.events,
         context: task.context,
+        queries: task.queries.into_iter().map(question).collect(),
+        only_asks: task.only_asks,
     };
     serde_json::to_vec(&body).unwrap_or_default()
+}
+
+fn question(question: Question) -> body::Question {
+    let Question { id, name, input } = question;
+    body::Question { id, name, input }
+}
+
+/// What a decider says to a question, taken apart.
+fn outcome(result: body::QueryResult) -> (String, Outcome) {
+    let body::QueryResult { id, result, error } = result;
+    let outcome = match error {
+        None => Outcome::Result(result),
+        Some(body::QueryError { reason, known, .. }) if reason == body::UNKNOWN_QUERY => Outcome::Unknown { known },
+        Some(body::QueryError { reason, message, .. }) => Outcome::Failed { reason, message },
+    };
+    (id, outcome)
 }
 
 fn render_activity(task: ActivityTask) -> Vec<u8> {
@@ -76,7 +94,12 @@ pub(super) async fn poll_decider(
     Wait(wait): Wait,
     Json(poll): Json<body::PollDecider>,
 ) -> Answer {
-    let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity: poll.identity, events_max: poll.max_events };
+    let poll = Poll {
+        wait: wait.unwrap_or(WAIT_MAX),
+        identity: poll.identity,
+        events_max: poll.max_events,
+        queries: poll.queries,
+    };
     let delivery = engine.poll_decider(&domain, &list, poll).await?;
     look_at_connection().await;
     let render = |(task, receipt)| deliver::task(render_turn(task), receipt);
@@ -90,7 +113,7 @@ pub(super) async fn poll_activity(
     Wait(wait): Wait,
     Json(poll): Json<body::PollActivity>,
 ) -> Answer {
-    let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity: poll.identity, events_max: None };
+    let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity: poll.identity, ..Poll::default() };
     let delivery = engine.poll_activity(&domain, &list, poll).await?;
     look_at_connection().await;
     let render = |(task, receipt)| deliver::task(render_activity(task), receipt);
@@ -107,7 +130,7 @@ fn next_poll(next: body::Next) -> Result<Poll, Refused> {
         // Now, not when the answer is recorded and nobody can be told any more.
         history::admit::check_name("next.identity", identity)?;
     }
-    Ok(Poll { wait, identity: next.identity, events_max: next.max_events })
+    Ok(Poll { wait, identity: next.identity, events_max: next.max_events, queries: next.queries })
 }
 
 /// How long an answer may wait for its next task before it is said that it was recorded. Where tasks are plenty the two
@@ -187,7 +210,13 @@ impl<T: Unpin> hyper::body::Body for Next<T> {
     }
 }
 
-async fn answer_turn(engine: Arc<Engine>, token: &str, command: Command, next: Option<body::Next>) -> Answer {
+async fn answer_turn(
+    engine: Arc<Engine>,
+    token: &str,
+    command: Command,
+    results: Vec<body::QueryResult>,
+    next: Option<body::Next>,
+) -> Answer {
     let mut token = engine.decider_token(token)?;
     let next = next.map(next_poll).transpose()?;
     let command = match command {
@@ -197,7 +226,7 @@ async fn answer_turn(engine: Arc<Engine>, token: &str, command: Command, next: O
         Command::FailTurn { reason, details, .. } => Command::FailTurn { turn: token.turn, reason, details },
         other => other,
     };
-    engine.answer_turn(&token, command).await?;
+    engine.answer_turn_and_queries(&token, command, results.into_iter().map(outcome).collect()).await?;
     let list = std::mem::take(&mut token.task_list);
     let poll = next.map(|poll| -> (PolledTask<DeciderTask>, Render<DeciderTask>) {
         let polled = async move {
@@ -222,8 +251,9 @@ pub(super) async fn complete_turn(
     _: NoQuery,
     Json(complete): Json<body::CompleteTurn, TURN_BYTES_MAX>,
 ) -> Answer {
-    let body::CompleteTurn { decisions, context, awaiting, next } = complete;
-    answer_turn(engine, &token, Command::CompleteTurn { turn: NO_TURN, decisions, context, awaiting }, next).await
+    let body::CompleteTurn { decisions, context, awaiting, query_results, next } = complete;
+    let command = Command::CompleteTurn { turn: NO_TURN, decisions, context, awaiting };
+    answer_turn(engine, &token, command, query_results, next).await
 }
 
 pub(super) async fn fail_turn(
@@ -233,7 +263,7 @@ pub(super) async fn fail_turn(
     Json(fail): Json<body::FailTurn>,
 ) -> Answer {
     let body::FailTurn { reason, details, next } = fail;
-    answer_turn(engine, &token, Command::FailTurn { turn: NO_TURN, reason, details }, next).await
+    answer_turn(engine, &token, Command::FailTurn { turn: NO_TURN, reason, details }, Vec::new(), next).await
 }
 
 async fn answer_activity(engine: Arc<Engine>, token: &str, command: Command, next: Option<body::Next>) -> Answer {

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::{ETAG, HeaderValue};
-use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::body;
@@ -19,7 +17,7 @@ use serde::Deserialize;
 use store::{ListQuery, PageToken};
 use uuid::Uuid;
 
-use super::extract::{IdempotencyKey, IfMatch, Json, NoQuery, Path, Query, Wait, etag, with_wait_applied};
+use super::extract::{IdempotencyKey, IfMatch, Json, NoQuery, Path, Query, Tag, Wait, with_etag, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
 use crate::engine::{Described, Engine, RunRef};
@@ -215,15 +213,11 @@ pub(super) async fn describe(
     Query(query): Query<RunQuery>,
 ) -> Answer {
     let described = engine.describe(&run_ref(&domain, &id, query.run_id)).await?;
-    let tag = etag(described.run.started.run_id, described.run.version);
-    Ok(with_etag(json(StatusCode::OK, &render(&described)), &tag))
+    Ok(with_etag(json(StatusCode::OK, &render(&described)), tag(&described.run)))
 }
 
-fn with_etag(mut response: Response, tag: &str) -> Response {
-    if let Ok(value) = HeaderValue::from_str(tag) {
-        response.headers_mut().insert(ETAG, value);
-    }
-    response
+fn tag(run: &Run) -> Tag {
+    Tag { run_id: run.started.run_id, version: run.version, hash: None }
 }
 
 fn render(described: &Described) -> body::Described {
@@ -351,9 +345,11 @@ pub(super) async fn result(
             details: None,
             continued_as: None,
         };
-        return Ok(with_wait_applied(json(StatusCode::ACCEPTED, &open), wait));
+        let run = engine.describe(&run_ref(&domain, &id, Some(run_id))).await?.run;
+        return Ok(with_etag(with_wait_applied(json(StatusCode::ACCEPTED, &open), wait), tag(&run)));
     };
-    Ok(with_wait_applied(json(StatusCode::OK, &run_result(run_id, &run, event.kind)), wait))
+    let response = json(StatusCode::OK, &run_result(run_id, &run, event.kind));
+    Ok(with_etag(with_wait_applied(response, wait), tag(&run)))
 }
 
 pub(super) async fn tell(engine: &Arc<Engine>, at: RunRef, command: Command, status: StatusCode) -> Answer {
@@ -371,13 +367,13 @@ pub(super) async fn signal(
 ) -> Answer {
     let key = key.of(&format!("signal/{name}"));
     let mut at = run_ref(&domain, &id, query.run_id);
-    if let Some((run_id, version)) = matches {
-        if engine.describe(&RunRef { run_id: None, ..at.clone() }).await?.run.started.run_id != run_id {
-            return Err(Refused::Precondition { expected: etag(run_id, version) });
+    if let Some(tag) = matches {
+        if engine.describe(&RunRef { run_id: None, ..at.clone() }).await?.run.started.run_id != tag.run_id {
+            return Err(Refused::Precondition { expected: tag.to_string() });
         }
-        at.run_id = Some(run_id);
+        at.run_id = Some(tag.run_id);
     }
-    let (input, identity, if_version) = (signal.input, signal.identity, matches.map(|(_, version)| version));
+    let (input, identity, if_version) = (signal.input, signal.identity, matches.map(|tag| tag.version));
     let command = Command::Signal { name, input, identity, key, if_version };
     tell(&engine, at, command, StatusCode::ACCEPTED).await
 }

@@ -86,7 +86,14 @@ impl From<Refusal> for Fault {
             Refusal::BadToken | Refusal::BadPage { .. } => {
                 return Self::new(FaultKind::Validation, "Invalid token");
             }
-            Refusal::Fault(_) | Refusal::RunTooLarge { .. } => FaultKind::Validation,
+            // Nobody can ask a run anything on this wire, nor be asked.
+            Refusal::Fault(_)
+            | Refusal::RunTooLarge { .. }
+            | Refusal::UnknownQuery { .. }
+            | Refusal::QueryFailed { .. }
+            | Refusal::NotAnswered { .. }
+            | Refusal::TooManyQuestions { .. }
+            | Refusal::QuestionsLost => FaultKind::Validation,
             Refusal::Unavailable { .. } | Refusal::OutcomeUnknown { .. } | Refusal::Stopping => FaultKind::Unavailable,
             Refusal::Corrupt { .. } => FaultKind::Internal,
         };

@@ -5,7 +5,9 @@
 mod elsewhere;
 mod members;
 mod nodes;
+mod queries;
 mod waiting;
+mod watching;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

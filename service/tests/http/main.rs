@@ -17,6 +17,7 @@ mod histories;
 mod liveness;
 mod nodes;
 mod openapi;
+mod queries;
 mod refusals;
 mod retries;
 mod sockets;

@@ -1,0 +1,76 @@
+//! Queries: what an application asks, what a decider is asked, and what both are answered.
+
+use history::{EventId, Payload};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// The reason with which a decider says that it knows no query of the name.
+pub const UNKNOWN_QUERY: &str = "unknown-query";
+
+/// Asks a run's decider.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct QueryWorkflow {
+    /// The input.
+    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    pub input: Option<Payload>,
+}
+
+/// What a run's decider answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct QueryAnswer {
+    /// The run.
+    pub run_id: Uuid,
+    /// The newest news that the answer reflects; also in its entity tag.
+    pub version: EventId,
+    /// The answer; absent for `null`.
+    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    pub result: Option<Payload>,
+}
+
+/// A question to a decider.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Question {
+    /// What to answer with.
+    pub id: String,
+    /// The query's name.
+    pub name: String,
+    /// Its input.
+    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    pub input: Option<Payload>,
+}
+
+/// What a decider says to a question.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct QueryResult {
+    /// The question's id.
+    pub id: String,
+    /// The answer; `null` when absent.
+    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    pub result: Option<Payload>,
+    /// Why there is none. It fails the query and nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<QueryError>,
+}
+
+/// Why a decider has no answer to a question.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct QueryError {
+    /// Why, for programs; `unknown-query` when it knows no query of this name.
+    pub reason: String,
+    /// Why, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// With `unknown-query`: the names that it knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<String>,
+}

@@ -1,0 +1,420 @@
+//! Questions to runs, and where each of them is. In memory only, and allowed to be lost: whoever asks waits, and has it put
+//! again.
+//!
+//! A question waits until a task takes it along: a turn that starts (S1.16), or where no turn is outstanding a task that only
+//! asks, which costs no write and no event (S1.20). It never joins a task that is out already (S1.18). Who asks the same of
+//! the same run at the same time shares one question. What watches is *held*: the next turn takes it along, but no task is
+//! made for it (S1.29, S1.30).
+//!
+//! Questions are put and taken along by whoever works on the run's cell, so a task that takes a question along shows every
+//! event that was recorded before the question was put (S1.11).
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use history::{EventId, Payload, Run, TurnId};
+use store::HeadKey;
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::{Refusal, Seen};
+
+/// Different questions that are put to one run at the same time, at most. Ours: one task takes them all along.
+pub(super) const QUESTIONS_PER_RUN_MAX: usize = 1_000;
+
+/// Bytes of names and inputs of the questions that are put to one run, at most. Ours: 32 inputs of the largest size.
+pub(super) const QUESTION_BYTES_PER_RUN_MAX: usize = 8 * 1024 * 1024;
+
+/// Callers who wait for answers at one node, at most. Ours: about half a kilobyte each, beside their connections.
+pub(super) const ASKERS_MAX: usize = 100_000;
+
+/// Bytes of names and inputs that one task takes along, unless its first question alone has more. Ours: a quarter of what a
+/// window may have.
+pub(super) const TASK_QUESTION_BYTES_MAX: usize = 1024 * 1024;
+
+/// What is asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Query {
+    pub(super) name: String,
+    pub(super) input: Option<Payload>,
+}
+
+impl Query {
+    fn bytes(&self) -> usize {
+        self.name.len() + self.input.as_ref().map_or(0, Payload::len)
+    }
+}
+
+/// What a decider makes of a question.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The answer.
+    Result(Option<Payload>),
+    /// It knows no query of this name, but these.
+    Unknown {
+        /// The names that it knows.
+        known: Vec<String>,
+    },
+    /// The query failed. Nothing else did (S1.25).
+    Failed {
+        /// Why, for programs.
+        reason: String,
+        /// Why, for people.
+        message: Option<String>,
+    },
+}
+
+/// An answer, and of what.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    /// The newest news that it has seen (D11).
+    pub(super) version: EventId,
+    pub(super) outcome: Outcome,
+}
+
+/// Where a question is.
+#[derive(Debug)]
+enum Place {
+    /// Nobody needs an answer before the run has moved on from this version.
+    Held { version: EventId },
+    /// The next task takes it along.
+    Waits,
+    /// A turn that is started has taken it along.
+    Rides(TurnId),
+    /// That turn's answer is being recorded.
+    Answering(TurnId),
+    /// A task that only asks has taken it along.
+    Out { task: u64, _timer: Arc<Timer> },
+}
+
+/// Ends a task that waits, when the last question that needs it has been answered.
+#[derive(Debug)]
+pub(super) struct Timer(pub(super) tokio::task::AbortHandle);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Somebody who waits for an answer.
+pub(super) struct Asker {
+    pub(super) id: u64,
+    pub(super) seen: Option<Seen>,
+    pub(super) reply: oneshot::Sender<Answer>,
+}
+
+struct Question {
+    number: u64,
+    run_id: Uuid,
+    query: Arc<Query>,
+    /// The newest event when it was put: what answers it shows this one at least.
+    since: EventId,
+    place: Place,
+    askers: Vec<Asker>,
+}
+
+/// A question on its way to a decider.
+#[derive(Debug, Clone)]
+pub(super) struct Posed {
+    pub(super) number: u64,
+    pub(super) query: Arc<Query>,
+}
+
+/// Names a caller's part in a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asking {
+    number: u64,
+    asker: u64,
+}
+
+/// Whether a question needs a task now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    /// The next task is to take it along, and one is made if there is none.
+    Now,
+    /// When the run moves on from this version.
+    MovedFrom(EventId),
+}
+
+/// Every question that is put at this node.
+#[derive(Default)]
+pub(super) struct Questions {
+    runs: Mutex<HashMap<HeadKey, Vec<Question>>>,
+    askers: AtomicUsize,
+}
+
+impl Questions {
+    fn lock(&self) -> MutexGuard<'_, HashMap<HeadKey, Vec<Question>>> {
+        self.runs.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// How many callers wait for answers. Without any there is nothing to look for.
+    pub(super) fn askers(&self) -> usize {
+        self.askers.load(Ordering::SeqCst)
+    }
+
+    /// Puts a question, or joins one that is the same. A new one is named like its first asker.
+    pub(super) fn put(
+        &self,
+        key: &HeadKey,
+        run: &Run,
+        query: &Arc<Query>,
+        when: When,
+        asker: Asker,
+    ) -> Result<Asking, Refusal> {
+        let too_many = |found: usize, max: usize, what: &'static str| Refusal::TooManyQuestions { found, max, what };
+        if self.askers() >= ASKERS_MAX {
+            return Err(too_many(self.askers(), ASKERS_MAX, "callers wait for answers at this node"));
+        }
+        let run_id = run.started.run_id;
+        let mut runs = self.lock();
+        let questions = runs.entry(key.clone()).or_default();
+        let is_same = |question: &&mut Question| {
+            let is_there = match (&question.place, when) {
+                (Place::Waits, When::Now) => true,
+                (Place::Held { version }, When::MovedFrom(from)) => *version == from,
+                _ => false,
+            };
+            is_there && question.run_id == run_id && question.query == *query
+        };
+        let id = asker.id;
+        let number = if let Some(question) = questions.iter_mut().find(is_same) {
+            question.since = question.since.max(run.last_event_id);
+            question.askers.push(asker);
+            question.number
+        } else {
+            let bytes = questions.iter().map(|question| question.query.bytes()).sum::<usize>() + query.bytes();
+            let count = questions.len();
+            let refused = if count >= QUESTIONS_PER_RUN_MAX {
+                Some(too_many(count, QUESTIONS_PER_RUN_MAX, "questions are put to this run"))
+            } else if bytes > QUESTION_BYTES_PER_RUN_MAX {
+                Some(too_many(bytes, QUESTION_BYTES_PER_RUN_MAX, "bytes of questions are put to this run"))
+            } else {
+                None
+            };
+            if let Some(refusal) = refused {
+                if questions.is_empty() {
+                    runs.remove(key);
+                }
+                return Err(refusal);
+            }
+            let place = match when {
+                When::Now => Place::Waits,
+                When::MovedFrom(version) => Place::Held { version },
+            };
+            let (query, since) = (Arc::clone(query), run.last_event_id);
+            questions.push(Question { number: id, run_id, query, since, place, askers: vec![asker] });
+            id
+        };
+        drop(runs);
+        self.askers.fetch_add(1, Ordering::SeqCst);
+        Ok(Asking { number, asker: id })
+    }
+
+    /// A caller no longer waits. What nobody waits for is forgotten; an answer to it is ignored (S1.21). Answers the version
+    /// that the run is known not to have left, where the question was held.
+    pub(super) fn leave(&self, key: &HeadKey, asking: Asking) -> Option<EventId> {
+        let mut runs = self.lock();
+        let questions = runs.get_mut(key)?;
+        let at = questions.iter().position(|question| question.number == asking.number)?;
+        let question = questions.get_mut(at)?;
+        let held = match question.place {
+            Place::Held { version } => Some(version),
+            Place::Waits | Place::Rides(_) | Place::Answering(_) | Place::Out { .. } => None,
+        };
+        let before = question.askers.len();
+        question.askers.retain(|asker| asker.id != asking.asker);
+        let left = before - question.askers.len();
+        if question.askers.is_empty() {
+            questions.swap_remove(at);
+        }
+        if questions.is_empty() {
+            runs.remove(key);
+        }
+        drop(runs);
+        self.askers.fetch_sub(left, Ordering::SeqCst);
+        held
+    }
+
+    /// A turn takes along whatever waits and whatever is held (S1.16, S1.29).
+    pub(super) fn ride(&self, key: &HeadKey, run_id: Uuid, turn: TurnId) -> Vec<Posed> {
+        let is_shown = |question: &Question| question.since <= turn.started_event_id;
+        let may =
+            |question: &Question| matches!(question.place, Place::Waits | Place::Held { .. }) && is_shown(question);
+        self.take_along(key, run_id, may, || Place::Rides(turn))
+    }
+
+    /// A task that only asks takes along what waits; it shows the run up to `last_event_id`.
+    pub(super) fn send(
+        &self,
+        key: &HeadKey,
+        run_id: Uuid,
+        last_event_id: EventId,
+        task: u64,
+        timer: Timer,
+    ) -> Vec<Posed> {
+        let timer = Arc::new(timer);
+        let may = |question: &Question| matches!(question.place, Place::Waits) && question.since <= last_event_id;
+        self.take_along(key, run_id, may, || Place::Out { task, _timer: Arc::clone(&timer) })
+    }
+
+    fn take_along(
+        &self,
+        key: &HeadKey,
+        run_id: Uuid,
+        may: impl Fn(&Question) -> bool,
+        place: impl Fn() -> Place,
+    ) -> Vec<Posed> {
+        if self.askers() == 0 {
+            return Vec::new();
+        }
+        let mut runs = self.lock();
+        let mut bytes = 0;
+        let mut posed = Vec::new();
+        for question in runs.get_mut(key).into_iter().flatten() {
+            if question.run_id != run_id || !may(question) {
+                continue;
+            }
+            bytes += question.query.bytes();
+            if bytes > TASK_QUESTION_BYTES_MAX && !posed.is_empty() {
+                // The next task takes the rest.
+                break;
+            }
+            question.place = place();
+            posed.push(Posed { number: question.number, query: Arc::clone(&question.query) });
+        }
+        posed
+    }
+
+    /// A turn's answer is about to be recorded: until it is known whether it was, its questions stay with it. Answers which
+    /// they are.
+    pub(super) fn begin_answering(&self, key: &HeadKey, turn: TurnId) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        if self.askers() == 0 {
+            return numbers;
+        }
+        for question in self.lock().get_mut(key).into_iter().flatten() {
+            if matches!(question.place, Place::Rides(of) if of == turn) {
+                question.place = Place::Answering(turn);
+                numbers.push(question.number);
+            }
+        }
+        numbers
+    }
+
+    /// It was not recorded, or its answers are lost. Answers whether anything waits again.
+    pub(super) fn end_answering(&self, key: &HeadKey, turn: TurnId) -> bool {
+        self.put_back(key, |place| matches!(place, Place::Answering(of) if *of == turn))
+    }
+
+    /// A task that only asks is lost (S1.21): its questions wait for another.
+    pub(super) fn lose_task(&self, key: &HeadKey, task: u64) -> bool {
+        self.put_back(key, |place| matches!(place, Place::Out { task: of, .. } if *of == task))
+    }
+
+    fn put_back(&self, key: &HeadKey, is_lost: impl Fn(&Place) -> bool) -> bool {
+        let mut any = false;
+        for question in self.lock().get_mut(key).into_iter().flatten().filter(|question| is_lost(&question.place)) {
+            question.place = Place::Waits;
+            any = true;
+        }
+        any
+    }
+
+    /// What a task that only asks has taken along.
+    pub(super) fn asked_by(&self, key: &HeadKey, task: u64) -> Vec<u64> {
+        let runs = self.lock();
+        let is_out = |question: &&Question| matches!(question.place, Place::Out { task: of, .. } if of == task);
+        runs.get(key).into_iter().flatten().filter(is_out).map(|question| question.number).collect()
+    }
+
+    /// Gives answers to those who wait for them, where what answers has shown the run up to `shown` at least as far as they
+    /// may expect (S1.11). What nobody waits for is ignored. Answers whether anybody goes on watching, and how many were
+    /// answered.
+    pub(super) fn answer(
+        &self,
+        key: &HeadKey,
+        run_id: Uuid,
+        shown: EventId,
+        version: EventId,
+        outcomes: Vec<(u64, Outcome)>,
+    ) -> (bool, usize) {
+        let (mut answered, mut goes_on) = (0, false);
+        let mut runs = self.lock();
+        let Some(questions) = runs.get_mut(key) else { return (false, 0) };
+        for (number, outcome) in outcomes {
+            let is_it =
+                |question: &Question| question.number == number && question.run_id == run_id && question.since <= shown;
+            let Some(at) = questions.iter().position(is_it) else { continue };
+            let mut question = questions.swap_remove(at);
+            let answer = Answer { version, outcome };
+            let (stay, go): (Vec<Asker>, Vec<Asker>) =
+                question.askers.into_iter().partition(|asker| asker.seen.is_some_and(|seen| seen.is_still(&answer)));
+            answered += go.len();
+            for asker in go {
+                drop(asker.reply.send(answer.clone()));
+            }
+            if !stay.is_empty() {
+                goes_on = true;
+                question.askers = stay;
+                question.place = Place::Held { version };
+                questions.push(question);
+            }
+        }
+        if questions.is_empty() {
+            runs.remove(key);
+        }
+        drop(runs);
+        self.askers.fetch_sub(answered, Ordering::SeqCst);
+        (goes_on, answered)
+    }
+
+    /// After a commit, and after a question was put: what rode with a turn that is over waits again, and so does what is held
+    /// for a version that the run has left without a turn. Answers whether a task that only asks is wanted.
+    pub(super) fn settle(&self, key: &HeadKey, run: &Run) -> bool {
+        if self.askers() == 0 {
+            return false;
+        }
+        let is_idle = is_idle(run);
+        let mut wanted = false;
+        for question in self.lock().get_mut(key).into_iter().flatten() {
+            if question.run_id != run.started.run_id {
+                continue;
+            }
+            match question.place {
+                Place::Rides(turn) if !holds(run, turn) => question.place = Place::Waits,
+                Place::Held { version } if is_idle && version != run.version => question.place = Place::Waits,
+                Place::Held { .. } | Place::Waits | Place::Rides(_) | Place::Answering(_) | Place::Out { .. } => {}
+            }
+            wanted |= is_idle && matches!(question.place, Place::Waits);
+        }
+        wanted
+    }
+
+    /// Why a question has no answer yet, for the caller.
+    pub(super) fn whereabouts(&self, key: &HeadKey, asking: Asking) -> &'static str {
+        let runs = self.lock();
+        let question = runs.get(key).into_iter().flatten().find(|question| question.number == asking.number);
+        match question.map(|question| &question.place) {
+            Some(Place::Rides(_) | Place::Answering(_)) => "the decider that has the turn has not completed it",
+            Some(Place::Out { .. }) => "the decider that was asked has not answered",
+            Some(Place::Waits | Place::Held { .. }) | None => {
+                "no decider that answers queries took a task of the run, or a turn is under way"
+            }
+        }
+    }
+}
+
+/// Whether no turn is outstanding.
+pub(super) fn is_idle(run: &Run) -> bool {
+    !run.is_open() || run.turn.is_none() && run.turn_task.is_none()
+}
+
+fn holds(run: &Run, turn: TurnId) -> bool {
+    run.is_open()
+        && run.turn.as_ref().is_some_and(|held| {
+            held.scheduled_event_id == turn.scheduled_event_id && held.started_event_id == turn.started_event_id
+        })
+}

@@ -1,0 +1,82 @@
+//! Queries: asking, and watching for a different answer.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use client::body;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::extract::{IfNoneMatch, Json, Path, Query, Tag, WAIT_MAX, Wait, with_etag, with_wait_applied};
+use super::problem::Refused;
+use super::workflows::run_ref;
+use super::{Answer, AppState, json};
+use crate::engine::{Answered, Ask, Seen};
+
+/// How long a query waits that does not say. Ours: two tasks that only ask.
+const QUERY_WAIT_DEFAULT: Duration = Duration::from_secs(10);
+
+/// What a query with `If-None-Match` waits for.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Watch {
+    /// That the run has news.
+    #[default]
+    Version,
+    /// That the query has another result.
+    Result,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct QueryParams {
+    /// The run; the newest one when absent.
+    run_id: Option<Uuid>,
+    /// With `If-None-Match`: what to wait for, any news of the run (`version`, when absent) or another result (`result`).
+    #[serde(default)]
+    watch: Watch,
+}
+
+pub(super) async fn query(
+    State(engine): AppState,
+    Path([domain, id, name]): Path<3>,
+    Query(params): Query<QueryParams>,
+    Wait(wait): Wait,
+    IfNoneMatch(tag): IfNoneMatch,
+    Json(query): Json<body::QueryWorkflow>,
+) -> Answer {
+    let seen = tag.map(|tag| seen(tag, params.watch)).transpose()?;
+    let patience = wait.unwrap_or(if seen.is_some() { WAIT_MAX } else { QUERY_WAIT_DEFAULT });
+    let ask = Ask { name, input: query.input, seen };
+    let answered = engine.query(&run_ref(&domain, &id, params.run_id), ask, patience).await?;
+    let response = match answered {
+        Answered::Result { run_id, version, result, hash } => {
+            let answer = body::QueryAnswer { run_id, version, result };
+            with_etag(json(StatusCode::OK, &answer), Tag { run_id, version, hash: Some(hash) })
+        }
+        Answered::Unchanged { run_id, version } => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            let hash = tag.and_then(|tag| tag.hash);
+            with_etag(response, Tag { run_id, version, hash })
+        }
+    };
+    Ok(with_wait_applied(response, wait))
+}
+
+fn seen(tag: Tag, watch: Watch) -> Result<Seen, Refused> {
+    let Tag { run_id, version, hash } = tag;
+    let hash = match watch {
+        Watch::Version => None,
+        Watch::Result if hash.is_none() => {
+            let problem = "names a run and no result of a query, as `watch=result` needs it".to_owned();
+            return Err(Refused::BadHeader { header: axum::http::header::IF_NONE_MATCH, problem });
+        }
+        Watch::Result => hash,
+    };
+    Ok(Seen { run_id, version, hash })
+}

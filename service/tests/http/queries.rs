@@ -1,0 +1,243 @@
+//! Queries over REST: answers and their entity tags, conditions, and everything that can be wrong with either side.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS, turn_path};
+
+impl Api {
+    /// Asks, and answers what is asked: the query's answer, and the task that brought it.
+    async fn query(&self, ask: Ask, say: impl Fn(&Value) -> Value) -> (Answer, Value) {
+        let deciding = async {
+            let task = self.task().await;
+            let results: Vec<Value> = task["queries"].as_array().unwrap().iter().map(say).collect();
+            let complete = json!({ "queryResults": results });
+            self.post(&format!("{}/complete", turn_path(&task)), &complete).await.json(200);
+            task
+        };
+        tokio::join!(self.ask(ask), deciding)
+    }
+
+    async fn task(&self) -> Value {
+        let poll = Ask::post(DECIDERS, &json!({ "queries": true })).header("prefer", "wait=20");
+        self.ask(poll).await.json(200)
+    }
+
+    /// A run that has had its first turn.
+    async fn idle(&self, id: &str) -> String {
+        let run_id = self.start(id).await;
+        self.decide(json!([{ "type": "StartTimer", "timerId": "t", "after": "P9D" }])).await;
+        run_id
+    }
+}
+
+fn total(id: &str) -> String {
+    format!("{WORKFLOWS}/{id}/queries/total")
+}
+
+fn ask(path: &str) -> Ask {
+    Ask::post(path, &json!({ "input": { "of": "cents" } }))
+}
+
+fn seven(question: &Value) -> Value {
+    json!({ "id": question["id"], "result": 7 })
+}
+
+#[tokio::test]
+async fn a_query_is_answered_with_what_the_decider_says_and_a_tag_that_a_signal_takes() {
+    let api = Api::open().await;
+    let run_id = api.idle("w").await;
+    let (answer, task) = api.query(ask(&total("w")), seven).await;
+    assert_eq!(answer.json(200), json!({ "runId": run_id, "version": 5, "result": 7 }));
+    assert_eq!(task["onlyAsks"], true);
+    assert_eq!(task["queries"][0]["name"], "total");
+    assert_eq!(task["queries"][0]["input"], json!({ "of": "cents" }));
+    let tag = answer.header("etag").to_owned();
+    assert!(tag.starts_with(&format!("\"{run_id}-5-")), "{tag}");
+    let signal = || Ask::post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).header("if-match", &tag);
+    api.ask(signal()).await.json(202);
+    // The page that shows this answer is stale now (S1.7), whoever sends it.
+    api.refused(signal(), 412, "version-moved").await;
+}
+
+#[tokio::test]
+async fn the_tags_of_a_description_and_of_a_result_name_the_version_too() {
+    let api = Api::open().await;
+    let run_id = api.idle("w").await;
+    for path in ["w", "w/result"] {
+        let answer = api.get(&format!("{WORKFLOWS}/{path}")).await;
+        assert_eq!(answer.header("etag"), format!("\"{run_id}-5\""), "{path}");
+    }
+    let run_id = api.succeeded("done").await;
+    for path in ["done", "done/result"] {
+        let answer = api.get(&format!("{WORKFLOWS}/{path}")).await;
+        assert_eq!(answer.header("etag"), format!("\"{run_id}-5\""), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_decider_says_against_a_query_is_said_to_the_caller() {
+    let api = Api::open().await;
+    api.idle("w").await;
+    let unknown = |question: &Value| json!({ "id": question["id"], "error": { "reason": "unknown-query", "known": ["sum", "name"] } });
+    let problem = api.query(ask(&total("w")), unknown).await.0.problem(404, "unknown-query");
+    assert_eq!(problem["known"], json!(["sum", "name"]));
+    let failed = |question: &Value| json!({ "id": question["id"], "error": { "reason": "overflow", "message": "too many cents" } });
+    let problem = api.query(ask(&total("w")), failed).await.0.problem(422, "query-failed");
+    assert_eq!((&problem["reason"], &problem["message"]), (&json!("overflow"), &json!("too many cents")));
+    assert_eq!(problem["retryable"], false);
+    assert_eq!(api.names("w").await.len(), 5, "S1.25");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_nobody_answers_says_so_after_its_wait() {
+    let api = Api::open().await;
+    api.idle("w").await;
+    let began = tokio::time::Instant::now();
+    let answer = api.ask(ask(&total("w")).header("prefer", "wait=3")).await;
+    let problem = answer.problem(504, "query-not-answered");
+    assert_eq!((problem["retryable"].as_bool(), began.elapsed()), (Some(true), Duration::from_secs(3)));
+    let began = tokio::time::Instant::now();
+    api.ask(ask(&total("w"))).await.problem(504, "query-not-answered");
+    assert_eq!(began.elapsed(), Duration::from_secs(10), "what docs/request-reply.md says of the default");
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_none_match_holds_a_query_until_there_is_something_else_and_says_304_if_there_is_not() {
+    let api = Api::open().await;
+    api.idle("w").await;
+    let tag = api.query(ask(&total("w")), seven).await.0.header("etag").to_owned();
+    for watch in ["version", "result"] {
+        let path = format!("{}?watch={watch}", total("w"));
+        let held = ask(&path).header("if-none-match", &tag).header("prefer", "wait=5");
+        let answer = api.ask(held).await;
+        assert_eq!((answer.status.as_u16(), answer.text.as_str()), (304, ""), "S1.27");
+        assert_eq!(answer.header("preference-applied"), "wait=5");
+        assert!(tag.starts_with(answer.header("etag").trim_end_matches('"')), "{tag}");
+    }
+    let path = format!("{}?watch=result", total("w"));
+    let watching = api.ask(ask(&path).header("if-none-match", &format!("W/{tag}")));
+    let news = async {
+        for says in [7, 8] {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
+            let task = api.task().await;
+            let result = json!([{ "id": task["queries"][0]["id"], "result": says }]);
+            api.post(&format!("{}/complete", turn_path(&task)), &json!({ "queryResults": result })).await.json(200);
+        }
+    };
+    let (answer, ()) = tokio::join!(watching, news);
+    assert_eq!(answer.json(200)["result"], 8, "S1.31");
+    // Without a word of how long: a minute.
+    let tag = answer.header("etag").to_owned();
+    let began = tokio::time::Instant::now();
+    let answer = api.ask_for(ask(&path).header("if-none-match", &tag), Duration::from_secs(90)).await;
+    assert_eq!((answer.status.as_u16(), began.elapsed()), (304, Duration::from_secs(60)));
+}
+
+#[tokio::test]
+async fn a_tag_that_is_none_of_ours_is_refused() {
+    let api = Api::open().await;
+    let run_id = api.idle("w").await;
+    for (watch, tag) in [
+        ("version", "5".to_owned()),
+        ("version", "*".to_owned()),
+        ("version", "\"5\"".to_owned()),
+        ("version", format!("\"{run_id}\"")),
+        ("version", format!("\"{run_id}-\"")),
+        ("version", format!("\"{run_id}-05\"")),
+        ("version", format!("\"{run_id}-5-\"")),
+        ("version", format!("\"{run_id}-5-7\"")),
+        ("version", format!("\"{run_id}-5-00000000000000zz\"")),
+        ("version", format!("\"{run_id}-5\", \"{run_id}-6\"")),
+        ("version", format!("{run_id}-5")),
+        ("result", format!("\"{run_id}-5\"")),
+    ] {
+        let path = format!("{}?watch={watch}", total("w"));
+        let problem = api.refused(ask(&path).header("if-none-match", &tag), 400, "bad-header").await;
+        assert!(problem["detail"].as_str().unwrap().contains("if-none-match"), "{problem}");
+    }
+    api.refused(ask(&format!("{}?watch=all", total("w"))), 400, "bad-query").await;
+}
+
+#[tokio::test]
+async fn the_tag_of_another_run_is_no_reason_to_wait() {
+    let api = Api::open().await;
+    api.idle("w").await;
+    api.idle("v").await;
+    let tag = api.query(ask(&total("v")), seven).await.0.header("etag").to_owned();
+    api.query(ask(&total("w")).header("if-none-match", &tag), seven).await.0.json(200);
+}
+
+#[tokio::test]
+async fn a_query_of_what_is_not_there_is_refused() {
+    let api = Api::open().await;
+    api.idle("w").await;
+    api.refused(ask(&total("nobody")), 404, "unknown-workflow").await;
+    let run = "?runId=00000000-0000-7000-8000-000000000000";
+    api.refused(ask(&format!("{}{run}", total("w"))), 404, "unknown-run").await;
+    api.refused(ask(&total("w").replace("default", "nowhere")), 404, "unknown-domain").await;
+    let long = format!("{WORKFLOWS}/w/queries/{}", "q".repeat(257));
+    assert_eq!(api.refused(ask(&long), 413, "too-large").await["field"], "query");
+    let large = Ask::post(&total("w"), &json!({ "input": "x".repeat(300_000) }));
+    assert_eq!(api.refused(large, 413, "too-large").await["field"], "input");
+    api.refused(Ask::text(&total("w"), "{\"imput\": 7}"), 400, "bad-json").await;
+}
+
+#[tokio::test]
+async fn answers_that_nobody_asked_for_are_refused_and_the_task_stays() {
+    let api = Api::open().await;
+    api.idle("v").await;
+    api.idle("w").await;
+    let (of_v, of_w) = (total("v"), total("w"));
+    let deciding = async {
+        let mut tasks = [api.task().await, api.task().await];
+        tasks.sort_by_key(|task| task["workflowId"].to_string());
+        let [v, w] = tasks;
+        let (v_id, w_id) = (&v["queries"][0]["id"], &w["queries"][0]["id"]);
+        let complete = format!("{}/complete", turn_path(&w));
+        for results in [
+            json!([{ "id": "q" }]),
+            json!([{ "id": v_id, "result": 7 }]),
+            json!([{ "id": w_id, "result": 7 }, { "id": w_id, "result": 8 }]),
+        ] {
+            let problem =
+                api.refused(Ask::post(&complete, &json!({ "queryResults": results })), 400, "invalid-field").await;
+            assert_eq!(problem["field"], "queryResults");
+        }
+        let decide = json!({ "decisions": [{ "type": "SucceedWorkflow" }] });
+        assert_eq!(api.refused(Ask::post(&complete, &decide), 400, "invalid-field").await["field"], "decisions");
+        for (task, id) in [(&w, w_id), (&v, v_id)] {
+            let complete = format!("{}/complete", turn_path(task));
+            let results = json!({ "queryResults": [{ "id": id, "result": null }] });
+            api.post(&complete, &results).await.json(200);
+            // Once is enough.
+            api.refused(Ask::post(&complete, &results), 409, "query-task-lost").await;
+        }
+        // The same task, given back: nobody waits for that either.
+        api.refused(Ask::post(&format!("{}/fail", turn_path(&w)), &json!({})), 409, "query-task-lost").await;
+    };
+    let (v, w, ()) = tokio::join!(api.ask(ask(&of_v)), api.ask(ask(&of_w)), deciding);
+    for answer in [v, w] {
+        assert_eq!(answer.json(200)["result"], Value::Null);
+    }
+}
+
+#[tokio::test]
+async fn the_next_task_may_be_one_that_only_asks() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let turn = api.turn().await;
+    let complete = json!({ "next": { "wait": 20, "queries": true } });
+    let path = format!("{}/complete", turn_path(&turn));
+    let of_w = total("w");
+    let deciding = async {
+        let next = api.post(&path, &complete).await.json(200)["next"].clone();
+        assert_eq!(next["onlyAsks"], true);
+        let results = json!({ "queryResults": [seven(&next["queries"][0])] });
+        api.post(&format!("{}/complete", turn_path(&next)), &results).await.json(200);
+    };
+    let (answer, ()) = tokio::join!(api.ask(ask(&of_w)), deciding);
+    assert_eq!(answer.json(200)["result"], 7);
+}
