@@ -30,6 +30,7 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::links::Links;
 use crate::payload::Payload;
+use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::run::{PendingActivity, Run, Status, Tries};
 use crate::time::{Duration, Timestamp};
 
@@ -128,6 +129,33 @@ pub fn starting(existing: Option<&Run>, start: &Start) -> Result<Starting, Fault
 /// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `field`.
 pub fn check_name(field: &str, name: &str) -> Result<(), Fault> {
     validate::name(field, name)
+}
+
+/// Whether the defaults of a workflow type are acceptable.
+///
+/// # Errors
+///
+/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming the field.
+pub fn check_workflow_defaults(defaults: &WorkflowDefaults) -> Result<(), Fault> {
+    validate::workflow_defaults(defaults)
+}
+
+/// Whether the defaults of an activity type are acceptable.
+///
+/// # Errors
+///
+/// As for [`check_workflow_defaults`].
+pub fn check_activity_defaults(defaults: &ActivityDefaults) -> Result<(), Fault> {
+    validate::activity_defaults(defaults)
+}
+
+/// Whether the name of a type, with its version, is acceptable.
+///
+/// # Errors
+///
+/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `field`.
+pub fn check_type(field: &str, name: &str) -> Result<(), Fault> {
+    validate::type_name(field, name)
 }
 
 /// Whether a payload is acceptable, for requests that are no commands, such as heartbeats.

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use crate::command::ReusePolicy;
 use crate::event::{ActivityTimeouts, ChildPolicy, CloseDecision};
 use crate::payload::{self, Payload};
+use crate::registered::{ActivityDefaults, Registration, WorkflowDefaults};
 use crate::retry::RetryPolicy;
 use crate::tagged::{self, Tagged};
 use crate::time::Duration;
@@ -110,6 +111,9 @@ pub struct ScheduleActivity {
     /// Whether and when it is tried again after a failure or a timeout; never when absent.
     #[serde(default, deserialize_with = "crate::retry::retry_of_request", skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
+    /// What the service knows of its type; it fills this in, and a decider need not.
+    #[serde(skip)]
+    pub registration: Registration<ActivityDefaults>,
 }
 
 /// Ask for an open activity to be stopped. Its runner learns of it with its next heartbeat; one that has not started is
@@ -201,6 +205,9 @@ pub struct StartChild {
     /// try alone.
     #[serde(default, deserialize_with = "crate::retry::retry_of_request", skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
+    /// What the service knows of its type; it fills this in, and a decider need not.
+    #[serde(skip)]
+    pub registration: Registration<WorkflowDefaults>,
 }
 
 /// Signal another run of the same domain. It has the signal exactly once, or the reason why not is recorded.
@@ -294,6 +301,9 @@ pub struct ContinueAsNew {
     /// Its tags; this run's when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<String>>,
+    /// What the service knows of its type; it fills this in, and a decider need not.
+    #[serde(skip)]
+    pub registration: Registration<WorkflowDefaults>,
     /// Close even if there is news that this turn has not seen (D8).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,

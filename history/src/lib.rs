@@ -29,6 +29,7 @@ mod fault;
 pub mod limits;
 mod links;
 mod payload;
+mod registered;
 mod retry;
 mod run;
 #[cfg(test)]
@@ -53,6 +54,7 @@ pub use event::{Event, EventId, EventKind, Level, Origin, RequestKey};
 pub use fault::Fault;
 pub use links::{Effect, EffectKind, Errand, ErrandTask, Links, Outbox, Seen, SeenOrigin, child_run_id};
 pub use payload::{PackRef, Payload, present as payload_present};
+pub use registered::{ActivityDefaults, Registration, WorkflowDefaults};
 pub use retry::{Factor, LastFailure, RetryPolicy, WhenExhausted, retry_of_request};
 pub use run::{
     Activities, ActivityTask, Deadline, DeadlineKind, HeldTry, PausedActivity, PendingActivity, PendingChild,

@@ -7,6 +7,13 @@ use crate::time::Duration;
 /// Source: SWF's 256 characters (SWF.md §4).
 pub const NAME_BYTES_MAX: usize = 256;
 
+/// Longest name of a type together with its version, in bytes. Source: SWF's 256 and 64 characters with the slash between
+/// them (SWF.md §4).
+pub const TYPE_BYTES_MAX: usize = NAME_BYTES_MAX + 1 + 64;
+
+/// Longest name of a Lambda role, in bytes. Source: SWF's 1,600 characters.
+pub const LAMBDA_ROLE_BYTES_MAX: usize = 1_600;
+
 /// Longest `reason`, in bytes. Source: SWF's 256 characters (SWF.md §4).
 pub const REASON_BYTES_MAX: usize = 256;
 

@@ -217,6 +217,7 @@ fn decision(choice: &Choice) -> Decision {
                     heartbeat: seconds(d),
                 },
                 retry: retry.map(|(interval, attempts)| policy(interval, attempts)),
+                ..ScheduleActivity::default()
             }
             .into()
         }

@@ -27,6 +27,7 @@ mod start;
 mod sweep;
 mod tasks;
 mod token;
+mod types;
 mod watch;
 mod write;
 
@@ -50,6 +51,7 @@ pub use questions::Outcome;
 pub use refusal::{Limited, Recorded, Refusal};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, Poll, Question, Receipt};
 pub use token::{ActivityToken, TurnToken};
+pub use types::{RegisteredType, TYPES_MAX, TypeKind, split_type_name, type_name};
 
 use cell::{Reply, Request};
 
@@ -159,6 +161,7 @@ pub struct Engine {
     ids: clock::Ids,
     mint: token::Mint,
     domains: domains::Domains,
+    types: types::Types,
     cache: cache::Cache,
     matching: matching::Matching,
     nodes: nodes::Nodes,
@@ -211,6 +214,7 @@ impl Engine {
             elsewhere: elsewhere::Elsewhere::default(),
             mint: token::Mint::new(&secret),
             domains: domains::Domains::default(),
+            types: types::Types::default(),
             cache: cache::Cache::new(settings.cache_bytes),
             matching: matching::Matching::default(),
             agenda,

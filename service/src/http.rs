@@ -13,6 +13,7 @@ mod queries;
 mod server;
 mod stall;
 mod tasks;
+mod types;
 mod workflows;
 
 use std::sync::{Arc, LazyLock};

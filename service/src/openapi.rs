@@ -199,6 +199,14 @@ impl Calls {
         self.call(Method::POST, MethodFilter::POST, path, handler, doc)
     }
 
+    pub(crate) fn delete<H, T, D>(self, path: &'static str, handler: H, doc: Doc) -> Self
+    where
+        H: Handler<T, Arc<Engine>> + Described<D>,
+        T: 'static,
+    {
+        self.call(Method::DELETE, MethodFilter::DELETE, path, handler, doc)
+    }
+
     fn call<H, T, D>(mut self, method: Method, filter: MethodFilter, path: &'static str, handler: H, doc: Doc) -> Self
     where
         H: Handler<T, Arc<Engine>> + Described<D>,
@@ -290,6 +298,7 @@ fn segment(name: &str) -> &'static str {
         "activity" => "The decider's name for the activity; the open one with this name.",
         "id" => "The workflow id.",
         "list" => "The task list.",
+        "type" => "The type's name; with its version, where it has one, as `name/version`.",
         "token" => "The task's token, exactly as the poll gave it.",
         "name" => "Its name. 1 to 256 bytes.",
         _ => "",

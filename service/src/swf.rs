@@ -9,6 +9,7 @@ mod fault;
 mod operations;
 mod page;
 mod shape;
+mod types;
 mod words;
 
 use std::sync::Arc;

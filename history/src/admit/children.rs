@@ -11,6 +11,7 @@ use crate::event::{
 use crate::fault::Fault;
 use crate::limits;
 use crate::links::{Effect, EffectKind};
+use crate::registered::Registration;
 use crate::run::PendingChild;
 use crate::time::Timestamp;
 
@@ -20,7 +21,9 @@ const PARENT_CLOSED: &str = "the parent has closed";
 impl Transition {
     pub(super) fn start_child(&self, it: &StartChild, decision_event_id: EventId) -> EventKind {
         let workflow_id = it.workflow_id.clone();
-        let cause = if self.run.children.values().any(|child| child.workflow_id == workflow_id) {
+        let cause = if it.registration == Registration::Deprecated {
+            Some(ChildScheduleFailedCause::WorkflowTypeDeprecated)
+        } else if self.run.children.values().any(|child| child.workflow_id == workflow_id) {
             Some(ChildScheduleFailedCause::WorkflowAlreadyOpen)
         } else if self.run.children.len() >= limits::OPEN_CHILDREN_MAX {
             Some(ChildScheduleFailedCause::OpenChildrenLimit)
@@ -33,13 +36,20 @@ impl Transition {
             return EventKind::ChildScheduleFailed(failed);
         }
         let own = &self.run.started;
+        let defaults = it.registration.defaults();
+        let list = it.task_list.as_ref().or(defaults.and_then(|defaults| defaults.task_list.as_ref()));
+        let default_timeout = defaults.and_then(|defaults| defaults.execution_timeout);
+        let default_decider_timeout = defaults.and_then(|defaults| defaults.decider_start_to_close);
         EventKind::ChildScheduled(ChildScheduled {
             workflow_id,
             workflow_type: it.workflow_type.clone(),
-            task_list: it.task_list.as_ref().unwrap_or(&own.task_list).clone(),
+            task_list: list.unwrap_or(&own.task_list).clone(),
             input: it.input.clone(),
-            execution_timeout: it.execution_timeout.unwrap_or(limits::EXECUTION_TIMEOUT_DEFAULT),
-            decider_start_to_close: it.decider_start_to_close.unwrap_or(own.decider_start_to_close),
+            execution_timeout: it.execution_timeout.or(default_timeout).unwrap_or(limits::EXECUTION_TIMEOUT_DEFAULT),
+            decider_start_to_close: it
+                .decider_start_to_close
+                .or(default_decider_timeout)
+                .unwrap_or(own.decider_start_to_close),
             decider_schedule_to_start: it.decider_schedule_to_start.or(own.decider_schedule_to_start),
             activity_timeouts: it.activity_timeouts.or(own.activity_timeouts),
             tags: it.tags.clone(),

@@ -14,6 +14,7 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::links::child_run_id;
 use crate::payload::Payload;
+use crate::registered::Registration;
 use crate::time::Timestamp;
 
 /// What a decider answers with, beside what it says to updates.
@@ -125,7 +126,9 @@ impl Transition {
 
     fn schedule_activity(&self, it: &ScheduleActivity, decision_event_id: EventId) -> EventKind {
         let (activity_id, activity_type) = (it.activity_id.clone(), it.activity_type.clone());
-        let cause = if self.run.activity(&activity_id).is_some() {
+        let cause = if it.registration == Registration::Deprecated {
+            Some(ActivityScheduleFailedCause::ActivityTypeDeprecated)
+        } else if self.run.activity(&activity_id).is_some() {
             Some(ActivityScheduleFailedCause::ActivityIdAlreadyInUse)
         } else if self.run.activities.len() >= limits::OPEN_ACTIVITIES_MAX {
             Some(ActivityScheduleFailedCause::OpenActivitiesLimit)
@@ -137,12 +140,15 @@ impl Transition {
             return EventKind::ActivityScheduleFailed(failed);
         }
         let started = &self.run.started;
+        let defaults = it.registration.defaults();
+        let list = it.task_list.as_ref().or(defaults.and_then(|defaults| defaults.task_list.as_ref()));
+        let timeouts = it.timeouts.or(defaults.map(|defaults| defaults.timeouts).unwrap_or_default());
         EventKind::ActivityScheduled(ActivityScheduled {
             activity_id,
             activity_type,
-            task_list: it.task_list.as_ref().unwrap_or(&started.task_list).clone(),
+            task_list: list.unwrap_or(&started.task_list).clone(),
             input: it.input.clone(),
-            timeouts: it.timeouts.or(started.activity_timeouts),
+            timeouts: timeouts.or(started.activity_timeouts),
             decision_event_id,
             retry: it.retry.clone(),
         })

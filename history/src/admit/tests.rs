@@ -12,4 +12,5 @@ mod starts;
 mod successors;
 mod timeouts;
 mod tries;
+mod types;
 mod updates;

@@ -6,12 +6,13 @@ use crate::event::{ActivityTimeouts, ByHand};
 use crate::fault::Fault;
 use crate::limits;
 use crate::payload::Payload;
+use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::retry::{Factor, RetryPolicy, WhenExhausted};
 use crate::time::Duration;
 
 pub(super) fn start(start: &Start) -> Result<(), Fault> {
     name("workflowId", &start.workflow_id)?;
-    name("workflowType", &start.workflow_type)?;
+    type_name("workflowType", &start.workflow_type)?;
     name("taskList", &start.task_list)?;
     payload("input", start.input.as_ref())?;
     identity(start.identity.as_deref())?;
@@ -48,7 +49,7 @@ fn tags(field: &str, tags: &[String]) -> Result<(), Fault> {
 
 fn child(field: &impl Fn(&str) -> String, it: &StartChild) -> Result<(), Fault> {
     name(&field("workflowId"), &it.workflow_id)?;
-    name(&field("workflowType"), &it.workflow_type)?;
+    type_name(&field("workflowType"), &it.workflow_type)?;
     if let Some(list) = &it.task_list {
         name(&field("taskList"), list)?;
     }
@@ -84,7 +85,7 @@ pub(super) fn decisions(decisions: &[Decision]) -> Result<(), Fault> {
         match decision {
             Decision::ScheduleActivity(it) => {
                 name(&field("activityId"), &it.activity_id)?;
-                name(&field("activityType"), &it.activity_type)?;
+                type_name(&field("activityType"), &it.activity_type)?;
                 if let Some(list) = &it.task_list {
                     name(&field("taskList"), list)?;
                 }
@@ -121,7 +122,7 @@ pub(super) fn decisions(decisions: &[Decision]) -> Result<(), Fault> {
             Decision::ContinueAsNew(it) => {
                 payload(&field("input"), it.input.as_ref())?;
                 if let Some(kind) = &it.workflow_type {
-                    name(&field("workflowType"), kind)?;
+                    type_name(&field("workflowType"), kind)?;
                 }
                 if let Some(list) = &it.task_list {
                     name(&field("taskList"), list)?;
@@ -144,6 +145,33 @@ pub(super) fn awaiting(names: &[String]) -> Result<(), Fault> {
 
 pub(super) fn name(field: &str, text: &str) -> Result<(), Fault> {
     name_up_to(field, text, limits::NAME_BYTES_MAX)
+}
+
+/// A type's name, with its version.
+pub(super) fn type_name(field: &str, text: &str) -> Result<(), Fault> {
+    name_up_to(field, text, limits::TYPE_BYTES_MAX)
+}
+
+pub(super) fn workflow_defaults(defaults: &WorkflowDefaults) -> Result<(), Fault> {
+    if let Some(list) = &defaults.task_list {
+        name("defaults.taskList", list)?;
+    }
+    if let Some(role) = &defaults.lambda_role {
+        name_up_to("defaults.lambdaRole", role, limits::LAMBDA_ROLE_BYTES_MAX)?;
+    }
+    span("defaults.executionTimeout", defaults.execution_timeout.unwrap_or_default())?;
+    span("defaults.deciderStartToClose", defaults.decider_start_to_close.unwrap_or_default())
+}
+
+pub(super) fn activity_defaults(defaults: &ActivityDefaults) -> Result<(), Fault> {
+    if let Some(list) = &defaults.task_list {
+        name("defaults.taskList", list)?;
+    }
+    let ActivityTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat } = defaults.timeouts;
+    span("defaults.timeouts.scheduleToStart", schedule_to_start.unwrap_or_default())?;
+    span("defaults.timeouts.startToClose", start_to_close.unwrap_or_default())?;
+    span("defaults.timeouts.scheduleToClose", schedule_to_close.unwrap_or_default())?;
+    span("defaults.timeouts.heartbeat", heartbeat.unwrap_or_default())
 }
 
 pub(super) fn name_up_to(field: &str, text: &str, max: usize) -> Result<(), Fault> {

@@ -863,6 +863,27 @@ pub enum ActivityScheduleFailedCause {
     /// As many activities are open as may be.
     #[n(1)]
     OpenActivitiesLimit,
+    /// Its type is deprecated.
+    #[n(2)]
+    ActivityTypeDeprecated,
+    /// Its type is not registered. In runs over SWF's wire.
+    #[n(3)]
+    ActivityTypeUnknown,
+    /// Neither the decision nor its type says on which task list it waits. In runs over SWF's wire.
+    #[n(4)]
+    DefaultTaskListUndefined,
+    /// Neither says its schedule-to-start timeout. In runs over SWF's wire.
+    #[n(5)]
+    DefaultScheduleToStartUndefined,
+    /// Neither says its schedule-to-close timeout. In runs over SWF's wire.
+    #[n(6)]
+    DefaultScheduleToCloseUndefined,
+    /// Neither says its start-to-close timeout. In runs over SWF's wire.
+    #[n(7)]
+    DefaultStartToCloseUndefined,
+    /// Neither says its heartbeat timeout. In runs over SWF's wire.
+    #[n(8)]
+    DefaultHeartbeatUndefined,
 }
 
 /// Why an activity could not be asked to stop.

@@ -120,6 +120,24 @@ pub enum ChildScheduleFailedCause {
     /// As many children are open as may be.
     #[n(2)]
     OpenChildrenLimit,
+    /// Its type is deprecated.
+    #[n(3)]
+    WorkflowTypeDeprecated,
+    /// Its type is not registered. In runs over SWF's wire.
+    #[n(4)]
+    WorkflowTypeUnknown,
+    /// Neither the decision nor its type says its execution timeout. In runs over SWF's wire.
+    #[n(5)]
+    DefaultExecutionTimeoutUndefined,
+    /// Neither says on which task list its deciders poll. In runs over SWF's wire.
+    #[n(6)]
+    DefaultTaskListUndefined,
+    /// Neither says how long its deciders may take. In runs over SWF's wire.
+    #[n(7)]
+    DefaultDeciderTimeoutUndefined,
+    /// Neither says what becomes of its children. In runs over SWF's wire.
+    #[n(8)]
+    DefaultChildPolicyUndefined,
 }
 
 /// The child has begun.

@@ -58,6 +58,10 @@ impl Engine {
         if let Some(version) = token.only_asks {
             return self.answer_task_that_asks(token, version, command, outcomes);
         }
+        let mut command = command;
+        if let Command::CompleteTurn { decisions, .. } = &mut command {
+            self.add_registrations(token, decisions).await?;
+        }
         let key = commit::head_key(&token.domain, &token.workflow_id);
         let mut answering = self.begin_answering(&key, token);
         match self.tell_key(&key, Some(token.run_id), command).await {

@@ -39,13 +39,16 @@ pub struct Domain {
     /// Tags: at most 50, keys of 1 to 128 characters, values of at most 256.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
+    /// Whether types have been registered in it: where none have, nobody looks for any.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_types: bool,
 }
 
 impl Domain {
     /// A domain that is in use and has no tags.
     pub fn new(name: &str, retention: Duration, created_at: Timestamp) -> Self {
         let (name, tags) = (name.to_owned(), BTreeMap::new());
-        Self { name, description: None, retention, created_at, deprecated_at: None, tags }
+        Self { name, description: None, retention, created_at, deprecated_at: None, tags, has_types: false }
     }
 }
 
@@ -230,6 +233,18 @@ impl Engine {
             Ok(())
         };
         self.change_domain(name, change).await
+    }
+
+    /// Says that types are registered in a domain.
+    pub(super) async fn expect_types(&self, name: &str) -> Result<(), Refusal> {
+        if self.domain(name).await?.has_types {
+            return Ok(());
+        }
+        let change = |domain: &mut Domain| {
+            domain.has_types = true;
+            Ok(())
+        };
+        self.change_domain(name, change).await.map(drop)
     }
 
     /// A domain in which something may be started or registered.

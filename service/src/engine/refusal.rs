@@ -21,6 +21,8 @@ pub enum Limited {
     Domains,
     /// Tags of a domain.
     Tags,
+    /// Types of one kind in a domain.
+    Types,
 }
 
 impl std::fmt::Display for Limited {
@@ -28,6 +30,7 @@ impl std::fmt::Display for Limited {
         f.write_str(match self {
             Self::Domains => "domains",
             Self::Tags => "tags of a domain",
+            Self::Types => "types of one kind in a domain",
         })
     }
 }
@@ -55,6 +58,38 @@ pub enum Refusal {
     DomainDeprecated {
         /// Its name.
         domain: String,
+    },
+    /// No such type.
+    #[error("no {kind} type `{name}`")]
+    UnknownType {
+        /// `workflow` or `activity`.
+        kind: &'static str,
+        /// The name given, with the version.
+        name: String,
+    },
+    /// The type is registered already.
+    #[error("{kind} type `{name}` is registered already")]
+    TypeExists {
+        /// `workflow` or `activity`.
+        kind: &'static str,
+        /// The name given, with the version.
+        name: String,
+    },
+    /// The type is deprecated: nothing new of it is to begin.
+    #[error("{kind} type `{name}` is deprecated")]
+    TypeDeprecated {
+        /// `workflow` or `activity`.
+        kind: &'static str,
+        /// Its name, with the version.
+        name: String,
+    },
+    /// The type is not deprecated, and so cannot be deleted.
+    #[error("{kind} type `{name}` is in use")]
+    TypeInUse {
+        /// `workflow` or `activity`.
+        kind: &'static str,
+        /// Its name, with the version.
+        name: String,
     },
     /// There are as many of these as may be.
     #[error("there can be at most {max} {what}")]
@@ -182,6 +217,10 @@ impl Refusal {
             Self::DomainExists { .. } => "domain-exists",
             Self::DomainDeprecated { .. } => "domain-deprecated",
             Self::LimitExceeded { .. } => "limit-exceeded",
+            Self::UnknownType { .. } => "unknown-type",
+            Self::TypeExists { .. } => "type-exists",
+            Self::TypeDeprecated { .. } => "type-deprecated",
+            Self::TypeInUse { .. } => "type-in-use",
             Self::UnknownWorkflow { .. } => "unknown-workflow",
             Self::UnknownRun { .. } => "unknown-run",
             Self::RunNotCurrent { .. } => "run-not-current",
@@ -213,6 +252,10 @@ impl Refusal {
             | Self::DomainExists { .. }
             | Self::DomainDeprecated { .. }
             | Self::LimitExceeded { .. }
+            | Self::UnknownType { .. }
+            | Self::TypeExists { .. }
+            | Self::TypeDeprecated { .. }
+            | Self::TypeInUse { .. }
             | Self::UnknownWorkflow { .. }
             | Self::UnknownRun { .. }
             | Self::RunNotCurrent { .. }
@@ -235,6 +278,10 @@ impl Refusal {
             | Self::DomainExists { .. }
             | Self::DomainDeprecated { .. }
             | Self::LimitExceeded { .. }
+            | Self::UnknownType { .. }
+            | Self::TypeExists { .. }
+            | Self::TypeDeprecated { .. }
+            | Self::TypeInUse { .. }
             | Self::UnknownWorkflow { .. }
             | Self::UnknownRun { .. }
             | Self::RunNotCurrent { .. }

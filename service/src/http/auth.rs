@@ -156,9 +156,15 @@ impl Need {
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         Ok(match segments.as_slice() {
             ["healthz" | "readyz" | "openapi.json"] => Self::Nothing,
-            ["v1", "domains"] if *method == Method::GET => Self::Known,
+            ["v1", "domains"] | ["v1", "domains", _, "workflow-types" | "activity-types", ..]
+                if *method == Method::GET =>
+            {
+                Self::Known
+            }
             ["v1", "domains", _] => Self::Known,
-            ["v1", "domains", domain, "workflows", ..] => Self::Application((*domain).to_owned()),
+            ["v1", "domains", domain, "workflows" | "workflow-types" | "activity-types", ..] => {
+                Self::Application((*domain).to_owned())
+            }
             ["v1", "domains", domain, "task-lists", list, "decider", ..] => {
                 Self::Decider((*domain).to_owned(), (*list).to_owned())
             }

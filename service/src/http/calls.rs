@@ -1,8 +1,9 @@
 //! Every call of the API, once: its route, its handler, and what the handler's signature does not say of it.
 
+use ::history::{ActivityDefaults, WorkflowDefaults};
 use client::body;
 
-use super::{activities, domains, history, queries, tasks, workflows};
+use super::{activities, domains, history, queries, tasks, types, workflows};
 use crate::openapi::{Calls, Doc};
 
 /// `ETag` of a run.
@@ -14,6 +15,9 @@ const QUERY_ETAG: &str =
 
 /// Codes of calls that name a run.
 const NO_RUN: &[&str] = &["unknown-run", "unknown-workflow"];
+
+/// Codes of calls that name a type.
+const NO_TYPE: &[&str] = &["unknown-type"];
 
 /// Codes of calls that write to a run.
 const NO_WRITE: &[&str] = &["run-closed", "run-not-current"];
@@ -31,6 +35,7 @@ pub(crate) fn calls() -> Calls {
     let calls = domains_and_workflows(Calls::none());
     let calls = by_hand(calls);
     let calls = task_lists(calls);
+    let calls = types_of_workflows(types_of_activities(calls));
     calls
         .get(
             "/healthz",
@@ -112,7 +117,10 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             Doc::of("startWorkflow", "Start a run, and wait for its end if asked to")
                 .answers::<body::Started>(201, "It was started.")
                 .answers::<body::Started>(200, "It was started before, with the same Idempotency-Key.")
-                .refuses(409, &["domain-deprecated", "workflow-already-open", "workflow-id-reuse-refused"]),
+                .refuses(
+                    409,
+                    &["domain-deprecated", "type-deprecated", "workflow-already-open", "workflow-id-reuse-refused"],
+                ),
         )
         .get(
             "/v1/domains/{domain}/workflows/count",
@@ -315,5 +323,101 @@ fn task_lists(calls: Calls) -> Calls {
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_ACTIVITY),
+        )
+}
+
+fn types_of_workflows(calls: Calls) -> Calls {
+    calls
+        .get(
+            "/v1/domains/{domain}/workflow-types",
+            types::list::<WorkflowDefaults>,
+            Doc::of("listWorkflowTypes", "Registered types of workflows, by name")
+                .answers::<body::Types>(200, "A page of types."),
+        )
+        .post(
+            "/v1/domains/{domain}/workflow-types",
+            types::register::<WorkflowDefaults>,
+            Doc::of("registerWorkflowType", "Register a type of workflows")
+                .answers::<body::RegisteredType<WorkflowDefaults>>(201, "It is registered.")
+                .refuses(409, &["domain-deprecated", "limit-exceeded", "type-exists"]),
+        )
+        .get(
+            "/v1/domains/{domain}/workflow-types/{type}",
+            types::show::<WorkflowDefaults>,
+            Doc::of("showWorkflowType", "One type")
+                .answers::<body::RegisteredType<WorkflowDefaults>>(200, "The type.")
+                .refuses(404, NO_TYPE),
+        )
+        .delete(
+            "/v1/domains/{domain}/workflow-types/{type}",
+            types::delete::<WorkflowDefaults>,
+            Doc::of("deleteWorkflowType", "Delete a deprecated type")
+                .answers_nothing(204, "It is gone.")
+                .refuses(404, NO_TYPE)
+                .refuses(409, &["type-in-use"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflow-types/{type}/deprecate",
+            types::deprecate::<WorkflowDefaults>,
+            Doc::of("deprecateWorkflowType", "Have nothing new of a type begin; what has begun goes on")
+                .answers::<body::RegisteredType<WorkflowDefaults>>(200, "It is deprecated.")
+                .refuses(404, NO_TYPE)
+                .refuses(409, &["type-deprecated"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflow-types/{type}/undeprecate",
+            types::undeprecate::<WorkflowDefaults>,
+            Doc::of("undeprecateWorkflowType", "Bring a deprecated type back into use")
+                .answers::<body::RegisteredType<WorkflowDefaults>>(200, "It is in use.")
+                .refuses(404, NO_TYPE)
+                .refuses(409, &["type-exists"]),
+        )
+}
+
+fn types_of_activities(calls: Calls) -> Calls {
+    calls
+        .get(
+            "/v1/domains/{domain}/activity-types",
+            types::list::<ActivityDefaults>,
+            Doc::of("listActivityTypes", "Registered types of activities, by name")
+                .answers::<body::Types>(200, "A page of types."),
+        )
+        .post(
+            "/v1/domains/{domain}/activity-types",
+            types::register::<ActivityDefaults>,
+            Doc::of("registerActivityType", "Register a type of activities")
+                .answers::<body::RegisteredType<ActivityDefaults>>(201, "It is registered.")
+                .refuses(409, &["domain-deprecated", "limit-exceeded", "type-exists"]),
+        )
+        .get(
+            "/v1/domains/{domain}/activity-types/{type}",
+            types::show::<ActivityDefaults>,
+            Doc::of("showActivityType", "One type")
+                .answers::<body::RegisteredType<ActivityDefaults>>(200, "The type.")
+                .refuses(404, NO_TYPE),
+        )
+        .delete(
+            "/v1/domains/{domain}/activity-types/{type}",
+            types::delete::<ActivityDefaults>,
+            Doc::of("deleteActivityType", "Delete a deprecated type")
+                .answers_nothing(204, "It is gone.")
+                .refuses(404, NO_TYPE)
+                .refuses(409, &["type-in-use"]),
+        )
+        .post(
+            "/v1/domains/{domain}/activity-types/{type}/deprecate",
+            types::deprecate::<ActivityDefaults>,
+            Doc::of("deprecateActivityType", "Have nothing new of a type begin; what has begun goes on")
+                .answers::<body::RegisteredType<ActivityDefaults>>(200, "It is deprecated.")
+                .refuses(404, NO_TYPE)
+                .refuses(409, &["type-deprecated"]),
+        )
+        .post(
+            "/v1/domains/{domain}/activity-types/{type}/undeprecate",
+            types::undeprecate::<ActivityDefaults>,
+            Doc::of("undeprecateActivityType", "Bring a deprecated type back into use")
+                .answers::<body::RegisteredType<ActivityDefaults>>(200, "It is in use.")
+                .refuses(404, NO_TYPE)
+                .refuses(409, &["type-exists"]),
         )
 }

@@ -10,7 +10,7 @@ use super::{Answer, AppState, json};
 use crate::engine::Domain;
 
 fn render(domain: Domain) -> body::Domain {
-    let Domain { name, description, retention, created_at, deprecated_at, tags } = domain;
+    let Domain { name, description, retention, created_at, deprecated_at, tags, has_types: _ } = domain;
     body::Domain { name, description, retention, created_at, deprecated_at, tags }
 }
 
@@ -18,7 +18,7 @@ pub(super) async fn create(State(engine): AppState, _: NoQuery, Json(create): Js
     let body::CreateDomain { name, description, retention, tags } = create;
     let retention = retention.unwrap_or(RETENTION_DEFAULT);
     let created_at = engine.clock().now();
-    let domain = Domain { name, description, retention, created_at, deprecated_at: None, tags };
+    let domain = Domain { description, tags, ..Domain::new(&name, retention, created_at) };
     let domain = engine.create_domain(domain).await?;
     Ok(json(StatusCode::CREATED, &render(domain)))
 }

@@ -81,9 +81,10 @@ fn fault_status(fault: &Fault) -> StatusCode {
 fn refusal_status(refusal: &Refusal) -> StatusCode {
     match refusal {
         Refusal::Fault(fault) => fault_status(fault),
-        Refusal::UnknownDomain { .. } | Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } => {
-            StatusCode::NOT_FOUND
-        }
+        Refusal::UnknownDomain { .. }
+        | Refusal::UnknownWorkflow { .. }
+        | Refusal::UnknownRun { .. }
+        | Refusal::UnknownType { .. } => StatusCode::NOT_FOUND,
         Refusal::UnknownQuery { .. } => StatusCode::NOT_FOUND,
         Refusal::QueryFailed { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         Refusal::NotAnswered { .. } => StatusCode::GATEWAY_TIMEOUT,
@@ -91,6 +92,9 @@ fn refusal_status(refusal: &Refusal) -> StatusCode {
         Refusal::DomainExists { .. }
         | Refusal::DomainDeprecated { .. }
         | Refusal::LimitExceeded { .. }
+        | Refusal::TypeExists { .. }
+        | Refusal::TypeDeprecated { .. }
+        | Refusal::TypeInUse { .. }
         | Refusal::RunNotCurrent { .. }
         | Refusal::QuestionsLost => StatusCode::CONFLICT,
         Refusal::BadToken | Refusal::BadPage { .. } => StatusCode::BAD_REQUEST,
@@ -135,6 +139,10 @@ fn refusal_advice(refusal: &Refusal) -> &'static str {
         Refusal::UnknownDomain { .. } => "create it with POST /v1/domains, or correct the name",
         Refusal::DomainExists { .. } => "use it",
         Refusal::DomainDeprecated { .. } => "use another domain, or bring this one back with undeprecate",
+        Refusal::UnknownType { .. } => "register it, or correct the name and the version",
+        Refusal::TypeExists { .. } => "use it, or register another version",
+        Refusal::TypeDeprecated { .. } => "use another version, or bring this one back with undeprecate",
+        Refusal::TypeInUse { .. } => "deprecate it first",
         Refusal::LimitExceeded { .. } => "use or change one of those that there are",
         Refusal::UnknownWorkflow { .. } => "correct the workflow id; runs are forgotten after their retention",
         Refusal::UnknownRun { .. } => "correct the run id, or leave it out for the newest run",
@@ -222,6 +230,10 @@ impl Parts {
                     | Refusal::DomainExists { .. }
                     | Refusal::DomainDeprecated { .. }
                     | Refusal::LimitExceeded { .. }
+                    | Refusal::UnknownType { .. }
+                    | Refusal::TypeExists { .. }
+                    | Refusal::TypeDeprecated { .. }
+                    | Refusal::TypeInUse { .. }
                     | Refusal::UnknownWorkflow { .. }
                     | Refusal::UnknownRun { .. }
                     | Refusal::NotAnswered { .. }

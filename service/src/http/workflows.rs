@@ -9,8 +9,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::body;
 use history::event::{ActivityTimeouts, ByHand};
 use history::{
-    Command, ConflictPolicy, DeadlineKind, EventKind, PausedActivity, Run, Standing, Start, StartSignal, Status,
-    Timestamp, limits,
+    Command, ConflictPolicy, DeadlineKind, EventKind, PausedActivity, Registration, Run, Standing, Start, StartSignal,
+    Status, Timestamp, WorkflowDefaults, limits,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::extract::{IdempotencyKey, IfMatch, Json, NoQuery, Path, Query, Tag, Wait, with_etag, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
-use crate::engine::{Described, Engine, RunRef};
+use crate::engine::{Described, Engine, Refusal, RunRef, TypeKind};
 
 /// The task list of a run whose start does not name one.
 const TASK_LIST_DEFAULT: &str = "default";
@@ -57,6 +57,11 @@ pub(super) async fn start(
         Some(retention) => retention,
         None => engine.domain(&domain).await?.retention,
     };
+    let registration: Registration<WorkflowDefaults> = engine.registration(&domain, &start.workflow_type).await?;
+    if registration == Registration::Deprecated {
+        return Err(Refusal::TypeDeprecated { kind: WorkflowDefaults::WORD, name: start.workflow_type }.into());
+    }
+    let registered = registration.defaults().cloned().unwrap_or_default();
     let defaults = ActivityTimeouts {
         start_to_close: Some(limits::ACTIVITY_START_TO_CLOSE_DEFAULT),
         ..ActivityTimeouts::default()
@@ -66,10 +71,16 @@ pub(super) async fn start(
     let start = Start {
         workflow_id: start.workflow_id,
         workflow_type: start.workflow_type,
-        task_list: start.task_list.unwrap_or_else(|| TASK_LIST_DEFAULT.to_owned()),
+        task_list: start.task_list.or(registered.task_list).unwrap_or_else(|| TASK_LIST_DEFAULT.to_owned()),
         input: start.input,
-        execution_timeout: start.execution_timeout.unwrap_or(limits::EXECUTION_TIMEOUT_DEFAULT),
-        decider_start_to_close: start.decider_start_to_close.unwrap_or(limits::DECIDER_START_TO_CLOSE_DEFAULT),
+        execution_timeout: start
+            .execution_timeout
+            .or(registered.execution_timeout)
+            .unwrap_or(limits::EXECUTION_TIMEOUT_DEFAULT),
+        decider_start_to_close: start
+            .decider_start_to_close
+            .or(registered.decider_start_to_close)
+            .unwrap_or(limits::DECIDER_START_TO_CLOSE_DEFAULT),
         decider_schedule_to_start: start.decider_schedule_to_start,
         activity_timeouts: start.activity_timeouts.or(defaults),
         tags: start.tags,

@@ -37,6 +37,9 @@ kinds! {
     DomainDeprecated BAD_REQUEST "com.amazonaws.swf.base.model#DomainDeprecatedFault";
     LimitExceeded BAD_REQUEST "com.amazonaws.swf.base.model#LimitExceededFault";
     TooManyTags BAD_REQUEST "com.amazonaws.swf.base.model#TooManyTagsFault";
+    TypeAlreadyExists BAD_REQUEST "com.amazonaws.swf.base.model#TypeAlreadyExistsFault";
+    TypeDeprecated BAD_REQUEST "com.amazonaws.swf.base.model#TypeDeprecatedFault";
+    TypeNotDeprecated BAD_REQUEST "com.amazonaws.swf.base.model#TypeNotDeprecatedFault";
     UnknownResource BAD_REQUEST "com.amazonaws.swf.base.model#UnknownResourceFault";
     Validation BAD_REQUEST "com.amazon.coral.validate#ValidationException";
     Serialization BAD_REQUEST "com.amazon.coral.service#SerializationException";
@@ -57,6 +60,10 @@ pub(super) struct Fault {
 impl Fault {
     pub(super) fn new(kind: FaultKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
+    }
+
+    pub(super) fn kind(&self) -> FaultKind {
+        self.kind
     }
 
     pub(super) fn unknown_domain(name: &str) -> Self {
@@ -80,6 +87,10 @@ impl From<Refusal> for Fault {
             Refusal::DomainExists { domain } => return Self::new(FaultKind::DomainAlreadyExists, domain),
             Refusal::DomainDeprecated { domain } => return Self::new(FaultKind::DomainDeprecated, domain),
             Refusal::LimitExceeded { .. } => FaultKind::LimitExceeded,
+            Refusal::UnknownType { .. } => FaultKind::UnknownResource,
+            Refusal::TypeExists { .. } => FaultKind::TypeAlreadyExists,
+            Refusal::TypeDeprecated { .. } => FaultKind::TypeDeprecated,
+            Refusal::TypeInUse { .. } => FaultKind::TypeNotDeprecated,
             Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } | Refusal::RunNotCurrent { .. } => {
                 FaultKind::UnknownResource
             }

@@ -2,11 +2,12 @@
 //!
 //! Source: SWF.md §2, §4, §5.
 
+use history::{ActivityDefaults, WorkflowDefaults};
 use serde_json::{Map, Value};
 
 use super::fault::{Fault, FaultKind};
 use super::shape::{Field, Form, Shape};
-use super::{Answer, Call, domains};
+use super::{Answer, Call, domains, types};
 
 const fn text(min: usize, max: usize, form: Form) -> Shape {
     Shape::Text { min, max, form }
@@ -179,6 +180,18 @@ pub(super) async fn perform(operation: Operation, call: Call, input: Map<String,
         Operation::TagResource => domains::tag(call, input).await,
         Operation::UntagResource => domains::untag(call, input).await,
         Operation::ListTagsForResource => domains::tags(call, input).await,
+        Operation::RegisterWorkflowType => types::register::<WorkflowDefaults>(call, input).await,
+        Operation::DescribeWorkflowType => types::describe::<WorkflowDefaults>(call, input).await,
+        Operation::DeprecateWorkflowType => types::deprecate::<WorkflowDefaults>(call, input).await,
+        Operation::UndeprecateWorkflowType => types::undeprecate::<WorkflowDefaults>(call, input).await,
+        Operation::DeleteWorkflowType => types::delete::<WorkflowDefaults>(call, input).await,
+        Operation::ListWorkflowTypes => types::list::<WorkflowDefaults>(call, input).await,
+        Operation::RegisterActivityType => types::register::<ActivityDefaults>(call, input).await,
+        Operation::DescribeActivityType => types::describe::<ActivityDefaults>(call, input).await,
+        Operation::DeprecateActivityType => types::deprecate::<ActivityDefaults>(call, input).await,
+        Operation::UndeprecateActivityType => types::undeprecate::<ActivityDefaults>(call, input).await,
+        Operation::DeleteActivityType => types::delete::<ActivityDefaults>(call, input).await,
+        Operation::ListActivityTypes => types::list::<ActivityDefaults>(call, input).await,
         // Known, and not served yet: the others follow.
         _ => Err(not_yet(operation)),
     }

@@ -25,3 +25,4 @@ mod starts;
 mod successors;
 mod support;
 mod tries;
+mod types;

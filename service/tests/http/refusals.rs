@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use history::limits::{CONTEXT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX};
+use history::limits::{CONTEXT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX, TYPE_BYTES_MAX};
 use serde_json::{Value, json};
 use service::engine::Clock;
 use store::Store;
@@ -306,6 +306,7 @@ async fn names_are_checked_wherever_they_come_from() {
         Ask::post(WORKFLOWS, &body)
     };
     for field in ["workflowId", "workflowType", "taskList", "identity"] {
+        let long = if field == "workflowType" { "x".repeat(TYPE_BYTES_MAX + 1) } else { long.clone() };
         assert_eq!(field_of(&api.refused(start(field, json!("")), 400, "invalid-field").await), field);
         assert_eq!(field_of(&api.refused(start(field, json!("a\u{7}")), 400, "invalid-field").await), field);
         assert_eq!(field_of(&api.refused(start(field, json!(long)), 413, "too-large").await), field);

@@ -7,4 +7,5 @@
 
 mod domains;
 mod support;
+mod types;
 mod wire;

@@ -47,13 +47,15 @@ fn names_of_a_start_have_their_limits() {
         ("tags[1]", |it, name| it.tags = vec!["tag".to_owned(), name]),
     ];
     for (field, set) in fields {
+        let max = if field == "workflowType" { limits::TYPE_BYTES_MAX } else { limits::NAME_BYTES_MAX };
+        let (longer, twice) = (max + 1, 2 * (max / 2 + 1));
         for (name, then) in [
             (text(1), "ok".to_owned()),
-            (text(limits::NAME_BYTES_MAX), "ok".to_owned()),
-            (text(limits::NAME_BYTES_MAX + 1), format!("too-large `{field}` has 257 bytes, at most 256 are allowed")),
+            (text(max), "ok".to_owned()),
+            (text(longer), format!("too-large `{field}` has {longer} bytes, at most {max} are allowed")),
             // Bytes, not characters.
-            ("é".repeat(128), "ok".to_owned()),
-            ("é".repeat(129), format!("too-large `{field}` has 258 bytes")),
+            ("é".repeat(max / 2), "ok".to_owned()),
+            ("é".repeat(max / 2 + 1), format!("too-large `{field}` has {twice} bytes")),
             (String::new(), format!("invalid-field `{field}` is empty")),
             ("a\nb".to_owned(), format!("invalid-field `{field}` contains a control character")),
             ("a\u{7f}".to_owned(), format!("invalid-field `{field}` contains a control character")),
@@ -241,6 +243,7 @@ fn the_fields_of_answers_have_their_limits() {
 }
 
 #[test]
+#[expect(clippy::large_stack_arrays, reason = "a table of cases")]
 fn the_fields_of_decisions_have_their_limits() {
     let busy = scene().take();
     let (name, too_long) = (text(limits::NAME_BYTES_MAX), text(limits::NAME_BYTES_MAX + 1));
@@ -252,8 +255,7 @@ fn the_fields_of_decisions_have_their_limits() {
             activity_type: kind.to_owned(),
             task_list: list.map(str::to_owned),
             input: input.clone(),
-            timeouts: ActivityTimeouts::default(),
-            retry: None,
+            ..ScheduleActivity::default()
         })
     };
     let retried = |retry: RetryPolicy| schedule_again("a", retry, ActivityTimeouts::default());
@@ -271,7 +273,8 @@ fn the_fields_of_decisions_have_their_limits() {
         (activity(&name, &name, Some(&name), &most), Ok("ActivityScheduled")),
         (activity(&too_long, "A", None, &None), Err("activityId")),
         (activity("", "A", None, &None), Err("activityId")),
-        (activity("a", &too_long, None, &None), Err("activityType")),
+        (activity("a", &text(limits::TYPE_BYTES_MAX), None, &None), Ok("ActivityScheduled")),
+        (activity("a", &text(limits::TYPE_BYTES_MAX + 1), None, &None), Err("activityType")),
         (activity("a", "", None, &None), Err("activityType")),
         (activity("a", "A", Some(&too_long), &None), Err("taskList")),
         (activity("a", "A", Some(""), &None), Err("taskList")),

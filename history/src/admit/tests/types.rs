@@ -1,0 +1,83 @@
+//! Registered types: what a decision leaves out, the defaults of its type say.
+
+use crate::decision::{ScheduleActivity, StartChild};
+use crate::event::{ActivityTimeouts, EventKind};
+use crate::scene::{Scene, scene};
+use crate::{ActivityDefaults, Decision, Duration, Registration, WorkflowDefaults};
+
+#[expect(clippy::unnecessary_wraps, reason = "what timeouts are compared with")]
+fn secs(seconds: u64) -> Option<Duration> {
+    Some(Duration::from_secs(seconds))
+}
+
+fn newest(scene: &Scene) -> &EventKind {
+    &scene.events.last().unwrap().kind
+}
+
+fn activity(registration: Registration<ActivityDefaults>) -> ScheduleActivity {
+    let (activity_id, activity_type) = ("a".to_owned(), "A".to_owned());
+    ScheduleActivity { activity_id, activity_type, registration, ..ScheduleActivity::default() }
+}
+
+fn child(registration: Registration<WorkflowDefaults>) -> StartChild {
+    let (workflow_id, workflow_type) = ("c".to_owned(), "C".to_owned());
+    StartChild { workflow_id, workflow_type, registration, ..StartChild::default() }
+}
+
+#[test]
+fn an_activity_takes_its_own_words_then_those_of_its_type_then_those_of_its_run() {
+    let timeouts = ActivityTimeouts { heartbeat: secs(3), start_to_close: secs(4), ..ActivityTimeouts::default() };
+    let defaults = ActivityDefaults { task_list: Some("typed".to_owned()), timeouts, task_priority: None };
+    let known = || Registration::Known(Box::new(defaults.clone()));
+    let own = ActivityTimeouts { heartbeat: secs(9), ..ActivityTimeouts::default() };
+    for (decision, list, heartbeat, start_to_close) in [
+        (activity(known()), "typed", secs(3), secs(4)),
+        (
+            ScheduleActivity { task_list: Some("own".to_owned()), timeouts: own, ..activity(known()) },
+            "own",
+            secs(9),
+            secs(4),
+        ),
+        (activity(Registration::Unknown), "orders", None, None),
+    ] {
+        let scene = scene().decide([decision.into()]);
+        let EventKind::ActivityScheduled(it) = newest(&scene) else { panic!("{:?}", newest(&scene)) };
+        assert_eq!(it.task_list, list);
+        assert_eq!((it.timeouts.heartbeat, it.timeouts.start_to_close), (heartbeat, start_to_close));
+    }
+}
+
+#[test]
+fn a_child_takes_its_own_words_then_those_of_its_type_then_those_of_its_parent() {
+    let defaults = WorkflowDefaults {
+        task_list: Some("typed".to_owned()),
+        execution_timeout: secs(60),
+        decider_start_to_close: secs(5),
+        ..WorkflowDefaults::default()
+    };
+    let known = || Registration::Known(Box::new(defaults.clone()));
+    let own = || Some("own".to_owned());
+    for (decision, list, execution, decider) in [
+        (child(known()), "typed", 60, 5),
+        (StartChild { task_list: own(), execution_timeout: secs(7), ..child(known()) }, "own", 7, 5),
+        (child(Registration::Unknown), "orders", 365 * 24 * 3_600, 30),
+    ] {
+        let scene = scene().decide([decision.into()]);
+        let EventKind::ChildScheduled(it) = newest(&scene) else { panic!("{:?}", newest(&scene)) };
+        assert_eq!(it.task_list, list);
+        assert_eq!((Some(it.execution_timeout), Some(it.decider_start_to_close)), (secs(execution), secs(decider)));
+    }
+}
+
+#[test]
+fn nothing_new_of_a_deprecated_type_begins() {
+    let decisions: [Decision; 2] = [activity(Registration::Deprecated).into(), child(Registration::Deprecated).into()];
+    let names = ["ActivityScheduleFailed", "ChildScheduleFailed"];
+    for (decision, name) in decisions.into_iter().zip(names) {
+        let busy = scene().take();
+        let told = busy.clone().then(&busy.complete([decision]));
+        let [.., failed, scheduled] = told.events.as_slice() else { panic!("too few events") };
+        assert_eq!((failed.kind.name(), scheduled.kind.name()), (name, "DeciderScheduled"));
+        assert!(format!("{:?}", failed.kind).contains("TypeDeprecated"), "{failed:?}");
+    }
+}

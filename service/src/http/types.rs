@@ -1,0 +1,96 @@
+//! Registered types of workflows and activities.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use client::body;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::extract::{Json, NoQuery, Path, Query};
+use super::{Answer, AppState, json};
+use crate::engine::{RegisteredType, TypeKind, split_type_name};
+
+/// Types on a page where the request does not say, and at most.
+const LIST_DEFAULT: usize = 100;
+const LIST_MAX: usize = 1_000;
+
+fn render<D: TypeKind>(registered: RegisteredType<D>) -> body::RegisteredType<D> {
+    let r#type = registered.full_name();
+    let RegisteredType { name, version, description, created_at, deprecated_at, defaults } = registered;
+    body::RegisteredType { r#type, name, version, description, created_at, deprecated_at, defaults }
+}
+
+pub(super) async fn register<D: TypeKind>(
+    State(engine): AppState,
+    Path([domain]): Path<1>,
+    _: NoQuery,
+    Json(register): Json<body::RegisterType<D>>,
+) -> Answer {
+    let body::RegisterType { name, version, description, defaults } = register;
+    let (created_at, deprecated_at) = (engine.clock().now(), None);
+    let registered = RegisteredType { name, version, description, created_at, deprecated_at, defaults };
+    let registered = engine.register_type(&domain, registered).await?;
+    Ok(json(StatusCode::CREATED, &render(registered)))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ListParams {
+    /// Only deprecated types, or only those in use.
+    deprecated: Option<bool>,
+    /// Only types after this one, by name: the `next` of the page before.
+    after: Option<String>,
+    /// The most types on a page, 1 to 1,000; 100 when absent.
+    limit: Option<usize>,
+}
+
+pub(super) async fn list<D: TypeKind>(
+    State(engine): AppState,
+    Path([domain]): Path<1>,
+    Query(params): Query<ListParams>,
+) -> Answer {
+    let mut names = engine.type_names::<D>(&domain).await?;
+    names.retain(|(full, deprecated)| {
+        params.deprecated.is_none_or(|wanted| wanted == *deprecated)
+            && params.after.as_deref().is_none_or(|after| **full > *after)
+    });
+    let limit = params.limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
+    let has_more = names.len() > limit;
+    names.truncate(limit);
+    let next = names.last().filter(|_| has_more).map(|(full, _)| full.to_string());
+    let types = names.into_iter().map(|(full, deprecated)| {
+        let (name, version) = split_type_name(&full);
+        let (name, version) = (name.to_owned(), version.map(str::to_owned));
+        body::ListedType { r#type: full.to_string(), name, version, deprecated }
+    });
+    Ok(json(StatusCode::OK, &body::Types { types: types.collect(), next }))
+}
+
+pub(super) async fn show<D: TypeKind>(State(engine): AppState, Path([domain, full]): Path<2>, _: NoQuery) -> Answer {
+    Ok(json(StatusCode::OK, &render(engine.registered_type::<D>(&domain, &full).await?)))
+}
+
+pub(super) async fn deprecate<D: TypeKind>(
+    State(engine): AppState,
+    Path([domain, full]): Path<2>,
+    _: NoQuery,
+) -> Answer {
+    Ok(json(StatusCode::OK, &render(engine.deprecate_type::<D>(&domain, &full).await?)))
+}
+
+pub(super) async fn undeprecate<D: TypeKind>(
+    State(engine): AppState,
+    Path([domain, full]): Path<2>,
+    _: NoQuery,
+) -> Answer {
+    Ok(json(StatusCode::OK, &render(engine.undeprecate_type::<D>(&domain, &full).await?)))
+}
+
+pub(super) async fn delete<D: TypeKind>(State(engine): AppState, Path([domain, full]): Path<2>, _: NoQuery) -> Answer {
+    engine.delete_type::<D>(&domain, &full).await?;
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    Ok(response)
+}

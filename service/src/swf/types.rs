@@ -1,0 +1,247 @@
+//! Registered types of workflows and activities.
+
+use history::event::ActivityTimeouts;
+use history::{ActivityDefaults, WorkflowDefaults};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::domains::with_next;
+use super::fault::{Fault, FaultKind};
+use super::page::{Paged, Paging};
+use super::words::{self, List, instant, registration, set};
+use super::{Answer, Call, body, take};
+use crate::engine::{Refusal, RegisteredType, TypeKind, split_type_name, type_name};
+
+/// What the two kinds of types differ in on the wire.
+pub(super) trait Kind: TypeKind {
+    /// The member that names a type.
+    const MEMBER: &'static str;
+
+    /// What messages call it.
+    const WORD: &'static str;
+
+    /// The defaults of a request.
+    fn read(input: Map<String, Value>) -> Result<Self, Fault>;
+
+    /// The defaults as an answer has them.
+    fn show(&self) -> Value;
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names of the wire")]
+struct Defaults {
+    default_task_start_to_close_timeout: Option<String>,
+    default_execution_start_to_close_timeout: Option<String>,
+    default_task_heartbeat_timeout: Option<String>,
+    default_task_schedule_to_start_timeout: Option<String>,
+    default_task_schedule_to_close_timeout: Option<String>,
+    default_task_list: Option<List>,
+    default_task_priority: Option<String>,
+    default_child_policy: Option<String>,
+    default_lambda_role: Option<String>,
+}
+
+impl Kind for WorkflowDefaults {
+    const MEMBER: &'static str = "workflowType";
+    const WORD: &'static str = "WorkflowType";
+
+    fn read(input: Map<String, Value>) -> Result<Self, Fault> {
+        let defaults: Defaults = take(input)?;
+        Ok(Self {
+            task_list: defaults.default_task_list.map(|list| list.name),
+            execution_timeout: words::span(defaults.default_execution_start_to_close_timeout.as_deref()),
+            decider_start_to_close: words::span(defaults.default_task_start_to_close_timeout.as_deref()),
+            task_priority: words::priority(defaults.default_task_priority.as_deref()),
+            child_policy: words::child_policy(defaults.default_child_policy.as_deref()),
+            lambda_role: defaults.default_lambda_role,
+        })
+    }
+
+    fn show(&self) -> Value {
+        let mut shown = json!({});
+        set(&mut shown, "defaultTaskStartToCloseTimeout", self.decider_start_to_close.map(words::seconds));
+        set(&mut shown, "defaultExecutionStartToCloseTimeout", self.execution_timeout.map(words::seconds));
+        set(&mut shown, "defaultTaskList", self.task_list.as_ref().map(words::list));
+        set(&mut shown, "defaultTaskPriority", self.task_priority.map(|priority| priority.to_string()));
+        set(&mut shown, "defaultChildPolicy", self.child_policy.map(words::policy));
+        set(&mut shown, "defaultLambdaRole", self.lambda_role.as_ref());
+        shown
+    }
+}
+
+impl Kind for ActivityDefaults {
+    const MEMBER: &'static str = "activityType";
+    const WORD: &'static str = "ActivityType";
+
+    fn read(input: Map<String, Value>) -> Result<Self, Fault> {
+        let defaults: Defaults = take(input)?;
+        Ok(Self {
+            task_list: defaults.default_task_list.map(|list| list.name),
+            timeouts: ActivityTimeouts {
+                schedule_to_start: words::span(defaults.default_task_schedule_to_start_timeout.as_deref()),
+                start_to_close: words::span(defaults.default_task_start_to_close_timeout.as_deref()),
+                schedule_to_close: words::span(defaults.default_task_schedule_to_close_timeout.as_deref()),
+                heartbeat: words::span(defaults.default_task_heartbeat_timeout.as_deref()),
+            },
+            task_priority: words::priority(defaults.default_task_priority.as_deref()),
+        })
+    }
+
+    fn show(&self) -> Value {
+        let mut shown = json!({});
+        let timeouts = self.timeouts;
+        set(&mut shown, "defaultTaskStartToCloseTimeout", timeouts.start_to_close.map(words::seconds));
+        set(&mut shown, "defaultTaskHeartbeatTimeout", timeouts.heartbeat.map(words::seconds));
+        set(&mut shown, "defaultTaskList", self.task_list.as_ref().map(words::list));
+        set(&mut shown, "defaultTaskPriority", self.task_priority.map(|priority| priority.to_string()));
+        set(&mut shown, "defaultTaskScheduleToStartTimeout", timeouts.schedule_to_start.map(words::seconds));
+        set(&mut shown, "defaultTaskScheduleToCloseTimeout", timeouts.schedule_to_close.map(words::seconds));
+        shown
+    }
+}
+
+/// A type as messages name it.
+pub(super) fn words_of<D: Kind>(full: &str) -> String {
+    let (name, version) = split_type_name(full);
+    format!("{}=[name={name}, version={}]", <D as Kind>::WORD, version.unwrap_or_default())
+}
+
+/// A refusal about a type, in the words of the wire.
+pub(super) fn type_fault<D: Kind>(refusal: Refusal) -> Fault {
+    match refusal {
+        Refusal::UnknownType { name, .. } => {
+            Fault::new(FaultKind::UnknownResource, format!("Unknown type: {}", words_of::<D>(&name)))
+        }
+        Refusal::TypeExists { name, .. } => Fault::new(FaultKind::TypeAlreadyExists, words_of::<D>(&name)),
+        Refusal::TypeDeprecated { name, .. } => Fault::new(FaultKind::TypeDeprecated, words_of::<D>(&name)),
+        Refusal::TypeInUse { .. } => {
+            let message = "The type is currently registered and cannot be deleted in its current state";
+            Fault::new(FaultKind::TypeNotDeprecated, message)
+        }
+        other => other.into(),
+    }
+}
+
+#[derive(Deserialize)]
+struct Register {
+    domain: String,
+    name: String,
+    version: String,
+    description: Option<String>,
+}
+
+pub(super) async fn register<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
+    let defaults = D::read(input.clone())?;
+    let Register { domain, name, version, description } = take(input)?;
+    let created_at = call.engine.clock().now();
+    let version = Some(version);
+    let registered = RegisteredType { name, version, description, created_at, deprecated_at: None, defaults };
+    call.engine.register_type(&domain, registered).await.map_err(type_fault::<D>)?;
+    Ok(None)
+}
+
+/// Names a type.
+#[derive(Deserialize)]
+pub(super) struct TypeRef {
+    pub(super) name: String,
+    pub(super) version: String,
+}
+
+impl TypeRef {
+    /// The name of the type as runs and decisions have it.
+    pub(super) fn full(&self) -> String {
+        type_name(&self.name, Some(&self.version))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Named {
+    domain: String,
+    #[serde(alias = "activityType")]
+    workflow_type: TypeRef,
+}
+
+/// A type as answers have it.
+pub(super) fn shown(full: &str) -> Value {
+    let (name, version) = split_type_name(full);
+    json!({ "name": name, "version": version.unwrap_or_default() })
+}
+
+fn info<D: Kind>(registered: &RegisteredType<D>) -> Value {
+    let mut info = json!({ "status": registration(registered.deprecated_at) });
+    set(&mut info, D::MEMBER, Some(shown(&registered.full_name())));
+    set(&mut info, "description", registered.description.as_ref());
+    set(&mut info, "creationDate", Some(instant(registered.created_at)));
+    set(&mut info, "deprecationDate", registered.deprecated_at.map(instant));
+    info
+}
+
+/// A type as it is; those of a deprecated domain are deprecated with it.
+async fn read<D: Kind>(call: &Call, domain: &str, full: &str) -> Result<RegisteredType<D>, Fault> {
+    let registered = call.engine.registered_type::<D>(domain, full).await;
+    let mut registered = registered.map_err(type_fault::<D>)?;
+    let domain = call.engine.domain(domain).await?;
+    registered.deprecated_at = registered.deprecated_at.or(domain.deprecated_at);
+    Ok(registered)
+}
+
+pub(super) async fn describe<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
+    let Named { domain, workflow_type } = take(input)?;
+    let registered = read::<D>(&call, &domain, &workflow_type.full()).await?;
+    body(&json!({ "typeInfo": info(&registered), "configuration": registered.defaults.show() }))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListTypes {
+    domain: String,
+    name: Option<String>,
+    registration_status: String,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+pub(super) async fn list<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
+    let ListTypes { domain, name, registration_status, paging } = take(input)?;
+    let wants_deprecated = registration_status == "DEPRECATED";
+    let all_deprecated = call.engine.domain(&domain).await?.deprecated_at.is_some();
+    let names = call.engine.type_names::<D>(&domain).await?;
+    let wanted = names.into_iter().filter(|(full, deprecated)| {
+        (*deprecated || all_deprecated) == wants_deprecated
+            && name.as_deref().is_none_or(|name| split_type_name(full).0 == name)
+    });
+    // By name, then by version, whatever characters are in them.
+    let keyed = wanted.map(|(full, _)| (full.replacen('/', "\u{0}", 1), full));
+    let Paged { rows, next } = paging.page(keyed.collect(), |(key, _)| key)?;
+    let reads = rows.iter().map(|(_, full)| read::<D>(&call, &domain, full));
+    let mut infos = Vec::with_capacity(rows.len());
+    for read in futures_util::future::join_all(reads).await {
+        match read {
+            Ok(registered) => infos.push(info(&registered)),
+            // It was deleted a moment ago.
+            Err(fault) if fault.kind() == FaultKind::UnknownResource => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    body(&with_next(json!({ "typeInfos": infos }), next))
+}
+
+pub(super) async fn deprecate<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
+    let Named { domain, workflow_type } = take(input)?;
+    call.engine.deprecate_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
+    Ok(None)
+}
+
+pub(super) async fn undeprecate<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
+    let Named { domain, workflow_type } = take(input)?;
+    call.engine.undeprecate_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
+    Ok(None)
+}
+
+pub(super) async fn delete<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
+    let Named { domain, workflow_type } = take(input)?;
+    call.engine.delete_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
+    Ok(None)
+}
