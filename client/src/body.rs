@@ -427,6 +427,10 @@ answers! {
         #[serde(default)]
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         blocked: bool,
+        /// It is paused.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        paused: bool,
     }
     /// A page of runs, newest start first. It may be short, or empty, and still have a next one.
     Workflows {
@@ -576,6 +580,10 @@ answers! {
         /// An activity of it is paused and waits for somebody.
         #[serde(default)]
         blocked: bool,
+        /// That it is paused: nothing of it is handed out.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        paused: Option<PausedRun>,
         /// The signals that its last turn said it waits for; `baton.cancel` for a cancel request.
         awaiting: Vec<String>,
         /// The newest event that is news; also in its entity tag.

@@ -169,6 +169,11 @@ pub fn summary(event: &Event) -> String {
             };
             format!("{tries}{}", who(it.identity.as_deref(), it.reason.as_deref())).trim_start().to_owned()
         }
+        EventKind::WorkflowPaused(it) => {
+            let clocks = if it.stop_clocks { "with its clocks" } else { "" };
+            format!("{clocks}{}", who(it.identity.as_deref(), it.reason.as_deref())).trim_start().to_owned()
+        }
+        EventKind::WorkflowResumed(it) => who(it.identity.as_deref(), it.reason.as_deref()).trim_start().to_owned(),
         EventKind::ActivityResumed(it) => who(it.identity.as_deref(), it.reason.as_deref()).trim_start().to_owned(),
         EventKind::ActivityRetried(it) => who(it.identity.as_deref(), it.reason.as_deref()).trim_start().to_owned(),
         EventKind::ActivityOptionsChanged(it) => {
@@ -238,6 +243,8 @@ fn because(event: &Event) -> String {
         EventKind::UpdateCompleted(it) => vec![it.accepted_event_id, it.decision_event_id],
         EventKind::UpdateFailed(it) => vec![it.accepted_event_id, it.decision_event_id],
         EventKind::WorkflowStarted(_)
+        | EventKind::WorkflowPaused(_)
+        | EventKind::WorkflowResumed(_)
         | EventKind::WorkflowTimedOut(_)
         | EventKind::WorkflowTerminated(_)
         | EventKind::WorkflowCancelRequested(_)

@@ -9,6 +9,7 @@ mod children;
 mod deadlines;
 mod decisions;
 mod others;
+mod pause;
 mod successor;
 #[cfg(test)]
 mod tests;
@@ -342,7 +343,8 @@ impl Transition {
                 validate::identity(identity.as_deref())?;
                 let scheduled_event_id = *scheduled_event_id;
                 must_be_open(&self.run)?;
-                let task = self.run.turn_task.as_ref().filter(|_| self.run.turn.is_none());
+                let is_free = self.run.turn.is_none() && self.run.paused.is_none();
+                let task = self.run.turn_task.as_ref().filter(|_| is_free);
                 let waits = task.is_some_and(|task| {
                     task.scheduled_event_id == scheduled_event_id && task.not_before.is_none_or(|at| at <= now)
                 });
@@ -397,6 +399,8 @@ impl Transition {
                 let (details, non_retryable, retry_after) = (details.as_ref(), *non_retryable, *retry_after);
                 self.fail_activity(*task, &Report { reason, details, non_retryable, retry_after }, now)?;
             }
+            Command::Pause { stop_clocks, by_hand, .. } => self.pause(*stop_clocks, by_hand, key, now)?,
+            Command::Resume { by_hand, .. } => self.resume(by_hand, key, now)?,
             Command::ActOnActivity { activity_id, act, by_hand, .. } => {
                 self.act_on_activity(activity_id, act, by_hand, key, now)?;
             }
@@ -484,6 +488,8 @@ fn request_key(command: &Command) -> Option<RequestKey> {
         Command::Signal { key, .. }
         | Command::RequestCancel { key, .. }
         | Command::Terminate { key, .. }
+        | Command::Pause { key, .. }
+        | Command::Resume { key, .. }
         | Command::ActOnActivity { key, .. } => *key,
         Command::StartTurn { .. }
         | Command::CompleteTurn { .. }

@@ -8,6 +8,7 @@
 //! were refused.
 
 mod by_hand;
+mod clock;
 mod others;
 mod part;
 mod retries;
@@ -21,6 +22,7 @@ use crate::event::{
     DeciderTimeout, Event, EventId, EventKind, WorkflowStarted, WorkflowTimeout,
 };
 use crate::time::{Duration, Timestamp};
+use clock::Clock;
 use others::Others;
 use part::{Part, decision_event_id, part};
 use updates::Updates;
@@ -178,7 +180,7 @@ struct Activity {
 /// A timer, for the whole history.
 struct Timer {
     name: String,
-    expires_at: Timestamp,
+    set: (Timestamp, Duration),
     closed: Option<EventId>,
 }
 
@@ -208,6 +210,7 @@ struct Reader {
     timers: BTreeMap<EventId, Timer>,
     newest_timer: BTreeMap<String, EventId>,
     others: Others,
+    clock: Clock,
     updates: Updates,
 }
 
@@ -329,10 +332,10 @@ impl Reader {
                 if let Some((start, started_at)) = &self.start {
                     let from = started_at.plus(start.start_after.unwrap_or_default());
                     match it.timeout {
-                        WorkflowTimeout::Run => expired(id, at, from, start.run_timeout)?,
+                        WorkflowTimeout::Run => self.clock.expired(id, at, from, start.run_timeout)?,
                         WorkflowTimeout::Execution => {
                             let from = start.execution_from.unwrap_or(from);
-                            not_before(id, at, from.plus(start.execution_timeout))?;
+                            self.clock.expired(id, at, from, Some(start.execution_timeout))?;
                         }
                     }
                 }
@@ -366,10 +369,9 @@ impl Reader {
                 if let Some((started, _)) = activity.started {
                     return broken(Rule::ActivityLife, id, format!("event {started} started it in time"));
                 }
-                let limit = activity.scheduled.timeouts.schedule_to_start;
-                expired(id, at, activity.scheduled_at, limit)?;
+                let (since, limit) = (activity.scheduled_at, activity.scheduled.timeouts.schedule_to_start);
                 activity.closed = Some(id);
-                Ok(())
+                self.clock.expired(id, at, since, limit)
             }
             EventKind::ActivityPaused(it) => self.activity_paused(id, it),
             EventKind::ActivityResumed(it) => self.activity_resumed(id, it.scheduled_event_id),
@@ -384,10 +386,12 @@ impl Reader {
                 activity.cancels.push(id);
                 Ok(())
             }
-            EventKind::TimerScheduled(it) => self.timer_set(id, at.plus(it.after), &it.timer_id),
+            EventKind::WorkflowPaused(it) => self.clock.pause(id, at, it),
+            EventKind::WorkflowResumed(_) => self.clock.resume(id, at),
+            EventKind::TimerScheduled(it) => self.timer_set(id, (at, it.after), &it.timer_id),
             EventKind::TimerExpired(it) => {
-                let timer = self.close_timer(id, it.scheduled_event_id, &it.timer_id)?;
-                not_before(id, at, timer)
+                let (set_at, after) = self.close_timer(id, it.scheduled_event_id, &it.timer_id)?;
+                self.clock.expired(id, at, set_at, Some(after))
             }
             EventKind::TimerCanceled(it) => {
                 self.close_timer(id, it.scheduled_event_id, &it.timer_id)?;
@@ -457,6 +461,9 @@ impl Reader {
                 return broken(Rule::Link, id, found);
             }
         }
+        if self.clock.is_paused() {
+            return broken(Rule::Pause, id, "the run is paused");
+        }
         if let Some(held_until) = self.turns.get(&scheduled).and_then(|turn| turn.not_before) {
             not_before(id, at, held_until)?;
         }
@@ -498,12 +505,12 @@ impl Reader {
         match (timeout, started) {
             (DeciderTimeout::StartToClose, Some(started)) => {
                 let since = self.turn_ends(id, at, scheduled, started)?;
-                expired(id, at, since, turn.map(|turn| turn.start_to_close))
+                self.clock.expired(id, at, since, turn.map(|turn| turn.start_to_close))
             }
             (DeciderTimeout::ScheduleToStart, None) => match self.waiting.take() {
                 Some((waiting, since)) if waiting == scheduled && self.active.is_none() => {
                     let since = turn.as_ref().and_then(|turn| turn.not_before).unwrap_or(since);
-                    expired(id, at, since, turn.and_then(|turn| turn.schedule_to_start))
+                    self.clock.expired(id, at, since, turn.and_then(|turn| turn.schedule_to_start))
                 }
                 _ => broken(Rule::Link, id, format!("turn {scheduled} is not waiting for a decider")),
             },
@@ -543,13 +550,14 @@ impl Reader {
     }
 
     fn activity_started(&mut self, id: EventId, at: Timestamp, it: &ActivityStarted) -> Result<(), Violation> {
+        let run_is_paused = self.clock.is_paused();
         let activity = self.open_activity(id, it.scheduled_event_id)?;
         if let Some((started, _)) = activity.started {
             return broken(Rule::ActivityLife, id, format!("event {started} started it already"));
         }
         if activity.scheduled.retry.is_none() {
             activity.started = Some((id, at));
-            if activity.is_paused {
+            if activity.is_paused || run_is_paused {
                 self.closing = Some((it.scheduled_event_id, true));
             }
             return match (it.attempt, it.started_at, &it.last_failure) {
@@ -573,6 +581,7 @@ impl Reader {
             return broken(Rule::NotBeforeTime, id, found);
         }
         activity.started = Some((id, started_at));
+        // Whether the try began before a pause cannot be told: tries move no clock, and clocks may go back.
         self.closing = Some((it.scheduled_event_id, false));
         Ok(())
     }
@@ -629,26 +638,31 @@ impl Reader {
         let Some(from) = from else {
             return broken(Rule::ActivityLife, id, format!("{:?} of an activity that was not started", it.timeout));
         };
-        if it.cause.is_none() {
-            expired(id, at, from, limit)?;
-        }
         activity.closed = Some(id);
-        Ok(())
+        match it.cause {
+            None => self.clock.expired(id, at, from, limit),
+            Some(_) => Ok(()),
+        }
     }
 
-    fn timer_set(&mut self, id: EventId, expires_at: Timestamp, timer_id: &str) -> Result<(), Violation> {
+    fn timer_set(&mut self, id: EventId, set: (Timestamp, Duration), timer_id: &str) -> Result<(), Violation> {
         if let Some(other) = self.newest_timer.insert(timer_id.to_owned(), id)
             && self.timers.get(&other).is_some_and(|other| other.closed.is_none())
         {
             return broken(Rule::IdInUse, id, format!("timer `{timer_id}` is open since event {other}"));
         }
-        let timer = Timer { name: timer_id.to_owned(), expires_at, closed: None };
+        let timer = Timer { name: timer_id.to_owned(), set, closed: None };
         self.timers.insert(id, timer);
         Ok(())
     }
 
-    /// Closes a timer; when it was to expire.
-    fn close_timer(&mut self, id: EventId, scheduled: EventId, timer_id: &str) -> Result<Timestamp, Violation> {
+    /// Closes a timer; when it was set, and for how long.
+    fn close_timer(
+        &mut self,
+        id: EventId,
+        scheduled: EventId,
+        timer_id: &str,
+    ) -> Result<(Timestamp, Duration), Violation> {
         let Some(timer) = self.timers.get_mut(&scheduled) else {
             return broken(Rule::Link, id, format!("event {scheduled} is not a TimerScheduled before it"));
         };
@@ -659,7 +673,7 @@ impl Reader {
             return broken(Rule::TimerLife, id, format!("event {closed} closed the timer"));
         }
         timer.closed = Some(id);
-        Ok(timer.expires_at)
+        Ok(timer.set)
     }
 }
 
@@ -692,13 +706,6 @@ fn not_before(id: EventId, at: Timestamp, due: Timestamp) -> Result<(), Violatio
         return broken(Rule::NotBeforeTime, id, format!("it is at {at}, its time is {due}"));
     }
     Ok(())
-}
-
-fn expired(id: EventId, at: Timestamp, from: Timestamp, limit: Option<Duration>) -> Result<(), Violation> {
-    match limit {
-        Some(limit) => not_before(id, at, from.plus(limit)),
-        None => broken(Rule::NotBeforeTime, id, "there is no such timeout"),
-    }
 }
 
 #[cfg(test)]

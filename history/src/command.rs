@@ -269,6 +269,22 @@ pub enum Command {
         /// The request's key.
         key: Option<RequestKey>,
     },
+    /// External: somebody has the run wait.
+    Pause {
+        /// Whether its timers and all timeouts wait, too.
+        stop_clocks: bool,
+        /// Who does it, and why.
+        by_hand: ByHand,
+        /// The request's key.
+        key: Option<RequestKey>,
+    },
+    /// External: somebody has a paused run go on.
+    Resume {
+        /// Who does it, and why.
+        by_hand: ByHand,
+        /// The request's key.
+        key: Option<RequestKey>,
+    },
     /// Service: a decider takes the waiting turn.
     StartTurn {
         /// The turn's DeciderScheduled.

@@ -275,6 +275,10 @@ catalogue! {
     62 ActivityRetried External bookkeeping quiet;
     /// Somebody changed the timeouts, the retry policy or the task list of an open activity.
     63 ActivityOptionsChanged External bookkeeping quiet;
+    /// Somebody has the run wait: nothing of it is handed out.
+    64 WorkflowPaused External bookkeeping quiet;
+    /// Somebody has a paused run go on.
+    65 WorkflowResumed External bookkeeping quiet;
 }
 
 impl EventKind {
@@ -369,7 +373,9 @@ impl EventKind {
             | Self::ActivityPaused(_)
             | Self::ActivityResumed(_)
             | Self::ActivityRetried(_)
-            | Self::ActivityOptionsChanged(_) => None,
+            | Self::ActivityOptionsChanged(_)
+            | Self::WorkflowPaused(_)
+            | Self::WorkflowResumed(_) => None,
         }
     }
 
@@ -428,7 +434,9 @@ impl EventKind {
             | Self::ActivityPaused(_)
             | Self::ActivityResumed(_)
             | Self::ActivityRetried(_)
-            | Self::ActivityOptionsChanged(_) => None,
+            | Self::ActivityOptionsChanged(_)
+            | Self::WorkflowPaused(_)
+            | Self::WorkflowResumed(_) => None,
         }
     }
 }

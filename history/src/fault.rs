@@ -49,6 +49,9 @@ pub enum Fault {
         /// The activity asked for.
         scheduled_event_id: EventId,
     },
+    /// The run is paused, and its deciders are asked nothing.
+    #[error("the run is paused")]
+    RunPaused,
     /// It is paused already.
     #[error("it is paused already")]
     AlreadyPaused,
@@ -122,6 +125,7 @@ impl Fault {
             Self::TurnNotWaiting { .. } => "turn-not-waiting",
             Self::ActivityClosed => "activity-closed",
             Self::ActivityNotWaiting { .. } => "activity-not-waiting",
+            Self::RunPaused => "run-paused",
             Self::AlreadyPaused => "already-paused",
             Self::NotPaused => "not-paused",
             Self::ActivityNotRetryable { .. } => "activity-not-retryable",
@@ -146,6 +150,7 @@ impl Fault {
             | Self::TurnNotWaiting { .. }
             | Self::ActivityClosed
             | Self::ActivityNotWaiting { .. }
+            | Self::RunPaused
             | Self::AlreadyPaused
             | Self::NotPaused
             | Self::ActivityNotRetryable { .. }

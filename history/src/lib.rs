@@ -58,8 +58,8 @@ pub use registered::{ActivityDefaults, Registration, WorkflowDefaults};
 pub use retry::{Factor, LastFailure, RetryPolicy, WhenExhausted, retry_of_request};
 pub use run::{
     Activities, ActivityTask, Deadline, DeadlineKind, HeldTry, PausedActivity, PendingActivity, PendingChild,
-    PendingExternal, PendingTimer, PendingUpdate, Released, Run, RunStart, Standing, Status, TaskRef, Tries, Turn,
-    TurnTask, UpdateStanding, Updates,
+    PendingExternal, PendingTimer, PendingUpdate, Released, Run, RunClock, RunPause, RunStart, Standing, Status,
+    TaskRef, Tries, Turn, TurnTask, UpdateStanding, Updates,
 };
 pub use tally::{ActivityTally, Closed, Tally};
 pub use time::{Duration, Timestamp};

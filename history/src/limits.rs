@@ -95,6 +95,9 @@ pub const NON_RETRYABLE_REASONS_MAX: usize = 32;
 /// run, which is rewritten with every commit.
 pub const RETRIED_DETAILS_BYTES_MAX: usize = 1_024;
 
+/// How often a run may be paused with its clocks standing still. Ours: each is kept in the state of the run.
+pub const CLOCK_STOPS_MAX: usize = 100;
+
 /// Most signals that a turn says it waits for. Ours: they are kept in the state of the run.
 pub const AWAITING_MAX: usize = 32;
 

@@ -1,6 +1,7 @@
 //! The state of a run: a fold of its events, and never anything else (S4.9).
 
 mod activities;
+mod clock;
 mod deadlines;
 mod standing;
 mod tries;
@@ -22,6 +23,7 @@ use crate::retry::RetryPolicy;
 use crate::time::{Duration, Timestamp};
 
 pub use activities::Activities;
+pub use clock::{RunClock, RunPause};
 pub use deadlines::{Deadline, DeadlineKind};
 pub use standing::Standing;
 pub use tries::{HeldTry, Tries};
@@ -298,6 +300,12 @@ pub struct Run {
     /// The run that tries again, where this one failed or took too long and has one.
     #[cbor(n(18), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
     pub retried_as: Option<Uuid>,
+    /// When its clock stood still.
+    #[cbor(n(19), default, skip_if = "RunClock::is_plain")]
+    pub clock: RunClock,
+    /// Whether it is paused; of a run that another goes on for, whether it was.
+    #[n(20)]
+    pub paused: Option<Box<RunPause>>,
 }
 
 /// What a run keeps of its WorkflowStarted.
@@ -361,9 +369,9 @@ pub struct RunStart {
 }
 
 impl RunStart {
-    /// When all runs that go on for each other must have closed.
-    pub fn execution_deadline(&self) -> Timestamp {
-        self.execution_from.unwrap_or_else(|| self.first_turn_at()).plus(self.execution_timeout)
+    /// Since when its execution timeout counts.
+    pub fn execution_from(&self) -> Timestamp {
+        self.execution_from.unwrap_or_else(|| self.first_turn_at())
     }
 
     /// When its first turn is handed out at the earliest.
@@ -432,6 +440,8 @@ impl Run {
             children: BTreeMap::new(),
             updates: Updates::default(),
             retried_as: None,
+            clock: RunClock::default(),
+            paused: None,
         };
         run.remember(key, 1);
         run
@@ -548,6 +558,15 @@ impl Run {
                     activity.paused = Some(Box::new(PausedActivity { event_id, at, cause, by_hand }));
                 }
             }
+            EventKind::WorkflowPaused(it) => {
+                let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
+                let (event_id, at, stops_clock) = (event.id, event.timestamp, it.stop_clocks);
+                self.paused = Some(Box::new(RunPause { event_id, at, stops_clock, by_hand }));
+                if stops_clock {
+                    self.clock.stop(at);
+                }
+            }
+            EventKind::WorkflowResumed(_) => self.resume(event),
             EventKind::ActivityResumed(it) => self.release(it.scheduled_event_id, event),
             EventKind::ActivityRetried(it) => self.release(it.scheduled_event_id, event),
             EventKind::ActivityOptionsChanged(it) => {
@@ -562,7 +581,9 @@ impl Run {
                 }
             }
             EventKind::TimerScheduled(it) => {
-                let timer = PendingTimer { scheduled_event_id: event.id, expires_at: event.timestamp.plus(it.after) };
+                // While the clock stands still, it is set to what the clock shows.
+                let set_at = self.clock.stopped_at().unwrap_or(event.timestamp);
+                let timer = PendingTimer { scheduled_event_id: event.id, expires_at: set_at.plus(it.after) };
                 self.timers.insert(it.timer_id.clone(), timer);
             }
             EventKind::TimerExpired(it) => drop(self.timers.remove(&it.timer_id)),
@@ -622,6 +643,20 @@ impl Run {
         }
     }
 
+    /// What waited while it was paused waits for somebody from here on; its timers go on where they were.
+    fn resume(&mut self, event: &Event) {
+        self.paused = None;
+        if let Some((stopped_at, span)) = self.clock.go(event.timestamp) {
+            for timer in self.timers.values_mut().filter(|timer| timer.expires_at > stopped_at) {
+                timer.expires_at = timer.expires_at.plus(span);
+            }
+        }
+        if let Some(task) = &mut self.turn_task {
+            task.waits_since = event.timestamp;
+        }
+        self.activities.release(Released { event_id: event.id, at: event.timestamp });
+    }
+
     fn external(&mut self, event_id: EventId, workflow_id: &str, decision_event_id: EventId) {
         let pending = PendingExternal { workflow_id: workflow_id.to_owned(), decision_event_id };
         self.externals.insert(event_id, pending);
@@ -650,9 +685,13 @@ impl Run {
         self.externals.clear();
         self.awaiting.clear();
         self.children.clear();
+        self.clock.go(event.timestamp);
         self.updates.close();
         let followed_by = event.kind.followed_by().filter(|_| status != Status::ContinuedAsNew);
         self.retried_as = followed_by.map(|(run_id, _)| run_id);
+        if !self.goes_on() {
+            self.paused = None;
+        }
     }
 
     fn remember(&mut self, key: Option<RequestKey>, event_id: EventId) {
@@ -698,6 +737,8 @@ impl Run {
     pub fn standing(&self) -> Standing {
         if !self.is_open() {
             Standing::Closed(self.status)
+        } else if self.paused.is_some() {
+            Standing::Paused
         } else if self.is_blocked() {
             Standing::Blocked
         } else if self.is_stuck() {
@@ -722,8 +763,11 @@ impl Run {
     /// A turn waits only while no decider holds one (S3.37). Those that are held back ([`TurnTask::not_before`],
     /// [`PendingActivity::not_before`]) are among them; the caller must not hand them out before their time.
     pub fn waiting_tasks(&self) -> impl Iterator<Item = TaskRef<'_>> {
-        let turn = if self.turn.is_none() { self.turn_task.as_ref().map(TaskRef::Turn) } else { None };
-        let may_be_taken = |activity: &PendingActivity| activity.held_since().is_none() && activity.paused.is_none();
+        let is_paused = self.paused.is_some();
+        let turn = if self.turn.is_none() && !is_paused { self.turn_task.as_ref().map(TaskRef::Turn) } else { None };
+        let may_be_taken = move |activity: &PendingActivity| {
+            !is_paused && activity.held_since().is_none() && activity.paused.is_none()
+        };
         let activities = self.activities.iter().filter(move |(_, activity)| may_be_taken(activity));
         turn.into_iter().chain(activities.map(|(scheduled_event_id, activity)| {
             TaskRef::Activity(ActivityTask { scheduled_event_id: *scheduled_event_id, activity })

@@ -20,8 +20,8 @@ use history::event::{
     ExternalSignalScheduled, Marker, MarkerFailed, MarkerFailedCause, Signal, TimerCancelFailed,
     TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled,
     UpdateAccepted, UpdateCompleted, UpdateFailed, WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed,
-    WorkflowContinuedAsNew, WorkflowFailed, WorkflowStarted, WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut,
-    WorkflowTimeout,
+    WorkflowContinuedAsNew, WorkflowFailed, WorkflowPaused, WorkflowResumed, WorkflowStarted, WorkflowSuccess,
+    WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
     CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin, PackRef,
@@ -381,6 +381,12 @@ fn full() -> Vec<EventKind> {
             identity: text("ann"),
             reason: text("slow today"),
         }),
+        EventKind::WorkflowPaused(WorkflowPaused {
+            stop_clocks: true,
+            identity: text("ann"),
+            reason: text("the bank is down"),
+        }),
+        EventKind::WorkflowResumed(WorkflowResumed { identity: text("ann"), reason: text("the bank is back") }),
     ]
 }
 
@@ -699,6 +705,11 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 by_hand: by_hand(),
             }),
         ),
+        (
+            "WorkflowPaused-bare",
+            EventKind::WorkflowPaused(WorkflowPaused { stop_clocks: false, identity: None, reason: None }),
+        ),
+        ("WorkflowResumed-bare", EventKind::WorkflowResumed(WorkflowResumed { identity: None, reason: None })),
         (
             "ActivityPaused-bare",
             EventKind::ActivityPaused(ActivityPaused {
@@ -1133,6 +1144,20 @@ fn run_with_updates() -> Run {
     run
 }
 
+/// A run that was paused with its clock standing still, and is again.
+fn paused_run() -> Run {
+    let mut run = run();
+    let at = |millis| Timestamp::from_millis(1_700_000_900_000 + millis);
+    let paused = || WorkflowPaused { stop_clocks: true, identity: text("ann"), reason: text("the bank is down") };
+    let resumed = WorkflowResumed { identity: None, reason: None };
+    let events =
+        [EventKind::WorkflowPaused(paused()), EventKind::WorkflowResumed(resumed), EventKind::WorkflowPaused(paused())];
+    for (id, kind) in (70_001..).zip(events) {
+        run.evolve(&Event { id, timestamp: at(id), ..event(kind) });
+    }
+    run
+}
+
 /// A run with activities that somebody has paused or let go on.
 fn run_with_activities_by_hand() -> Run {
     let mut run = run();
@@ -1189,6 +1214,7 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
         }),
         ("open-awaiting".to_owned(), Run { awaiting: vec!["approve".to_owned()], ..run() }),
         ("open-by-hand".to_owned(), run_with_activities_by_hand()),
+        ("open-paused".to_owned(), paused_run()),
         ("closed".to_owned(), closed.clone()),
         ("others".to_owned(), others),
         ("child-and-parent".to_owned(), children),

@@ -56,6 +56,9 @@ enum Step {
     FailTurn,
     ReturnTurn,
     TakeActivity(u8),
+    /// Somebody pauses the run, with its clock going or not.
+    Pause(bool, Option<u8>),
+    Resume,
     /// Somebody who operates the run does something to one of its activities.
     Act(u8, u8, Option<u8>),
     Answer(u8, Answer),
@@ -144,6 +147,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => any::<u8>().prop_map(Step::TakeActivity),
         6 => (any::<u8>(), answer).prop_map(|(pick, answer)| Step::Answer(pick, answer)),
         3 => (any::<u8>(), 0..9_u8, key()).prop_map(|(pick, act, key)| Step::Act(pick, act, key)),
+        1 => (any::<bool>(), key()).prop_map(|(stops, key)| Step::Pause(stops, key)),
+        2 => Just(Step::Resume),
         2 => any::<u8>().prop_map(Step::Beat),
         5 => Just(Step::Fire),
         2 => (0..2_u8, 0..5_u8, any::<bool>()).prop_map(|(from, event, is_signal)| Step::Take(from, event, is_signal)),
@@ -339,6 +344,10 @@ fn command(
             let scheduled_event_id = pick(*any, false)?.scheduled_event_id;
             Command::StartActivity { scheduled_event_id, identity: Some("runner".to_owned()) }
         }
+        Step::Pause(stop_clocks, with) => {
+            Command::Pause { stop_clocks: *stop_clocks, by_hand: ByHand::default(), key: key(with) }
+        }
+        Step::Resume => Command::Resume { by_hand: ByHand::default(), key: None },
         Step::Act(any, act, with) => {
             let mut activities: Vec<_> = run.activities.values().collect();
             if (4..7).contains(act) && activities.iter().any(|activity| activity.paused.is_some()) {
@@ -542,7 +551,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
     }
     // Only a turn that decides nothing which goes on, or the end of what did, can leave a run stuck; and then it did.
     let run = transition.run();
-    let waits = run.waiting_tasks().next().is_some() || run.turn.is_some();
+    let waits = run.turn_task.is_some() || run.waiting_tasks().next().is_some() || run.turn.is_some();
     let ends = run.deadlines(&[]).into_iter().any(|deadline| deadline.what != DeadlineKind::Execution);
     prop_assert!(!(run.is_stuck() && (waits || ends)), "{:?} has left it stuck, and {:?}", command, run);
     let is_idle =

@@ -50,6 +50,21 @@ bodies! {@request
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
+    /// Has a run wait.
+    PauseWorkflow {
+        /// Whether its clock stands still: its timers and all timeouts wait, too, and go on where they were.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        stop_clocks: bool,
+        /// Who does it.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+        /// Why. At most 256 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    }
     /// Changes the options of an open activity; what is absent stays as it is.
     ChangeActivity {
         /// The task list where runners poll for it.
@@ -105,6 +120,23 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Res
 }
 
 answers! {
+    /// That a run is paused.
+    PausedRun {
+        /// Since when.
+        at: Timestamp,
+        /// Whether its clock stands still: nothing that is timed goes on.
+        stop_clocks: bool,
+        /// Its WorkflowPaused.
+        event_id: EventId,
+        /// Who did it.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+        /// Why.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    }
     /// That an activity is paused.
     PausedActivity {
         /// Since when.

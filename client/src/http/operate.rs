@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::{Client, encode, run_query};
 use crate::Error;
-use crate::body::{ByHand, ChangeActivity, CompleteByHand, FailByHand, Recorded};
+use crate::body::{ByHand, ChangeActivity, CompleteByHand, FailByHand, PauseWorkflow, Recorded};
 
 /// What is done to an open activity by hand.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +24,36 @@ pub enum ActivityAct {
 }
 
 impl Client {
+    /// Has a run wait.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn pause(
+        &self,
+        workflow_id: &str,
+        run_id: Option<Uuid>,
+        pause: &PauseWorkflow,
+        key: Option<&str>,
+    ) -> Result<Recorded, Error> {
+        self.write(&self.workflow_url(workflow_id, &format!("/pause{}", run_query(run_id))), pause, key).await
+    }
+
+    /// Has a paused run go on.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn resume(
+        &self,
+        workflow_id: &str,
+        run_id: Option<Uuid>,
+        resume: &ByHand,
+        key: Option<&str>,
+    ) -> Result<Recorded, Error> {
+        self.write(&self.workflow_url(workflow_id, &format!("/resume{}", run_query(run_id))), resume, key).await
+    }
+
     /// Does something to an open activity by hand.
     ///
     /// # Errors

@@ -38,7 +38,7 @@ impl Transition {
                 && activity.paused.is_none()
                 && activity.not_before().is_none_or(|at| at <= now)
         };
-        let activity = self.run.activities.get(&scheduled_event_id).filter(waits);
+        let activity = self.run.activities.get(&scheduled_event_id).filter(|_| self.run.paused.is_none()).filter(waits);
         let has_policy = activity.ok_or(Fault::ActivityNotWaiting { scheduled_event_id })?.retry.is_some();
         if has_policy {
             self.change_tries(scheduled_event_id, |tries| tries.start(now, identity.cloned()));
@@ -187,8 +187,9 @@ impl Transition {
         let chance = retry::chance(self.run.started.run_id, scheduled_event_id, failures);
         let next_at = now.plus(named.unwrap_or_else(|| policy.wait(failures, chance)));
         // A try that could only begin when the activity has timed out is none: somebody hears of the failure now.
-        let is_late = |limit| next_at >= activity.scheduled_at.plus(limit);
-        let is_exhausted = !policy.allows_after(failures) || activity.timeouts.schedule_to_close.is_some_and(is_late);
+        let ends_at =
+            activity.timeouts.schedule_to_close.and_then(|limit| self.run.clock.reach(activity.scheduled_at, limit));
+        let is_exhausted = !policy.allows_after(failures) || ends_at.is_some_and(|ends_at| next_at >= ends_at);
         if is_exhausted && policy.when_exhausted == WhenExhausted::Fail {
             return false;
         }

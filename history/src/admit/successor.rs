@@ -2,11 +2,11 @@
 
 use super::Transition;
 use crate::command::RunId;
-use crate::event::{Event, EventKind, WorkflowContinuedAsNew, WorkflowStarted};
+use crate::event::{ByHand, Event, EventKind, WorkflowContinuedAsNew, WorkflowPaused, WorkflowStarted};
 use crate::links::child_run_id;
 use crate::payload::Payload;
 use crate::retry;
-use crate::run::{Run, RunStart};
+use crate::run::Run;
 use crate::time::{Duration, Timestamp};
 
 impl Transition {
@@ -20,7 +20,7 @@ impl Transition {
             tags: it.tags.clone(),
             // Tries are counted for what is tried again, and this is something new.
             attempt: run.started.retry.as_ref().map(|_| 1),
-            ..like(&run.started, it.new_run_id)
+            ..like(run, it.new_run_id)
         };
         Self::follow(run, started, now)
     }
@@ -33,7 +33,7 @@ impl Transition {
             input,
             attempt: run.started.attempt.map(|attempt| attempt.saturating_add(1)),
             start_after: Some(not_before.since(now)).filter(|wait| *wait > Duration::ZERO),
-            ..like(&run.started, run_id)
+            ..like(run, run_id)
         };
         Self::follow(run, started, now)
     }
@@ -47,6 +47,12 @@ impl Transition {
         let mut transition = Self::of(next);
         transition.events.push(event);
         transition.schedule_turn(now);
+        // Who goes on for a paused run is paused.
+        if let Some(pause) = &run.paused {
+            let ByHand { identity, reason } = pause.by_hand.clone();
+            let paused = WorkflowPaused { stop_clocks: pause.stops_clock, identity, reason };
+            transition.push(now, EventKind::WorkflowPaused(paused));
+        }
         transition
     }
 
@@ -60,12 +66,18 @@ impl Transition {
         }
         let closing_event_id = self.run.last_event_id + 1;
         let at = now.plus(policy.wait(attempt, retry::chance(started.run_id, closing_event_id, attempt)));
-        (at < started.execution_deadline()).then(|| (child_run_id(started.run_id, closing_event_id, now), at))
+        let ends_at = self.run.clock.reach(started.execution_from(), started.execution_timeout);
+        let is_in_time = ends_at.is_none_or(|ends_at| at < ends_at);
+        is_in_time.then(|| (child_run_id(started.run_id, closing_event_id, now), at))
     }
 }
 
 /// A run that is like the one before it in everything that is not its own.
-fn like(before: &RunStart, run_id: RunId) -> WorkflowStarted {
+fn like(run: &Run, run_id: RunId) -> WorkflowStarted {
+    let before = &run.started;
+    // The clock of the execution goes on where it was.
+    let execution_from = before.execution_from();
+    let stood = run.clock.stood(execution_from, run.closed_at.unwrap_or(run.last_timestamp));
     WorkflowStarted {
         workflow_id: before.workflow_id.clone(),
         run_id,
@@ -83,7 +95,7 @@ fn like(before: &RunStart, run_id: RunId) -> WorkflowStarted {
         parent: before.parent.clone(),
         run_timeout: before.run_timeout,
         continued_from: Some(before.run_id),
-        execution_from: Some(before.execution_from.unwrap_or_else(|| before.first_turn_at())),
+        execution_from: Some(execution_from.plus(stood)),
         retry: before.retry.clone(),
         attempt: None,
     }

@@ -7,6 +7,7 @@ mod decisions;
 mod fields;
 mod liveness;
 mod others;
+mod pause;
 mod retries;
 mod starts;
 mod successors;

@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 ///
 /// # Errors
 ///
-/// For a new one: a field that is not acceptable, [`Fault::RunClosed`], [`Fault::VersionMoved`],
+/// For a new one: a field that is not acceptable, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMoved`],
 /// [`Fault::OpenUpdatesLimit`]. An update that is known is never refused: its answer is there, or will be.
 pub fn may_update(run: &Run, asked: &AskedUpdate) -> Result<UpdateStanding, Fault> {
     validate::name("updateId", &asked.update_id)?;
@@ -27,6 +27,9 @@ pub fn may_update(run: &Run, asked: &AskedUpdate) -> Result<UpdateStanding, Faul
         known => return Ok(known),
     }
     must_be_open(run)?;
+    if run.paused.is_some() {
+        return Err(Fault::RunPaused);
+    }
     must_be_at(run, asked.if_version)?;
     let max = limits::OPEN_UPDATES_MAX;
     if run.updates.open().len() >= max {
@@ -88,7 +91,7 @@ impl Transition {
     /// A turn that was not recorded can be recorded only where it began: its decider saw everything up to there.
     fn must_be_unmoved(&self, last_event_id: EventId) -> Result<(), Fault> {
         let run = &self.run;
-        let is_idle = run.is_open() && run.turn.is_none() && run.turn_task.is_none();
+        let is_idle = run.is_open() && run.turn.is_none() && run.turn_task.is_none() && run.paused.is_none();
         if is_idle && run.last_event_id == last_event_id {
             return Ok(());
         }

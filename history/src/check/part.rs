@@ -78,6 +78,8 @@ pub(super) fn part(event: &EventKind) -> Part {
         | EventKind::ActivityResumed(_)
         | EventKind::ActivityRetried(_)
         | EventKind::ActivityOptionsChanged(_)
+        | EventKind::WorkflowPaused(_)
+        | EventKind::WorkflowResumed(_)
         | EventKind::ChildStarted(_) => Part::Quiet,
     }
 }
@@ -139,6 +141,8 @@ pub(super) fn decision_event_id(kind: &EventKind) -> Option<EventId> {
         | EventKind::ActivityResumed(_)
         | EventKind::ActivityRetried(_)
         | EventKind::ActivityOptionsChanged(_)
+        | EventKind::WorkflowPaused(_)
+        | EventKind::WorkflowResumed(_)
         | EventKind::TimerExpired(_)
         | EventKind::Signal(_) => return None,
     })

@@ -18,13 +18,14 @@ impl Reader {
             return broken(Rule::Retry, id, format!("`{reason}` is not retryable"));
         }
         let first_turn_at = started_at.plus(start.start_after.unwrap_or_default());
-        let execution_deadline = start.execution_from.unwrap_or(first_turn_at).plus(start.execution_timeout);
+        let (from, limit) = (start.execution_from.unwrap_or(first_turn_at), start.execution_timeout);
+        let is_in_time = |at| self.clock.counted(from, at) < limit.as_millis();
         let is_execution =
             matches!(&event.kind, EventKind::WorkflowTimedOut(it) if it.timeout == WorkflowTimeout::Execution);
         match not_before {
-            Some(at) if !is_execution && event.timestamp <= at && at < execution_deadline => Ok(()),
+            Some(at) if !is_execution && event.timestamp <= at && is_in_time(at) => Ok(()),
             other => {
-                broken(Rule::Retry, id, format!("the next try is at {other:?}, all must end by {execution_deadline}"))
+                broken(Rule::Retry, id, format!("the next try is at {other:?}, all must end {limit} after {from}"))
             }
         }
     }

@@ -123,3 +123,37 @@ pub enum ActivityPausedCause {
     #[n(1)]
     TriesExhausted,
 }
+
+/// The run is paused: no turn and no activity is handed out. Whoever has one may still answer; what comes is recorded.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowPaused {
+    /// Whether its clock stands still: its timers and all timeouts wait, too.
+    #[n(0)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stop_clocks: bool,
+    /// Who did it.
+    #[n(1)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// Why.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The run goes on.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowResumed {
+    /// Who did it.
+    #[n(0)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// Why.
+    #[n(1)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

@@ -8,7 +8,7 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
-use super::PendingActivity;
+use super::{PendingActivity, Released};
 use crate::event::EventId;
 
 /// Open activities by their ActivityScheduled; reads like the map that it is.
@@ -54,6 +54,13 @@ impl Activities {
     /// Records that an activity was started, or asked to stop. Its name must stay what it is.
     pub(super) fn get_mut(&mut self, scheduled_event_id: EventId) -> Option<&mut PendingActivity> {
         self.open.get_mut(&scheduled_event_id)
+    }
+
+    /// All that no runner has wait for one from here on.
+    pub(super) fn release(&mut self, released: Released) {
+        for activity in self.open.values_mut().filter(|activity| activity.held_since().is_none()) {
+            activity.released = Some(released);
+        }
     }
 
     pub(super) fn forget_tries(&mut self) {

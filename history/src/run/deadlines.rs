@@ -3,7 +3,7 @@
 use super::Run;
 use crate::command::Beat;
 use crate::event::EventId;
-use crate::time::Timestamp;
+use crate::time::{Duration, Timestamp};
 
 /// Something that time will do to a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,49 +99,56 @@ impl Run {
         if !self.is_open() {
             return;
         }
-        let mut add = |at, what| show(Deadline { at, what });
-        add(self.started.execution_deadline(), DeadlineKind::Execution);
-        if let Some(limit) = self.started.run_timeout {
-            add(self.started.first_turn_at().plus(limit), DeadlineKind::Run);
-        }
+        // By the clock of the run; what it will not reach while it stands still is not shown.
+        let mut after = |from, limit: Option<Duration>, what| {
+            if let Some(at) = limit.and_then(|limit| self.clock.reach(from, limit)) {
+                show(Deadline { at, what });
+            }
+        };
+        after(self.started.execution_from(), Some(self.started.execution_timeout), DeadlineKind::Execution);
+        after(self.started.first_turn_at(), self.started.run_timeout, DeadlineKind::Run);
+        // Nobody can take what is paused: until somebody can, no wait for that ends.
+        let is_paused = self.paused.is_some();
         if let Some(turn) = &self.turn {
-            let at = turn.started_at.plus(self.started.decider_start_to_close);
-            add(at, DeadlineKind::TurnStartToClose { scheduled_event_id: turn.scheduled_event_id });
-        } else if let (Some(task), Some(limit)) = (&self.turn_task, self.started.decider_schedule_to_start) {
-            let from = task.not_before.unwrap_or(task.waits_since);
+            let what = DeadlineKind::TurnStartToClose { scheduled_event_id: turn.scheduled_event_id };
+            after(turn.started_at, Some(self.started.decider_start_to_close), what);
+        } else if let Some(task) = self.turn_task.as_ref().filter(|_| !is_paused) {
+            let from = task.not_before.map_or(task.waits_since, |at| at.max(task.waits_since));
             let what = DeadlineKind::TurnScheduleToStart { scheduled_event_id: task.scheduled_event_id };
-            add(from.plus(limit), what);
+            after(from, self.started.decider_schedule_to_start, what);
         }
         let beats = by_activity(beats);
         for (&scheduled_event_id, activity) in self.activities.iter() {
             let timeouts = &activity.timeouts;
-            if let Some(limit) = timeouts.schedule_to_close {
-                let what = DeadlineKind::ActivityScheduleToClose { scheduled_event_id };
-                add(activity.scheduled_at.plus(limit), what);
-            }
+            let what = DeadlineKind::ActivityScheduleToClose { scheduled_event_id };
+            after(activity.scheduled_at, timeouts.schedule_to_close, what);
             let Some(started_at) = activity.held_since() else {
-                if let Some(at) = activity.not_before() {
-                    add(at, DeadlineKind::ActivityRetry { scheduled_event_id });
-                }
-                // Nobody could take it: the time counts anew when somebody can.
-                if let Some(limit) = timeouts.schedule_to_start.filter(|_| activity.paused.is_none()) {
+                if !is_paused && activity.paused.is_none() {
                     let what = DeadlineKind::ActivityScheduleToStart { scheduled_event_id };
-                    add(activity.waits_since().plus(limit), what);
+                    after(activity.waits_since(), timeouts.schedule_to_start, what);
                 }
                 continue;
             };
-            if let Some(limit) = timeouts.start_to_close {
-                add(started_at.plus(limit), DeadlineKind::ActivityStartToClose { scheduled_event_id });
-            }
-            if let Some(limit) = timeouts.heartbeat {
+            let what = DeadlineKind::ActivityStartToClose { scheduled_event_id };
+            after(started_at, timeouts.start_to_close, what);
+            if timeouts.heartbeat.is_some() {
                 let beat = beats.binary_search_by_key(&scheduled_event_id, |(id, _)| *id).ok();
                 let beat = beat.and_then(|place| beats.get(place));
                 let alive_at = beat.map_or(started_at, |(_, at)| started_at.max(*at));
-                add(alive_at.plus(limit), DeadlineKind::ActivityHeartbeat { scheduled_event_id });
+                after(alive_at, timeouts.heartbeat, DeadlineKind::ActivityHeartbeat { scheduled_event_id });
             }
         }
-        for timer in self.timers.values() {
-            add(timer.expires_at, DeadlineKind::Timer { scheduled_event_id: timer.scheduled_event_id });
+        let stopped_at = self.clock.stopped_at();
+        let goes_on = |at: Timestamp| stopped_at.is_none_or(|stopped_at| at <= stopped_at);
+        for timer in self.timers.values().filter(|timer| goes_on(timer.expires_at)) {
+            let what = DeadlineKind::Timer { scheduled_event_id: timer.scheduled_event_id };
+            show(Deadline { at: timer.expires_at, what });
+        }
+        // The waits between tries are for the world, and go by its clock.
+        for (&scheduled_event_id, activity) in self.activities.iter() {
+            if let Some(at) = activity.not_before().filter(|_| !is_paused && activity.paused.is_none()) {
+                show(Deadline { at, what: DeadlineKind::ActivityRetry { scheduled_event_id } });
+            }
         }
     }
 }

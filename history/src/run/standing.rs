@@ -7,6 +7,8 @@ use super::Status;
 pub enum Standing {
     /// It is open, and something will wake it.
     Open,
+    /// It is open and paused.
+    Paused,
     /// It is open, and nothing will ever wake it.
     Stuck,
     /// It is open, and an activity of it is paused and waits for somebody.
@@ -16,13 +18,14 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Those of open runs that need somebody.
-    pub const NEEDY: [Self; 2] = [Self::Stuck, Self::Blocked];
+    /// Those of open runs that wait for somebody.
+    pub const NEEDY: [Self; 3] = [Self::Paused, Self::Stuck, Self::Blocked];
 
     /// The word used in lists and in stores.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Open => Status::Open.word(),
+            Self::Paused => "paused",
             Self::Stuck => "stuck",
             Self::Blocked => "blocked",
             Self::Closed(status) => status.word(),

@@ -2,7 +2,9 @@
 
 use clap::{Args, Subcommand};
 use client::Filter;
-use client::body::{CancelWorkflow, Described, Listed, RunResult, StartSignal, StartWorkflow, TerminateWorkflow};
+use client::body::{
+    ByHand, CancelWorkflow, Described, Listed, PauseWorkflow, RunResult, StartSignal, StartWorkflow, TerminateWorkflow,
+};
 use history::{ConflictPolicy, Duration, Factor, RetryPolicy, ReusePolicy, Standing, Status};
 use uuid::Uuid;
 
@@ -74,6 +76,19 @@ pub(crate) enum Workflow {
         #[command(flatten)]
         target: Target,
     },
+    /// Have a run wait: nothing of it is handed out until it is resumed
+    Pause {
+        #[command(flatten)]
+        hand: Hand,
+        /// Its timers and all timeouts wait, too, and go on where they were
+        #[arg(long)]
+        stop_clocks: bool,
+    },
+    /// Have a paused run go on
+    Resume {
+        #[command(flatten)]
+        hand: Hand,
+    },
     /// Wait for a run to close and show how it ended
     Result {
         #[command(flatten)]
@@ -93,6 +108,30 @@ pub(crate) struct Which {
     /// The run; the newest one unless given
     #[arg(long)]
     run: Option<Uuid>,
+}
+
+/// Which run something is done to by hand, who does it, and why.
+#[derive(Debug, Args)]
+pub(crate) struct Hand {
+    #[command(flatten)]
+    which: Which,
+    /// Why; the history keeps it
+    #[arg(long)]
+    reason: Option<String>,
+    /// Who; the history keeps it
+    #[arg(long, env = "USER", default_value = "baton")]
+    identity: String,
+    /// The same key never does it twice
+    #[arg(long)]
+    key: Option<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Hand {
+    fn who(&self) -> (Option<String>, Option<String>) {
+        (Some(self.identity.clone()), self.reason.clone())
+    }
 }
 
 #[derive(Debug, Args)]
@@ -195,7 +234,7 @@ fn factor(text: &str) -> Result<Factor, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Filters {
-    /// open, stuck, blocked, closed, success, failed, canceled, timed-out, terminated or continued-as-new
+    /// open, paused, stuck, blocked, closed, success, failed, canceled, timed-out, terminated or continued-as-new
     #[arg(long)]
     status: Option<String>,
     /// Of this workflow type
@@ -248,6 +287,18 @@ impl Workflow {
             Self::Terminate { workflow_id, reason, target } => {
                 let terminate = TerminateWorkflow { reason, details: None, identity: Some("baton".to_owned()) };
                 print_json(&target.client()?.terminate(&workflow_id, &terminate, None).await?)
+            }
+            Self::Pause { hand, stop_clocks } => {
+                let (identity, reason) = hand.who();
+                let pause = PauseWorkflow { stop_clocks, identity, reason };
+                let (client, key) = (hand.target.client()?, hand.key.as_deref());
+                print_json(&client.pause(&hand.which.workflow_id, hand.which.run, &pause, key).await?)
+            }
+            Self::Resume { hand } => {
+                let (identity, reason) = hand.who();
+                let (client, key) = (hand.target.client()?, hand.key.as_deref());
+                let resume = ByHand { identity, reason };
+                print_json(&client.resume(&hand.which.workflow_id, hand.which.run, &resume, key).await?)
             }
             Self::Result { which, wait, target } => {
                 show_result(&target.client()?.result(&which.workflow_id, which.run, wait.into()).await?)
@@ -320,10 +371,11 @@ async fn list(filters: &Filters, json: bool, target: &Target) -> Done {
     }
     for run in found {
         let (id, kind) = (run.workflow_id, run.workflow_type);
-        let status = match (run.stuck, run.blocked) {
-            (_, true) => Standing::Blocked.word(),
-            (true, _) => Standing::Stuck.word(),
-            (false, false) => run.status.word(),
+        let status = match (run.paused, run.blocked, run.stuck) {
+            (true, _, _) => Standing::Paused.word(),
+            (_, true, _) => Standing::Blocked.word(),
+            (_, _, true) => Standing::Stuck.word(),
+            (false, false, false) => run.status.word(),
         };
         print_text(&format!("{}  {status:<10} {kind:<20} {id:<30} {}", run.started_at, run.tags.join(",")))?;
     }
@@ -339,6 +391,12 @@ fn show(run: &Described) -> String {
         format!("events     {}", run.history_length),
         format!("turn       {} on {}", run.turn, run.task_list),
     ];
+    if let Some(pause) = &run.paused {
+        let clocks = if pause.stop_clocks { ", its clocks stand still" } else { "" };
+        let by = pause.identity.as_ref().map(|who| format!(" by {who}")).unwrap_or_default();
+        let why = pause.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        lines.push(format!("paused     since {}{by}{clocks}{why}", pause.at));
+    }
     if run.stuck {
         lines.push("stuck      nothing will wake it but its execution timeout".to_owned());
     }

@@ -82,7 +82,9 @@ impl Request {
                 Command::CompleteTurn { decisions, .. } if decisions.len() > 64 => usize::MAX / 2,
                 Command::CompleteTurn { .. } => 4_096,
                 Command::AnswerUpdates { .. } => usize::MAX / 2,
-                Command::RequestCancel { .. }
+                Command::Pause { .. }
+                | Command::Resume { .. }
+                | Command::RequestCancel { .. }
                 | Command::StartTurn { .. }
                 | Command::ReturnTurn { .. }
                 | Command::StartActivity { .. }

@@ -212,6 +212,24 @@ fn act(id: &'static str, what: &'static str) -> Doc {
 fn by_hand(calls: Calls) -> Calls {
     calls
         .post(
+            "/v1/domains/{domain}/workflows/{id}/pause",
+            workflows::pause,
+            Doc::of("pauseWorkflow", "Have a run wait: nothing of it is handed out")
+                .answers::<body::Recorded>(200, "It is paused.")
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_WRITE)
+                .refuses(409, &["already-paused"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/resume",
+            workflows::resume,
+            Doc::of("resumeWorkflow", "Have a paused run go on")
+                .answers::<body::Recorded>(200, "It goes on.")
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_WRITE)
+                .refuses(409, &["not-paused"]),
+        )
+        .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/success",
             activities::succeed,
             act("completeByHand", "An open activity is done, whoever has it"),

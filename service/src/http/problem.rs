@@ -66,6 +66,7 @@ fn fault_status(fault: &Fault) -> StatusCode {
         | Fault::ActivityClosed
         | Fault::ActivityNotWaiting { .. }
         | Fault::CancelNotRequested
+        | Fault::RunPaused
         | Fault::AlreadyPaused
         | Fault::NotPaused
         | Fault::ActivityNotRetryable { .. }
@@ -116,6 +117,7 @@ fn fault_advice(fault: &Fault) -> &'static str {
         Fault::TurnCompleted | Fault::ActivityClosed => {
             "if you repeated your answer, the first one was recorded; otherwise drop it"
         }
+        Fault::RunPaused => "resume the run first, or wait until somebody does",
         Fault::AlreadyPaused => "nothing is left to do; resume it to have it go on",
         Fault::NotPaused => "nothing is left to do: it goes on",
         Fault::ActivityNotRetryable { .. } => "read the run again: its open activities say how they stand",
@@ -179,6 +181,7 @@ fn fault_members(fault: &Fault) -> Value {
         Fault::TurnCompleted
         | Fault::TurnLost
         | Fault::ActivityClosed
+        | Fault::RunPaused
         | Fault::AlreadyPaused
         | Fault::NotPaused
         | Fault::ActivityNotRetryable { .. }

@@ -9,8 +9,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::body;
 use history::event::{ActivityTimeouts, ByHand};
 use history::{
-    Command, ConflictPolicy, DeadlineKind, EventKind, PausedActivity, Registration, Run, Standing, Start, StartSignal,
-    Status, Timestamp, WorkflowDefaults, limits,
+    Command, ConflictPolicy, DeadlineKind, EventKind, PausedActivity, Registration, Run, RunPause, Standing, Start,
+    StartSignal, Status, Timestamp, WorkflowDefaults, limits,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -127,7 +127,7 @@ fn run_result(run_id: Uuid, run: &Run, closing: EventKind) -> body::RunResult {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ListParams {
-    /// `open`, `closed`, what open ones need somebody for (`stuck`, `blocked`), or how they closed: `success`, `failed`, `canceled`, `timed-out`, `terminated`.
+    /// `open`, `closed`, what open ones need somebody for (`paused`, `stuck`, `blocked`), or how they closed: `success`, `failed`, `canceled`, `timed-out`, `terminated`.
     status: Option<String>,
     /// Only runs of this workflow type.
     r#type: Option<String>,
@@ -193,6 +193,7 @@ fn listed(listed: store::Listed) -> body::Listed {
         status: Status::from_word(&row.status).unwrap_or_default(),
         stuck: *row.status == *Standing::Stuck.word(),
         blocked: *row.status == *Standing::Blocked.word(),
+        paused: *row.status == *Standing::Paused.word(),
         started_at: Timestamp::from_millis(row.started_at),
         closed_at: row.closed_at.map(Timestamp::from_millis),
         tags: row.tags,
@@ -297,6 +298,7 @@ fn render(described: &Described) -> body::Described {
         cancel_requested: run.cancel_requested,
         stuck: run.is_stuck(),
         blocked: run.is_blocked(),
+        paused: run.paused.as_deref().filter(|_| run.is_open()).map(paused_run),
         awaiting: run.awaiting.clone(),
         version: run.version,
         history_length: run.last_event_id,
@@ -307,6 +309,11 @@ fn render(described: &Described) -> body::Described {
         parent: run.started.parent.clone(),
         deadlines: deadlines.collect(),
     }
+}
+
+fn paused_run(pause: &RunPause) -> body::PausedRun {
+    let ByHand { identity, reason } = pause.by_hand.clone();
+    body::PausedRun { at: pause.at, stop_clocks: pause.stops_clock, event_id: pause.event_id, identity, reason }
 }
 
 fn paused(paused: &PausedActivity) -> body::PausedActivity {
@@ -399,6 +406,29 @@ pub(super) async fn cancel(
     let key = key.of("cancel");
     let command = Command::RequestCancel { reason: cancel.reason, identity: cancel.identity, key };
     tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::ACCEPTED).await
+}
+
+pub(super) async fn pause(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    Query(query): Query<RunQuery>,
+    key: IdempotencyKey,
+    Json(pause): Json<body::PauseWorkflow>,
+) -> Answer {
+    let body::PauseWorkflow { stop_clocks, identity, reason } = pause;
+    let command = Command::Pause { stop_clocks, by_hand: ByHand { identity, reason }, key: key.of("pause") };
+    tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
+}
+
+pub(super) async fn resume(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    Query(query): Query<RunQuery>,
+    key: IdempotencyKey,
+    Json(body::ByHand { identity, reason }): Json<body::ByHand>,
+) -> Answer {
+    let command = Command::Resume { by_hand: ByHand { identity, reason }, key: key.of("resume") };
+    tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
 }
 
 pub(super) async fn terminate(

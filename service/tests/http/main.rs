@@ -17,6 +17,7 @@ mod histories;
 mod liveness;
 mod nodes;
 mod openapi;
+mod pause;
 mod queries;
 mod refusals;
 mod retries;

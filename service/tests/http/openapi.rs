@@ -72,7 +72,9 @@ async fn the_document_names_these_calls() {
         "post /v1/domains/{domain}/workflows/{id}/activities/{activity}/retry",
         "post /v1/domains/{domain}/workflows/{id}/activities/{activity}/success",
         "post /v1/domains/{domain}/workflows/{id}/cancel",
+        "post /v1/domains/{domain}/workflows/{id}/pause",
         "post /v1/domains/{domain}/workflows/{id}/queries/{name}",
+        "post /v1/domains/{domain}/workflows/{id}/resume",
         "post /v1/domains/{domain}/workflows/{id}/signals/{name}",
         "post /v1/domains/{domain}/workflows/{id}/terminate",
     ];
