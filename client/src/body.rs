@@ -4,6 +4,7 @@
 //! service.
 
 mod queries;
+mod updates;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use queries::{QueryAnswer, QueryError, QueryResult, QueryWorkflow, Question, UNKNOWN_QUERY};
+pub use updates::{AskedUpdate, Rejection, StartUpdate, UpdateResult, UpdateWorkflow, Updated};
 
 macro_rules! bodies {
     (@request $( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {
@@ -229,6 +231,11 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         queries: bool,
+        /// The most updates that a task may ask this decider to judge; none when absent. A decider whose verdict on one depends
+        /// on another takes 1.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        updates: Option<usize>,
     }
     /// Polls for an activity task.
     PollActivity {
@@ -255,6 +262,10 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         queries: bool,
+        /// The most updates that a task may ask this decider to judge, as for a poll.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        updates: Option<usize>,
     }
     /// A decider's answer.
     CompleteTurn {
@@ -275,6 +286,10 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Vec::is_empty")]
         query_results: Vec<QueryResult>,
+        /// What it says to the task's updates, and to updates that earlier turns accepted. Recorded together with the decisions.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        update_results: Vec<UpdateResult>,
         /// Take the next task.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -657,6 +672,15 @@ answers! {
         #[serde(default)]
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         only_asks: bool,
+        /// Updates to be judged with the turn, in this order.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        updates: Vec<AskedUpdate>,
+        /// The turn is made for its updates alone. Its last two events are not recorded yet, and will be together with the answer
+        /// if that accepts or decides something; if not, nothing is.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        speculative: bool,
     }
     /// An activity to be done.
     ActivityTask {

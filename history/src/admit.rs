@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use activities::Report;
 use decisions::Completion;
-pub use updates::may_update;
+pub use updates::{may_update, speculative_turn};
 
 use crate::command::{Command, ConflictPolicy, ReusePolicy, Start, StartSignal, TaskId, TurnId};
 use crate::event::{

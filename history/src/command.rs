@@ -194,7 +194,14 @@ pub enum Verdict {
         /// The answer.
         result: Option<Payload>,
     },
-    /// It is rejected; or, where an earlier turn accepted it, it could not be done.
+    /// It is accepted, by this turn or an earlier one, and could not be done. Recorded, unlike a rejection.
+    Failed {
+        /// Why, for programs.
+        reason: String,
+        /// Why, for people and programs.
+        details: Option<Payload>,
+    },
+    /// It is rejected, and nothing of it is recorded. Where an earlier turn accepted it, it has failed.
     Rejected {
         /// Why, for programs.
         reason: String,

@@ -214,6 +214,10 @@ pub(crate) fn updated() -> Verdict {
     Verdict::Done { result: Some(Payload::from_json("2").unwrap()) }
 }
 
+pub(crate) fn failed() -> Verdict {
+    Verdict::Failed { reason: "no stock".to_owned(), details: None }
+}
+
 pub(crate) fn rejected() -> Verdict {
     Verdict::Rejected { reason: "closed".to_owned(), details: None }
 }

@@ -140,7 +140,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => key().prop_map(|key| Step::RequestCancel { key }),
         9 => Just(Step::TakeTurn),
         9 => (choices(), prop::bool::weighted(0.2)).prop_map(|(choices, waits)| Step::Complete(choices, waits)),
-        7 => (vec((0..6_u8, 0..6_u8), 0..4), choices(), option::weighted(0.2, -1..2_i8), option::weighted(0.1, 1..4_u64))
+        7 => (vec((0..6_u8, 0..8_u8), 0..4), choices(), option::weighted(0.2, -1..2_i8), option::weighted(0.1, 1..4_u64))
             .prop_map(|(answers, choices, condition, ago)| Step::Judge { answers, choices, condition, ago: ago.unwrap_or(0) }),
         1 => Just(Step::FailTurn),
         1 => Just(Step::ReturnTurn),
@@ -272,6 +272,7 @@ fn answer(id: u8, verdict: u8) -> UpdateAnswer {
     let verdict = match verdict {
         0 | 1 => Verdict::Later,
         2 | 3 => Verdict::Rejected { reason: "r".to_owned(), details: None },
+        4 => Verdict::Failed { reason: "r".to_owned(), details: None },
         _ => Verdict::Done { result: Some(Payload::from_json("2").unwrap()) },
     };
     UpdateAnswer { update_id: format!("u{id}"), verdict }

@@ -17,6 +17,7 @@ mod elsewhere;
 mod fsck;
 mod hand_out;
 mod head;
+mod judge;
 mod matching;
 mod metrics;
 mod nodes;
@@ -28,6 +29,8 @@ mod sweep;
 mod tasks;
 mod token;
 mod types;
+mod update;
+mod updates;
 mod watch;
 mod write;
 
@@ -35,7 +38,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use history::{Beat, Command, Event, EventId, Run, Start};
+use history::{Beat, Command, Event, EventId, Run, Start, UpdateStanding};
 use store::{HeadKey, ListPage, ListQuery, PageToken, Store};
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
@@ -52,6 +55,7 @@ pub use refusal::{Limited, Recorded, Refusal};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, Poll, Question, Receipt};
 pub use token::{ActivityToken, TurnToken};
 pub use types::{RegisteredType, TYPES_MAX, TypeKind, split_type_name, type_name};
+pub use update::{Update, Updated};
 
 use cell::{Reply, Request};
 
@@ -95,7 +99,7 @@ pub struct Started {
 }
 
 /// A command that was recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     /// On this run.
     pub run_id: Uuid,
@@ -106,6 +110,10 @@ pub struct Told {
     /// For the answer to a turn: the newest news that the decider's answer reflects (D11). Where the decider has not seen all
     /// news, it is a version that the run no longer has.
     pub reflects: Option<EventId>,
+    /// For the answer to a turn with updates: how each of the answers leaves its update.
+    pub judged: Vec<UpdateStanding>,
+    /// The run's version after it.
+    pub version: EventId,
 }
 
 /// The state of a run.
@@ -169,6 +177,7 @@ pub struct Engine {
     agenda: agenda::Agenda,
     watchers: watch::Watchers,
     questions: questions::Questions,
+    updates: updates::Updates,
     metrics: Metrics,
     /// How often the due index was read.
     rescans: AtomicU32,
@@ -220,6 +229,7 @@ impl Engine {
             agenda,
             watchers: watch::Watchers::default(),
             questions: questions::Questions::default(),
+            updates: updates::Updates::default(),
             metrics: Metrics::new(),
             rescans: AtomicU32::new(0),
             is_stopping: AtomicBool::new(false),
@@ -243,6 +253,7 @@ impl Engine {
             agenda: self.agenda.len(),
             watched_runs: self.watchers.len(),
             askers: self.questions.askers(),
+            updates: self.updates.len(),
             lists: self.matching.depths(),
             store: self.store.stats(),
         };

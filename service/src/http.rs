@@ -14,6 +14,7 @@ mod server;
 mod stall;
 mod tasks;
 mod types;
+mod updates;
 mod workflows;
 
 use std::sync::{Arc, LazyLock};

@@ -47,6 +47,7 @@ described!(A B C);
 described!(A B C D);
 described!(A B C D E);
 described!(A B C D E F);
+described!(A B C D E F G);
 
 /// One call's part of the document while it is written.
 pub(crate) struct Operation<'a> {

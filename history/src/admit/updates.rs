@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::decisions::Completion;
 use super::{Transition, must_be_at, must_be_open, must_hold, validate};
 use crate::command::{AnsweredTurn, AskedUpdate, TurnId, UpdateAnswer, Verdict};
-use crate::event::{DeciderStarted, EventId, EventKind, UpdateAccepted, UpdateCompleted, UpdateFailed};
+use crate::event::{DeciderStarted, Event, EventId, EventKind, UpdateAccepted, UpdateCompleted, UpdateFailed};
 use crate::fault::Fault;
 use crate::limits;
 use crate::run::{Run, UpdateStanding};
@@ -36,6 +36,13 @@ pub fn may_update(run: &Run, asked: &AskedUpdate) -> Result<UpdateStanding, Faul
         return Err(Fault::OpenUpdatesLimit { max });
     }
     Ok(UpdateStanding::New)
+}
+
+/// The events that a speculative turn will have if it is recorded: DeciderScheduled and DeciderStarted.
+pub fn speculative_turn(run: &Run, identity: Option<&str>, started_at: Timestamp) -> Vec<Event> {
+    let mut transition = Transition::of(run.clone());
+    transition.turn_of_its_own(identity, started_at.max(run.last_timestamp));
+    transition.into_parts().1
 }
 
 impl Transition {
@@ -163,13 +170,15 @@ impl Transition {
             Verdict::Done { result } => {
                 EventKind::UpdateCompleted(UpdateCompleted { update_id, accepted_event_id, result, decision_event_id })
             }
-            Verdict::Rejected { reason, details } => EventKind::UpdateFailed(UpdateFailed {
-                update_id,
-                accepted_event_id,
-                reason,
-                details,
-                decision_event_id,
-            }),
+            Verdict::Failed { reason, details } | Verdict::Rejected { reason, details } => {
+                EventKind::UpdateFailed(UpdateFailed {
+                    update_id,
+                    accepted_event_id,
+                    reason,
+                    details,
+                    decision_event_id,
+                })
+            }
         };
         self.push(now, kind);
     }
@@ -185,6 +194,10 @@ fn validate_answers(answers: &[UpdateAnswer]) -> Result<(), Fault> {
         }
         match &answer.verdict {
             Verdict::Done { result } => validate::payload(&field("accepted"), result.as_ref())?,
+            Verdict::Failed { reason, details } => {
+                validate::name_up_to(&field("failed.reason"), reason, limits::REASON_BYTES_MAX)?;
+                validate::payload(&field("failed.details"), details.as_ref())?;
+            }
             Verdict::Rejected { reason, details } => {
                 validate::name_up_to(&field("rejected.reason"), reason, limits::REASON_BYTES_MAX)?;
                 validate::payload(&field("rejected.details"), details.as_ref())?;

@@ -617,7 +617,8 @@ fn an_update_that_is_answered_twice_or_was_not_accepted_is_caught() {
     breaks(Rule::UpdateLife, 10, &decided(later(accepted("u", 9))));
     breaks(Rule::DecisionsTogether, 10, &decided(later(answered("u", 5, 4))));
     breaks(Rule::UpdateLife, 7, &decided([(0, accepted("u", 4)), (0, answered("u", 5, 4)), (0, answered("u", 5, 4))]));
-    breaks(Rule::UpdateLife, 6, &decided([(0, accepted("u", 4)), (0, not_done("u", 5, 4))]));
+    breaks(Rule::UpdateLife, 7, &decided([(0, accepted("u", 4)), (0, not_done("u", 5, 4)), (0, answered("u", 5, 4))]));
+    sound(&decided([(0, accepted("u", 4)), (0, not_done("u", 5, 4))]));
     breaks(Rule::DecisionsTogether, 6, &decided([(0, accepted("u", 4)), (0, answered("u", 5, 3))]));
 }
 

@@ -66,13 +66,7 @@ impl Updates {
         match kind {
             EventKind::UpdateAccepted(it) => self.accepted(id, &it.update_id),
             EventKind::UpdateCompleted(it) => self.ended(id, it.accepted_event_id, &it.update_id),
-            EventKind::UpdateFailed(it) => {
-                let before = id.checked_sub(1);
-                if before == Some(it.accepted_event_id) {
-                    return broken(Rule::UpdateLife, id, "what is not done by the turn that accepts it is rejected");
-                }
-                self.ended(id, it.accepted_event_id, &it.update_id)
-            }
+            EventKind::UpdateFailed(it) => self.ended(id, it.accepted_event_id, &it.update_id),
             _ => Ok(()),
         }
     }

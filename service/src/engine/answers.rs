@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use history::admit::{check_payload, held, must_hold};
-use history::{Command, EventId, Fault, Payload, Run};
+use history::{Command, EventId, Fault, Payload, Run, UpdateAnswer};
 use store::HeadKey;
 use uuid::Uuid;
 
@@ -54,8 +54,28 @@ impl Engine {
         command: Command,
         results: Vec<(String, Outcome)>,
     ) -> Result<(), Refusal> {
+        self.answer_turn_with(token, command, results, Vec::new()).await
+    }
+
+    /// The same, with what the decider says to the turn's updates, and to updates that earlier turns accepted. They are
+    /// recorded together with its decisions, or not at all (S1.36).
+    ///
+    /// # Errors
+    ///
+    /// As for [`answer_turn_and_queries`](Self::answer_turn_and_queries); [`Fault::UpdateUnknown`] for an answer to an update
+    /// that the turn was not asked to judge and that none has accepted.
+    pub async fn answer_turn_with(
+        self: &Arc<Self>,
+        token: &TurnToken,
+        command: Command,
+        results: Vec<(String, Outcome)>,
+        updates: Vec<UpdateAnswer>,
+    ) -> Result<(), Refusal> {
         let outcomes = self.read_results(token.run_id, results)?;
         if let Some(version) = token.only_asks {
+            if let Some(answer) = updates.first() {
+                return Err(Fault::UpdateUnknown { update_id: answer.update_id.clone() }.into());
+            }
             return self.answer_task_that_asks(token, version, command, outcomes);
         }
         let mut command = command;
@@ -64,9 +84,14 @@ impl Engine {
         }
         let key = commit::head_key(&token.domain, &token.workflow_id);
         let mut answering = self.begin_answering(&key, token);
-        match self.tell_key(&key, Some(token.run_id), command).await {
-            Ok(told) => {
-                if let Some(version) = told.reflects {
+        let recorded = if updates.is_empty() && !self.has_updates(token) {
+            self.tell_key(&key, Some(token.run_id), command).await.map(|told| told.reflects)
+        } else {
+            self.answer_with_updates(token, command, updates).await
+        };
+        match recorded {
+            Ok(reflects) => {
+                if let Some(version) = reflects {
                     let asked = answering.succeed();
                     self.give_answers(token, version, &asked, outcomes);
                 }

@@ -227,6 +227,7 @@ impl Engine {
             (_, None) => Posing::Seen,
         };
         self.see_to_questions(&cell.key, loaded);
+        self.see_to_updates(&cell.key, loaded);
         Ok(posing)
     }
 
@@ -302,6 +303,7 @@ impl Engine {
                 previous_started_event_id: run.previous_started_event_id,
             },
             questions,
+            updates: Vec::new(),
         })
     }
 
@@ -353,7 +355,7 @@ impl Engine {
     }
 
     /// Has the questions of a run looked at, as something about them has changed.
-    fn look_to_questions(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
+    pub(super) fn look_to_questions(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
         // Outside a runtime the process is ending.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (engine, key) = (Arc::clone(self), key.clone());

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use history::{
-    ActivityAct, Command, Effect, EffectResult, Errand, ErrandTask, EventId, Payload, PendingActivity, Start, TaskId,
-    TurnId,
+    ActivityAct, AskedUpdate, Command, Effect, EffectResult, Errand, ErrandTask, Event, EventId, Payload,
+    PendingActivity, Start, TaskId, TurnId,
 };
 use store::HeadKey;
 use tokio::sync::oneshot;
@@ -13,8 +13,10 @@ use uuid::Uuid;
 
 use super::ask::{Pose, Posing, TakenQuestions};
 use super::commit::Loaded;
+use super::judge::TakenUpdates;
 use super::matching::{ListKey, Taker, WaitingTask};
 use super::questions::Posed;
+use super::update::{PutUpdate, Putting};
 use super::{Engine, Refusal, Started, Told};
 
 /// Where an answer goes.
@@ -30,6 +32,10 @@ pub(super) enum Request {
     Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>> },
     /// Take what this run is asked, without a turn, or with one if one waits by now.
     TakeQuestions { run_id: Uuid, reply: Reply<TakenQuestions> },
+    /// Take the updates that this run is to judge, with a speculative turn, or with one that waits by now.
+    TakeUpdates { run_id: Uuid, taker: Taker, reply: Reply<TakenUpdates> },
+    /// Put an update.
+    Update { run_id: Option<Uuid>, put: Box<PutUpdate>, reply: Reply<Putting> },
     /// Put a question; without one, look after those that are there.
     Pose { run_id: Option<Uuid>, pose: Option<Pose>, reply: Reply<Posing> },
     /// Take an effect of another run.
@@ -106,6 +112,8 @@ impl Request {
             | Self::Take { .. }
             | Self::TakeQuestions { .. }
             | Self::Pose { .. }
+            | Self::TakeUpdates { .. }
+            | Self::Update { .. }
             | Self::Look { .. }
             | Self::Beat { .. } => 0,
         }
@@ -126,6 +134,8 @@ pub(super) struct Grant {
     pub(super) what: Granted,
     /// What the run is asked: taken along by a turn, or all that there is to the task.
     pub(super) questions: Vec<Posed>,
+    /// The updates that the turn is to judge.
+    pub(super) updates: Vec<AskedUpdate>,
 }
 
 /// Which kind of task it is.
@@ -134,6 +144,7 @@ pub(super) enum Granted {
     Turn { turn: TurnId, previous_started_event_id: EventId, attempt: u32 },
     Activity { task: TaskId, activity: Box<PendingActivity>, details: Option<Payload> },
     Questions { task: u64, last_event_id: EventId, version: EventId, previous_started_event_id: EventId },
+    Speculation { task: u64, last_event_id: EventId, previous_started_event_id: EventId, shown: Vec<Event> },
 }
 
 impl Grant {
@@ -149,6 +160,7 @@ impl Drop for Grant {
         let command = match &self.what {
             Granted::Turn { turn, .. } => Command::ReturnTurn { turn: *turn },
             Granted::Activity { task, .. } => Command::ReturnActivity { task: *task },
+            Granted::Speculation { task, .. } => return engine.lose_updates(&self.key, self.run_id, *task),
             Granted::Questions { task, .. } => return engine.lose_questions(&self.key, self.run_id, *task),
         };
         engine.give_back(self.key.clone(), self.run_id, command);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use history::{
-    Beat, Command, EffectResult, Errand, ErrandTask, Outcome, Run, TaskId, Timestamp, Transition, admit::held,
+    AnsweredTurn, Beat, Command, EffectResult, Errand, ErrandTask, Outcome, Run, TaskId, Timestamp, Transition,
+    admit::held,
 };
 use uuid::Uuid;
 
@@ -135,6 +136,14 @@ impl Engine {
                 Request::TakeQuestions { run_id, reply } => {
                     self.run_pending(cell, state, &mut pending).await;
                     drop(reply.send(self.run_take_questions(cell, state, run_id).await));
+                }
+                Request::TakeUpdates { run_id, taker, reply } => {
+                    self.run_pending(cell, state, &mut pending).await;
+                    drop(reply.send(self.run_take_updates(cell, state, run_id, &taker).await));
+                }
+                Request::Update { run_id, put, reply } => {
+                    self.run_pending(cell, state, &mut pending).await;
+                    drop(reply.send(self.run_update(cell, state, run_id, *put).await));
                 }
                 Request::Pose { run_id, pose, reply } => {
                     self.run_pending(cell, state, &mut pending).await;
@@ -414,10 +423,23 @@ fn admit_told(
     };
     let reflects = match command {
         // Its own decisions are news that the decider knows.
-        Command::CompleteTurn { turn, .. } if seen <= turn.started_event_id => Some(transition.run().version),
+        Command::CompleteTurn { turn, .. } | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. }
+            if seen <= turn.started_event_id =>
+        {
+            Some(transition.run().version)
+        }
         // There is news that it has not seen: no version of the run is like this.
-        Command::CompleteTurn { turn, .. } => Some(turn.started_event_id),
+        Command::CompleteTurn { turn, .. } | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. } => {
+            Some(turn.started_event_id)
+        }
         _ => None,
     };
-    Ok(Told { run_id: current, event_id, repeated, reflects })
+    let run = transition.run();
+    let judged = match command {
+        Command::AnswerUpdates { answers, .. } => {
+            answers.iter().map(|answer| run.updates.standing(&answer.update_id)).collect()
+        }
+        _ => Vec::new(),
+    };
+    Ok(Told { run_id: current, event_id, repeated, reflects, judged, version: run.version })
 }

@@ -100,6 +100,7 @@ impl Engine {
             self.offer(&list, task);
         }
         self.see_to_questions(&cell.key, next);
+        self.see_to_updates(&cell.key, next);
         let progress =
             Progress { run_id: run.started.run_id, last_event_id: run.last_event_id, closed: !run.is_open() };
         self.watchers.tell(&cell.key, progress);
@@ -157,12 +158,15 @@ impl Engine {
     ) -> Option<Grant> {
         let run = loaded.run();
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
-        let mut questions = Vec::new();
+        let (mut questions, mut updates) = (Vec::new(), Vec::new());
         let (task_list, what) = if let Some(turn) = turn {
             let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
             let previous_started_event_id = run.previous_started_event_id;
             if taker.answers {
                 questions = self.questions.ride(&cell.key, run.started.run_id, id);
+            }
+            if taker.updates > 0 {
+                updates = self.updates.ride(&cell.key, run.started.run_id, id, taker.updates);
             }
             let what = Granted::Turn { turn: id, previous_started_event_id, attempt: turn.attempt };
             (run.started.task_list.clone(), what)
@@ -185,6 +189,7 @@ impl Engine {
             tail_first: loaded.body.tail_first,
             what,
             questions,
+            updates,
         })
     }
 }

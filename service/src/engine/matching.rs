@@ -41,10 +41,22 @@ pub(super) struct WaitingTask {
 /// In place of its DeciderScheduled: no turn waits, but somebody asks something of the run.
 pub(super) const QUESTIONS: EventId = 0;
 
+/// In place of its DeciderScheduled: no turn waits, but there are updates to judge.
+pub(super) const UPDATES: EventId = EventId::MAX;
+
 impl WaitingTask {
-    /// Whether it is no turn, but a question or several.
+    /// Whether it is no turn, but a question or several, or updates.
     fn only_asks(&self) -> bool {
-        self.scheduled_event_id == QUESTIONS
+        matches!(self.scheduled_event_id, QUESTIONS | UPDATES)
+    }
+
+    /// Whether such a taker can do it.
+    fn is_for(&self, taker: &Taker) -> bool {
+        match self.scheduled_event_id {
+            QUESTIONS => taker.answers,
+            UPDATES => taker.updates > 0,
+            _ => true,
+        }
     }
 }
 
@@ -55,6 +67,8 @@ pub(super) struct Taker {
     pub(super) identity: Option<String>,
     /// Whether it answers queries.
     pub(super) answers: bool,
+    /// How many updates it judges at once, at most.
+    pub(super) updates: usize,
 }
 
 /// A poller that waits.
@@ -98,18 +112,18 @@ impl List {
 
     /// The same for a task that not every poller can do.
     fn next_poller_for(&mut self, task: &WaitingTask) -> Option<Poller> {
-        if task.only_asks() { self.next_answering_poller() } else { self.next_poller() }
+        if task.only_asks() { self.next_poller_who(|taker| task.is_for(taker)) } else { self.next_poller() }
     }
 
-    fn next_answering_poller(&mut self) -> Option<Poller> {
+    fn next_poller_who(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
         self.pollers.retain(Poller::is_waiting);
-        let at = self.pollers.iter().position(|poller| poller.taker.answers)?;
+        let at = self.pollers.iter().position(|poller| can(&poller.taker))?;
         self.pollers.remove(at)
     }
 
     /// The task that has waited longest, of those that such a taker can do.
-    fn pop_task(&mut self, answers: bool) -> Option<WaitingTask> {
-        let at = if answers { 0 } else { self.tasks.iter().position(|task| !task.only_asks())? };
+    fn pop_task(&mut self, can: impl Fn(&WaitingTask) -> bool) -> Option<WaitingTask> {
+        let at = self.tasks.iter().position(can)?;
         let task = self.tasks.remove(at)?;
         self.known.remove(&(task.run_id, task.scheduled_event_id));
         self.asking -= usize::from(task.only_asks());
@@ -118,11 +132,13 @@ impl List {
 
     /// A turn of a run of which a question waits already becomes the task that waits (S1.23): there are not two of one run.
     fn convert(&mut self, turn: &WaitingTask) -> bool {
-        let asks = (turn.run_id, QUESTIONS);
-        if turn.only_asks() || self.asking == 0 || !self.known.contains(&asks) {
+        let kinds = [QUESTIONS, UPDATES].map(|kind| (turn.run_id, kind));
+        let Some(asks) = kinds.into_iter().find(|kind| self.known.contains(kind)) else { return false };
+        if turn.only_asks() || self.asking == 0 {
             return false;
         }
-        let Some(task) = self.tasks.iter_mut().find(|task| task.only_asks() && task.run_id == turn.run_id) else {
+        let mut tasks = self.tasks.iter_mut();
+        let Some(task) = tasks.find(|task| (task.run_id, task.scheduled_event_id) == asks) else {
             return false;
         };
         task.scheduled_event_id = turn.scheduled_event_id;
@@ -193,7 +209,19 @@ impl Matching {
     pub(super) fn reserve_for_questions(&self, key: &ListKey) -> Option<Poller> {
         let mut lists = self.lock();
         let list = lists.get_mut(key)?;
-        let poller = if list.tasks.is_empty() { list.next_answering_poller() } else { None };
+        let poller = if list.tasks.is_empty() { list.next_poller_who(|taker| taker.answers) } else { None };
+        if list.is_idle() {
+            lists.remove(key);
+        }
+        poller
+    }
+
+    /// Takes the poller that has waited longest of those that judge updates.
+    pub(super) fn reserve_for_updates(&self, key: &ListKey) -> Option<Poller> {
+        let mut lists = self.lock();
+        let list = lists.get_mut(key)?;
+        // A run's updates are urgent to their callers; what waits beside them waits for a poller that can do it.
+        let poller = list.next_poller_who(|taker| taker.updates > 0);
         if list.is_idle() {
             lists.remove(key);
         }
@@ -204,7 +232,7 @@ impl Matching {
     pub(super) fn pop_waiting(&self, key: &ListKey) -> Option<WaitingTask> {
         let mut lists = self.lock();
         let list = lists.get_mut(key)?;
-        let task = list.pop_task(true);
+        let task = list.pop_task(|_| true);
         if list.is_idle() {
             lists.remove(key);
         }
@@ -239,7 +267,7 @@ impl Matching {
     pub(super) fn poll(&self, key: &ListKey, taker: &Taker) -> Found<'_> {
         let mut lists = self.lock();
         let list = lists.entry(key.clone()).or_default();
-        if let Some(task) = list.pop_task(taker.answers) {
+        if let Some(task) = list.pop_task(|task| task.is_for(taker)) {
             if list.overflowed && list.tasks.len() < WAITING_TASKS_MAX / 2 {
                 self.starving.notify_one();
             }
@@ -262,7 +290,7 @@ impl Matching {
     pub(super) fn poll_for(&self, key: &ListKey, poller: Poller) -> Option<WaitingTask> {
         let mut lists = self.lock();
         let list = lists.entry(key.clone()).or_default();
-        let task = list.pop_task(poller.taker.answers);
+        let task = list.pop_task(|task| task.is_for(&poller.taker));
         list.pollers.push_front(poller);
         task
     }

@@ -26,6 +26,10 @@ pub struct Metrics {
     pub(super) queries_unchanged: Counter,
     pub(super) ask_tasks: Counter,
     pub(super) ask_tasks_lost: Counter,
+    pub(super) updates_accepted: Counter,
+    pub(super) updates_rejected: Counter,
+    pub(super) speculative_turns: Counter,
+    pub(super) speculative_turns_lost: Counter,
     /// Runs that came to need somebody, and those that no longer do, for each way of needing one.
     needy: [(Standing, Counter, Counter); Standing::NEEDY.len()],
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
@@ -38,6 +42,7 @@ pub(super) struct Gauges {
     pub(super) agenda: usize,
     pub(super) watched_runs: usize,
     pub(super) askers: usize,
+    pub(super) updates: usize,
     pub(super) lists: Vec<(ListKey, usize, usize)>,
     pub(super) store: store::Stats,
 }
@@ -63,6 +68,11 @@ impl Metrics {
         let ask_tasks = counter("query_tasks", "Tasks handed out that only ask: no turn was outstanding");
         let ask_tasks_lost =
             counter("query_tasks_lost", "Tasks that only ask that were lost and whose queries were put again");
+        let updates_accepted = counter("updates_accepted", "Updates whose callers were told that they were accepted");
+        let updates_rejected = counter("updates_rejected", "Updates whose callers were told that they were rejected");
+        let speculative_turns = counter("speculative_turns", "Turns handed out for updates alone, without a write");
+        let speculative_turns_lost =
+            counter("speculative_turns_lost", "Speculative turns that were lost and whose updates were put again");
         let needy = Standing::NEEDY.map(|standing| {
             let word = standing.word();
             let flagged = counter(&format!("runs_{word}"), &format!("Runs that were flagged as {word}"));
@@ -86,6 +96,10 @@ impl Metrics {
             queries_unchanged,
             ask_tasks,
             ask_tasks_lost,
+            updates_accepted,
+            updates_rejected,
+            speculative_turns,
+            speculative_turns_lost,
             needy,
             refusals,
         }
@@ -134,6 +148,7 @@ impl Metrics {
             .and_then(|()| gauge("agenda_runs", gauges.agenda as u64))
             .and_then(|()| gauge("watched_runs", gauges.watched_runs as u64))
             .and_then(|()| gauge("queries_waiting", gauges.askers as u64))
+            .and_then(|()| gauge("updates_waiting", gauges.updates as u64))
             .and_then(|()| gauge("store_commits", store.commits))
             .and_then(|()| gauge("store_syncs", store.syncs))
             .and_then(|()| gauge("store_bytes_written", store.bytes_written))

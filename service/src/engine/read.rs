@@ -44,7 +44,7 @@ impl Engine {
     }
 
     /// A run as it is now: the current one from memory or the store, an earlier one from the store.
-    async fn look_up(&self, at: &RunRef) -> Result<Loaded, Refusal> {
+    pub(super) async fn look_up(&self, at: &RunRef) -> Result<Loaded, Refusal> {
         self.look_up_with(at, 0).await
     }
 

@@ -179,6 +179,38 @@ pub enum Refusal {
         /// The limit.
         max: usize,
     },
+    /// The decider rejected the update. Nothing is recorded.
+    #[error("update `{update_id}` is rejected: {reason}")]
+    UpdateRejected {
+        /// The update's name.
+        update_id: String,
+        /// Why, for programs.
+        reason: String,
+        /// Why, for people and programs.
+        details: Option<history::Payload>,
+    },
+    /// The update was accepted, and could not be done.
+    #[error("update `{update_id}` was accepted, and could not be done: {reason}")]
+    UpdateFailed {
+        /// The update's name.
+        update_id: String,
+        /// Its UpdateFailed.
+        event_id: history::EventId,
+        /// Why, for programs.
+        reason: String,
+        /// Why, for people and programs.
+        details: Option<history::Payload>,
+    },
+    /// No decider has judged the update in time.
+    #[error("update `{update_id}` was not answered in time: {why}")]
+    UpdateNotAnswered {
+        /// The update's name.
+        update_id: String,
+        /// Whether a decider has it and may accept it still.
+        recorded: bool,
+        /// What stood in the way.
+        why: &'static str,
+    },
     /// The store did not take it. Nothing was recorded.
     #[error("the store did not take it: {why}")]
     Unavailable {
@@ -229,6 +261,9 @@ impl Refusal {
             Self::NotAnswered { .. } => "query-not-answered",
             Self::TooManyQuestions { .. } => "too-many-questions",
             Self::QuestionsLost => "query-task-lost",
+            Self::UpdateRejected { .. } => "update-rejected",
+            Self::UpdateFailed { .. } => "update-failed",
+            Self::UpdateNotAnswered { .. } => "update-not-answered",
             Self::BadToken => "bad-token",
             Self::BadPage { .. } => "bad-page",
             Self::RunTooLarge { .. } => "run-too-large",
@@ -246,6 +281,7 @@ impl Refusal {
             | Self::OutcomeUnknown { .. }
             | Self::Stopping
             | Self::NotAnswered { .. }
+            | Self::UpdateNotAnswered { .. }
             | Self::TooManyQuestions { .. } => true,
             Self::Fault(_)
             | Self::UnknownDomain { .. }
@@ -262,6 +298,8 @@ impl Refusal {
             | Self::UnknownQuery { .. }
             | Self::QueryFailed { .. }
             | Self::QuestionsLost
+            | Self::UpdateRejected { .. }
+            | Self::UpdateFailed { .. }
             | Self::BadToken
             | Self::BadPage { .. }
             | Self::RunTooLarge { .. }
@@ -272,7 +310,9 @@ impl Refusal {
     /// Whether the request may have left a trace.
     pub fn recorded(&self) -> Recorded {
         match self {
-            Self::OutcomeUnknown { .. } => Recorded::Unknown,
+            Self::OutcomeUnknown { .. }
+            | Self::UpdateFailed { .. }
+            | Self::UpdateNotAnswered { recorded: true, .. } => Recorded::Unknown,
             Self::Fault(_)
             | Self::UnknownDomain { .. }
             | Self::DomainExists { .. }
@@ -290,6 +330,8 @@ impl Refusal {
             | Self::NotAnswered { .. }
             | Self::TooManyQuestions { .. }
             | Self::QuestionsLost
+            | Self::UpdateRejected { .. }
+            | Self::UpdateNotAnswered { recorded: false, .. }
             | Self::BadToken
             | Self::BadPage { .. }
             | Self::RunTooLarge { .. }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::{
-    Command, Event, EventId, EventKind, Payload, TurnId,
+    AskedUpdate, Command, Event, EventId, EventKind, Payload, TurnId,
     event::{ActivityTimeouts, DeciderCompleted},
 };
 use store::HeadKey;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::ask::TakenQuestions;
 use super::cell::{Grant, Granted, Request};
-use super::matching::{Found, ListKey, Poller, QUESTIONS, Side, Taker, WaitingTask};
+use super::matching::{Found, ListKey, Poller, QUESTIONS, Side, Taker, UPDATES, WaitingTask};
 use super::questions::Posed;
 use super::read::Source;
 use super::{ActivityToken, Engine, Refusal, TurnToken};
@@ -37,6 +37,8 @@ pub struct Poll {
     pub events_max: Option<usize>,
     /// Whether whoever polls answers queries. Others are given no question.
     pub queries: bool,
+    /// How many updates whoever polls judges at once, at most. 0: none.
+    pub updates: usize,
 }
 
 /// A question to a run, as its decider gets it.
@@ -80,6 +82,10 @@ pub struct DeciderTask {
     /// There is nothing to decide, only something to answer: no turn has been started, and the history says nothing of this
     /// task. `started_event_id` is the run's newest event then.
     pub only_asks: bool,
+    /// Updates to be judged with the turn.
+    pub updates: Vec<AskedUpdate>,
+    /// The turn is made for its updates alone, and its last two events are not recorded yet (ADR 10).
+    pub speculative: bool,
 }
 
 /// An activity to be done.
@@ -201,7 +207,11 @@ impl Engine {
         if let Some(identity) = &poll.identity {
             history::admit::check_name("identity", identity)?;
         }
-        let taker = Taker { identity: poll.identity, answers: poll.queries && side == Side::Decider };
+        let taker = Taker {
+            identity: poll.identity,
+            answers: poll.queries && side == Side::Decider,
+            updates: if side == Side::Decider { poll.updates } else { 0 },
+        };
         let list = ListKey { domain: domain.into(), side, name: list.into() };
         let deadline = tokio::time::sleep(poll.wait);
         tokio::pin!(deadline);
@@ -243,8 +253,10 @@ impl Engine {
         task: WaitingTask,
         taker: Taker,
     ) -> Result<Option<Grant>, Refusal> {
-        if task.scheduled_event_id == QUESTIONS {
-            return self.take_questions(list, task, taker).await;
+        match task.scheduled_event_id {
+            QUESTIONS => return self.take_questions(list, task, taker).await,
+            UPDATES => return self.take_updates(list, task, taker).await,
+            _ => {}
         }
         let (key, list) = (task.key.clone(), list.clone());
         let taken = self.ask(&key, |reply| Request::Take { task, list, taker, reply }).await;
@@ -304,13 +316,26 @@ impl Engine {
                 let shown = TurnId { scheduled_event_id: *task, started_event_id: *last_event_id };
                 (shown, *previous_started_event_id, 1, Some(*version))
             }
+            Granted::Speculation { last_event_id, previous_started_event_id, .. } => {
+                // The ids that its events will have, if it is recorded.
+                let [scheduled_event_id, started_event_id] = [last_event_id + 1, last_event_id + 2];
+                (TurnId { scheduled_event_id, started_event_id }, *previous_started_event_id, 1, None)
+            }
             Granted::Activity { .. } => {
                 return Err(Refusal::Corrupt { what: "an activity on a decider's list".to_owned() });
             }
         };
         let first = previous_started_event_id.max(1);
         let (started_event_id, source) = (turn.started_event_id, grant.source());
-        let events = self.read_range(&source, first, started_event_id, events_max, WINDOW_BYTES_MAX).await?;
+        let (speculative, shown, last) = match &grant.what {
+            Granted::Speculation { task, last_event_id, shown, .. } => (Some(*task), shown.as_slice(), *last_event_id),
+            Granted::Turn { .. } | Granted::Questions { .. } | Granted::Activity { .. } => {
+                (None, &[][..], started_event_id)
+            }
+        };
+        let limit = events_max.saturating_sub(shown.len()).max(1);
+        let mut events = self.read_range(&source, first, last, limit, WINDOW_BYTES_MAX).await?;
+        events.extend_from_slice(shown);
         let context = match completed(&events, previous_started_event_id) {
             Some(completed) => completed.context.clone(),
             None => self.read_context(&source, first, events.first().map_or(first, |event| event.id)).await?,
@@ -322,6 +347,7 @@ impl Engine {
             task_list: grant.task_list.clone(),
             turn,
             only_asks,
+            speculative,
         };
         let question = |posed: &Posed| Question {
             id: self.mint.question(grant.run_id, posed.number),
@@ -342,6 +368,8 @@ impl Engine {
             context,
             queries: grant.questions.iter().map(question).collect(),
             only_asks: only_asks.is_some(),
+            updates: grant.updates.clone(),
+            speculative: speculative.is_some(),
         })
     }
 

@@ -37,6 +37,8 @@ pub struct TurnToken {
     pub turn: TurnId,
     /// For a task that only asks: the version of the run that it shows. `None` for a turn.
     pub only_asks: Option<EventId>,
+    /// For a speculative turn: its number.
+    pub speculative: Option<u64>,
 }
 
 /// Names an activity that a runner holds.
@@ -77,6 +79,9 @@ struct Wire<'a> {
     /// The version that a task shows which only asks.
     #[n(8)]
     only_asks: Option<EventId>,
+    /// The number of a speculative turn.
+    #[n(9)]
+    speculative: Option<u64>,
 }
 
 /// What is signed to make the id of a question, before its run and its number. No token's content begins like this.
@@ -103,6 +108,7 @@ impl Mint {
             started: token.turn.started_event_id,
             start: None,
             only_asks: token.only_asks,
+            speculative: token.speculative,
         })
     }
 
@@ -117,6 +123,7 @@ impl Mint {
             started: token.task.started_event_id,
             start: (token.task.start > 0).then_some(token.task.start),
             only_asks: None,
+            speculative: None,
         })
     }
 
@@ -179,6 +186,7 @@ impl Mint {
                 task_list: wire.task_list.to_owned(),
                 turn: TurnId { scheduled_event_id: wire.scheduled, started_event_id: wire.started },
                 only_asks: wire.only_asks,
+                speculative: wire.speculative,
             })
         })
     }
@@ -212,6 +220,7 @@ mod tests {
             task_list: "orders".to_owned(),
             turn: TurnId { scheduled_event_id: 2, started_event_id: 3 },
             only_asks: None,
+            speculative: None,
         }
     }
 
@@ -221,6 +230,8 @@ mod tests {
         assert_eq!(mint.open_turn(&mint.turn(&turn())).unwrap(), turn());
         let asks = TurnToken { only_asks: Some(1), ..turn() };
         assert_eq!(mint.open_turn(&mint.turn(&asks)).unwrap(), asks);
+        let speculative = TurnToken { speculative: Some(1), ..turn() };
+        assert_eq!(mint.open_turn(&mint.turn(&speculative)).unwrap(), speculative);
         for (started_event_id, start) in [(7, 0), (0, 3)] {
             let TurnToken { domain, workflow_id, run_id, task_list, .. } = turn();
             let task = TaskId { scheduled_event_id: 5, started_event_id, start };
@@ -282,6 +293,7 @@ mod tests {
             task_list: long.clone(),
             turn: TurnId { scheduled_event_id: u64::MAX, started_event_id: u64::MAX },
             only_asks: Some(u64::MAX),
+            speculative: Some(u64::MAX),
         };
         assert_eq!(mint.open_turn(&mint.turn(&token)).unwrap(), token);
     }

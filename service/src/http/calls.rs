@@ -3,7 +3,7 @@
 use ::history::{ActivityDefaults, WorkflowDefaults};
 use client::body;
 
-use super::{activities, domains, history, queries, tasks, types, workflows};
+use super::{activities, domains, history, queries, tasks, types, updates, workflows};
 use crate::openapi::{Calls, Doc};
 
 /// `ETag` of a run.
@@ -23,7 +23,8 @@ const NO_TYPE: &[&str] = &["unknown-type"];
 const NO_WRITE: &[&str] = &["run-closed", "run-not-current"];
 
 /// Codes of calls that answer a turn.
-const NO_TURN: &[&str] = &["query-task-lost", "run-closed", "turn-completed", "turn-lost"];
+const NO_TURN: &[&str] =
+    &["query-task-lost", "run-closed", "turn-completed", "turn-lost", "update-known", "update-unknown"];
 
 /// Codes of calls that answer an activity.
 const NO_ACTIVITY: &[&str] = &["activity-closed", "run-closed"];
@@ -181,6 +182,20 @@ fn domains_and_workflows(calls: Calls) -> Calls {
                 .refuses(422, &["query-failed"])
                 .refuses(429, &["too-many-questions"])
                 .refuses(504, &["query-not-answered"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/updates/{name}",
+            updates::update,
+            Doc::of("updateWorkflow", "Have a run's decider judge an update; or fetch the answer to one again")
+                .answers::<body::Updated>(200, "It was accepted, and this is the decider's answer.")
+                .with_header("ETag", ETAG)
+                .answers::<body::Updated>(202, "It was accepted, and a later turn will answer.")
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_WRITE)
+                .refuses(412, &["version-moved"])
+                .refuses(422, &["update-failed", "update-rejected"])
+                .refuses(429, &["open-updates-limit", "too-many-questions"])
+                .refuses(504, &["update-not-answered"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/cancel",

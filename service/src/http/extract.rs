@@ -218,6 +218,11 @@ pub(super) fn seconds_to_wait(seconds: Option<f64>) -> Option<Duration> {
 pub(super) struct IdempotencyKey(Option<HeaderValue>);
 
 impl IdempotencyKey {
+    /// As it was given.
+    pub(super) fn text(&self) -> Option<String> {
+        self.0.as_ref().and_then(|value| value.to_str().ok()).map(str::to_owned)
+    }
+
     /// Hashed together with what is asked, so that one key may be used for a start and for a signal.
     pub(super) fn of(&self, operation: &str) -> Option<RequestKey> {
         let key = self.0.as_ref()?.as_bytes();

@@ -85,10 +85,12 @@ fn refusal_status(refusal: &Refusal) -> StatusCode {
         Refusal::UnknownDomain { .. }
         | Refusal::UnknownWorkflow { .. }
         | Refusal::UnknownRun { .. }
-        | Refusal::UnknownType { .. } => StatusCode::NOT_FOUND,
-        Refusal::UnknownQuery { .. } => StatusCode::NOT_FOUND,
-        Refusal::QueryFailed { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-        Refusal::NotAnswered { .. } => StatusCode::GATEWAY_TIMEOUT,
+        | Refusal::UnknownType { .. }
+        | Refusal::UnknownQuery { .. } => StatusCode::NOT_FOUND,
+        Refusal::QueryFailed { .. } | Refusal::UpdateRejected { .. } | Refusal::UpdateFailed { .. } => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
+        Refusal::NotAnswered { .. } | Refusal::UpdateNotAnswered { .. } => StatusCode::GATEWAY_TIMEOUT,
         Refusal::TooManyQuestions { .. } => StatusCode::TOO_MANY_REQUESTS,
         Refusal::DomainExists { .. }
         | Refusal::DomainDeprecated { .. }
@@ -155,6 +157,11 @@ fn refusal_advice(refusal: &Refusal) -> &'static str {
             "ask again; see to it that a decider polls the run's task list and answers queries"
         }
         Refusal::TooManyQuestions { .. } => "ask again after a moment; ask the same of many callers by the same input",
+        Refusal::UpdateRejected { .. } => "read the reason; nothing of it is recorded",
+        Refusal::UpdateFailed { .. } => "read the reason; the history has the update",
+        Refusal::UpdateNotAnswered { .. } => {
+            "ask again with the same updateId; see to it that a decider polls the run's task list and takes updates"
+        }
         Refusal::QuestionsLost => "drop your answer and poll again",
         Refusal::BadToken => "pass on the token exactly as the poll gave it",
         Refusal::BadPage { .. } => "pass on nextPage exactly as it came, with the same filters",
@@ -227,6 +234,13 @@ impl Parts {
                     Refusal::RunTooLarge { found, max } | Refusal::TooManyQuestions { found, max, .. } => {
                         json!({ "found": found, "max": max })
                     }
+                    Refusal::UpdateRejected { update_id, reason, details } => {
+                        json!({ "updateId": update_id, "reason": reason, "details": details })
+                    }
+                    Refusal::UpdateFailed { update_id, event_id, reason, details } => {
+                        json!({ "updateId": update_id, "eventId": event_id, "reason": reason, "details": details })
+                    }
+                    Refusal::UpdateNotAnswered { update_id, .. } => json!({ "updateId": update_id }),
                     Refusal::UnknownQuery { known, .. } => json!({ "known": known }),
                     Refusal::QueryFailed { reason, message, .. } => json!({ "reason": reason, "message": message }),
                     Refusal::UnknownDomain { .. }

@@ -12,7 +12,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use client::body;
 use futures_util::future::BoxFuture;
-use history::Command;
+use history::{Command, Fault, UpdateAnswer};
 use hyper::body::Frame;
 
 use super::extract::{Json, NoQuery, Path, TURN_BYTES_MAX, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied};
@@ -35,6 +35,8 @@ fn render_turn(task: DeciderTask) -> Vec<u8> {
         context: task.context,
         queries: task.queries.into_iter().map(question).collect(),
         only_asks: task.only_asks,
+        updates: task.updates.into_iter().map(asked_update).collect(),
+        speculative: task.speculative,
     };
     serde_json::to_vec(&body).unwrap_or_default()
 }
@@ -42,6 +44,23 @@ fn render_turn(task: DeciderTask) -> Vec<u8> {
 fn question(question: Question) -> body::Question {
     let Question { id, name, input } = question;
     body::Question { id, name, input }
+}
+
+fn asked_update(asked: history::AskedUpdate) -> body::AskedUpdate {
+    let history::AskedUpdate { update_id, name, input, identity, .. } = asked;
+    body::AskedUpdate { id: update_id, name, input, identity }
+}
+
+/// What a decider says to updates, taken apart.
+fn update_answers(results: Vec<body::UpdateResult>) -> Result<Vec<UpdateAnswer>, Refused> {
+    let answer = |(index, result): (usize, body::UpdateResult)| {
+        result.answer().ok_or_else(|| {
+            let field = format!("updateResults[{index}]");
+            let problem = "must have exactly one of `accepted`, `rejected`, `failed` and `later`".to_owned();
+            Refused::from(Fault::Invalid { field, problem })
+        })
+    };
+    results.into_iter().enumerate().map(answer).collect()
 }
 
 /// What a decider says to a question, taken apart.
@@ -99,6 +118,7 @@ pub(super) async fn poll_decider(
         identity: poll.identity,
         events_max: poll.max_events,
         queries: poll.queries,
+        updates: poll.updates.unwrap_or(0),
     };
     let delivery = engine.poll_decider(&domain, &list, poll).await?;
     look_at_connection().await;
@@ -130,7 +150,13 @@ fn next_poll(next: body::Next) -> Result<Poll, Refused> {
         // Now, not when the answer is recorded and nobody can be told any more.
         history::admit::check_name("next.identity", identity)?;
     }
-    Ok(Poll { wait, identity: next.identity, events_max: next.max_events, queries: next.queries })
+    Ok(Poll {
+        wait,
+        identity: next.identity,
+        events_max: next.max_events,
+        queries: next.queries,
+        updates: next.updates.unwrap_or(0),
+    })
 }
 
 /// How long an answer may wait for its next task before it is said that it was recorded. Where tasks are plenty the two
@@ -215,9 +241,11 @@ async fn answer_turn(
     token: &str,
     command: Command,
     results: Vec<body::QueryResult>,
+    updates: Vec<body::UpdateResult>,
     next: Option<body::Next>,
 ) -> Answer {
     let mut token = engine.decider_token(token)?;
+    let updates = update_answers(updates)?;
     let next = next.map(next_poll).transpose()?;
     let command = match command {
         Command::CompleteTurn { decisions, context, awaiting, .. } => {
@@ -226,7 +254,7 @@ async fn answer_turn(
         Command::FailTurn { reason, details, .. } => Command::FailTurn { turn: token.turn, reason, details },
         other => other,
     };
-    engine.answer_turn_and_queries(&token, command, results.into_iter().map(outcome).collect()).await?;
+    engine.answer_turn_with(&token, command, results.into_iter().map(outcome).collect(), updates).await?;
     let list = std::mem::take(&mut token.task_list);
     let poll = next.map(|poll| -> (PolledTask<DeciderTask>, Render<DeciderTask>) {
         let polled = async move {
@@ -251,9 +279,9 @@ pub(super) async fn complete_turn(
     _: NoQuery,
     Json(complete): Json<body::CompleteTurn, TURN_BYTES_MAX>,
 ) -> Answer {
-    let body::CompleteTurn { decisions, context, awaiting, query_results, next } = complete;
+    let body::CompleteTurn { decisions, context, awaiting, query_results, update_results, next } = complete;
     let command = Command::CompleteTurn { turn: NO_TURN, decisions, context, awaiting };
-    answer_turn(engine, &token, command, query_results, next).await
+    answer_turn(engine, &token, command, query_results, update_results, next).await
 }
 
 pub(super) async fn fail_turn(
@@ -263,7 +291,8 @@ pub(super) async fn fail_turn(
     Json(fail): Json<body::FailTurn>,
 ) -> Answer {
     let body::FailTurn { reason, details, next } = fail;
-    answer_turn(engine, &token, Command::FailTurn { turn: NO_TURN, reason, details }, Vec::new(), next).await
+    answer_turn(engine, &token, Command::FailTurn { turn: NO_TURN, reason, details }, Vec::new(), Vec::new(), next)
+        .await
 }
 
 async fn answer_activity(engine: Arc<Engine>, token: &str, command: Command, next: Option<body::Next>) -> Answer {

@@ -104,7 +104,10 @@ impl From<Refusal> for Fault {
             | Refusal::QueryFailed { .. }
             | Refusal::NotAnswered { .. }
             | Refusal::TooManyQuestions { .. }
-            | Refusal::QuestionsLost => FaultKind::Validation,
+            | Refusal::QuestionsLost
+            | Refusal::UpdateRejected { .. }
+            | Refusal::UpdateFailed { .. }
+            | Refusal::UpdateNotAnswered { .. } => FaultKind::Validation,
             Refusal::Unavailable { .. } | Refusal::OutcomeUnknown { .. } | Refusal::Stopping => FaultKind::Unavailable,
             Refusal::Corrupt { .. } => FaultKind::Internal,
         };

@@ -6,6 +6,7 @@ mod elsewhere;
 mod members;
 mod nodes;
 mod queries;
+mod updates;
 mod waiting;
 mod watching;
 

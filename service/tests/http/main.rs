@@ -27,3 +27,4 @@ mod successors;
 mod support;
 mod tries;
 mod types;
+mod updates;

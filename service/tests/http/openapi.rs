@@ -77,6 +77,7 @@ async fn the_document_names_these_calls() {
         "post /v1/domains/{domain}/workflows/{id}/resume",
         "post /v1/domains/{domain}/workflows/{id}/signals/{name}",
         "post /v1/domains/{domain}/workflows/{id}/terminate",
+        "post /v1/domains/{domain}/workflows/{id}/updates/{name}",
     ];
     assert_eq!(calls, expected);
 }

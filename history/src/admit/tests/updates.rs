@@ -1,10 +1,10 @@
 //! Updates: judged in one turn, recorded with its decisions or not at all (S1.34 to S1.36).
 
-use super::super::may_update;
+use super::super::{may_update, speculative_turn};
 use crate::event::EventKind;
 use crate::scene::{
-    Scene, answer_updates, check, marker, rejected, scene, schedule, signal, success, terminate, update, update_at,
-    updated,
+    Scene, answer_updates, check, failed, marker, rejected, scene, schedule, signal, success, terminate, update,
+    update_at, updated,
 };
 use crate::{AnsweredTurn, AskedUpdate, Command, Duration, Fault, Payload, UpdateStanding, Verdict, limits};
 
@@ -35,6 +35,11 @@ fn an_accepted_update_its_decisions_and_its_answer_are_one_commit() {
             format!("{one_turn} {accepted} WorkflowSuccess"),
         ),
         (idle(), idle().speculate(&asked, &[("u", Verdict::Later)], []), format!("{one_turn} UpdateAccepted(u)")),
+        (
+            idle(),
+            idle().speculate(&asked, &[("u", failed())], []),
+            format!("{one_turn} UpdateAccepted(u) UpdateFailed(u, no stock)"),
+        ),
         // On a turn that is outstanding for another reason it rides along.
         (
             scene().take(),
@@ -122,6 +127,7 @@ fn an_update_that_was_accepted_is_answered_by_a_later_turn() {
     assert_eq!(still.run.updates.standing("u"), UpdateStanding::Accepted { event_id: 8 });
     check(&turn, &turn.judge(&[], &[("u", updated())], []), "DeciderCompleted UpdateCompleted(u)");
     check(&turn, &turn.judge(&[], &[("u", rejected())], []), "DeciderCompleted UpdateFailed(u, closed)");
+    check(&turn, &turn.judge(&[], &[("u", failed())], []), "DeciderCompleted UpdateFailed(u, no stock)");
     let done = turn.clone().then(&turn.judge(&[], &[("u", updated())], []));
     assert_eq!(done.run.updates.standing("u"), UpdateStanding::Ended { event_id: done.run.last_event_id });
     assert_eq!(done.run.version, done.run.last_event_id, "who watches the run is told");
@@ -280,6 +286,7 @@ fn what_an_update_says_and_its_answer_are_in_the_history() {
     let asked = AskedUpdate { identity: Some("ann".to_owned()), ..update("u") };
     let (last_event_id, started_at) = (scene.run.last_event_id, scene.now.plus(Duration::from_secs(3)));
     let turn = AnsweredTurn::Speculative { last_event_id, started_at, identity: Some("d".to_owned()) };
+    let shown = speculative_turn(&scene.run, Some("d"), started_at);
     let scene = scene.after(5);
     let Command::AnswerUpdates { turn, asked, answers, decisions, .. } =
         answer_updates(turn, &[asked], &[("u", updated())], Vec::new())
@@ -289,7 +296,8 @@ fn what_an_update_says_and_its_answer_are_in_the_history() {
     let context = Some(Payload::from_json("3").unwrap());
     let awaiting = vec!["match".to_owned()];
     let scene = scene.then(&Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting });
-    let [.., started, completed, accepted, done] = scene.events.as_slice() else { panic!() };
+    let [.., scheduled, started, completed, accepted, done] = scene.events.as_slice() else { panic!() };
+    assert_eq!(shown, [scheduled.clone(), started.clone()], "the decider was shown what was recorded later");
     assert_eq!(started.timestamp, started_at, "the decider's clock");
     assert_eq!(completed.timestamp, scene.now);
     let EventKind::DeciderStarted(started) = &started.kind else { panic!() };

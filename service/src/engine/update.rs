@@ -1,0 +1,327 @@
+//! Updates: from the caller who asks to the decider who judges, and back (S1-E).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::admit::may_update;
+use history::{AskedUpdate, EventId, EventKind, Fault, Level, Payload, Status, UpdateStanding};
+use store::HeadKey;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::cell::{Request, RunCell, State};
+use super::commit::Loaded;
+use super::updates::Heard;
+use super::{Engine, Page, Refusal, RunRef, head_key};
+
+/// Before a run is looked for again that goes on for another.
+const GO_ON_WAIT: Duration = Duration::from_millis(10);
+
+/// How often a run is looked at, while an update that it accepted is waited for, where other nodes may write to it.
+const SHARED_LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The reason of an update that a decider took along and said nothing to.
+const UNANSWERED: &str = "unanswered";
+
+/// Events of one turn that are looked through for its newest news.
+const TURN_EVENTS: usize = 100;
+
+/// An update.
+#[derive(Debug, Clone)]
+pub struct Update {
+    /// The caller's name for it; one that nobody knows when absent.
+    pub update_id: Option<String>,
+    /// What kind of update it is. 1 to 256 bytes.
+    pub name: String,
+    /// What it says.
+    pub input: Option<Payload>,
+    /// Who asks.
+    pub identity: Option<String>,
+    /// Refuse it unless the run's version is this one when it commits (S1.7).
+    pub if_version: Option<EventId>,
+}
+
+/// What came of an update that was accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Updated {
+    /// Its name.
+    pub update_id: String,
+    /// The run.
+    pub run_id: Uuid,
+    /// Its UpdateCompleted; while it is not done its UpdateAccepted.
+    pub event_id: EventId,
+    /// The answer and the run's version once it was done; `None` while it is not.
+    pub done: Option<(EventId, Option<Payload>)>,
+}
+
+/// An update on its way into its run's cell.
+pub(super) struct PutUpdate {
+    asked: AskedUpdate,
+    is_named: bool,
+    caller: u64,
+    reply: oneshot::Sender<Heard>,
+}
+
+/// What a run says to an update that is put to it.
+pub(super) enum Putting {
+    /// A decider will be asked.
+    Waits(Uuid),
+    /// Its run goes on as another, which is about to begin.
+    GoesOn,
+    /// It was judged before.
+    Known(Uuid, Heard),
+}
+
+/// Takes a caller's part in an update away when the caller stops waiting, for whatever reason.
+struct Waiting<'a> {
+    engine: &'a Engine,
+    key: &'a HeadKey,
+    update_id: &'a str,
+    caller: u64,
+    is_over: bool,
+}
+
+impl Waiting<'_> {
+    /// Whether the update may be accepted all the same.
+    fn leave(mut self) -> bool {
+        self.is_over = true;
+        self.engine.updates.leave(self.key, self.update_id, self.caller)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.engine.updates.leave(self.key, self.update_id, self.caller);
+        }
+    }
+}
+
+/// Asking.
+impl Engine {
+    /// Has a run's decider judge an update, and waits up to `wait` for the answer. Who asks again with the same id gets the
+    /// first answer.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UpdateRejected`] and [`Refusal::UpdateFailed`] as the decider says; [`Refusal::UpdateNotAnswered`] when no
+    /// decider has said anything in time; a fault of the rules: the run has closed, or is not at the version that was named.
+    pub async fn update(self: &Arc<Self>, at: &RunRef, update: Update, wait: Duration) -> Result<Updated, Refusal> {
+        self.must_know(&at.domain).await?;
+        let is_named = update.update_id.is_some();
+        let Update { update_id, name, input, identity, if_version } = update;
+        let update_id = update_id.unwrap_or_else(|| self.ids.run_id(self.clock.now()).to_string());
+        let asked = AskedUpdate { update_id, name, input, identity, if_version };
+        let updated = self.update_within(at, asked, is_named, Instant::now() + wait).await;
+        match &updated {
+            Ok(_) => self.metrics.updates_accepted.inc(),
+            Err(Refusal::UpdateRejected { .. }) => self.metrics.updates_rejected.inc(),
+            Err(refusal) => {
+                self.metrics.refused(refusal.code());
+                0
+            }
+        };
+        updated
+    }
+
+    async fn update_within(
+        self: &Arc<Self>,
+        at: &RunRef,
+        asked: AskedUpdate,
+        is_named: bool,
+        deadline: Instant,
+    ) -> Result<Updated, Refusal> {
+        let key = head_key(at);
+        loop {
+            let caller = self.ids.op();
+            let (reply, heard) = oneshot::channel();
+            let put = Box::new(PutUpdate { asked: asked.clone(), is_named, caller, reply });
+            let put = self.ask(&key, |reply| Request::Update { run_id: at.run_id, put, reply }).await;
+            let (run_id, heard) = match put {
+                Ok(Putting::Known(run_id, heard)) => (run_id, heard),
+                Ok(Putting::Waits(run_id)) => {
+                    let update_id = &asked.update_id;
+                    let waiting = Waiting { engine: self, key: &key, update_id, caller, is_over: false };
+                    (run_id, self.hear(waiting, heard, deadline).await?)
+                }
+                Ok(Putting::GoesOn) => {
+                    if Instant::now() >= deadline || self.is_stopping() {
+                        let (recorded, why) = (false, "the run that goes on as new is about to begin");
+                        return Err(Refusal::UpdateNotAnswered { update_id: asked.update_id, recorded, why });
+                    }
+                    tokio::time::sleep(GO_ON_WAIT).await;
+                    continue;
+                }
+                Err(Refusal::RunNotCurrent { workflow_id, run_id, current }) => {
+                    // An answer of an earlier run can still be fetched; nothing else.
+                    let earlier = self.load_run(&key, run_id).await?;
+                    match may_update(earlier.run(), &asked) {
+                        Ok(UpdateStanding::Ended { event_id }) => (run_id, self.ended(&key, &earlier, event_id).await?),
+                        Ok(_) | Err(_) => return Err(Refusal::RunNotCurrent { workflow_id, run_id, current }),
+                    }
+                }
+                Err(refusal) => return Err(refusal),
+            };
+            return match heard {
+                Heard::GoneOn => continue,
+                Heard::Accepted => self.await_end(at, run_id, &asked.update_id, deadline).await,
+                heard => read_heard(asked.update_id, run_id, heard),
+            };
+        }
+    }
+
+    /// Waits for a verdict.
+    async fn hear(
+        &self,
+        waiting: Waiting<'_>,
+        heard: oneshot::Receiver<Heard>,
+        deadline: Instant,
+    ) -> Result<Heard, Refusal> {
+        let heard = tokio::select! {
+            biased;
+            heard = heard => heard.ok(),
+            () = self.stopped() => None,
+            () = tokio::time::sleep_until(deadline) => None,
+        };
+        if let Some(heard) = heard {
+            return Ok(heard);
+        }
+        let (update_id, why) = (waiting.update_id.to_owned(), self.updates.whereabouts(waiting.key, waiting.update_id));
+        let recorded = waiting.leave();
+        Err(Refusal::UpdateNotAnswered { update_id, recorded, why })
+    }
+
+    /// Waits for the end of an update that was accepted.
+    async fn await_end(
+        &self,
+        at: &RunRef,
+        run_id: Uuid,
+        update_id: &str,
+        deadline: Instant,
+    ) -> Result<Updated, Refusal> {
+        let (key, at) = (head_key(at), RunRef { run_id: Some(run_id), ..at.clone() });
+        let mut watching = self.watchers.watch(&key);
+        loop {
+            let loaded = self.look_up(&at).await?;
+            let run = loaded.run();
+            let event_id = match run.updates.standing(update_id) {
+                UpdateStanding::Accepted { event_id } => event_id,
+                UpdateStanding::Ended { event_id } => {
+                    return read_heard(update_id.to_owned(), run_id, self.ended(&key, &loaded, event_id).await?);
+                }
+                UpdateStanding::New if !run.is_open() => return Err(Fault::RunClosed { status: run.status }.into()),
+                UpdateStanding::New => {
+                    let why = "so many updates were answered since that the run has forgotten this one".to_owned();
+                    return Err(Refusal::OutcomeUnknown { why });
+                }
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.is_stopping() {
+                return Ok(Updated { update_id: update_id.to_owned(), run_id, event_id, done: None });
+            }
+            let wait = if self.nodes.is_shared() { left.min(SHARED_LOOK_EVERY) } else { left };
+            tokio::select! {
+                biased;
+                () = watching.beyond(run_id, run.last_event_id) => {}
+                () = self.stopped() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// The answer of an update that has one, from the history.
+    async fn ended(&self, key: &HeadKey, loaded: &Loaded, event_id: EventId) -> Result<Heard, Refusal> {
+        let page = Page { after: event_id - 1, limit: TURN_EVENTS, ..Page::default() };
+        let events = self.read_page(key, loaded, &page).await?.events;
+        // The version that the turn left, which is what whoever was answered at once was told.
+        let turn = events.iter().take_while(|event| event.kind.level() == Level::Decider);
+        let version = turn.filter(|event| event.kind.is_news()).last().map_or(event_id, |event| event.id);
+        match events.into_iter().next().map(|event| event.kind) {
+            Some(EventKind::UpdateCompleted(it)) => Ok(Heard::Done { event_id, version, result: it.result }),
+            Some(EventKind::UpdateFailed(it)) => {
+                let (update_id, reason, details) = (it.update_id, it.reason, it.details);
+                Ok(Heard::Refused(Refusal::UpdateFailed { update_id, event_id, reason, details }))
+            }
+            _ => {
+                let what = format!("event {event_id} of run {}, which answers an update", loaded.run().started.run_id);
+                Err(Refusal::Corrupt { what })
+            }
+        }
+    }
+
+    /// In the run's cell: puts an update.
+    pub(super) async fn run_update(
+        self: &Arc<Self>,
+        cell: &Arc<RunCell>,
+        state: &mut State,
+        run_id: Option<Uuid>,
+        put: PutUpdate,
+    ) -> Result<Putting, Refusal> {
+        // Never say no from a cache; and what another node has recorded must be seen.
+        let mut is_fresh = !matches!(state, State::Loaded(_));
+        if self.nodes.is_shared() && !is_fresh {
+            *state = State::Unloaded;
+            is_fresh = true;
+        }
+        loop {
+            let Some(loaded) = self.loaded(cell, state).await? else {
+                return Err(Refusal::unknown_workflow(&cell.key));
+            };
+            let run = loaded.run();
+            let current = run.started.run_id;
+            let judged = match run_id {
+                Some(run_id) if run_id != current => {
+                    let workflow_id = cell.key.workflow_id.to_string();
+                    Err(Refusal::RunNotCurrent { workflow_id, run_id, current })
+                }
+                None if run.status == Status::ContinuedAsNew => return Ok(Putting::GoesOn),
+                _ => may_update(run, &put.asked).map_err(Refusal::from),
+            };
+            let standing = match judged {
+                Err(refusal) if is_fresh || matches!(&refusal, Refusal::Fault(fault) if !fault.depends_on_state()) => {
+                    return Err(refusal);
+                }
+                Err(_) => {
+                    *state = State::Unloaded;
+                    is_fresh = true;
+                    continue;
+                }
+                Ok(standing) => standing,
+            };
+            return match standing {
+                UpdateStanding::Accepted { .. } => Ok(Putting::Known(current, Heard::Accepted)),
+                UpdateStanding::Ended { event_id } => {
+                    Ok(Putting::Known(current, self.ended(&cell.key, loaded, event_id).await?))
+                }
+                UpdateStanding::New => {
+                    let PutUpdate { asked, is_named, caller, reply } = put;
+                    if let Some(heard) = self.updates.rejection(current, &asked.update_id, self.clock.now()) {
+                        return Ok(Putting::Known(current, heard));
+                    }
+                    self.updates.put(&cell.key, current, asked, is_named, caller, reply)?;
+                    self.see_to_updates(&cell.key, loaded);
+                    Ok(Putting::Waits(current))
+                }
+            };
+        }
+    }
+}
+
+fn read_heard(update_id: String, run_id: Uuid, heard: Heard) -> Result<Updated, Refusal> {
+    match heard {
+        Heard::Done { event_id, version, result } => {
+            Ok(Updated { update_id, run_id, event_id, done: Some((version, result)) })
+        }
+        Heard::Rejected { reason, details } => Err(Refusal::UpdateRejected { update_id, reason, details }),
+        Heard::Unanswered => Err(Refusal::UpdateRejected {
+            update_id,
+            reason: UNANSWERED.to_owned(),
+            details: Payload::of("the decider took the update along and said nothing to it").ok(),
+        }),
+        Heard::Refused(refusal) => Err(refusal),
+        Heard::Accepted | Heard::GoneOn => {
+            Err(Refusal::Unavailable { why: "the run has moved on".to_owned(), retry_after: None })
+        }
+    }
+}

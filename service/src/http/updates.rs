@@ -1,0 +1,57 @@
+//! Updates: asking a run's decider to take one, and fetching an answer that was lost.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use client::body;
+
+use super::extract::{IdempotencyKey, IfMatch, Json, Path, Query, Tag, Wait, with_etag, with_wait_applied};
+use super::problem::Refused;
+use super::workflows::{RunQuery, run_ref};
+use super::{Answer, AppState, json};
+use crate::engine::{RunRef, Update, Updated};
+
+/// How long an update waits that does not say. Ours: a turn that is under way, one that was lost, and its own.
+const UPDATE_WAIT_DEFAULT: Duration = Duration::from_secs(30);
+
+pub(super) async fn update(
+    State(engine): AppState,
+    Path([domain, id, name]): Path<3>,
+    Query(query): Query<RunQuery>,
+    key: IdempotencyKey,
+    Wait(wait): Wait,
+    IfMatch(matches): IfMatch,
+    Json(update): Json<body::UpdateWorkflow>,
+) -> Answer {
+    let mut at = run_ref(&domain, &id, query.run_id);
+    if let Some(tag) = matches {
+        if engine.describe(&RunRef { run_id: None, ..at.clone() }).await?.run.started.run_id != tag.run_id {
+            return Err(Refused::Precondition { expected: tag.to_string() });
+        }
+        at.run_id = Some(tag.run_id);
+    }
+    let body::UpdateWorkflow { input, update_id, identity } = update;
+    let update_id = update_id.or_else(|| key.text());
+    let if_version = matches.map(|tag| tag.version);
+    let update = Update { update_id, name, input, identity, if_version };
+    let updated = engine.update(&at, update, wait.unwrap_or(UPDATE_WAIT_DEFAULT)).await?;
+    Ok(with_wait_applied(rendered(updated), wait))
+}
+
+fn rendered(updated: Updated) -> Response {
+    let Updated { update_id, run_id, event_id, done } = updated;
+    match done {
+        Some((version, result)) => {
+            let (done, version) = (true, Some(version));
+            let tag = Tag { run_id, version: version.unwrap_or_default(), hash: None };
+            let body = body::Updated { update_id, run_id, event_id, done, version, result };
+            with_etag(json(StatusCode::OK, &body), tag)
+        }
+        None => {
+            let body = body::Updated { update_id, run_id, event_id, done: false, version: None, result: None };
+            json(StatusCode::ACCEPTED, &body)
+        }
+    }
+}

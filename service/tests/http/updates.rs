@@ -1,0 +1,165 @@
+//! Updates over REST: verdicts, conditions, answers fetched again, and everything that can be wrong with either side.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS, turn_path};
+
+impl Api {
+    /// The next task of a decider that takes updates.
+    async fn judging(&self) -> Value {
+        let poll = Ask::post(DECIDERS, &json!({ "updates": 8 })).header("prefer", "wait=20");
+        self.ask(poll).await.json(200)
+    }
+
+    /// Asks for an update, and has it judged.
+    async fn update(&self, ask: Ask, result: Value) -> Answer {
+        let deciding = async {
+            let task = self.judging().await;
+            let mut result = result;
+            result["id"] = task["updates"][0]["id"].clone();
+            let complete = json!({ "updateResults": [result] });
+            self.post(&format!("{}/complete", turn_path(&task)), &complete).await.json(200);
+        };
+        tokio::join!(self.ask(ask), deciding).0
+    }
+
+    async fn quiet(&self, id: &str) -> String {
+        let run_id = self.start(id).await;
+        self.decide(json!([{ "type": "StartTimer", "timerId": "t", "after": "P9D" }])).await;
+        run_id
+    }
+}
+
+fn path(id: &str) -> String {
+    format!("{WORKFLOWS}/{id}/updates/match")
+}
+
+fn ask(id: &str) -> Ask {
+    Ask::post(&path(id), &json!({ "input": { "to": "ann" }, "identity": "matcher" }))
+}
+
+#[tokio::test]
+async fn an_update_is_answered_with_the_deciders_result_and_a_tag_that_the_next_one_takes() {
+    let api = Api::open().await;
+    let run_id = api.quiet("w").await;
+    let answer = api.update(ask("w"), json!({ "accepted": { "page": 2 } })).await;
+    let body = answer.json(200);
+    assert_eq!((&body["runId"], &body["eventId"], &body["version"]), (&json!(run_id), &json!(10), &json!(10)));
+    assert_eq!((&body["done"], &body["result"]), (&json!(true), &json!({ "page": 2 })));
+    let tag = answer.header("etag").to_owned();
+    assert_eq!(tag, format!("\"{run_id}-10\""));
+    let next = api.update(ask("w").header("if-match", &tag), json!({ "accepted": null })).await;
+    assert_eq!(next.json(200)["version"], 15);
+    // The page that came with the first answer is stale now, whoever sends it (S1.7).
+    api.refused(ask("w").header("if-match", &tag), 412, "version-moved").await;
+    let names = api.names("w").await;
+    let turn = ["DeciderScheduled", "DeciderStarted", "DeciderCompleted", "UpdateAccepted", "UpdateCompleted"];
+    assert_eq!(names[5..10], turn);
+    assert_eq!(names[10..], turn);
+}
+
+#[tokio::test]
+async fn a_rejected_update_is_a_problem_with_the_deciders_reason_and_leaves_nothing() {
+    let api = Api::open().await;
+    api.quiet("w").await;
+    let before = api.everything().await;
+    let rejected = json!({ "rejected": { "reason": "taken", "details": { "by": "bob" } } });
+    let problem = api.update(ask("w"), rejected).await.problem(422, "update-rejected");
+    assert_eq!((&problem["reason"], &problem["details"]), (&json!("taken"), &json!({ "by": "bob" })));
+    assert_eq!(problem["retryable"], false);
+    assert_eq!(api.everything().await, before, "S1.35");
+}
+
+#[tokio::test]
+async fn the_key_of_a_request_is_the_updates_id_where_it_gives_none() {
+    let api = Api::open().await;
+    api.quiet("w").await;
+    let keyed = || ask("w").header("idempotency-key", "match-7");
+    let first = api.update(keyed(), json!({ "accepted": 1 })).await;
+    assert_eq!(first.json(200)["updateId"], "match-7");
+    // A lost answer is fetched again (S1.36), by key or by id, tag and all.
+    let named = Ask::post(&path("w"), &json!({ "updateId": "match-7" }));
+    for again in [api.ask(keyed()).await, api.ask(named).await] {
+        assert_eq!((again.text.as_str(), again.header("etag")), (first.text.as_str(), first.header("etag")));
+    }
+    let rejected =
+        api.update(ask("w").header("idempotency-key", "match-8"), json!({ "rejected": { "reason": "taken" } }));
+    rejected.await.problem(422, "update-rejected");
+    api.ask(ask("w").header("idempotency-key", "match-8")).await.problem(422, "update-rejected");
+}
+
+#[tokio::test]
+async fn an_update_that_a_later_turn_answers_is_accepted_until_then() {
+    let api = Api::open().await;
+    api.quiet("w").await;
+    let named = || Ask::post(&path("w"), &json!({ "updateId": "u" })).header("prefer", "wait=0.2");
+    let accepted = api.update(named(), json!({ "later": true })).await;
+    let body = accepted.json(202);
+    assert_eq!((&body["done"], &body["eventId"], &body["result"]), (&json!(false), &json!(9), &Value::Null));
+    api.post(&format!("{WORKFLOWS}/w/signals/go"), &json!({})).await.json(202);
+    let task = api.judging().await;
+    let failed = json!({ "updateResults": [{ "id": "u", "failed": { "reason": "no stock", "details": 7 } }] });
+    api.post(&format!("{}/complete", turn_path(&task)), &failed).await.json(200);
+    let problem = api.ask(named()).await.json(422);
+    assert_eq!((&problem["code"], &problem["reason"]), (&json!("update-failed"), &json!("no stock")));
+    assert_eq!((&problem["recorded"], &problem["details"]), (&json!("unknown"), &json!(7)));
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_update_is_said_and_nothing_is_recorded() {
+    let api = Api::open().await;
+    let run_id = api.quiet("w").await;
+    let now = |ask: Ask| ask.header("prefer", "wait=0");
+    let problem = api.refused(now(ask("w")), 504, "update-not-answered").await;
+    assert_eq!(problem["retryable"], true);
+    api.refused(now(ask("nobody")), 404, "unknown-workflow").await;
+    let other = format!("{}?runId={}", path("w"), uuid::Uuid::nil());
+    api.refused(Ask::post(&other, &json!({})), 404, "unknown-run").await;
+    for tag in ["w", "\"w\"", "\"1-2\"", &format!("\"{run_id}-x\"")] {
+        api.refused(now(ask("w")).header("if-match", tag), 400, "bad-header").await;
+    }
+    let of_another = format!("\"{}-5\"", uuid::Uuid::nil());
+    api.refused(now(ask("w")).header("if-match", &of_another), 412, "version-moved").await;
+    api.refused(Ask::post(&path("w"), &json!({ "updateId": "" })), 400, "invalid-field").await;
+    api.refused(Ask::post(&path("w"), &json!({ "updateId": "x".repeat(257) })), 413, "too-large").await;
+    api.refused(Ask::post(&path("w"), &json!({ "inptu": 1 })), 400, "bad-json").await;
+    api.post(&format!("{WORKFLOWS}/w/terminate"), &json!({})).await.json(200);
+    api.refused(now(ask("w")), 409, "run-closed").await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_verdict_is_said_and_nothing_is_recorded() {
+    let api = Api::open().await;
+    api.quiet("w").await;
+    let asking = api.ask(Ask::post(&path("w"), &json!({ "updateId": "u" })).header("prefer", "wait=20"));
+    let judging = async {
+        let task = api.judging().await;
+        assert_eq!((&task["speculative"], &task["updates"][0]["name"]), (&json!(true), &json!("match")));
+        let complete = format!("{}/complete", turn_path(&task));
+        let say = |results: Value| Ask::post(&complete, &json!({ "updateResults": results }));
+        api.refused(say(json!([{ "id": "u" }])), 400, "invalid-field").await;
+        api.refused(say(json!([{ "id": "u", "accepted": 1, "later": true }])), 400, "invalid-field").await;
+        api.refused(say(json!([{ "id": "u", "acepted": 1 }])), 400, "bad-json").await;
+        api.refused(say(json!([{ "id": "u", "accepted": 1 }, { "id": "u", "accepted": 1 }])), 400, "invalid-field")
+            .await;
+        let problem = api.refused(say(json!([{ "id": "v", "accepted": 1 }])), 409, "update-unknown").await;
+        assert_eq!(problem["updateId"], "v");
+        api.ask(say(json!([{ "id": "u", "accepted": 1 }]))).await.json(200);
+        // A second time, and after that: the first one was recorded.
+        api.refused(say(json!([{ "id": "u", "accepted": 1 }])), 409, "turn-completed").await;
+    };
+    tokio::join!(asking, judging).0.json(200);
+}
+
+#[tokio::test]
+async fn a_caller_who_waits_is_told_how_long() {
+    let api = Api::open().await;
+    api.quiet("w").await;
+    let began = tokio::time::Instant::now();
+    let patient = ask("w").header("prefer", "wait=0.3");
+    let answer = tokio::time::timeout(Duration::from_secs(20), api.ask(patient)).await.unwrap();
+    answer.problem(504, "update-not-answered");
+    assert!(began.elapsed() >= Duration::from_millis(300));
+}
