@@ -4,7 +4,7 @@ use history::event::{ActivityTimeouts, ChildPolicy};
 use history::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, Decision, Duration, FailWorkflow,
     Payload, RecordMarker, RetryPolicy, ReusePolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer,
-    SucceedWorkflow,
+    SucceedWorkflow, UpdateAnswer, Verdict,
 };
 use serde::Serialize;
 
@@ -16,6 +16,7 @@ pub struct Decisions {
     pub(crate) decisions: Vec<Decision>,
     pub(crate) context: Option<Payload>,
     pub(crate) awaiting: Vec<String>,
+    pub(crate) updates: Vec<UpdateAnswer>,
     pub(crate) given_back: Option<GivenBack>,
 }
 
@@ -175,6 +176,7 @@ impl Decisions {
         self.decisions.extend(other.decisions);
         self.context = other.context.or(self.context);
         self.awaiting.extend(other.awaiting);
+        self.updates.extend(other.updates);
         self.given_back = self.given_back.or(other.given_back);
         self
     }
@@ -264,6 +266,25 @@ impl Decisions {
         self
     }
 
+    /// Answers an update that an earlier turn [accepted](crate::Verdict::accept_for_later).
+    pub fn complete_update<T: Serialize + ?Sized>(mut self, update_id: impl Into<String>, result: &T) -> Self {
+        let verdict = Verdict::Done { result: Some(payload(result)) };
+        self.updates.push(UpdateAnswer { update_id: update_id.into(), verdict });
+        self
+    }
+
+    /// Answers that an update could not be done that an earlier turn [accepted](crate::Verdict::accept_for_later).
+    pub fn fail_update<T: Serialize + ?Sized>(
+        mut self,
+        update_id: impl Into<String>,
+        reason: impl Into<String>,
+        details: &T,
+    ) -> Self {
+        let verdict = Verdict::Failed { reason: reason.into(), details: Some(payload(details)) };
+        self.updates.push(UpdateAnswer { update_id: update_id.into(), verdict });
+        self
+    }
+
     /// Leaves a word for the next turn ([`Window::context`](crate::Window::context)). At most 32 KiB.
     pub fn context<T: Serialize + ?Sized>(mut self, context: &T) -> Self {
         self.context = Some(payload(context));
@@ -277,6 +298,6 @@ impl Decisions {
 
     /// Whether nothing is decided.
     pub fn is_empty(&self) -> bool {
-        self.decisions.is_empty() && self.given_back.is_none()
+        self.decisions.is_empty() && self.updates.is_empty() && self.given_back.is_none()
     }
 }

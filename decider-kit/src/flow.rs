@@ -205,16 +205,19 @@ mod query;
 mod signal;
 mod timer;
 mod trouble;
+mod update;
+mod updates;
 mod wait;
 
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use history::{Event, Payload, RecordMarker};
+use history::{Event, Payload, RecordMarker, UpdateAnswer, Verdict};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::update::{Rejection, Taken, Update};
 use crate::{Decider, Decisions, Window};
 use machine::{Begin, Machine};
 
@@ -227,6 +230,7 @@ pub use query::QueryError;
 pub use signal::Signals;
 pub use timer::Sleep;
 pub use trouble::Trouble;
+pub use update::{Asked, Reply, Updates};
 
 pub(crate) use machine::is_canceled_unstarted;
 
@@ -303,6 +307,19 @@ impl Flow {
     }
 }
 
+impl Flow {
+    fn decided(&self, machine: &mut Machine, foreseen: Option<core::Foreseen>, updates: &[Update]) -> Decisions {
+        match machine.decide(&*self.begin, foreseen, updates) {
+            Ok((decisions, awaiting, said)) => {
+                let mut decided = decisions.into_iter().fold(Decisions::new(), Decisions::push).awaiting(awaiting);
+                decided.updates = said;
+                decided
+            }
+            Err(trouble) => Decisions::give_back(trouble.reason(), trouble.to_string()),
+        }
+    }
+}
+
 impl Decider for Flow {
     type State = State;
 
@@ -312,12 +329,40 @@ impl Decider for Flow {
 
     fn decide(&self, state: &State, _: &Window) -> Decisions {
         let foreseen = state.foreseen.borrow_mut().take();
-        match state.machine.borrow_mut().decide(&*self.begin, foreseen) {
-            Ok((decisions, awaiting)) => {
-                decisions.into_iter().fold(Decisions::new(), Decisions::push).awaiting(awaiting)
+        self.decided(&mut state.machine.borrow_mut(), foreseen, &[])
+    }
+
+    /// Judges with the code as it is: after this turn's news, and each update after what came of those before it.
+    fn take_turn(&self, state: &mut State, _: &Window, updates: &[Update], shown: &[Event]) -> Taken {
+        let foreseen = state.foreseen.get_mut().take();
+        let machine = state.machine.get_mut();
+        let mut left = updates;
+        if !shown.is_empty() {
+            // Nothing has happened: the code is run only if it is to take something.
+            machine.settle(&*self.begin);
+            if let Some(trouble) = machine.trouble() {
+                return Taken::Turn(Decisions::give_back(trouble.reason(), trouble.to_string()));
             }
-            Err(trouble) => Decisions::give_back(trouble.reason(), trouble.to_string()),
+            let mut rejected = Vec::new();
+            while let Some((update, rest)) = left.split_first()
+                && let Err(Rejection { reason, details }) = machine.judge(update)
+            {
+                let verdict = Verdict::Rejected { reason, details };
+                rejected.push(UpdateAnswer { update_id: update.id.clone(), verdict });
+                left = rest;
+            }
+            if left.is_empty() {
+                return Taken::Nothing(rejected);
+            }
+            for event in shown {
+                machine.evolve(&*self.begin, event);
+            }
+            let mut decided = self.decided(machine, foreseen, left);
+            rejected.append(&mut decided.updates);
+            decided.updates = rejected;
+            return Taken::Turn(decided);
         }
+        Taken::Turn(self.decided(machine, foreseen, left))
     }
 
     fn foresee(&self, state: &mut State, markers: Vec<RecordMarker>) {

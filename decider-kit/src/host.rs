@@ -209,8 +209,14 @@ impl Slot {
         let answered = match decided {
             Ok((decisions, started_event_id, state)) => {
                 let Decisions { decisions, context, awaiting, .. } = decisions;
-                let complete =
-                    CompleteTurn { decisions, context, awaiting, query_results: Vec::new(), next: self.next() };
+                let complete = CompleteTurn {
+                    decisions,
+                    context,
+                    awaiting,
+                    query_results: Vec::new(),
+                    update_results: Vec::new(),
+                    next: self.next(),
+                };
                 // Kept before the answer is sent: the next turn may come to another slot before the answer's answer.
                 self.keep(run_id, started_event_id, state);
                 self.answer(&token, &complete).await

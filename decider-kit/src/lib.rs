@@ -68,6 +68,7 @@ mod decisions;
 pub mod flow;
 mod host;
 pub mod testing;
+mod update;
 mod window;
 
 pub use decisions::{Activity, Child, Decisions};
@@ -76,6 +77,9 @@ pub use history::{
     event::ActivityTimeout, event::ChildPolicy,
 };
 pub use host::Host;
+#[doc(hidden)]
+pub use update::Taken;
+pub use update::{Rejection, Update, Verdict};
 pub use window::Window;
 
 /// Decides what a run does next. Pure: the same history always gives the same decisions.
@@ -88,6 +92,22 @@ pub trait Decider: Send + Sync + 'static {
 
     /// What to do now. `state` has every event up to the window's end.
     fn decide(&self, state: &Self::State, window: &Window) -> Decisions;
+
+    /// What to say to an update, with everything up to the window's end in the state. Asked before [`decide`](Self::decide),
+    /// whose turn it is, too. An update that is accepted becomes an event that `evolve` sees; one that is rejected leaves
+    /// no trace. Without this method every update is rejected as unknown.
+    fn update(&self, _state: &Self::State, _update: &Update, _window: &Window) -> Verdict {
+        Verdict::reject(Rejection::unknown([]))
+    }
+
+    /// A whole turn: judges the updates, then decides. `shown` are the events of a turn that is not recorded yet.
+    #[doc(hidden)]
+    fn take_turn(&self, state: &mut Self::State, window: &Window, updates: &[Update], shown: &[Event]) -> Taken
+    where
+        Self: Sized,
+    {
+        update::take_turn(self, state, window, updates, shown)
+    }
 
     /// The markers that the turn to be decided next recorded, in order, when it was decided before.
     /// Only tests call this, when they give a turn to a decider once more; only flows have a use for it, which read their

@@ -92,7 +92,7 @@ pub use scenario::{
     Given, News, activity_canceled, activity_failed, activity_not_taken, activity_succeeded, activity_timed_out,
     cancel_requested, given, signal, timer_expired,
 };
-pub use service::{Closed, Later, TestService};
+pub use service::{Answered, Closed, Later, TestService};
 pub use work::{Call, Work};
 
 use history::{Event, EventId, EventKind, Run, check};

@@ -77,6 +77,8 @@ impl Service {
             context: None,
             queries: Vec::new(),
             only_asks: false,
+            updates: Vec::new(),
+            speculative: false,
         })
     }
 

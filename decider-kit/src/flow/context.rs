@@ -21,6 +21,7 @@ use super::query::query;
 use super::signal::Signals;
 use super::timer::Sleep;
 use super::trouble::Trouble;
+use super::update::Updates;
 use super::wait::Waiting;
 use crate::decisions::payload;
 
@@ -134,6 +135,13 @@ impl Context {
     /// The signals of this name, each an `T`, in the order of the history. Those that came before anybody asked are kept.
     pub fn signals<T: DeserializeOwned>(&self, name: impl Into<String>) -> Signals<T> {
         Signals::new(self.clone(), name.into())
+    }
+
+    /// The updates of this name, each an `I`, in the order in which they were accepted. From now on, until what this gives is
+    /// dropped, updates of this name are accepted whose input is an `I`, and which [`Updates::validate`] finds acceptable.
+    /// Their callers wait for the [answers](super::Asked::done).
+    pub fn updates<I: DeserializeOwned + 'static>(&self, name: impl Into<String>) -> Updates<I> {
+        Updates::new(self.clone(), name.into())
     }
 
     /// What `work` comes to, if that happens within this span; otherwise `work` is dropped, which takes back what it had

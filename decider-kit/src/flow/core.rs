@@ -56,6 +56,7 @@ pub(super) enum On {
     Child { workflow_id: String },
     External { workflow_id: String },
     Signal { name: String },
+    Update { name: String },
     Cancel,
 }
 
@@ -110,6 +111,7 @@ pub(super) struct Core {
     /// This turn's decisions.
     pub(super) issued: Vec<Issued>,
     pub(super) queries: BTreeMap<String, Query>,
+    pub(super) updates: super::updates::Updates,
     pub(super) trouble: Option<Trouble>,
     waits: BTreeMap<Key, Wait>,
     keys: Key,
@@ -220,7 +222,7 @@ impl Core {
             On::Activity { activity_id, .. } => self.issue(CancelActivity { activity_id }, None),
             On::Timer { timer_id } => self.issue(CancelTimer { timer_id }, None),
             On::Child { workflow_id } => self.issue(CancelExternal { workflow_id, ..CancelExternal::default() }, None),
-            On::External { .. } | On::Signal { .. } | On::Cancel => {}
+            On::External { .. } | On::Signal { .. } | On::Update { .. } | On::Cancel => {}
         }
         false
     }
@@ -308,6 +310,12 @@ impl Core {
         waits.filter_map(|wait| wait.waker.take()).collect()
     }
 
+    /// Wakes those who wait for an update of this name.
+    pub(super) fn wake_for_update(&mut self, update: &str) -> Vec<Waker> {
+        let waits = self.waits.values_mut().filter(|wait| matches!(&wait.on, On::Update { name } if name == update));
+        waits.filter_map(|wait| wait.waker.take()).collect()
+    }
+
     fn note_cancellations(&mut self) -> Vec<Waker> {
         let is_news = |wait: &Wait| wait.outcome.is_none() && !wait.is_canceled;
         let keys: Vec<_> = self.waits.iter().filter(|(_, wait)| is_news(wait)).map(|(key, _)| *key).collect();
@@ -339,7 +347,7 @@ impl Core {
         let waits = self.waits.values().filter(|wait| wait.waker.is_some());
         let names: BTreeSet<&str> = waits
             .filter_map(|wait| match &wait.on {
-                On::Signal { name } => Some(name.as_str()),
+                On::Signal { name } | On::Update { name } => Some(name.as_str()),
                 On::Cancel => Some(limits::AWAITING_CANCEL),
                 On::Activity { .. } | On::Timer { .. } | On::Child { .. } | On::External { .. } => None,
             })
@@ -357,6 +365,7 @@ impl Core {
             On::Child { workflow_id } => format!("child `{workflow_id}`"),
             On::External { workflow_id } => format!("what was sent to `{workflow_id}`"),
             On::Signal { name } => format!("signal `{name}`"),
+            On::Update { name } => format!("update `{name}`"),
             On::Cancel => "the cancellation".to_owned(),
         });
         let names: Vec<_> = names.collect();

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use history::event::WorkflowStarted;
-use history::{Decision, Event, EventId, EventKind, Level, Payload, RecordMarker, Timestamp};
+use history::{Decision, Event, EventId, EventKind, Level, Payload, RecordMarker, Timestamp, UpdateAnswer, Verdict};
 
 use super::context::Context;
 use super::core::{About, Foreseen, On, Outcome, ScopeNode, Shared, cancel, lock};
@@ -20,12 +20,23 @@ use super::executor::{Bell, Code, guarded, poll_until_quiet};
 use super::failure::{ActivityEnd, Cause, ChildEnd, Failure};
 use super::matching::{matches, told, told_event};
 use super::trouble::Trouble;
+use super::updates::{accepted, is_about_update};
+use crate::update::{Rejection, Update};
 
 /// Makes the code of a run, given its input.
 pub(super) type Begin = dyn Fn(Context, Option<&Payload>) -> Result<Code, serde_json::Error> + Send + Sync;
 
-/// What a turn decides, and the signals that the flow then waits for.
-type Decided = (Vec<Decision>, Vec<String>);
+/// What a turn decides, what the flow then waits for, and what it says to updates.
+type Decided = (Vec<Decision>, Vec<String>, Vec<UpdateAnswer>);
+
+/// Updates of a turn.
+#[derive(Clone, Copy)]
+pub(super) enum Asked<'a> {
+    /// To be judged now.
+    Judge(&'a [Update]),
+    /// Accepted when the turn was decided before.
+    Recorded(&'a [Update]),
+}
 
 /// What happened that code may wait for.
 enum News {
@@ -83,8 +94,11 @@ impl Drop for Machine {
         // The code first, as it holds the core; then what may hold it in a circle. A panic in there concerns nobody.
         let code = self.code.take();
         drop(guarded(|| drop(code)));
-        let queries = std::mem::take(&mut lock(&self.core).queries);
-        drop(guarded(|| drop(queries)));
+        let (queries, validators) = {
+            let mut core = lock(&self.core);
+            (std::mem::take(&mut core.queries), core.updates.validators())
+        };
+        drop(guarded(|| drop((queries, validators))));
     }
 }
 
@@ -140,7 +154,7 @@ impl Machine {
     pub(super) fn settle(&mut self, begin: &Begin) {
         let Some(batch) = self.batch.take() else { return };
         if self.ran != Some(batch.started_event_id) {
-            self.run(begin, Some(foreseen(&batch.events)));
+            self.run(begin, Some(foreseen(&batch.events)), Asked::Recorded(&accepted(&batch.events)));
         }
         self.ran = None;
         if self.trouble().is_none()
@@ -151,22 +165,31 @@ impl Machine {
         self.must_not_be_dead();
     }
 
-    /// Decides the newest turn, unless it has been; what it decides, and the signals that it waits for. `foreseen` where it was decided before.
-    pub(super) fn decide(&mut self, begin: &Begin, foreseen: Option<Foreseen>) -> Result<Decided, Trouble> {
+    /// Decides the newest turn, unless it has been; what it decides, what it waits for, and what it says to updates.
+    /// `foreseen` where it was decided before.
+    pub(super) fn decide(
+        &mut self,
+        begin: &Begin,
+        foreseen: Option<Foreseen>,
+        updates: &[Update],
+    ) -> Result<Decided, Trouble> {
         self.settle(begin);
         if self.ran.is_none() && self.trouble().is_none() {
-            self.run(begin, foreseen);
+            self.run(begin, foreseen, Asked::Judge(updates));
             self.must_not_be_dead();
         }
         let core = lock(&self.core);
         match &core.trouble {
             Some(trouble) => Err(trouble.clone()),
-            None => Ok((core.issued.iter().map(|issued| issued.decision.clone()).collect(), core.awaiting())),
+            None => {
+                let decisions = core.issued.iter().map(|issued| issued.decision.clone()).collect();
+                Ok((decisions, core.awaiting(), core.updates.said().to_vec()))
+            }
         }
     }
 
     /// Runs the code for the newest turn.
-    fn run(&mut self, begin: &Begin, foreseen: Option<Foreseen>) {
+    fn run(&mut self, begin: &Begin, foreseen: Option<Foreseen>, updates: Asked<'_>) {
         let Some((started_event_id, now)) = self.started else {
             self.in_trouble(Trouble::NoBeginning);
             return;
@@ -177,6 +200,7 @@ impl Machine {
             core.now = now;
             core.foreseen = foreseen;
             core.is_running = true;
+            core.updates.begin_turn();
             let news = self.news.iter().take_while(|(event_id, _)| *event_id < started_event_id);
             core.ends = news.filter_map(|(_, news)| news.ends()).collect();
         }
@@ -189,12 +213,50 @@ impl Machine {
                 self.poll();
             }
         }
+        self.bring_updates(updates);
         let mut core = lock(&self.core);
         core.is_running = false;
         core.foreseen = None;
         if self.code.is_none() && self.closing.is_none() {
             core.in_trouble(Trouble::NoBeginning);
         }
+    }
+
+    /// Brings what is accepted to the code, one after the other, so that each is judged after what came before it.
+    fn bring_updates(&mut self, asked: Asked<'_>) {
+        let (updates, judges) = match asked {
+            Asked::Judge(updates) => (updates, true),
+            Asked::Recorded(updates) => (updates, false),
+        };
+        for update in updates {
+            if self.trouble().is_some() {
+                return;
+            }
+            if judges && let Err(Rejection { reason, details }) = self.judge(update) {
+                lock(&self.core).updates.say(update.id.clone(), Verdict::Rejected { reason, details });
+                continue;
+            }
+            let wakers = {
+                let mut core = lock(&self.core);
+                core.updates.say(update.id.clone(), Verdict::Later);
+                core.bring_update(update);
+                core.wake_for_update(&update.name)
+            };
+            wakers.into_iter().for_each(std::task::Waker::wake);
+            self.poll();
+        }
+    }
+
+    /// Whether the code takes an update, as it is now. Code that has ended takes none.
+    pub(super) fn judge(&self, update: &Update) -> Result<(), Rejection> {
+        if self.code.is_none() {
+            return Err(Rejection::new("flow-has-ended"));
+        }
+        let validator = lock(&self.core).updates.validator(&update.name)?;
+        guarded(|| validator(update.input.as_ref())).unwrap_or_else(|trouble| {
+            // The update's own trouble, not the run's.
+            Err(Rejection::of("validator-panicked", &trouble.to_string()))
+        })
     }
 
     fn poll(&mut self) {
@@ -237,9 +299,12 @@ impl Machine {
                 let outcome = |on: &On| {
                     let (activity_id, activity_type) = match on {
                         On::Activity { activity_id, activity_type, .. } => (activity_id.clone(), activity_type.clone()),
-                        On::Timer { .. } | On::Child { .. } | On::External { .. } | On::Signal { .. } | On::Cancel => {
-                            <_>::default()
-                        }
+                        On::Timer { .. }
+                        | On::Child { .. }
+                        | On::External { .. }
+                        | On::Signal { .. }
+                        | On::Update { .. }
+                        | On::Cancel => <_>::default(),
                     };
                     Err(Failure::of(reason, details, Cause::Activity { activity_id, activity_type, end }))
                 };
@@ -287,7 +352,10 @@ impl Machine {
     fn compare(&self, batch: &Batch) -> Result<(), Trouble> {
         let mut core = lock(&self.core);
         let mut issued = std::mem::take(&mut core.issued).into_iter();
-        for event in &batch.events {
+        if let Some((event_id, expected, found)) = core.updates.differs(&batch.events) {
+            return Err(Trouble::Mismatch { event_id: event_id.unwrap_or(batch.completed_event_id), expected, found });
+        }
+        for event in batch.events.iter().filter(|event| !is_about_update(event)) {
             let next = issued.next();
             let found = match &next {
                 Some(issued) if matches(&issued.decision, &event.kind) => {

@@ -5,6 +5,7 @@ mod contained;
 mod laws;
 mod others;
 mod recording;
+mod updates;
 mod waiting;
 
 use history::{Decision, Event, EventKind, RetryPolicy};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use history::{Decision, Event, EventId, RecordMarker};
 
+use crate::update::{Taken, Update};
 use crate::{Decider, Decisions, Window};
 
 /// Histories up to this length are given to a fresh state at every turn; longer ones at every hundredth event, because the
@@ -23,6 +24,20 @@ pub(super) trait Mind {
     /// Two answers to the same question.
     fn decide(&mut self, events: &[Event], window: &Window, recorded: Option<Markers>)
     -> Result<Decisions, Box<Split>>;
+
+    /// Decides a turn that is asked to judge updates. The events from `shown_from` on are not recorded yet.
+    ///
+    /// # Errors
+    ///
+    /// As for [`decide`](Self::decide).
+    fn judge(
+        &mut self,
+        events: &[Event],
+        window: &Window,
+        recorded: Option<Markers>,
+        updates: &[Update],
+        shown_from: EventId,
+    ) -> Result<Taken, Box<Split>>;
 }
 
 /// Two answers of one decider to the same question.
@@ -104,6 +119,64 @@ impl<D: Decider> Mind for One<D> {
         }
         Ok(one)
     }
+
+    fn judge(
+        &mut self,
+        events: &[Event],
+        window: &Window,
+        recorded: Option<Markers>,
+        updates: &[Update],
+        shown_from: EventId,
+    ) -> Result<Taken, Box<Split>> {
+        if self.seen != window.previous_started_event_id {
+            (self.state, self.seen) = (D::State::default(), 0);
+        }
+        let mut state = std::mem::take(&mut self.state);
+        if let Some(markers) = recorded.clone() {
+            self.decider.foresee(&mut state, markers);
+        }
+        let seen = std::mem::take(&mut self.seen);
+        let one = self.take(&mut state, seen, events, window, updates, shown_from);
+        if let Taken::Turn(_) = &one {
+            (self.state, self.seen) = (state, window.started_event_id);
+        }
+        let mut state = D::State::default();
+        let markers = match &one {
+            Taken::Turn(decisions) => Some(markers_of(decisions)),
+            Taken::Nothing(_) => recorded,
+        };
+        if let Some(markers) = markers {
+            self.decider.foresee(&mut state, markers);
+        }
+        let other = self.take(&mut state, 0, events, window, updates, shown_from);
+        if one != other {
+            let how = "asked with its state at hand, and with its state made again from event 1";
+            let decisions = |taken: Taken| match taken {
+                Taken::Turn(decisions) => decisions,
+                Taken::Nothing(updates) => Decisions { updates, ..Decisions::new() },
+            };
+            return Err(Box::new(Split { how, one: decisions(one), other: decisions(other) }));
+        }
+        Ok(one)
+    }
+}
+
+impl<D: Decider> One<D> {
+    fn take(
+        &self,
+        state: &mut D::State,
+        seen: EventId,
+        events: &[Event],
+        window: &Window,
+        updates: &[Update],
+        shown_from: EventId,
+    ) -> Taken {
+        let started_event_id = window.started_event_id;
+        self.evolve(state, events, seen, started_event_id.min(shown_from.saturating_sub(1)));
+        let shown = events.iter().filter(|event| (shown_from..=started_event_id).contains(&event.id));
+        let shown: Vec<Event> = shown.cloned().collect();
+        self.decider.take_turn(state, window, updates, &shown)
+    }
 }
 
 fn markers_of(decisions: &Decisions) -> Markers {
@@ -124,6 +197,8 @@ pub(super) fn told(decisions: &Decisions) -> String {
     let awaiting = decisions.awaiting.iter().map(|name| format!("  awaits `{name}`"));
     let given_back =
         decisions.given_back.iter().map(|it| format!("  gives the turn back ({}): {}", it.reason, it.message));
-    let lines: Vec<_> = lines.chain(context).chain(awaiting).chain(given_back).collect();
+    let updates =
+        decisions.updates.iter().map(|answer| format!("  update `{}`: {:?}", answer.update_id, answer.verdict));
+    let lines: Vec<_> = lines.chain(context).chain(awaiting).chain(updates).chain(given_back).collect();
     if lines.is_empty() { "  nothing".to_owned() } else { lines.join("\n") }
 }

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use history::{Command, Event, EventId, EventKind, RecordMarker, Run, TurnId, admit};
+use history::{AnsweredTurn, AskedUpdate, Event, EventId, EventKind, RecordMarker, Run, TurnId, admit};
 
 use super::mind::{Mind, fresh, told};
+use super::scenario::judged;
 use super::{must_be_sound, window_of};
 use crate::flow::is_canceled_unstarted;
+use crate::update::{Taken, Update};
 use crate::{Decider, Decisions};
 
 /// A history that was recorded somewhere.
@@ -168,7 +170,19 @@ impl Recorded {
             EventKind::Marker(it) => Some(RecordMarker { name: it.name.clone(), details: it.details.clone() }),
             _ => None,
         });
-        let decisions = match mind.decide(&self.events, &window, Some(markers.collect())) {
+        let asked: Vec<AskedUpdate> = batch.iter().filter_map(|kind| asked_update(kind)).collect();
+        let updates: Vec<Update> = asked.iter().cloned().map(Update::from).collect();
+        let markers = Some(markers.collect());
+        let decided = if updates.is_empty() {
+            mind.decide(&self.events, &window, markers)
+        } else {
+            let judged = mind.judge(&self.events, &window, markers, &updates, EventId::MAX);
+            judged.map(|taken| match taken {
+                Taken::Turn(decisions) => decisions,
+                Taken::Nothing(updates) => Decisions { updates, ..Decisions::new() },
+            })
+        };
+        let decisions = match decided {
             Ok(decisions) => decisions,
             Err(split) => split.one,
         };
@@ -179,8 +193,8 @@ impl Recorded {
         }
         // What it waits for is no decision: it changes nothing but what people are told.
         // What would be recorded is for the rules to say: they know defaults, limits and ids in use.
-        let (list, context) = (decisions.decisions.clone(), decisions.context.clone());
-        let command = Command::CompleteTurn { turn, decisions: list, context, awaiting: awaiting.to_vec() };
+        let command =
+            judged(AnsweredTurn::Held(turn), asked, Decisions { awaiting: awaiting.to_vec(), ..decisions.clone() });
         let (now, refused) = match admit(run, &command, completed.timestamp) {
             Ok(events) => (events.into_iter().map(|event| event.kind).collect(), None),
             Err(fault) => (Vec::new(), Some(fault.to_string())),
@@ -192,5 +206,19 @@ impl Recorded {
         }
         let then = then.into_iter().cloned().collect();
         Some(Difference { started_event_id: turn.started_event_id, decisions, now, then, refused })
+    }
+}
+
+/// The update that an event says was accepted.
+fn asked_update(kind: &EventKind) -> Option<AskedUpdate> {
+    match kind {
+        EventKind::UpdateAccepted(it) => Some(AskedUpdate {
+            update_id: it.update_id.clone(),
+            name: it.name.clone(),
+            input: it.input.clone(),
+            identity: it.identity.clone(),
+            if_version: None,
+        }),
+        _ => None,
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use history::event::ActivityTimeout;
 use history::{
-    Command, Deadline, DeadlineKind, Duration, Event, EventId, Fault, Payload, PendingActivity, Run, Start, TaskId,
-    Timestamp, Transition, TurnId,
+    AnsweredTurn, AskedUpdate, Command, Deadline, DeadlineKind, Duration, Event, EventId, Fault, Payload,
+    PendingActivity, Run, Start, TaskId, Timestamp, Transition, TurnId,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -312,10 +312,23 @@ impl<D: Decider> Given<D> {
 
 /// What a decider's answer asks of the service.
 pub(super) fn answer(turn: TurnId, decisions: Decisions) -> Command {
-    let Decisions { decisions, context, awaiting, given_back } = decisions;
+    judged(AnsweredTurn::Held(turn), Vec::new(), decisions)
+}
+
+/// The same, of a turn that was asked to judge updates, and that may be speculative.
+pub(super) fn judged(turn: AnsweredTurn, asked: Vec<AskedUpdate>, decisions: Decisions) -> Command {
+    let Decisions { decisions, context, awaiting, updates: answers, given_back } = decisions;
+    let held = match &turn {
+        AnsweredTurn::Held(held) => *held,
+        // Given back, it was never there.
+        AnsweredTurn::Speculative { .. } => TurnId { scheduled_event_id: 0, started_event_id: 0 },
+    };
     match given_back {
-        None => Command::CompleteTurn { turn, decisions, context, awaiting },
-        Some(it) => Command::FailTurn { turn, reason: Some(it.reason), details: Some(payload(&it.message)) },
+        None if answers.is_empty() && matches!(turn, AnsweredTurn::Held(_)) => {
+            Command::CompleteTurn { turn: held, decisions, context, awaiting }
+        }
+        None => Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting },
+        Some(it) => Command::FailTurn { turn: held, reason: Some(it.reason), details: Some(payload(&it.message)) },
     }
 }
 

@@ -5,22 +5,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use history::admit::{Starting, starting};
 use history::{
-    Beat, Command, DeadlineKind, Duration, Effect, EffectResult, Errand, ErrandTask, Event, EventId, EventKind, Fault,
-    Links, Outcome, Run, Start, StartSignal, TaskId, TaskRef, Timestamp, Transition, TurnId,
+    AnsweredTurn, AskedUpdate, Beat, Command, DeadlineKind, Duration, Effect, EffectResult, Errand, ErrandTask, Event,
+    EventId, EventKind, Fault, Links, Outcome, Run, Start, StartSignal, TaskId, TaskRef, Timestamp, Transition, TurnId,
+    UpdateAnswer,
 };
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::mind::{Mind, Minds, minds};
 use super::recorded::Recorded;
-use super::scenario::{answer, payload, refused};
+use super::scenario::{judged, payload, refused};
 use super::work::{Answer, Call, Work};
 use super::{fail, must_be_sound, window_of};
+use crate::update::Update;
 use crate::{Decider, Decisions};
 
 mod outcome;
+mod updates;
 
 pub use outcome::Closed;
+pub use updates::Answered;
+use updates::decisions_of;
 
 /// Where virtual time begins: 2024-01-01T00:00:00Z.
 pub(super) const EPOCH: Timestamp = Timestamp::from_millis(1_704_067_200_000);
@@ -74,6 +79,10 @@ struct TestRun {
     calls: HashMap<String, usize>,
     /// Of the agenda's items, how many are this run's.
     expected: usize,
+    /// Updates that no turn has judged yet.
+    asked: Vec<AskedUpdate>,
+    /// What was said to those that were rejected.
+    rejected: Vec<UpdateAnswer>,
     /// Its history was held against the rules when it had so many events.
     checked: usize,
 }
@@ -83,7 +92,7 @@ enum Item {
     Start(Box<Start>),
     /// With the run that expects it, if there was one when it was planned.
     Ask(String, Command, Option<usize>),
-    Complete(usize, TurnId, Decisions),
+    Complete(usize, TurnId, Vec<AskedUpdate>, Decisions),
     Answer(usize, TaskId, Answer),
     Beat(usize, TaskId, Box<Work>),
 }
@@ -280,6 +289,8 @@ impl TestService {
             beats,
             calls,
             expected: 0,
+            asked: Vec::new(),
+            rejected: Vec::new(),
             checked: 0,
         });
         self.wake_of.push(None);
@@ -475,9 +486,9 @@ impl TestService {
                     self.refused.push((workflow_id, fault));
                 }
             }
-            Item::Complete(index, turn, decisions) => {
+            Item::Complete(index, turn, asked, decisions) => {
                 self.at_mut(index).expected -= 1;
-                self.complete(index, turn, decisions);
+                self.complete(index, turn, asked, decisions);
             }
             Item::Answer(index, task, answer) => {
                 self.at_mut(index).expected -= 1;
@@ -539,7 +550,14 @@ impl TestService {
         }
         let run = self.at_mut(index);
         let window = window_of(&run.events, &run.run, started_event_id, attempt);
-        let decided = catch_unwind(AssertUnwindSafe(|| run.mind.decide(&run.events, &window, None)));
+        let asked = std::mem::take(&mut run.asked);
+        let updates: Vec<Update> = asked.iter().cloned().map(Update::from).collect();
+        let decided = catch_unwind(AssertUnwindSafe(|| {
+            if updates.is_empty() {
+                return run.mind.decide(&run.events, &window, None);
+            }
+            run.mind.judge(&run.events, &window, None, &updates, EventId::MAX).map(decisions_of)
+        }));
         let decisions = match decided {
             Ok(Ok(decisions)) => decisions,
             Ok(Err(split)) => fail(split, &run.events),
@@ -558,17 +576,20 @@ impl TestService {
         }
         let turn = TurnId { scheduled_event_id, started_event_id };
         if self.turns_take == Duration::ZERO {
-            self.complete(index, turn, decisions);
+            self.complete(index, turn, asked, decisions);
         } else {
-            self.plan(self.now.plus(self.turns_take), Item::Complete(index, turn, decisions));
+            self.plan(self.now.plus(self.turns_take), Item::Complete(index, turn, asked, decisions));
         }
     }
 
     #[track_caller]
-    fn complete(&mut self, index: usize, turn: TurnId, decisions: Decisions) {
-        let command = answer(turn, decisions);
+    fn complete(&mut self, index: usize, turn: TurnId, asked: Vec<AskedUpdate>, decisions: Decisions) {
+        let said = decisions.updates.clone();
+        let command = judged(AnsweredTurn::Held(turn), asked.clone(), decisions);
         match self.admit(index, &command) {
-            Ok(_) | Err(Fault::TurnLost | Fault::RunClosed { .. }) => {}
+            Ok(_) => self.heard(index, said),
+            // They come again with the next turn.
+            Err(Fault::TurnLost | Fault::RunClosed { .. }) => self.at_mut(index).asked.extend(asked),
             Err(fault) => refused(&fault, &command, &self.at(index).events),
         }
     }

@@ -1,0 +1,158 @@
+//! Updates of a run in the test service.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use history::admit::{may_update, speculative_turn};
+use history::{AnsweredTurn, AskedUpdate, EventKind, Fault, Payload, Status, UpdateAnswer, UpdateStanding, Verdict};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::TestService;
+use crate::Decisions;
+use crate::testing::scenario::{judged, payload, refused};
+use crate::testing::{fail, window_of};
+use crate::update::{Taken, Update};
+
+/// What came of an update.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answered {
+    /// It was accepted, and this is the answer.
+    Done(Option<Payload>),
+    /// It was rejected, and nothing of it is recorded.
+    Rejected {
+        /// Why, for programs.
+        reason: String,
+        /// Why, for people and programs.
+        details: Option<Payload>,
+    },
+    /// It was accepted, and could not be done.
+    Failed {
+        /// Why, for programs.
+        reason: String,
+        /// Why, for people and programs.
+        details: Option<Payload>,
+    },
+    /// The run closed first.
+    Closed(Status),
+}
+
+impl Answered {
+    /// The answer, where it is done.
+    ///
+    /// # Panics
+    ///
+    /// When it is not done, or the answer is no `T`.
+    #[track_caller]
+    pub fn result<T: DeserializeOwned>(&self) -> T {
+        let Self::Done(result) = self else { panic!("the update is not done: {self:?}") };
+        let text = result.as_ref().and_then(Payload::text).unwrap_or("null");
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{text} is not what the test reads: {error}"))
+    }
+
+    /// Why it was rejected.
+    ///
+    /// # Panics
+    ///
+    /// When it was not.
+    #[track_caller]
+    pub fn rejected(&self) -> &str {
+        let Self::Rejected { reason, .. } = self else { panic!("the update was not rejected: {self:?}") };
+        reason
+    }
+}
+
+pub(super) fn decisions_of(taken: Taken) -> Decisions {
+    match taken {
+        Taken::Turn(decisions) => decisions,
+        Taken::Nothing(updates) => Decisions { updates, ..Decisions::new() },
+    }
+}
+
+impl TestService {
+    /// Has a run's decider judge an update, and lets things happen until its caller has the answer.
+    #[track_caller]
+    pub fn update<T: Serialize + ?Sized>(&mut self, workflow_id: &str, name: &str, input: &T) -> Answered {
+        let index = self.index(workflow_id);
+        self.items += 1;
+        let (update_id, name) = (format!("update-{}", self.items), name.to_owned());
+        let asked = AskedUpdate { update_id, name, input: Some(payload(input)), identity: None, if_version: None };
+        match may_update(&self.at(index).run, &asked) {
+            Ok(_) => {}
+            Err(Fault::RunClosed { status }) => return Answered::Closed(status),
+            Err(fault) => fail(format_args!("the service would refuse this: {fault}"), &self.at(index).events),
+        }
+        let update_id = asked.update_id.clone();
+        self.at_mut(index).asked.push(asked);
+        loop {
+            if let Some(answered) = self.answered(index, &update_id) {
+                return answered;
+            }
+            let run = self.at(index);
+            let is_idle = run.run.is_open() && run.run.turn.is_none() && run.run.turn_task.is_none();
+            if is_idle && !run.asked.is_empty() {
+                self.speculate(index);
+            } else if !self.step(None, false) {
+                fail(format_args!("update `{update_id}` is not answered, and nothing happens"), &self.at(index).events);
+            }
+        }
+    }
+
+    fn answered(&self, index: usize, update_id: &str) -> Option<Answered> {
+        let run = self.at(index);
+        let rejected = run.rejected.iter().find(|answer| answer.update_id == update_id);
+        if let Some(Verdict::Rejected { reason, details }) = rejected.map(|answer| &answer.verdict) {
+            return Some(Answered::Rejected { reason: reason.clone(), details: details.clone() });
+        }
+        match run.run.updates.standing(update_id) {
+            UpdateStanding::Ended { event_id } => {
+                let event = run.events.iter().find(|event| event.id == event_id)?;
+                match &event.kind {
+                    EventKind::UpdateCompleted(it) => Some(Answered::Done(it.result.clone())),
+                    EventKind::UpdateFailed(it) => {
+                        Some(Answered::Failed { reason: it.reason.clone(), details: it.details.clone() })
+                    }
+                    _ => None,
+                }
+            }
+            UpdateStanding::New | UpdateStanding::Accepted { .. } => {
+                (!run.run.is_open()).then_some(Answered::Closed(run.run.status))
+            }
+        }
+    }
+
+    /// What a turn said to the updates that it was asked to judge.
+    pub(super) fn heard(&mut self, index: usize, said: Vec<UpdateAnswer>) {
+        let is_rejected = |answer: &UpdateAnswer| matches!(answer.verdict, Verdict::Rejected { .. });
+        self.at_mut(index).rejected.extend(said.into_iter().filter(is_rejected));
+    }
+
+    /// A turn for the updates alone, recorded only if there is something to record (ADR 10).
+    #[track_caller]
+    fn speculate(&mut self, index: usize) {
+        let now = self.now;
+        let run = self.at_mut(index);
+        let asked = std::mem::take(&mut run.asked);
+        let updates: Vec<Update> = asked.iter().cloned().map(Update::from).collect();
+        let identity = Some("test decider".to_owned());
+        let last_event_id = run.run.last_event_id;
+        let mut events = run.events.clone();
+        events.extend(speculative_turn(&run.run, identity.as_deref(), now));
+        let window = window_of(&events, &run.run, last_event_id + 2, 1);
+        let judging = AssertUnwindSafe(|| run.mind.judge(&events, &window, None, &updates, last_event_id + 1));
+        let decisions = match catch_unwind(judging) {
+            Ok(Ok(taken)) => decisions_of(taken),
+            Ok(Err(split)) => fail(split, &events),
+            Err(panic) => resume_unwind(panic),
+        };
+        if let Some(message) = decisions.given_back() {
+            fail(format_args!("the decider gives the turn back: {message}"), &events);
+        }
+        let said = decisions.updates.clone();
+        let turn = AnsweredTurn::Speculative { last_event_id, started_at: now, identity };
+        let command = judged(turn, asked, decisions);
+        match self.admit(index, &command) {
+            Ok(_) => self.heard(index, said),
+            Err(fault) => refused(&fault, &command, &self.at(index).events),
+        }
+    }
+}
