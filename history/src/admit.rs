@@ -248,6 +248,7 @@ impl Transition {
             execution_from: None,
             retry: start.retry.clone(),
             attempt: start.retry.as_ref().map(|_| 1),
+            schedule: start.schedule.clone(),
         };
         let run = Run::begin(now, &started, start.key);
         let event = Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(started), key: start.key };

@@ -10,6 +10,7 @@ use crate::limits;
 use crate::links::EffectKind;
 use crate::payload::Payload;
 use crate::retry::RetryPolicy;
+use crate::schedule::Scheduled;
 use crate::time::{Duration, Timestamp};
 
 pub use by_hand::{ActivityAct, OptionsChange};
@@ -99,6 +100,8 @@ pub struct Start {
     pub key: Option<RequestKey>,
     /// The event of the parent that wants it, where it is a child.
     pub parent: Option<Origin>,
+    /// The schedule that starts it.
+    pub schedule: Option<Scheduled>,
 }
 
 impl Start {
@@ -127,6 +130,7 @@ impl Start {
             identity: None,
             key: None,
             parent: None,
+            schedule: None,
         }
     }
 }

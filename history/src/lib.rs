@@ -34,6 +34,7 @@ mod retry;
 mod run;
 #[cfg(test)]
 mod scene;
+mod schedule;
 #[cfg(feature = "schema")]
 mod schema;
 mod tagged;
@@ -61,5 +62,11 @@ pub use run::{
     PendingExternal, PendingTimer, PendingUpdate, Released, Run, RunClock, RunPause, RunStart, Standing, Status,
     TaskRef, Tries, Turn, TurnTask, UpdateStanding, Updates,
 };
+#[cfg(feature = "schedules")]
+pub use schedule::{
+    Action, ActionCause, Counts as ScheduleCounts, Ended, Next, Outcome as ActionOutcome, Recent, Rules, Running,
+    ScheduleState, Sight, Times,
+};
+pub use schedule::{Calendar, Interval, Overlap, ScheduleSpec, Scheduled};
 pub use tally::{ActivityTally, Closed, Tally};
 pub use time::{Duration, Timestamp};

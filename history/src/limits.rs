@@ -117,3 +117,42 @@ pub const OPEN_UPDATES_MAX: usize = 1_000;
 /// How many updates that were answered a run remembers, newest first. Ours: a caller who lost the answer asks within
 /// seconds; kept in the state of the run, with their ids.
 pub const UPDATE_IDS_MAX: usize = 32;
+
+/// Most cron expressions, calendar entries and intervals of a schedule, and most exclusions. Ours: each is looked at for
+/// every time.
+pub const SCHEDULE_ENTRIES_MAX: usize = 100;
+
+/// The shortest interval of a schedule. Ours: as fine as cron expressions are.
+pub const SCHEDULE_INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+/// The longest jitter of a schedule. Ours: a day, beyond which another time of the spec is meant.
+pub const SCHEDULE_JITTER_MAX: Duration = Duration::from_days(1);
+
+/// How many requests a schedule remembers by their key. Ours: a retry comes within seconds.
+pub const SCHEDULE_REQUESTS_MAX: usize = 16;
+
+/// Most actions of a schedule that are being started at the same time; more are decided when these are. Ours.
+pub const SCHEDULE_STARTS_AT_ONCE: usize = 16;
+
+/// Most actions of a schedule that wait for earlier runs to close. Source: Temporal's 1,000.
+pub const SCHEDULE_WAITING_MAX: usize = 1_000;
+
+/// Most open runs that a schedule keeps an eye on; of older ones it does not learn how they closed. Ours: they are kept in
+/// its record and looked at one by one.
+pub const SCHEDULE_RUNNING_MAX: usize = 100;
+
+/// How many of its newest actions a schedule shows. Ours; Temporal has 10.
+pub const SCHEDULE_RECENT_MAX: usize = 20;
+
+/// Most times of a backfill. Ours: each is an entry in the schedule's record until its run is started.
+pub const SCHEDULE_BACKFILL_MAX: usize = 1_000;
+
+/// How many times that were missed are counted one by one before the rest is passed over.
+pub const SCHEDULE_MISSED_MAX: u64 = 10_000;
+
+/// What was missed is made good within this, where a schedule does not say. Ours: a day's outage; Temporal has a year.
+pub const SCHEDULE_CATCH_UP_DEFAULT: Duration = Duration::from_days(1);
+
+/// The longest wait before somebody looks again whether a run has closed that other actions wait for. Ours: as long as a task
+/// is left waiting.
+pub const SCHEDULE_LOOK_MAX: Duration = Duration::from_secs(600);

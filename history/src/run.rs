@@ -20,6 +20,7 @@ use crate::event::{
 };
 use crate::limits;
 use crate::retry::RetryPolicy;
+use crate::schedule::Scheduled;
 use crate::time::{Duration, Timestamp};
 
 pub use activities::Activities;
@@ -366,6 +367,9 @@ pub struct RunStart {
     /// With a retry policy: which try this run is.
     #[n(17)]
     pub attempt: Option<u32>,
+    /// The schedule that started it, or the run that it goes on for.
+    #[n(18)]
+    pub schedule: Option<Scheduled>,
 }
 
 impl RunStart {
@@ -421,6 +425,7 @@ impl Run {
                 execution_from: started.execution_from,
                 retry: started.retry.clone(),
                 attempt: started.attempt,
+                schedule: started.schedule.clone(),
             },
             status: Status::Open,
             closed_at: None,

@@ -26,8 +26,8 @@ use history::event::{
 use history::{
     CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin, PackRef,
     PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, RequestKey,
-    RetryPolicy, ReusePolicy, Run, SignalExternal, Start, Status, Timestamp, Transition, Tries, Turn, TurnId, TurnTask,
-    WhenExhausted, codec,
+    RetryPolicy, ReusePolicy, Run, Scheduled, SignalExternal, Start, Status, Timestamp, Transition, Tries, Turn,
+    TurnId, TurnTask, WhenExhausted, codec,
 };
 use uuid::Uuid;
 
@@ -98,7 +98,13 @@ fn started() -> WorkflowStarted {
         execution_from: None,
         retry: None,
         attempt: None,
+        schedule: None,
     }
+}
+
+fn scheduled() -> Scheduled {
+    let nominal_time = Timestamp::from_millis(1_700_000_000_000);
+    Scheduled { schedule_id: "nightly".to_owned(), action: 365, nominal_time }
 }
 
 fn timed_out(timeout: WorkflowTimeout) -> WorkflowTimedOut {
@@ -489,6 +495,10 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 attempt: Some(3),
                 ..started()
             }),
+        ),
+        (
+            "WorkflowStarted-scheduled",
+            EventKind::WorkflowStarted(WorkflowStarted { schedule: Some(scheduled()), ..started() }),
         ),
         (
             "WorkflowFailed-retried",
@@ -1204,6 +1214,11 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
         ("open-retry".to_owned(), {
             let mut run = run();
             (run.started.retry, run.started.attempt) = (Some(retry()), Some(2));
+            run
+        }),
+        ("open-scheduled".to_owned(), {
+            let mut run = run();
+            run.started.schedule = Some(scheduled());
             run
         }),
         ("closed-retried".to_owned(), Run { retried_as: Some(Uuid::from_u128(8)), ..closed.clone() }),

@@ -98,5 +98,6 @@ fn like(run: &Run, run_id: RunId) -> WorkflowStarted {
         execution_from: Some(execution_from.plus(stood)),
         retry: before.retry.clone(),
         attempt: None,
+        schedule: before.schedule.clone(),
     }
 }

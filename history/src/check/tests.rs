@@ -37,6 +37,7 @@ fn begun() -> EventKind {
         execution_from: None,
         retry: None,
         attempt: None,
+        schedule: None,
     })
 }
 

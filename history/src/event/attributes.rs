@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::{ByHand, EventId, Origin};
 use crate::payload::{self, Payload};
 use crate::retry::{LastFailure, RetryPolicy};
+use crate::schedule::Scheduled;
 use crate::time::{Duration, Timestamp};
 
 /// The run began.
@@ -85,6 +86,10 @@ pub struct WorkflowStarted {
     #[n(18)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
+    /// The schedule that started it, or the run that it goes on for.
+    #[n(19)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Scheduled>,
 }
 
 /// The decider closed the run as done.

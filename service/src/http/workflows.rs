@@ -94,6 +94,7 @@ pub(super) async fn start(
         identity: start.identity,
         key,
         parent: None,
+        schedule: None,
     };
     let started = engine.start(&domain, start).await?;
     let status = if started.repeated || started.existing { StatusCode::OK } else { StatusCode::CREATED };

@@ -30,7 +30,10 @@ fn successor(scene: &Scene) -> Scene {
 
 #[test]
 fn a_run_goes_on_in_a_new_one_that_is_like_it() {
-    let start = Start { tags: vec!["eu".to_owned()], run_timeout: Some(Duration::from_secs(60)), ..plain() };
+    let nominal_time = Timestamp::from_millis(7);
+    let by = Some(crate::Scheduled { schedule_id: "nightly".to_owned(), action: 1, nominal_time });
+    let run_timeout = Some(Duration::from_secs(60));
+    let start = Start { tags: vec!["eu".to_owned()], run_timeout, schedule: by, ..plain() };
     let given = Scene::of(&start).after(5).decide([schedule("a")]).then(&signal("go")).decide([go_on()]);
     assert_eq!(given.run.status, Status::ContinuedAsNew);
     assert!(given.run.activities.is_empty(), "what was open is left behind");
@@ -42,7 +45,7 @@ fn a_run_goes_on_in_a_new_one_that_is_like_it() {
     assert_eq!(next.events[0].kind.payload().unwrap().text(), Some("2"));
     let like = (&after.workflow_id, &after.workflow_type, &after.task_list, &after.tags, after.run_timeout);
     assert_eq!(like, (&before.workflow_id, &before.workflow_type, &before.task_list, &before.tags, before.run_timeout));
-    assert_eq!(after.execution_timeout, before.execution_timeout);
+    assert_eq!((after.execution_timeout, &after.schedule), (before.execution_timeout, &start.schedule));
 
     let other = ContinueAsNew {
         workflow_type: Some("v2".to_owned()),

@@ -1,0 +1,242 @@
+use super::*;
+use crate::schedule::{Interval, ScheduleSpec};
+
+const ID: Uuid = Uuid::from_u128(7);
+
+/// A schedule that names every minute from 1970 on, and what it does with that.
+#[derive(Clone)]
+struct Scene {
+    state: ScheduleState,
+    rules: Rules,
+    times: Times,
+    now: Timestamp,
+}
+
+fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(60 * minutes)
+}
+
+fn at(minute: u64) -> Timestamp {
+    Timestamp::default().plus(minutes(minute))
+}
+
+fn scene(overlap: Overlap) -> Scene {
+    let intervals = vec![Interval { every: minutes(1), phase: Duration::ZERO }];
+    let times = Times::new("spec", &ScheduleSpec { intervals, ..ScheduleSpec::default() }).unwrap();
+    let rules = Rules { overlap, catch_up: minutes(10), pause_on_failure: false };
+    Scene { state: ScheduleState::begin(at(0), None), rules, times, now: at(0) }
+}
+
+impl Scene {
+    /// Looks at it in this minute, and sees this of the runs that it has.
+    fn look(mut self, minute: u64, sights: &[Sight]) -> Self {
+        self.now = at(minute);
+        self.state.step(self.rules, &self.times, ID, self.now, sights);
+        self
+    }
+
+    /// Everything that was decided has started.
+    fn start(mut self) -> Self {
+        for action in self.state.starting.clone() {
+            let run_id = Uuid::from_u128(u128::from(action.number));
+            self.state.started(action.number, Ok((format!("w-{}", action.number), run_id)));
+        }
+        self
+    }
+
+    fn due(&self) -> Option<u64> {
+        let due = self.state.due(self.rules, &self.times, ID, self.now);
+        due.map(|due| due.since(Timestamp::default()).as_millis() / 1_000)
+    }
+
+    fn nominals(actions: impl IntoIterator<Item = Action>) -> Vec<u64> {
+        actions.into_iter().map(|action| action.nominal.as_millis() / 60_000).collect()
+    }
+
+    fn starting(&self) -> Vec<u64> {
+        Self::nominals(self.state.starting.clone())
+    }
+
+    fn waiting(&self) -> Vec<u64> {
+        Self::nominals(self.state.waiting.clone())
+    }
+}
+
+fn closed(minute: u64) -> Sight {
+    Sight::Closed(Status::Success, at(minute))
+}
+
+#[test]
+fn an_action_is_decided_when_its_time_has_come_and_not_before() {
+    let before = scene(Overlap::Skip);
+    assert_eq!(before.due(), Some(60));
+    let early = Scene { now: Timestamp::from_millis(59_999), ..before.clone() };
+    let mut state = early.state.clone();
+    state.step(early.rules, &early.times, ID, early.now, &[]);
+    assert_eq!(state, early.state, "nothing to write");
+    let decided = before.look(1, &[]);
+    assert_eq!((decided.starting(), decided.state.actions), (vec![1], 1));
+    assert_eq!(decided.due(), Some(90), "somebody may have to start it again");
+    assert_eq!(decided.clone().look(1, &[]).state, decided.state, "decided once");
+    let running = decided.start();
+    assert_eq!((running.due(), running.state.counts.started), (Some(120), 1));
+    let recent = running.look(1, &[closed(1)]).state.recent.pop_back().unwrap();
+    assert_eq!((recent.outcome, recent.closed_at), (Outcome::Closed(Status::Success), Some(at(1))));
+}
+
+#[test]
+fn what_an_action_does_while_a_run_is_open_is_what_the_schedule_says() {
+    use Overlap::{AllowAll, BufferAll, BufferOne, CancelOther, Skip, TerminateOther};
+    // At 2, 3 and 4 the run of 1 is open: what waits then, what starts at once, how many are skipped, how the run is ended;
+    // and what starts when it has closed.
+    type Case = (Overlap, &'static [u64], &'static [u64], u64, Option<Ended>, &'static [u64]);
+    let cases: [Case; 6] = [
+        (Skip, &[], &[], 3, None, &[]),
+        (BufferOne, &[2], &[], 2, None, &[2]),
+        (BufferAll, &[2, 3, 4], &[], 0, None, &[2]),
+        (CancelOther, &[4], &[], 2, Some(Ended::Canceled), &[4]),
+        (TerminateOther, &[], &[2, 3, 4], 0, Some(Ended::Terminated), &[2, 3, 4]),
+        (AllowAll, &[], &[2, 3, 4], 0, None, &[2, 3, 4]),
+    ];
+    for (overlap, waiting, starting, skipped, end, after) in cases {
+        let busy = scene(overlap).look(1, &[]).start().look(4, &[Sight::Open]);
+        assert_eq!((busy.waiting(), busy.starting()), (waiting.to_vec(), starting.to_vec()), "{overlap:?}");
+        assert_eq!(busy.state.counts.skipped, skipped, "{overlap:?}");
+        assert_eq!(busy.state.running[0].end, end, "{overlap:?}");
+        let over = busy.look(4, &[closed(4)]);
+        assert_eq!(over.starting(), after, "{overlap:?}");
+    }
+}
+
+#[test]
+fn a_run_that_is_to_end_is_told_once_and_harder_only() {
+    let mut canceled = scene(Overlap::CancelOther).look(1, &[]).start().look(2, &[Sight::Open]);
+    assert_eq!(canceled.state.to_tell().count(), 1);
+    assert_eq!(canceled.due(), Some(150), "in case who tells it is gone");
+    canceled.state.told(1, Ended::Canceled);
+    assert_eq!(canceled.clone().look(3, &[Sight::Open]).state.to_tell().count(), 0);
+    canceled.rules.overlap = Overlap::TerminateOther;
+    let mut terminated = canceled.look(3, &[Sight::Open]);
+    assert_eq!(terminated.state.to_tell().map(|run| run.end).collect::<Vec<_>>(), [Some(Ended::Terminated)]);
+    terminated.state.told(1, Ended::Canceled);
+    assert_eq!(terminated.state.to_tell().count(), 1, "that was about something else");
+}
+
+#[test]
+fn what_was_missed_is_made_good_within_the_catch_up_window_oldest_first() {
+    let back = scene(Overlap::AllowAll).look(30, &[]);
+    assert_eq!(back.starting(), (20..=30).collect::<Vec<_>>(), "the edge counts");
+    assert_eq!(back.state.counts.missed, 19);
+    let queue = scene(Overlap::BufferAll).look(30, &[]);
+    assert_eq!((queue.starting(), queue.waiting()), (vec![20], (21..=30).collect()));
+    // A hundred years are not looked at minute by minute.
+    let long = scene(Overlap::Skip).look(52_596_000, &[]);
+    assert_eq!((long.starting(), long.state.counts.skipped), (vec![52_595_990], 10));
+    assert!(long.state.counts.missed >= limits::SCHEDULE_MISSED_MAX);
+    assert_eq!(long.state.cursor, at(52_596_000));
+}
+
+#[test]
+fn actions_are_started_in_batches_and_none_is_lost_between_them() {
+    let mut busy = scene(Overlap::AllowAll);
+    busy.rules.catch_up = minutes(100);
+    let mut seen = Vec::new();
+    busy = busy.look(40, &[]);
+    while !busy.state.starting.is_empty() {
+        assert!(busy.starting().len() <= limits::SCHEDULE_STARTS_AT_ONCE);
+        seen.extend(busy.starting());
+        busy = busy.start().look(40, &[]);
+    }
+    assert_eq!(seen, (1..=40).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_paused_schedule_lets_times_pass_and_still_does_what_is_asked_by_hand() {
+    let mut paused = scene(Overlap::Skip);
+    paused.state.pause(at(0), "maintenance".to_owned());
+    assert_eq!(paused.due(), None);
+    paused = paused.look(5, &[]);
+    assert!(paused.starting().is_empty() && paused.state.counts == Counts::default());
+    let mut asked = paused.clone();
+    asked.state.ask(at(5), ActionCause::Trigger, None);
+    assert_eq!(asked.look(5, &[]).starting(), [5]);
+    paused.state.resume(at(7));
+    assert_eq!(paused.clone().look(7, &[]).starting(), Vec::<u64>::new(), "what was named meanwhile is over");
+    assert_eq!(paused.look(8, &[]).starting(), [8]);
+}
+
+#[test]
+fn what_is_asked_for_may_overlap_otherwise_and_uses_up_nothing() {
+    let mut limited = scene(Overlap::Skip);
+    limited.state.remaining = Some(2);
+    let mut limited = limited.look(1, &[]).start();
+    limited.state.ask(at(1), ActionCause::Trigger, Some(Overlap::AllowAll));
+    let mut limited = limited.look(1, &[Sight::Open]).start();
+    assert_eq!((limited.state.running.len(), limited.state.remaining), (2, Some(1)));
+    limited = limited.look(2, &[closed(2), closed(2)]).start();
+    assert_eq!((limited.state.remaining, limited.due()), (Some(0), None));
+    assert!(limited.clone().look(9, &[closed(3)]).starting().is_empty());
+    limited.state.ask(at(1), ActionCause::Backfill, None);
+    assert_eq!(limited.look(9, &[closed(3)]).starting(), [1]);
+}
+
+#[test]
+fn a_run_that_fails_pauses_a_schedule_that_says_so() {
+    for (status, pauses) in [
+        (Status::Failed, true),
+        (Status::TimedOut, true),
+        (Status::Canceled, false),
+        (Status::Terminated, false),
+        (Status::Success, false),
+    ] {
+        let mut it = scene(Overlap::BufferOne);
+        it.rules.pause_on_failure = true;
+        let it = it.look(1, &[]).start().look(2, &[Sight::Open]);
+        assert_eq!(it.due(), Some(150), "it matters how the run closes");
+        let over = it.look(3, &[Sight::Closed(status, at(2))]);
+        assert_eq!(over.state.paused.is_some(), pauses, "{status}");
+        assert_eq!(over.waiting().is_empty(), !pauses, "{status}: what waits is kept for later");
+    }
+}
+
+#[test]
+fn a_run_that_cannot_be_started_or_is_forgotten_stands_in_nobodys_way() {
+    let mut it = scene(Overlap::Skip).look(1, &[]);
+    it.state.started(1, Err("workflow-already-open".to_owned()));
+    it.state.started(1, Ok(("late".to_owned(), ID)));
+    assert_eq!((it.state.counts.refused, it.state.counts.started), (1, 0), "the first news counts");
+    let it = it.look(2, &[]).start().look(3, &[Sight::Gone]);
+    assert_eq!(it.starting(), [3]);
+    let outcomes: Vec<_> = it.state.recent.iter().map(|recent| recent.outcome.clone()).collect();
+    assert_eq!(outcomes, [Outcome::Refused("workflow-already-open".to_owned()), Outcome::Unknown, Outcome::Starting]);
+}
+
+#[test]
+fn what_is_kept_has_its_limits() {
+    let mut it = scene(Overlap::BufferAll);
+    it.rules.catch_up = minutes(5_000);
+    let it = it.look(1, &[]).start().look(1_500, &[Sight::Open]);
+    assert_eq!(it.waiting().len(), limits::SCHEDULE_WAITING_MAX);
+    assert_eq!(it.state.counts.skipped, 1_499 - limits::SCHEDULE_WAITING_MAX as u64);
+    let mut many = scene(Overlap::AllowAll);
+    for minute in 1..=limits::SCHEDULE_RUNNING_MAX as u64 + 1 {
+        many = many.look(minute, &[]).start();
+    }
+    assert_eq!((many.state.running.len(), many.state.running[0].number), (limits::SCHEDULE_RUNNING_MAX, 2));
+    assert_eq!(many.state.recent.len(), limits::SCHEDULE_RECENT_MAX);
+    for key in 0..=limits::SCHEDULE_REQUESTS_MAX as u64 {
+        assert!(!many.state.is_repeated(Some(RequestKey(key))) && !many.state.is_repeated(None));
+    }
+    assert!(many.state.is_repeated(Some(RequestKey(1))) && !many.state.is_repeated(Some(RequestKey(0))));
+}
+
+#[test]
+fn a_state_reads_what_it_writes() {
+    let mut it = scene(Overlap::CancelOther).look(1, &[]).start().look(3, &[Sight::Open]);
+    it.state.ask(at(3), ActionCause::Backfill, Some(Overlap::AllowAll));
+    it.state.pause(at(3), "why not".to_owned());
+    it.state.remaining = Some(3);
+    it.state.requests.push_back(RequestKey(1));
+    let text = serde_json::to_string(&it.state).unwrap();
+    assert_eq!(serde_json::from_str::<ScheduleState>(&text).unwrap(), it.state);
+}
