@@ -236,6 +236,15 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         updates: Option<usize>,
+        /// Names this poll, so that it can be repeated when its answer is lost; not used for another one. At most 256 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        poll_id: Option<String>,
+        /// Which try of the poll this is, 1 to 32; 1 when absent. A later one says that the answers to all before it were lost, and
+        /// gets the task that had been started for one of them.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        attempt: Option<u32>,
     }
     /// Polls for an activity task.
     PollActivity {
@@ -243,6 +252,15 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
+        /// Names this poll, so that it can be repeated when its answer is lost; not used for another one. At most 256 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        poll_id: Option<String>,
+        /// Which try of the poll this is, 1 to 32; 1 when absent. A later one says that the answers to all before it were lost, and
+        /// gets the task that had been started for one of them.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        attempt: Option<u32>,
     }
     /// Take the next task with the answer to this one.
     Next {
@@ -266,6 +284,11 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         updates: Option<usize>,
+        /// Names the poll for it, so that it can be repeated when its answer is lost (by a poll with its second try); not used for another one. At most
+        /// 256 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        poll_id: Option<String>,
     }
     /// A decider's answer.
     CompleteTurn {

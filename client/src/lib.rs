@@ -6,6 +6,7 @@
 pub mod body;
 mod error;
 mod http;
+pub mod polls;
 mod retry;
 pub mod shutdown;
 pub mod table;

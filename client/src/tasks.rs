@@ -20,6 +20,9 @@ use crate::{Client, Error, Page, Patience};
 pub enum Outcome<T> {
     /// It was recorded, and here is the next task if one was asked for and came in time.
     Recorded(Option<T>),
+    /// It was recorded by an earlier try, whose answer was lost: perhaps with the next task, if one was asked for. Then
+    /// [poll](crate::polls::Polls::lost) for it with the next attempt.
+    RecordedBefore,
     /// It was not recorded: the task is no longer ours. Nothing to be done about it.
     Lost(Error),
 }
@@ -214,7 +217,7 @@ impl Client {
             match error.code() {
                 // The first try was recorded and its answer was lost.
                 Some("turn-completed" | "activity-closed" | "run-closed") if may_be_recorded => {
-                    return Ok(Outcome::Recorded(None));
+                    return Ok(Outcome::RecordedBefore);
                 }
                 Some("turn-completed" | "turn-lost" | "activity-closed" | "run-closed") => {
                     return Ok(Outcome::Lost(error));

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use client::body::{CompleteTurn, DeciderTask, FailTurn, Next, PollDecider};
+use client::polls::Polls;
 use client::tasks::Outcome;
 use client::{Client, Error, Patience, Waits};
 use history::{Event, EventId, Payload};
@@ -159,16 +160,17 @@ impl Slot {
 
     async fn run(self) {
         let mut waits = Waits::new(Patience::Endless);
+        let mut polls = Polls::default();
         let mut task = None;
         loop {
             if let Some(turn) = task.take() {
-                task = self.turn(turn).await;
+                task = self.turn(turn, &mut polls).await;
                 continue;
             }
             if self.is_stopped() {
                 return;
             }
-            match client::shutdown::unless(&self.stopped, self.poll()).await {
+            match client::shutdown::unless(&self.stopped, self.poll(&mut polls)).await {
                 None => return,
                 Some(Ok(polled)) => {
                     waits.reset();
@@ -185,19 +187,24 @@ impl Slot {
         }
     }
 
-    async fn poll(&self) -> Result<Option<DeciderTask>, Error> {
-        let poll = PollDecider { identity: Some(self.identity.clone()), ..PollDecider::default() };
-        self.client.poll_decider(&self.list, &poll, POLL_WAIT).await
+    async fn poll(&self, polls: &mut Polls) -> Result<Option<DeciderTask>, Error> {
+        let (identity, poll_id) = (Some(self.identity.clone()), Some(polls.id()));
+        let attempt = polls.attempt();
+        let poll = PollDecider { identity, poll_id, attempt, ..PollDecider::default() };
+        let polled = self.client.poll_decider(&self.list, &poll, POLL_WAIT).await;
+        polls.heard(&polled);
+        polled
     }
 
-    fn next(&self) -> Option<Next> {
-        let identity = Some(self.identity.clone());
+    fn next(&self, polls: &Polls) -> Option<Next> {
+        let (identity, poll_id) = (Some(self.identity.clone()), Some(polls.id()));
         // While stopping no more is asked for.
-        (!self.is_stopped()).then(|| Next { wait: Some(POLL_WAIT.as_secs_f64()), identity, ..Next::default() })
+        let next = Next { wait: Some(POLL_WAIT.as_secs_f64()), identity, poll_id, ..Next::default() };
+        (!self.is_stopped()).then_some(next)
     }
 
     /// Decides one turn and answers it; the next one, if it came with the answer's answer.
-    async fn turn(&self, task: DeciderTask) -> Option<DeciderTask> {
+    async fn turn(&self, task: DeciderTask, polls: &mut Polls) -> Option<DeciderTask> {
         let token = task.token.clone();
         let workflow_id = task.workflow_id.clone();
         let run_id = task.run_id;
@@ -215,7 +222,7 @@ impl Slot {
                     awaiting,
                     query_results: Vec::new(),
                     update_results: Vec::new(),
-                    next: self.next(),
+                    next: self.next(polls),
                 };
                 // Kept before the answer is sent: the next turn may come to another slot before the answer's answer.
                 self.keep(run_id, started_event_id, state);
@@ -224,13 +231,18 @@ impl Slot {
             Err(Trouble { reason, message }) => {
                 tracing::error!(workflow_id, %reason, message, "a turn is given back");
                 let (reason, details) = (Some(reason.into_owned()), Payload::of(&message).ok());
-                let fail = FailTurn { reason, details, next: self.next() };
+                let fail = FailTurn { reason, details, next: self.next(polls) };
                 let sent = self.client.fail_turn(&token, &fail, ANSWER_PATIENCE);
                 client::shutdown::unless_idle(&self.stopped, sent).await
             }
         };
+        // Whatever was polled for with the answer: only with a clean one is it known what became of it.
+        match &answered {
+            Some(Ok(Outcome::Recorded(_))) => polls.answered(),
+            _ => polls.lost(),
+        }
         match answered {
-            None => None,
+            None | Some(Ok(Outcome::RecordedBefore)) => None,
             Some(Ok(Outcome::Recorded(next))) => next,
             Some(Ok(Outcome::Lost(error))) => {
                 tracing::info!(%error, workflow_id, "an answer came too late");

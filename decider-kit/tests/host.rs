@@ -56,12 +56,12 @@ impl Service {
     /// The next turn, if there is one, after what activities are waiting are done.
     fn poll(&mut self) -> Option<DeciderTask> {
         while let Some(scheduled_event_id) = self.waiting_activity() {
-            self.admit(&Command::StartActivity { scheduled_event_id, identity: None });
+            self.admit(&Command::StartActivity { scheduled_event_id, identity: None, poll: None });
             let task = TaskId { scheduled_event_id, started_event_id: self.run.last_event_id, start: 0 };
             self.admit(&Command::SucceedActivity { task, result: None });
         }
         let waiting = self.run.turn_task.clone().filter(|_| self.run.turn.is_none())?;
-        self.admit(&Command::StartTurn { scheduled_event_id: waiting.scheduled_event_id, identity: None });
+        self.admit(&Command::StartTurn { scheduled_event_id: waiting.scheduled_event_id, identity: None, poll: None });
         let previous = self.run.previous_started_event_id;
         Some(DeciderTask {
             token: format!("{}-{}", waiting.scheduled_event_id, self.run.last_event_id),

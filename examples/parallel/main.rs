@@ -112,8 +112,8 @@ mod tests {
         };
         let turn = |scheduled_event_id, started_event_id| TurnId { scheduled_event_id, started_event_id };
         let complete = |turn, decisions| Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() };
-        let start_turn = |scheduled_event_id| Command::StartTurn { scheduled_event_id, identity: None };
-        let start = |scheduled_event_id| Command::StartActivity { scheduled_event_id, identity: None };
+        let start_turn = |scheduled_event_id| Command::StartTurn { scheduled_event_id, identity: None, poll: None };
+        let start = |scheduled_event_id| Command::StartActivity { scheduled_event_id, identity: None, poll: None };
         let succeed = |scheduled_event_id, started_event_id| Command::SucceedActivity {
             task: TaskId { scheduled_event_id, started_event_id, start: 0 },
             result: None,

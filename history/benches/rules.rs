@@ -40,7 +40,11 @@ fn admit(run: Run, command: &Command) -> (Run, Vec<Event>) {
 }
 
 fn take(run: &Run) -> Command {
-    Command::StartTurn { scheduled_event_id: run.turn_task.as_ref().unwrap().scheduled_event_id, identity: None }
+    Command::StartTurn {
+        scheduled_event_id: run.turn_task.as_ref().unwrap().scheduled_event_id,
+        identity: None,
+        poll: None,
+    }
 }
 
 fn complete(run: &Run, decisions: Vec<Decision>) -> Command {
@@ -66,7 +70,7 @@ fn sequence(activities: usize) -> (Run, Vec<Event>) {
         run = step(&take(&run), run);
         run = step(&complete(&run, vec![schedule(&format!("a{index}"))]), run);
         let scheduled_event_id = run.last_event_id;
-        run = step(&Command::StartActivity { scheduled_event_id, identity: None }, run);
+        run = step(&Command::StartActivity { scheduled_event_id, identity: None, poll: None }, run);
         let task = TaskId { scheduled_event_id, started_event_id: run.last_event_id, start: 0 };
         run = step(&Command::SucceedActivity { task, result: payload() }, run);
     }
@@ -78,7 +82,7 @@ fn beating(wide: &Run) -> (Run, Vec<Beat>) {
     let waiting: Vec<_> =
         wide.activities.iter().filter(|(_, it)| it.held_since().is_none()).map(|(id, _)| *id).collect();
     let beating = waiting.into_iter().fold(wide.clone(), |run, scheduled_event_id| {
-        admit(run, &Command::StartActivity { scheduled_event_id, identity: None }).0
+        admit(run, &Command::StartActivity { scheduled_event_id, identity: None, poll: None }).0
     });
     let beats = beating.activities.keys().map(|id| Beat { scheduled_event_id: *id, at: NOW, details: None });
     let beats = beats.collect();
@@ -101,7 +105,7 @@ fn admitting(c: &mut Criterion) {
     let ids = (0..history::limits::OPEN_ACTIVITIES_MAX).map(|index| schedule(&format!("wide{index}")));
     let wide = admit(busy.clone(), &complete(&busy, ids.collect())).0;
     let scheduled_event_id = wide.last_event_id;
-    let wide = admit(wide, &Command::StartActivity { scheduled_event_id, identity: None }).0;
+    let wide = admit(wide, &Command::StartActivity { scheduled_event_id, identity: None, poll: None }).0;
     let task = TaskId { scheduled_event_id, started_event_id: wide.last_event_id, start: 0 };
     group.bench_function("succeed_one_of_1000_open_activities", |b| {
         let command = Command::SucceedActivity { task, result: payload() };

@@ -10,6 +10,7 @@ mod deadlines;
 mod decisions;
 mod others;
 mod pause;
+mod sending;
 mod successor;
 #[cfg(test)]
 mod tests;
@@ -157,6 +158,15 @@ pub fn check_activity_defaults(defaults: &ActivityDefaults) -> Result<(), Fault>
 /// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `field`.
 pub fn check_type(field: &str, name: &str) -> Result<(), Fault> {
     validate::type_name(field, name)
+}
+
+/// Whether a poll's id and the number of its try are acceptable.
+///
+/// # Errors
+///
+/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `pollId` or `attempt`.
+pub fn check_poll(poll_id: Option<&str>, attempt: Option<u32>) -> Result<(), Fault> {
+    validate::poll(poll_id, attempt)
 }
 
 /// Whether a payload is acceptable, for requests that are no commands, such as heartbeats.
@@ -340,7 +350,7 @@ impl Transition {
                 let terminated = WorkflowTerminated { reason, details, identity, origin: None };
                 self.push_keyed(now, EventKind::WorkflowTerminated(terminated), key);
             }
-            Command::StartTurn { scheduled_event_id, identity } => {
+            Command::StartTurn { scheduled_event_id, identity, poll } => {
                 validate::identity(identity.as_deref())?;
                 let scheduled_event_id = *scheduled_event_id;
                 must_be_open(&self.run)?;
@@ -354,6 +364,7 @@ impl Transition {
                 }
                 let started = DeciderStarted { scheduled_event_id, identity: identity.clone() };
                 self.push(now, EventKind::DeciderStarted(started));
+                self.links.sent.send(scheduled_event_id, *poll);
             }
             Command::CompleteTurn { turn, decisions, context, awaiting } => {
                 self.complete_turn(*turn, &Completion { decisions, context: context.as_ref(), awaiting }, now)?;
@@ -376,8 +387,9 @@ impl Transition {
                     DeciderFailed { scheduled_event_id, started_event_id, cause, reason, details, next_not_before };
                 self.push(now, EventKind::DeciderFailed(failed));
             }
-            Command::ReturnTurn { turn } => {
+            Command::ReturnTurn { turn, poll } => {
                 must_hold(&self.run, *turn)?;
+                self.turn_must_be_with(*turn, *poll)?;
                 let cause = DeciderFailedCause::DeliveryFailed;
                 let TurnId { scheduled_event_id, started_event_id } = *turn;
                 self.push(
@@ -392,8 +404,12 @@ impl Transition {
                     }),
                 );
             }
-            Command::StartActivity { scheduled_event_id, identity } => {
+            Command::StartActivity { scheduled_event_id, identity, poll } => {
                 self.start_activity(*scheduled_event_id, identity.as_ref(), now)?;
+                self.links.sent.send(*scheduled_event_id, *poll);
+            }
+            Command::SendAgain { scheduled_event_id, lost, poll } => {
+                self.send_again(*scheduled_event_id, *lost, *poll)?;
             }
             Command::SucceedActivity { task, result } => self.succeed_activity(*task, result.as_ref(), now)?,
             Command::FailActivity { task, reason, details, non_retryable, retry_after } => {
@@ -406,7 +422,7 @@ impl Transition {
                 self.act_on_activity(activity_id, act, by_hand, key, now)?;
             }
             Command::CancelActivity { task, details } => self.activity_canceled(*task, details.as_ref(), now)?,
-            Command::ReturnActivity { task } => self.return_activity(*task, now)?,
+            Command::ReturnActivity { task, poll } => self.return_activity(*task, *poll, now)?,
             Command::FireDeadlines { beats } => self.fire_deadlines(beats, now),
             Command::TakeSignal { origin, name, input } => {
                 let (name, input, from) = (name.clone(), input.clone(), Some(origin.clone()));
@@ -430,6 +446,7 @@ impl Transition {
         if self.events.iter().skip(first).any(|event| event.kind.schedules_decider()) {
             self.schedule_turn(now);
         }
+        self.forget_sent();
         Ok(outcome)
     }
 
@@ -498,6 +515,7 @@ fn request_key(command: &Command) -> Option<RequestKey> {
         | Command::FailTurn { .. }
         | Command::ReturnTurn { .. }
         | Command::StartActivity { .. }
+        | Command::SendAgain { .. }
         | Command::SucceedActivity { .. }
         | Command::FailActivity { .. }
         | Command::CancelActivity { .. }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::decision::Decision;
 use crate::event::{ActivityTimeouts, ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey};
 use crate::limits;
-use crate::links::EffectKind;
+use crate::links::{EffectKind, PollId};
 use crate::payload::Payload;
 use crate::retry::RetryPolicy;
 use crate::schedule::Scheduled;
@@ -302,6 +302,8 @@ pub enum Command {
         scheduled_event_id: EventId,
         /// Who takes it.
         identity: Option<String>,
+        /// The poll that it goes to.
+        poll: Option<PollId>,
     },
     /// Decider: the answer.
     CompleteTurn {
@@ -342,6 +344,8 @@ pub enum Command {
     ReturnTurn {
         /// The turn.
         turn: TurnId,
+        /// The poll that it went to.
+        poll: Option<PollId>,
     },
     /// Service: a runner takes a waiting activity.
     StartActivity {
@@ -349,6 +353,17 @@ pub enum Command {
         scheduled_event_id: EventId,
         /// Who takes it.
         identity: Option<String>,
+        /// The poll that it goes to.
+        poll: Option<PollId>,
+    },
+    /// Service: a started task goes to another poll, as the answer to the one that it went to was lost. Records nothing.
+    SendAgain {
+        /// The event that scheduled it.
+        scheduled_event_id: EventId,
+        /// Where it went.
+        lost: PollId,
+        /// Where it goes.
+        poll: Option<PollId>,
     },
     /// Activity: done.
     SucceedActivity {
@@ -381,6 +396,8 @@ pub enum Command {
     ReturnActivity {
         /// The activity.
         task: TaskId,
+        /// The poll that it went to.
+        poll: Option<PollId>,
     },
     /// Service: everything whose time has come.
     FireDeadlines {

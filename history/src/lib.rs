@@ -13,7 +13,7 @@
 //!
 //! let now = Timestamp::from_millis(1_000);
 //! let mut transition = Transition::start(&Start::new("order-1", "order", "orders"), uuid::Uuid::nil(), now)?;
-//! transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None }, now)?;
+//! transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None }, now)?;
 //! let names: Vec<_> = transition.events().iter().map(|event| event.kind.name()).collect();
 //! assert_eq!(names, ["WorkflowStarted", "DeciderScheduled", "DeciderStarted"]);
 //! # Ok::<(), history::Fault>(())
@@ -53,7 +53,7 @@ pub use decision::{
 };
 pub use event::{Event, EventId, EventKind, Level, Origin, RequestKey};
 pub use fault::Fault;
-pub use links::{Effect, EffectKind, Errand, ErrandTask, Links, Outbox, Seen, SeenOrigin, child_run_id};
+pub use links::{Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PollId, Seen, SeenOrigin, Sent, child_run_id};
 pub use payload::{PackRef, Payload, present as payload_present};
 pub use registered::{ActivityDefaults, Registration, WorkflowDefaults};
 pub use retry::{Factor, LastFailure, RetryPolicy, WhenExhausted, retry_of_request};

@@ -156,3 +156,6 @@ pub const SCHEDULE_CATCH_UP_DEFAULT: Duration = Duration::from_days(1);
 /// The longest wait before somebody looks again whether a run has closed that other actions wait for. Ours: as long as a task
 /// is left waiting.
 pub const SCHEDULE_LOOK_MAX: Duration = Duration::from_secs(600);
+
+/// The most tries of one poll. Ours: each names all before it.
+pub const POLL_ATTEMPTS_MAX: u32 = 32;

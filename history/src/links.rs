@@ -1,18 +1,20 @@
-//! What a run keeps of its dealings with other runs, beside its state: effects that it owes them, and what of theirs it
-//! has. Not a fold of the history: a closed run still delivers, and what it has seen is forgotten once nobody can ask
+//! What a run keeps beside its state: effects that it owes to other runs, what of theirs it has, and to which polls its
+//! started tasks went. Not a fold of the history: a closed run still delivers, and what it has seen is forgotten once nobody can ask
 //! again. See `docs/adr/0005-effects-on-other-runs.md`.
 
 mod errand;
 mod outbox;
 mod seen;
+mod sent;
 
 use minicbor::{Decode, Encode};
 
 pub use errand::{Errand, ErrandTask, child_run_id};
 pub use outbox::{Effect, EffectKind, Outbox};
 pub use seen::{Seen, SeenOrigin};
+pub use sent::{PollId, Sent};
 
-/// See the module. Empty, and without a byte, for runs that have nothing to do with others.
+/// See the module. Empty, and without a byte, for runs that have nothing to do with others and no started task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Links {
     /// What it owes to others.
@@ -21,12 +23,15 @@ pub struct Links {
     /// What it has of others.
     #[cbor(n(1), skip_if = "Seen::is_empty")]
     pub seen: Seen,
+    /// Where its started tasks went.
+    #[cbor(n(2), skip_if = "Sent::is_empty")]
+    pub sent: Sent,
 }
 
 impl Links {
-    /// Whether it has nothing to do with others.
+    /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.outbox.is_empty() && self.seen.is_empty()
+        self.outbox.is_empty() && self.seen.is_empty() && self.sent.is_empty()
     }
 }
 

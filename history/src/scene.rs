@@ -120,6 +120,7 @@ impl Scene {
         Command::StartTurn {
             scheduled_event_id: self.run.turn_task.as_ref().expect("a waiting turn").scheduled_event_id,
             identity: None,
+            poll: None,
         }
     }
 
@@ -132,7 +133,7 @@ impl Scene {
     }
 
     pub(crate) fn start_activity(&self, activity_id: &str) -> Command {
-        Command::StartActivity { scheduled_event_id: self.scheduled(activity_id), identity: None }
+        Command::StartActivity { scheduled_event_id: self.scheduled(activity_id), identity: None, poll: None }
     }
 
     pub(crate) fn succeed(&self, activity_id: &str) -> Command {

@@ -25,9 +25,9 @@ use history::event::{
 };
 use history::{
     CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin, PackRef,
-    PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, RequestKey,
-    RetryPolicy, ReusePolicy, Run, Scheduled, SignalExternal, Start, Status, Timestamp, Transition, Tries, Turn,
-    TurnId, TurnTask, WhenExhausted, codec,
+    PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer, PollId, Released,
+    RequestKey, RetryPolicy, ReusePolicy, Run, Scheduled, SignalExternal, Start, Status, Timestamp, Transition, Tries,
+    Turn, TurnId, TurnTask, WhenExhausted, codec,
 };
 use uuid::Uuid;
 
@@ -1260,7 +1260,7 @@ fn stored_links_to_other_runs_can_still_be_read() {
     ];
     let turn = TurnId { scheduled_event_id: 2, started_event_id: 3 };
     for command in [
-        Command::StartTurn { scheduled_event_id: 2, identity: None },
+        Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None },
         Command::TakeSignal { origin, name: "s".to_owned(), input: None },
         Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() },
     ] {
@@ -1274,6 +1274,12 @@ fn stored_links_to_other_runs_can_still_be_read() {
     let sample = transition.links().clone();
     let current = minicbor::to_vec(&sample).unwrap();
     assert_eq!(minicbor::decode::<Links>(&golden("links/second-round.cbor", &current)).unwrap(), sample);
+    let mut transition = Transition::start(&Start::new("w", "t", "l"), Uuid::nil(), now).unwrap();
+    let poll = Some(PollId(0xBA70));
+    transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None, poll }, now).unwrap();
+    let sample = transition.links().clone();
+    let current = minicbor::to_vec(&sample).unwrap();
+    assert_eq!(minicbor::decode::<Links>(&golden("links/sent.cbor", &current)).unwrap(), sample);
 }
 
 #[test]

@@ -312,7 +312,7 @@ fn command(
         Step::Terminate => Command::Terminate { reason: None, details: None, identity: None, key: None },
         Step::TakeTurn => {
             let scheduled_event_id = run.turn_task.as_ref()?.scheduled_event_id;
-            Command::StartTurn { scheduled_event_id, identity: None }
+            Command::StartTurn { scheduled_event_id, identity: None, poll: None }
         }
         Step::Complete(choices, waits) => Command::CompleteTurn {
             turn: held?,
@@ -340,10 +340,10 @@ fn command(
             awaiting: Vec::new(),
         },
         Step::FailTurn => Command::FailTurn { turn: held?, reason: None, details: None },
-        Step::ReturnTurn => Command::ReturnTurn { turn: held? },
+        Step::ReturnTurn => Command::ReturnTurn { turn: held?, poll: None },
         Step::TakeActivity(any) => {
             let scheduled_event_id = pick(*any, false)?.scheduled_event_id;
-            Command::StartActivity { scheduled_event_id, identity: Some("runner".to_owned()) }
+            Command::StartActivity { scheduled_event_id, identity: Some("runner".to_owned()), poll: None }
         }
         Step::Pause(stop_clocks, with) => {
             Command::Pause { stop_clocks: *stop_clocks, by_hand: ByHand::default(), key: key(with) }
@@ -388,7 +388,7 @@ fn command(
                     Command::FailActivity { task, reason, details: None, non_retryable: any % 3 == 0, retry_after }
                 }
                 Answer::Canceled => Command::CancelActivity { task, details: None },
-                Answer::Return => Command::ReturnActivity { task },
+                Answer::Return => Command::ReturnActivity { task, poll: None },
             }
         }
         Step::Beat(any) => {
@@ -463,7 +463,7 @@ fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Bea
     let turn = TurnId { scheduled_event_id, started_event_id };
     let task = TaskId { scheduled_event_id, started_event_id, start: 0 };
     match kind {
-        0 => Command::StartTurn { scheduled_event_id, identity: None },
+        0 => Command::StartTurn { scheduled_event_id, identity: None, poll: None },
         1 => Command::CompleteTurn {
             turn,
             decisions: vec![SucceedWorkflow::default().into()],
@@ -471,8 +471,8 @@ fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Bea
             awaiting: Vec::new(),
         },
         2 => Command::FailTurn { turn, reason: Some(String::new()), details: None },
-        3 => Command::ReturnTurn { turn },
-        4 => Command::StartActivity { scheduled_event_id, identity: Some("\n".to_owned()) },
+        3 => Command::ReturnTurn { turn, poll: None },
+        4 => Command::StartActivity { scheduled_event_id, identity: Some("\n".to_owned()), poll: None },
         5 => Command::SucceedActivity { task, result: None },
         6 => Command::FailActivity {
             task,

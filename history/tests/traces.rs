@@ -43,7 +43,7 @@ impl Script {
     /// A decider takes the turn; the window it is given, held against S3.39 and S3.40.
     fn take(&mut self) -> (TurnId, Vec<Event>) {
         let scheduled_event_id = self.run.turn_task.as_ref().unwrap().scheduled_event_id;
-        self.admit(&Command::StartTurn { scheduled_event_id, identity: Some("decider".to_owned()) });
+        self.admit(&Command::StartTurn { scheduled_event_id, identity: Some("decider".to_owned()), poll: None });
         let started_event_id = self.run.turn.as_ref().unwrap().started_event_id;
         let previous = self.run.previous_started_event_id;
         let shown = (previous.max(1)..=started_event_id).map(|id| self.event(id).clone()).collect::<Vec<_>>();
@@ -57,7 +57,7 @@ impl Script {
 
     fn runner_takes(&mut self, activity_id: &str) -> TaskId {
         let (scheduled_event_id, _) = self.run.activity(activity_id).unwrap();
-        self.admit(&Command::StartActivity { scheduled_event_id, identity: Some("runner".to_owned()) });
+        self.admit(&Command::StartActivity { scheduled_event_id, identity: Some("runner".to_owned()), poll: None });
         TaskId { scheduled_event_id, started_event_id: self.run.last_event_id, start: 0 }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use client::body::{ActivityTask, CancelActivity, FailActivity, Next, PollActivity, SucceedActivity};
+use client::polls::Polls;
 use client::tasks::Outcome;
 use client::{Client, Error, Patience, Waits};
 use history::Payload;
@@ -149,16 +150,17 @@ impl Slot {
 
     async fn run(self) {
         let mut waits = Waits::new(Patience::Endless);
+        let mut polls = Polls::default();
         let mut task = None;
         loop {
             if let Some(activity) = task.take() {
-                task = self.activity(activity).await;
+                task = self.activity(activity, &mut polls).await;
                 continue;
             }
             if self.is_stopped() || client::shutdown::unless(&self.stopped, self.keep_pace()).await.is_none() {
                 return;
             }
-            match client::shutdown::unless(&self.stopped, self.poll()).await {
+            match client::shutdown::unless(&self.stopped, self.poll(&mut polls)).await {
                 None => return,
                 Some(Ok(polled)) => {
                     waits.reset();
@@ -186,20 +188,23 @@ impl Slot {
         tokio::time::sleep_until(mine).await;
     }
 
-    async fn poll(&self) -> Result<Option<ActivityTask>, Error> {
-        let poll = PollActivity { identity: Some(self.host.identity.clone()) };
-        self.host.client.poll_activity(&self.host.list, &poll, POLL_WAIT).await
+    async fn poll(&self, polls: &mut Polls) -> Result<Option<ActivityTask>, Error> {
+        let (identity, poll_id) = (Some(self.host.identity.clone()), Some(polls.id()));
+        let poll = PollActivity { identity, poll_id, attempt: polls.attempt() };
+        let polled = self.host.client.poll_activity(&self.host.list, &poll, POLL_WAIT).await;
+        polls.heard(&polled);
+        polled
     }
 
-    fn next(&self) -> Option<Next> {
-        let identity = Some(self.host.identity.clone());
+    fn next(&self, polls: &Polls) -> Option<Next> {
+        let (identity, poll_id) = (Some(self.host.identity.clone()), Some(polls.id()));
         // With a rate limit the next activity must wait for its turn; while stopping none is asked for.
         let wants = !self.is_stopped() && self.pace.is_none();
-        wants.then(|| Next { wait: Some(POLL_WAIT.as_secs_f64()), identity, ..Next::default() })
+        wants.then(|| Next { wait: Some(POLL_WAIT.as_secs_f64()), identity, poll_id, ..Next::default() })
     }
 
     /// Runs one activity and answers it; the next one, if it came with the answer's answer.
-    async fn activity(&self, task: ActivityTask) -> Option<ActivityTask> {
+    async fn activity(&self, task: ActivityTask, polls: &mut Polls) -> Option<ActivityTask> {
         let ActivityTask { token, workflow_id, run_id, activity_id, activity_type, timeouts, input, .. } = task;
         let began = Instant::now();
         let (cancel, canceled) = watch::channel(false);
@@ -241,7 +246,7 @@ impl Slot {
         };
         let wait = timeouts.start_to_close.map_or(ANSWER_WAIT, Duration::from);
         let patience = Patience::For(wait.saturating_sub(began.elapsed()).max(Duration::from_secs(1)));
-        let (client, next) = (&self.host.client, self.next());
+        let (client, next) = (&self.host.client, self.next(polls));
         let answered = client::shutdown::unless_idle(&self.stopped, async {
             match outcome {
                 Ok(result) => {
@@ -258,8 +263,14 @@ impl Slot {
                 }
             }
         });
-        match answered.await {
-            None => None,
+        let answered = answered.await;
+        // Whatever was polled for with the answer: only with a clean one is it known what became of it.
+        match &answered {
+            Some(Ok(Outcome::Recorded(_))) => polls.answered(),
+            _ => polls.lost(),
+        }
+        match answered {
+            None | Some(Ok(Outcome::RecordedBefore)) => None,
             Some(Ok(Outcome::Recorded(next))) => next,
             Some(Ok(Outcome::Lost(error))) => {
                 tracing::info!(%error, workflow_id, activity_id, "an answer came too late");

@@ -21,6 +21,7 @@ mod judge;
 mod matching;
 mod metrics;
 mod nodes;
+mod polls;
 mod questions;
 mod read;
 mod refusal;
@@ -174,6 +175,7 @@ pub struct Engine {
     matching: matching::Matching,
     nodes: nodes::Nodes,
     elsewhere: elsewhere::Elsewhere,
+    polls: polls::Polls,
     agenda: agenda::Agenda,
     watchers: watch::Watchers,
     questions: questions::Questions,
@@ -221,6 +223,7 @@ impl Engine {
             ids,
             nodes,
             elsewhere: elsewhere::Elsewhere::default(),
+            polls: polls::Polls::default(),
             mint: token::Mint::new(&secret),
             domains: domains::Domains::default(),
             types: types::Types::default(),

@@ -14,8 +14,46 @@ use crate::world::{DOMAIN, World};
 /// How often an answer or a call is repeated that may have been lost.
 const REPEATS: u32 = 8;
 
-fn poll() -> Poll {
-    Poll { wait: Duration::from_secs(2), identity: Some("sim".to_owned()), ..Poll::default() }
+/// No answer came.
+struct Lost;
+
+/// The polls of one actor. Half of them have an id, and are repeated when their answer is lost.
+struct Polls {
+    id: Option<String>,
+    attempt: u32,
+}
+
+impl Polls {
+    fn next(world: &World) -> Self {
+        let id = (world.dice(2) == 0).then(|| format!("{:x}", world.dice(u64::MAX)));
+        Self { id, attempt: 1 }
+    }
+
+    fn poll(&self) -> Poll {
+        let (wait, identity, attempt) = (Duration::from_secs(2), Some("sim".to_owned()), Some(self.attempt));
+        Poll { wait, identity, poll_id: self.id.clone(), attempt, ..Poll::default() }
+    }
+
+    /// What came of the poll, unless its answer was lost on the way, which the service does not know.
+    fn hear<T>(
+        &mut self,
+        world: &World,
+        answer: Result<Option<Delivery<T>>, Refusal>,
+    ) -> Result<Option<Delivery<T>>, Lost> {
+        match answer {
+            Ok(delivery) if self.id.is_some() && world.bad_luck(10) => drop(delivery.map(Delivery::delivered)),
+            Ok(delivery) => {
+                *self = Self::next(world);
+                return Ok(delivery);
+            }
+            Err(_) => {}
+        }
+        self.attempt += 1;
+        if self.id.is_none() || self.attempt > history::limits::POLL_ATTEMPTS_MAX {
+            *self = Self::next(world);
+        }
+        Err(Lost)
+    }
 }
 
 /// The longest that anybody waits for an answer; a node that has died gives none.
@@ -129,12 +167,14 @@ fn late(world: &World, run_id: Uuid, started: EventId, refusal: &Refusal) {
 
 /// Takes turns and answers them.
 pub(crate) async fn decider(world: Arc<World>) {
+    let mut polls = Polls::next(&world);
     while !world.is_over() {
         let node = world.node();
-        match answer(node.poll_decider(DOMAIN, LIST, poll())).await {
+        let polled = answer(node.poll_decider(DOMAIN, LIST, polls.poll())).await;
+        match polls.hear(&world, polled) {
             Ok(Some(delivery)) => turn(&world, delivery).await,
             Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,
-            Err(_) => pause(&world, 100).await,
+            Err(Lost) => pause(&world, 100).await,
         }
     }
 }
@@ -146,6 +186,7 @@ async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
     }
     let task = delivery.task().clone();
     delivery.delivered();
+    world.facts().in_hand(&task.token);
     check_window(world, &task);
     if world.bad_luck(5) {
         // The decider dies: its turn times out.
@@ -213,12 +254,14 @@ async fn whole_history(world: &World, task: &DeciderTask) -> Option<Vec<Event>> 
 
 /// Takes activities and answers them.
 pub(crate) async fn runner(world: Arc<World>) {
+    let mut polls = Polls::next(&world);
     while !world.is_over() {
         let node = world.node();
-        match answer(node.poll_activity(DOMAIN, LIST, poll())).await {
+        let polled = answer(node.poll_activity(DOMAIN, LIST, polls.poll())).await;
+        match polls.hear(&world, polled) {
             Ok(Some(delivery)) => activity(&world, delivery).await,
             Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,
-            Err(_) => pause(&world, 100).await,
+            Err(Lost) => pause(&world, 100).await,
         }
     }
 }
@@ -229,6 +272,7 @@ async fn activity(world: &World, delivery: Delivery<ActivityTask>) {
     }
     let task = delivery.task().clone();
     delivery.delivered();
+    world.facts().in_hand(&task.token);
     if world.bad_luck(5) {
         return;
     }

@@ -67,12 +67,21 @@ pub struct Facts {
     pub promises: Vec<Promise>,
     /// What was wrong.
     pub violations: Vec<String>,
+    /// The tokens of all tasks that have reached a decider or a runner.
+    tokens: BTreeSet<String>,
 }
 
 /// Every run of a world, by run id.
 pub type Histories = BTreeMap<Uuid, Vec<Event>>;
 
 impl Facts {
+    /// A task has reached whoever polled. The same start of a task must reach nobody else.
+    pub fn in_hand(&mut self, token: &str) {
+        if !self.tokens.insert(token.to_owned()) {
+            self.violations.push("a task is in two hands".to_owned());
+        }
+    }
+
     /// Holds the histories against the promises and the invariants; adds what is wrong.
     pub fn judge(&mut self, histories: &Histories) {
         for (run_id, events) in histories {

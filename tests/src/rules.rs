@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use history::{Links, Run, Timestamp, codec};
+use history::{Links, Run, Sent, Timestamp, codec};
 use minicbor::{Decode, Encode};
 use store::{Cas, Error, Expect, Head, HeadKey, Limits, PartKey, RunId, Store};
 
@@ -28,6 +28,8 @@ pub enum Rule {
     SeenEffects,
     /// Chunks are named after their last event.
     ChunksByLastEvent,
+    /// A run knows to which poll a started task went last: here only to which it went first.
+    SentToOne,
 }
 
 /// What a head's body holds: the form that `service/src/engine/head.rs` stores.
@@ -112,6 +114,13 @@ impl Undone {
                     head.body = encode(&body, &tail);
                 }
             }
+            Rule::SentToOne => {
+                let before = self.known().heads.get(key).and_then(|(before, _)| decode(before));
+                if let (Some((mut body, tail)), Some((before, _))) = (decode(&head), before) {
+                    body.links.sent = first_sent(&before.links.sent, &body.links.sent);
+                    head.body = encode(&body, &tail);
+                }
+            }
             Rule::NeverNoFromCache | Rule::OperationIds | Rule::ChunksByLastEvent => {}
         }
         head
@@ -138,6 +147,13 @@ impl Undone {
         chunks.retain(|(last, _)| !known.overwritten.contains(&(key.clone(), run, *last)));
         chunks
     }
+}
+
+/// Where tasks went first.
+fn first_sent(before: &Sent, now: &Sent) -> Sent {
+    let first = now.iter().map(|(id, poll)| (id, before.poll_of(id).unwrap_or(poll)));
+    let bytes = minicbor::to_vec(first.collect::<Vec<_>>()).expect("writing to memory does not fail");
+    minicbor::decode(&bytes).expect("the form is what is stored")
 }
 
 #[async_trait]

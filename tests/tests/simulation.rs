@@ -6,9 +6,10 @@ use simulation::{Plan, crash_at, simulate};
 
 /// Seeds that once failed. Always run.
 ///
+/// * 149: a node that learned late that it had started a task handed it out, though it had gone to another poll by then.
 /// * 323: a target forgot an effect that its source settled between the looks at what is owed and at what can be forgotten.
 /// * 51, 1322, 1547, 2147: one node signaled a run that another had not found, and the sender was told that it failed.
-const REGRESSIONS: &[u64] = &[51, 323, 1322, 1547, 2147];
+const REGRESSIONS: &[u64] = &[51, 149, 323, 1322, 1547, 2147];
 
 /// How many fresh seeds are run unless `BATON_SIM_SEEDS` says otherwise.
 const SEEDS: u64 = 300;
@@ -141,4 +142,9 @@ fn effects_of_others_that_are_not_remembered_are_caught() {
 #[test]
 fn chunks_that_are_named_after_their_first_event_are_caught() {
     is_missed(Rule::ChunksByLastEvent, "without gaps");
+}
+
+#[test]
+fn tasks_that_are_sent_to_all_who_ask_are_caught() {
+    is_missed(Rule::SentToOne, "in two hands");
 }

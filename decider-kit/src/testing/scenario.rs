@@ -252,7 +252,7 @@ impl<D: Decider> Given<D> {
         };
         let scheduled_event_id = task.scheduled_event_id;
         self.now = task.not_before.map_or(self.now, |at| at.max(self.now));
-        self.admit(&Command::StartTurn { scheduled_event_id, identity: None });
+        self.admit(&Command::StartTurn { scheduled_event_id, identity: None, poll: None });
         TurnId { scheduled_event_id, started_event_id: self.run.last_event_id }
     }
 
@@ -277,7 +277,7 @@ impl<D: Decider> Given<D> {
         if task(&self.run).is_none() {
             let held_until = self.run.activities.get(&scheduled_event_id).and_then(PendingActivity::not_before);
             self.now = held_until.map_or(self.now, |at| at.max(self.now));
-            self.admit(&Command::StartActivity { scheduled_event_id, identity: None });
+            self.admit(&Command::StartActivity { scheduled_event_id, identity: None, poll: None });
         }
         match task(&self.run) {
             Some(task) => task,

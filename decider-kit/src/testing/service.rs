@@ -542,7 +542,10 @@ impl TestService {
 
     #[track_caller]
     fn turn(&mut self, index: usize, scheduled_event_id: EventId, attempt: u32) {
-        self.must(index, &Command::StartTurn { scheduled_event_id, identity: Some("test decider".to_owned()) });
+        self.must(
+            index,
+            &Command::StartTurn { scheduled_event_id, identity: Some("test decider".to_owned()), poll: None },
+        );
         let started_event_id = self.at(index).run.last_event_id;
         if self.turns_to_lose > 0 {
             self.turns_to_lose -= 1;
@@ -596,7 +599,10 @@ impl TestService {
 
     #[track_caller]
     fn activity_of(&mut self, index: usize, scheduled_event_id: EventId, runner: usize) {
-        self.must(index, &Command::StartActivity { scheduled_event_id, identity: Some("test runner".to_owned()) });
+        self.must(
+            index,
+            &Command::StartActivity { scheduled_event_id, identity: Some("test runner".to_owned()), poll: None },
+        );
         let now = self.now;
         let run = self.at_mut(index);
         let activity = run.run.activities.get(&scheduled_event_id);

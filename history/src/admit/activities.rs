@@ -11,6 +11,7 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
+use crate::links::PollId;
 use crate::payload::Payload;
 use crate::retry::{self, LastFailure, WhenExhausted};
 use crate::run::PendingActivity;
@@ -109,8 +110,9 @@ impl Transition {
     }
 
     /// It never reached its runner: told to the decider, or with a retry policy handed out again at once.
-    pub(super) fn return_activity(&mut self, task: TaskId, now: Timestamp) -> Result<(), Fault> {
+    pub(super) fn return_activity(&mut self, task: TaskId, poll: Option<PollId>, now: Timestamp) -> Result<(), Fault> {
         let activity = held(&self.run, task)?;
+        self.activity_must_be_with(task, poll)?;
         let scheduled_event_id = task.scheduled_event_id;
         if activity.retry.is_some() && activity.cancel_event_id.is_none() {
             self.change_tries(scheduled_event_id, |tries| tries.give_back(now));

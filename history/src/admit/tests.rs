@@ -9,6 +9,7 @@ mod liveness;
 mod others;
 mod pause;
 mod retries;
+mod sending;
 mod starts;
 mod successors;
 mod timeouts;

@@ -192,6 +192,17 @@ pub(super) fn identity(identity: Option<&str>) -> Result<(), Fault> {
     identity.map_or(Ok(()), |identity| name("identity", identity))
 }
 
+pub(super) fn poll(poll_id: Option<&str>, attempt: Option<u32>) -> Result<(), Fault> {
+    poll_id.map_or(Ok(()), |poll_id| name("pollId", poll_id))?;
+    let max = limits::POLL_ATTEMPTS_MAX;
+    let problem = match (poll_id, attempt.unwrap_or(1)) {
+        (_, attempt) if !(1..=max).contains(&attempt) => format!("is {attempt}, must be 1 to {max}"),
+        (None, 2..) => "needs a `pollId`: the same as before".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Fault::Invalid { field: "attempt".to_owned(), problem })
+}
+
 pub(super) fn reason(field: &str, reason: Option<&str>) -> Result<(), Fault> {
     reason.map_or(Ok(()), |reason| name_up_to(field, reason, limits::REASON_BYTES_MAX))
 }

@@ -65,7 +65,7 @@ impl Idle {
 
 /// Polls again and again.
 async fn hold(client: &Client, list: &str) {
-    let poll = PollActivity { identity: None };
+    let poll = PollActivity::default();
     loop {
         if let Err(error) = client.poll_activity(list, &poll, POLL_WAIT).await {
             tracing::debug!(%error, "a poll ended");

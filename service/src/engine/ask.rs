@@ -261,7 +261,7 @@ impl Engine {
 
     fn offer_questions(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded) {
         let run_id = loaded.run().started.run_id;
-        let task = WaitingTask { key: key.clone(), run_id, scheduled_event_id: QUESTIONS };
+        let task = WaitingTask { key: key.clone(), run_id, scheduled_event_id: QUESTIONS, lost: None };
         self.offer(&decider_list(key, loaded), task);
     }
 
@@ -296,6 +296,8 @@ impl Engine {
             task_list: run.started.task_list.clone(),
             tail: loaded.tail.clone(),
             tail_first: loaded.body.tail_first,
+            // Not a task of the run, and asked again when it is lost.
+            poll: None,
             what: Granted::Questions {
                 task,
                 last_event_id,

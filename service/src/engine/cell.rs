@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 use history::{
     ActivityAct, AskedUpdate, Command, Effect, EffectResult, Errand, ErrandTask, Event, EventId, Payload,
-    PendingActivity, Start, TaskId, TurnId,
+    PendingActivity, PollId, Start, TaskId, TurnId,
 };
 use store::HeadKey;
 use tokio::sync::oneshot;
@@ -94,6 +94,7 @@ impl Request {
                 | Command::StartTurn { .. }
                 | Command::ReturnTurn { .. }
                 | Command::StartActivity { .. }
+                | Command::SendAgain { .. }
                 | Command::ReturnActivity { .. }
                 | Command::FireDeadlines { .. }
                 | Command::TakeSignal { .. }
@@ -131,6 +132,8 @@ pub(super) struct Grant {
     pub(super) task_list: String,
     pub(super) tail: Bytes,
     pub(super) tail_first: EventId,
+    /// The poll that it went to.
+    pub(super) poll: Option<PollId>,
     pub(super) what: Granted,
     /// What the run is asked: taken along by a turn, or all that there is to the task.
     pub(super) questions: Vec<Posed>,
@@ -158,8 +161,8 @@ impl Drop for Grant {
     fn drop(&mut self) {
         let Some(engine) = self.engine.take() else { return };
         let command = match &self.what {
-            Granted::Turn { turn, .. } => Command::ReturnTurn { turn: *turn },
-            Granted::Activity { task, .. } => Command::ReturnActivity { task: *task },
+            Granted::Turn { turn, .. } => Command::ReturnTurn { turn: *turn, poll: self.poll },
+            Granted::Activity { task, .. } => Command::ReturnActivity { task: *task, poll: self.poll },
             Granted::Speculation { task, .. } => return engine.lose_updates(&self.key, self.run_id, *task),
             Granted::Questions { task, .. } => return engine.lose_questions(&self.key, self.run_id, *task),
         };

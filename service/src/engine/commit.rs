@@ -176,6 +176,13 @@ pub(super) fn due(run: &Run, links: &Links, beats: &[history::Beat], offers: u32
         return effects.into_iter().chain(goes_on).min();
     };
     due = effects.map_or(due, |at| due.min(at));
+    // What is on its way when its node dies is found by those who take over and look as far ahead (`sweep.rs`).
+    for (id, _) in links.sent.iter() {
+        let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == id).map(|turn| turn.started_at);
+        let since = turn.or_else(|| run.activities.get(&id)?.held_since());
+        let seen_until = since.map(|since| since.plus(OFFER_EVERY_MAX)).filter(|at| *at > now);
+        due = seen_until.map_or(due, |at| due.min(at));
+    }
     for task in run.waiting_tasks() {
         let held_until = match task {
             history::TaskRef::Turn(task) => task.not_before.filter(|at| *at > now),

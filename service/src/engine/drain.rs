@@ -259,6 +259,9 @@ impl Engine {
             }
             return Ok(true);
         };
+        if !was_loaded {
+            self.note_sent(cell, loaded);
+        }
         let goes_on = loaded.run().goes_on();
         if goes_on && self.go_on(cell, state).await? {
             return Ok(false);
@@ -297,8 +300,8 @@ impl Engine {
                 }
                 Pending::Take { task, list, taker, taken, .. } => {
                     let is_same = transition.run().started.run_id == task.run_id;
-                    let identity = taker.identity.as_deref();
-                    let ok = is_same && take_task(&mut transition, task.scheduled_event_id, list, identity, now);
+                    let ok =
+                        is_same && take_task(&mut transition, (task.scheduled_event_id, task.lost), list, taker, now);
                     says_no |= !ok;
                     *taken = Some(ok);
                 }

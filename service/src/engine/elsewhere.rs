@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use async_trait::async_trait;
+use history::PollId;
 use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use uuid::Uuid;
@@ -31,6 +32,9 @@ pub struct Offer {
     workflow_id: String,
     run_id: Uuid,
     scheduled_event_id: u64,
+    /// The poll that it went to without arriving.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lost: Option<u64>,
 }
 
 /// How nodes talk to each other.
@@ -41,6 +45,9 @@ pub trait Peers: Send + Sync + 'static {
 
     /// Offers a task to a node; answers whether somebody waits for it there.
     async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String>;
+
+    /// Tells a node that the answers to these polls were lost; answers what had been started for them, as far as it knows.
+    async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String>;
 }
 
 #[derive(Default)]
@@ -81,15 +88,17 @@ impl From<&ListName> for ListKey {
 }
 
 impl Offer {
-    fn of(list: &ListKey, task: &WaitingTask) -> Self {
-        let WaitingTask { key, run_id, scheduled_event_id } = task;
+    pub(super) fn of(list: &ListKey, task: &WaitingTask) -> Self {
+        let WaitingTask { key, run_id, scheduled_event_id, lost } = task;
         let (workflow_id, run_id) = (key.workflow_id.to_string(), *run_id);
-        Self { list: list.into(), workflow_id, run_id, scheduled_event_id: *scheduled_event_id }
+        let lost = lost.map(|poll| poll.0);
+        Self { list: list.into(), workflow_id, run_id, scheduled_event_id: *scheduled_event_id, lost }
     }
 
-    fn task(&self) -> WaitingTask {
+    pub(super) fn task(&self) -> WaitingTask {
         let key = HeadKey { domain: self.list.domain.as_str().into(), workflow_id: self.workflow_id.as_str().into() };
-        WaitingTask { key, run_id: self.run_id, scheduled_event_id: self.scheduled_event_id }
+        let (run_id, scheduled_event_id, lost) = (self.run_id, self.scheduled_event_id, self.lost.map(PollId));
+        WaitingTask { key, run_id, scheduled_event_id, lost }
     }
 }
 
@@ -109,8 +118,13 @@ impl Engine {
         self.mint.is_node_pass(pass)
     }
 
+    /// How the other nodes are reached.
+    pub(super) fn peers(&self) -> Option<Arc<dyn Peers>> {
+        self.elsewhere.peers.get().cloned()
+    }
+
     /// The other nodes.
-    fn others(&self) -> Vec<String> {
+    pub(super) fn others(&self) -> Vec<String> {
         let me = self.nodes.address();
         let alive = self.nodes_alive().into_iter();
         alive.filter(|address| Some(address.as_str()) != me).collect()

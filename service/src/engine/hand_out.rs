@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use history::{Command, EventId, Standing, TaskRef, Timestamp, Transition, TurnId};
+use history::{Command, EventId, PollId, Standing, TaskRef, Timestamp, Transition, TurnId};
 
-use super::Engine;
 use super::cell::{Grant, Granted, RunCell, State};
 use super::commit::Loaded;
 use super::matching::{ListKey, Offered, Poller, Side, Taker, WaitingTask};
 use super::watch::Progress;
+use super::{Engine, Refusal};
 
 /// A poller that is about to get a task.
 pub(super) struct Reserved {
@@ -56,10 +56,10 @@ impl Engine {
         for (side, name, scheduled_event_id) in new_tasks {
             let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name };
             let Some(poller) = self.matching.reserve(&list) else {
-                unmatched.push((list, WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id }));
+                unmatched.push((list, WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id, lost: None }));
                 continue;
             };
-            if take_task(transition, scheduled_event_id, &list, poller.taker.identity.as_deref(), now) {
+            if take_task(transition, (scheduled_event_id, None), &list, &poller.taker, now) {
                 reserved.push(Reserved { list, poller, scheduled_event_id });
             } else {
                 self.return_poller(&list, poller);
@@ -68,9 +68,18 @@ impl Engine {
         (reserved, unmatched)
     }
 
-    pub(super) fn unreserve(self: &Arc<Self>, reserved: Vec<Reserved>) {
+    /// Puts pollers back whose tasks were not started, or with this refusal may have been.
+    pub(super) fn unreserve(self: &Arc<Self>, reserved: Vec<Reserved>, refusal: Option<&Refusal>) {
         for Reserved { list, poller, .. } in reserved.into_iter().rev() {
-            self.return_poller(&list, poller);
+            self.unreserve_one(&list, poller, refusal);
+        }
+    }
+
+    fn unreserve_one(self: &Arc<Self>, list: &ListKey, poller: Poller, refusal: Option<&Refusal>) {
+        match refusal {
+            // Its poll may stand in the run as the one that has the task, and must get no other: its wait ends.
+            Some(refusal) if self.lose_if_unknown(refusal, poller.taker.poll) => drop(poller),
+            _ => self.return_poller(list, poller),
         }
     }
 
@@ -125,7 +134,7 @@ impl Engine {
             Ok(None) => self.return_poller(&list, poller),
             Err(refusal) => {
                 tracing::warn!(%refusal, "a waiting task could not be taken");
-                self.return_poller(&list, poller);
+                self.unreserve_one(&list, poller, Some(&refusal));
             }
         }
     }
@@ -133,6 +142,7 @@ impl Engine {
     /// Offers every task of the run that waits; those already on their lists stay there.
     pub(super) fn offer_waiting(self: &Arc<Self>, cell: &Arc<RunCell>, state: &State) {
         let State::Loaded(loaded) = state else { return };
+        self.note_sent(cell, loaded);
         let run = loaded.run();
         let now = self.clock.now();
         for task in run.waiting_tasks() {
@@ -144,7 +154,7 @@ impl Engine {
             };
             let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name: name.into() };
             let run_id = run.started.run_id;
-            self.offer(&list, WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id });
+            self.offer(&list, WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id, lost: None });
         }
     }
 
@@ -157,6 +167,10 @@ impl Engine {
         taker: &Taker,
     ) -> Option<Grant> {
         let run = loaded.run();
+        // After a commit of unknown outcome others may have sent it elsewhere.
+        if loaded.body.links.sent.poll_of(scheduled_event_id) != taker.poll {
+            return None;
+        }
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
         let (mut questions, mut updates) = (Vec::new(), Vec::new());
         let (task_list, what) = if let Some(turn) = turn {
@@ -179,7 +193,11 @@ impl Engine {
             let details = beat.and_then(|beat| beat.details.clone());
             (activity.task_list.clone(), Granted::Activity { task, activity: Box::new(activity.clone()), details })
         };
+        if let Some(poll) = taker.poll {
+            self.note_one_sent(cell, loaded, scheduled_event_id, poll);
+        }
         Some(Grant {
+            poll: taker.poll,
             engine: Some(Arc::clone(self)),
             key: cell.key.clone(),
             run_id: run.started.run_id,
@@ -202,24 +220,24 @@ pub(super) fn waiting_turn(run: &history::Run) -> EventId {
     }
 }
 
-/// Starts a waiting task; false when it does not wait, or not on this list any more.
+/// Starts a waiting task, or has one sent again that went astray; false when it does not wait, or not on this list any more.
 pub(super) fn take_task(
     transition: &mut Transition,
-    scheduled_event_id: EventId,
+    (scheduled_event_id, lost): (EventId, Option<PollId>),
     list: &ListKey,
-    identity: Option<&str>,
+    taker: &Taker,
     now: Timestamp,
 ) -> bool {
-    let identity = identity.map(str::to_owned);
+    let Taker { identity, poll, .. } = taker.clone();
     let is_here = |task_list: &str| task_list == &*list.name;
     let activity = transition.run().activities.get(&scheduled_event_id);
     if activity.is_some_and(|activity| !is_here(&activity.task_list)) {
         return false;
     }
-    let command = if list.side == Side::Decider {
-        Command::StartTurn { scheduled_event_id, identity }
-    } else {
-        Command::StartActivity { scheduled_event_id, identity }
+    let command = match lost {
+        Some(lost) => Command::SendAgain { scheduled_event_id, lost, poll },
+        None if list.side == Side::Decider => Command::StartTurn { scheduled_event_id, identity, poll },
+        None => Command::StartActivity { scheduled_event_id, identity, poll },
     };
     transition.admit(&command, now).is_ok()
 }

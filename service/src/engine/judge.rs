@@ -48,7 +48,7 @@ impl Engine {
             return;
         }
         let run_id = run.started.run_id;
-        self.offer(&list, WaitingTask { key: key.clone(), run_id, scheduled_event_id: UPDATES });
+        self.offer(&list, WaitingTask { key: key.clone(), run_id, scheduled_event_id: UPDATES, lost: None });
     }
 
     /// A speculative turn: no write, no event. `None` when nothing waits.
@@ -68,6 +68,8 @@ impl Engine {
         self.metrics.speculative_turns.inc();
         let previous_started_event_id = run.previous_started_event_id;
         Some(Grant {
+            // Not yet a task of the run, and asked again when it is lost.
+            poll: None,
             engine: Some(Arc::clone(self)),
             key: key.clone(),
             run_id,
@@ -131,7 +133,7 @@ impl Engine {
             TakenUpdates::Nothing => Ok(None),
             TakenUpdates::Turn(scheduled_event_id) => {
                 let task = WaitingTask { scheduled_event_id, ..task };
-                self.ask(&key, |reply| Request::Take { task, list, taker, reply }).await
+                Box::pin(self.take(&list, task, taker)).await
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use history::EventId;
+use history::{EventId, PollId};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -36,6 +36,14 @@ pub(super) struct WaitingTask {
     pub(super) key: HeadKey,
     pub(super) run_id: Uuid,
     pub(super) scheduled_event_id: EventId,
+    /// The poll that it went to without arriving; `None` while nobody has taken it.
+    pub(super) lost: Option<PollId>,
+}
+
+impl WaitingTask {
+    fn known(&self) -> (Uuid, EventId, Option<PollId>) {
+        (self.run_id, self.scheduled_event_id, self.lost)
+    }
 }
 
 /// In place of its DeciderScheduled: no turn waits, but somebody asks something of the run.
@@ -69,6 +77,8 @@ pub(super) struct Taker {
     pub(super) answers: bool,
     /// How many updates it judges at once, at most.
     pub(super) updates: usize,
+    /// This try of the poll, where it has an id.
+    pub(super) poll: Option<PollId>,
 }
 
 /// A poller that waits.
@@ -93,7 +103,7 @@ impl Poller {
 #[derive(Default)]
 struct List {
     tasks: VecDeque<WaitingTask>,
-    known: HashSet<(Uuid, EventId)>,
+    known: HashSet<(Uuid, EventId, Option<PollId>)>,
     pollers: VecDeque<Poller>,
     /// Some tasks of this list wait in the store alone.
     overflowed: bool,
@@ -125,23 +135,23 @@ impl List {
     fn pop_task(&mut self, can: impl Fn(&WaitingTask) -> bool) -> Option<WaitingTask> {
         let at = self.tasks.iter().position(can)?;
         let task = self.tasks.remove(at)?;
-        self.known.remove(&(task.run_id, task.scheduled_event_id));
+        self.known.remove(&task.known());
         self.asking -= usize::from(task.only_asks());
         Some(task)
     }
 
     /// A turn of a run of which a question waits already becomes the task that waits (S1.23): there are not two of one run.
     fn convert(&mut self, turn: &WaitingTask) -> bool {
-        let kinds = [QUESTIONS, UPDATES].map(|kind| (turn.run_id, kind));
+        let kinds = [QUESTIONS, UPDATES].map(|kind| (turn.run_id, kind, None));
         let Some(asks) = kinds.into_iter().find(|kind| self.known.contains(kind)) else { return false };
         if turn.only_asks() || self.asking == 0 {
             return false;
         }
         let mut tasks = self.tasks.iter_mut();
-        let Some(task) = tasks.find(|task| (task.run_id, task.scheduled_event_id) == asks) else {
+        let Some(task) = tasks.find(|task| task.known() == asks) else {
             return false;
         };
-        task.scheduled_event_id = turn.scheduled_event_id;
+        (task.scheduled_event_id, task.lost) = (turn.scheduled_event_id, turn.lost);
         self.known.remove(&asks);
         self.asking -= 1;
         true
@@ -248,11 +258,11 @@ impl Matching {
             list.overflowed = true;
             return Offered::Full;
         }
-        if !list.known.insert((task.run_id, task.scheduled_event_id)) || list.convert(&task) {
+        if !list.known.insert(task.known()) || list.convert(&task) {
             return Offered::Known;
         }
         if let Some(poller) = list.next_poller_for(&task) {
-            list.known.remove(&(task.run_id, task.scheduled_event_id));
+            list.known.remove(&task.known());
             if list.is_idle() {
                 lists.remove(key);
             }
@@ -306,6 +316,13 @@ impl Matching {
             }
         }
         domains
+    }
+
+    /// Ends the wait of this poll, if it waits here.
+    pub(super) fn drop_poller(&self, poll: PollId) {
+        for list in self.lock().values_mut() {
+            list.pollers.retain(|poller| poller.taker.poll != Some(poll));
+        }
     }
 
     /// Tasks and pollers that wait, by list.

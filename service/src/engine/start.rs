@@ -179,7 +179,7 @@ mod tests {
         let base = Loaded::decode(store.load(&key).await.unwrap().unwrap()).unwrap();
         let now = engine.clock().now();
         let mut transition = Transition::of(base.run().clone());
-        transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None }, now).unwrap();
+        transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None }, now).unwrap();
         let command = Command::CompleteTurn {
             turn: TurnId { scheduled_event_id: 2, started_event_id: 3 },
             decisions: vec![close],

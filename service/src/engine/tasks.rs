@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::ask::TakenQuestions;
 use super::cell::{Grant, Granted, Request};
 use super::matching::{Found, ListKey, Poller, QUESTIONS, Side, Taker, UPDATES, WaitingTask};
+use super::polls::taker;
 use super::questions::Posed;
 use super::read::Source;
 use super::{ActivityToken, Engine, Refusal, TurnToken};
@@ -39,6 +40,10 @@ pub struct Poll {
     pub queries: bool,
     /// How many updates whoever polls judges at once, at most. 0: none.
     pub updates: usize,
+    /// Names the poll, so that it can be repeated when its answer is lost.
+    pub poll_id: Option<String>,
+    /// Which try of the poll it is: 1 when absent. Each later one says that the answers to all before it were lost.
+    pub attempt: Option<u32>,
 }
 
 /// A question to a run, as its decider gets it.
@@ -204,15 +209,13 @@ impl Engine {
     ) -> Result<Option<Grant>, Refusal> {
         self.must_know(domain).await?;
         history::admit::check_name("taskList", list)?;
-        if let Some(identity) = &poll.identity {
-            history::admit::check_name("identity", identity)?;
-        }
-        let taker = Taker {
-            identity: poll.identity,
-            answers: poll.queries && side == Side::Decider,
-            updates: if side == Side::Decider { poll.updates } else { 0 },
-        };
         let list = ListKey { domain: domain.into(), side, name: list.into() };
+        let (taker, earlier) = taker(&list, &poll)?;
+        if !earlier.is_empty()
+            && let Some(grant) = self.take_lost(&list, &earlier, &taker).await?
+        {
+            return Ok(Some(grant));
+        }
         let deadline = tokio::time::sleep(poll.wait);
         tokio::pin!(deadline);
         loop {
@@ -258,10 +261,11 @@ impl Engine {
             UPDATES => return self.take_updates(list, task, taker).await,
             _ => {}
         }
-        let (key, list) = (task.key.clone(), list.clone());
+        let (key, list, poll) = (task.key.clone(), list.clone(), taker.poll);
         let taken = self.ask(&key, |reply| Request::Take { task, list, taker, reply }).await;
-        if taken.is_err() {
-            // It is off its list, and may wait still.
+        if let Err(refusal) = &taken {
+            // It is off its list, and may wait still; or it was taken, and then nobody has it.
+            self.lose_if_unknown(refusal, poll);
             self.look_again(&key);
         }
         taken
@@ -281,7 +285,7 @@ impl Engine {
             TakenQuestions::Earlier => self.take_earlier_questions(&key, run_id).await,
             TakenQuestions::Turn(scheduled_event_id) => {
                 let task = WaitingTask { scheduled_event_id, ..task };
-                self.ask(&key, |reply| Request::Take { task, list, taker, reply }).await
+                Box::pin(self.take(&list, task, taker)).await
             }
         }
     }

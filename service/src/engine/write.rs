@@ -75,7 +75,7 @@ impl Engine {
         let landed = self.commit_surely(cell, expect, &next.head, &parts, op, attempt).await;
         match landed {
             Ok(Landed::No) => {
-                self.unreserve(reserved);
+                self.unreserve(reserved, None);
                 self.metrics.conflicts.inc();
                 *state = State::Unloaded;
                 *attempt += 1;
@@ -86,7 +86,7 @@ impl Engine {
                 Ok(None)
             }
             Ok(Landed::Later) => {
-                self.unreserve(reserved);
+                self.unreserve(reserved, None);
                 *state = State::Unloaded;
                 Ok(None)
             }
@@ -102,7 +102,9 @@ impl Engine {
                 Ok(Some(()))
             }
             Err(refusal) => {
-                self.unreserve(reserved);
+                self.unreserve(reserved, Some(&refusal));
+                // What was about to be started may have been, or may wait.
+                self.look_again(&cell.key);
                 *state = State::Unloaded;
                 Err(refusal)
             }

@@ -1,4 +1,4 @@
-//! Nodes over one store talk to each other: two small calls, for those who know the store's secret. No part of the API.
+//! Nodes over one store talk to each other: three small calls, for those who know the store's secret. No part of the API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +43,18 @@ struct Taken {
     taken: bool,
 }
 
+/// The answers to these polls were lost.
+#[derive(Debug, Serialize, Deserialize)]
+struct Lost {
+    polls: Vec<u64>,
+}
+
+/// What had been started for one of them.
+#[derive(Debug, Serialize, Deserialize)]
+struct Found {
+    offer: Option<Offer>,
+}
+
 /// A caller that knows the store's secret.
 struct Peer;
 
@@ -61,13 +73,19 @@ async fn waiting(State(engine): AppState, _: Peer, Json(waiting): Json<Waiting>)
     Ok(json(StatusCode::OK, &serde_json::json!({})))
 }
 
+async fn lost(State(engine): AppState, _: Peer, Json(lost): Json<Lost>) -> Answer {
+    let offer = engine.find_lost_for_peer(&lost.polls);
+    Ok(json(StatusCode::OK, &Found { offer }))
+}
+
 async fn offered(State(engine): AppState, _: Peer, Json(offered): Json<Offered>) -> Answer {
     let taken = engine.take_offer(&offered.by, &offered.offer);
     Ok(json(StatusCode::OK, &Taken { taken }))
 }
 
 pub(super) fn router(engine: Arc<Engine>) -> Router {
-    Router::new().route("/nodes/waiting", post(waiting)).route("/nodes/offer", post(offered)).with_state(engine)
+    let router = Router::new().route("/nodes/waiting", post(waiting)).route("/nodes/offer", post(offered));
+    router.route("/nodes/lost", post(lost)).with_state(engine)
 }
 
 /// Reaches other nodes over HTTP.
@@ -102,6 +120,12 @@ impl Peers for OverHttp {
         let answer = self.call(format!("{node}/nodes/offer"), &offered).await?;
         let Taken { taken } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
         Ok(taken)
+    }
+
+    async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String> {
+        let answer = self.call(format!("{node}/nodes/lost"), &Lost { polls: polls.to_vec() }).await?;
+        let Found { offer } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
+        Ok(offer)
     }
 }
 

@@ -113,13 +113,9 @@ pub(super) async fn poll_decider(
     Wait(wait): Wait,
     Json(poll): Json<body::PollDecider>,
 ) -> Answer {
-    let poll = Poll {
-        wait: wait.unwrap_or(WAIT_MAX),
-        identity: poll.identity,
-        events_max: poll.max_events,
-        queries: poll.queries,
-        updates: poll.updates.unwrap_or(0),
-    };
+    let body::PollDecider { identity, max_events: events_max, queries, updates, poll_id, attempt } = poll;
+    let (at_most, updates) = (wait.unwrap_or(WAIT_MAX), updates.unwrap_or(0));
+    let poll = Poll { wait: at_most, identity, events_max, queries, updates, poll_id, attempt };
     let delivery = engine.poll_decider(&domain, &list, poll).await?;
     look_at_connection().await;
     let render = |(task, receipt)| deliver::task(render_turn(task), receipt);
@@ -133,7 +129,8 @@ pub(super) async fn poll_activity(
     Wait(wait): Wait,
     Json(poll): Json<body::PollActivity>,
 ) -> Answer {
-    let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity: poll.identity, ..Poll::default() };
+    let body::PollActivity { identity, poll_id, attempt } = poll;
+    let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, ..Poll::default() };
     let delivery = engine.poll_activity(&domain, &list, poll).await?;
     look_at_connection().await;
     let render = |(task, receipt)| deliver::task(render_activity(task), receipt);
@@ -150,13 +147,9 @@ fn next_poll(next: body::Next) -> Result<Poll, Refused> {
         // Now, not when the answer is recorded and nobody can be told any more.
         history::admit::check_name("next.identity", identity)?;
     }
-    Ok(Poll {
-        wait,
-        identity: next.identity,
-        events_max: next.max_events,
-        queries: next.queries,
-        updates: next.updates.unwrap_or(0),
-    })
+    history::admit::check_poll(next.poll_id.as_deref(), None)?;
+    let body::Next { identity, max_events: events_max, queries, updates, poll_id, .. } = next;
+    Ok(Poll { wait, identity, events_max, queries, updates: updates.unwrap_or(0), poll_id, attempt: None })
 }
 
 /// How long an answer may wait for its next task before it is said that it was recorded. Where tasks are plenty the two

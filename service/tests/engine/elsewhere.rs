@@ -18,8 +18,8 @@ const HANDOVER_MAX: Duration = Duration::from_millis(50);
 
 /// Nodes that reach each other by a call, as long as they are on the line.
 #[derive(Default)]
-struct Line {
-    nodes: Mutex<HashMap<String, Arc<Engine>>>,
+pub(crate) struct Line {
+    pub(crate) nodes: Mutex<HashMap<String, Arc<Engine>>>,
     offers: Mutex<Vec<String>>,
 }
 
@@ -45,9 +45,13 @@ impl Peers for From {
         self.line.offers.lock().unwrap().push(node.to_owned());
         Ok(self.line.node(node)?.take_offer(&self.me, offer))
     }
+
+    async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String> {
+        Ok(self.line.node(node)?.find_lost_for_peer(polls))
+    }
 }
 
-async fn nodes<const N: usize>() -> ([Service; N], Arc<Line>) {
+pub(crate) async fn nodes<const N: usize>() -> ([Service; N], Arc<Line>) {
     let (store, clock, line) = (Arc::new(Memory::new()) as Arc<dyn Store>, clock(), Arc::new(Line::default()));
     let mut nodes = Vec::new();
     for number in 0..N {

@@ -5,6 +5,7 @@
 mod elsewhere;
 mod members;
 mod nodes;
+mod polls;
 mod queries;
 mod updates;
 mod waiting;

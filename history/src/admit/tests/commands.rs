@@ -97,15 +97,15 @@ fn a_closed_run_refuses_everything() {
         signal("go"),
         request_cancel(),
         terminate(),
-        Command::StartTurn { scheduled_event_id: 2, identity: None },
+        Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None },
         complete(turn, vec![]),
         Command::FailTurn { turn, reason: None, details: None },
-        Command::ReturnTurn { turn },
-        Command::StartActivity { scheduled_event_id: 5, identity: None },
+        Command::ReturnTurn { turn, poll: None },
+        Command::StartActivity { scheduled_event_id: 5, identity: None, poll: None },
         succeed(task),
         fail(task),
         Command::CancelActivity { task, details: None },
-        Command::ReturnActivity { task },
+        Command::ReturnActivity { task, poll: None },
     ] {
         check(&closed, &command, "fault run-closed");
     }
@@ -118,10 +118,10 @@ fn a_closed_run_refuses_everything() {
 fn a_decider_takes_the_turn_that_waits() {
     let new = scene();
     check(&new, &new.start_turn(), "DeciderStarted");
-    let other = Command::StartTurn { scheduled_event_id: 1, identity: None };
+    let other = Command::StartTurn { scheduled_event_id: 1, identity: None, poll: None };
     check(&new, &other, "fault turn-not-waiting");
     let busy = new.take();
-    check(&busy, &Command::StartTurn { scheduled_event_id: 2, identity: None }, "fault turn-not-waiting");
+    check(&busy, &Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None }, "fault turn-not-waiting");
     // S3.37: the next turn waits until this one has ended.
     let behind = busy.then(&signal("go"));
     check(&behind, &behind.start_turn(), "fault turn-not-waiting");
@@ -144,7 +144,7 @@ fn an_answer_needs_the_turn_and_is_taken_once() {
     let answered = busy.clone().decide([]);
     check(&answered, &complete(turn, vec![success()]), "fault turn-completed");
     check(&answered, &Command::FailTurn { turn, reason: None, details: None }, "fault turn-completed");
-    check(&answered, &Command::ReturnTurn { turn }, "fault turn-completed");
+    check(&answered, &Command::ReturnTurn { turn, poll: None }, "fault turn-completed");
     // The repeated answer that closed the run was heard, too.
     let closed = busy.clone().decide([success()]);
     check(&closed, &complete(turn, vec![success()]), "fault turn-completed");
@@ -191,23 +191,27 @@ fn a_turn_given_back_waits_longer_each_time() {
 fn a_turn_given_back_while_another_waits_schedules_no_third() {
     let busy = scene().take().then(&signal("go"));
     check(&busy, &busy.fail_turn(), "DeciderFailed(Reported)");
-    check(&busy, &Command::ReturnTurn { turn: busy.turn() }, "DeciderFailed(DeliveryFailed)");
+    check(&busy, &Command::ReturnTurn { turn: busy.turn(), poll: None }, "DeciderFailed(DeliveryFailed)");
     // It waits already, without a wait of its own; news must not let a decider that fails spin.
     let next = busy.clone().then(&busy.fail_turn());
     check(&next, &next.start_turn(), "fault turn-not-waiting");
     let next = next.after(1);
     check(&next, &next.start_turn(), "DeciderStarted");
-    let next = busy.clone().then(&Command::ReturnTurn { turn: busy.turn() });
+    let next = busy.clone().then(&Command::ReturnTurn { turn: busy.turn(), poll: None });
     check(&next, &next.start_turn(), "DeciderStarted");
 }
 
 #[test]
 fn a_turn_that_never_arrived_is_dispatched_again_at_once() {
     let busy = scene().take();
-    check(&busy, &Command::ReturnTurn { turn: busy.turn() }, "DeciderFailed(DeliveryFailed) DeciderScheduled");
-    check(&busy, &Command::ReturnTurn { turn: LOST }, "fault turn-lost");
+    check(
+        &busy,
+        &Command::ReturnTurn { turn: busy.turn(), poll: None },
+        "DeciderFailed(DeliveryFailed) DeciderScheduled",
+    );
+    check(&busy, &Command::ReturnTurn { turn: LOST, poll: None }, "fault turn-lost");
     check(&busy, &Command::FailTurn { turn: LOST, reason: None, details: None }, "fault turn-lost");
-    let next = busy.clone().then(&Command::ReturnTurn { turn: busy.turn() });
+    let next = busy.clone().then(&Command::ReturnTurn { turn: busy.turn(), poll: None });
     check(&next, &next.start_turn(), "DeciderStarted");
     assert_eq!(next.run.turn_task.as_ref().unwrap().attempt, 1, "it says nothing about the decider");
 }
@@ -226,7 +230,11 @@ fn a_window_begins_at_the_last_completed_turn() {
 fn a_runner_takes_an_activity_once() {
     let given = scene().decide([schedule("a")]);
     check(&given, &given.start_activity("a"), "ActivityStarted");
-    check(&given, &Command::StartActivity { scheduled_event_id: 4, identity: None }, "fault activity-not-waiting");
+    check(
+        &given,
+        &Command::StartActivity { scheduled_event_id: 4, identity: None, poll: None },
+        "fault activity-not-waiting",
+    );
     let taken = given.clone().takes("a");
     check(&taken, &given.start_activity("a"), "fault activity-not-waiting");
     assert_eq!(given.run.waiting_tasks().count(), 1);
@@ -239,7 +247,7 @@ fn a_runner_answers_once_and_a_decider_looks_at_it() {
     check(&given, &given.succeed("a"), "ActivitySuccess DeciderScheduled");
     check(&given, &given.fail("a"), "ActivityFailed DeciderScheduled");
     check(&given, &given.canceled("a"), "fault cancel-not-requested");
-    let returned = Command::ReturnActivity { task: given.task("a") };
+    let returned = Command::ReturnActivity { task: given.task("a"), poll: None };
     check(&given, &returned, "ActivityTimedOut(StartToClose, DeliveryFailed) DeciderScheduled");
     let answered = given.clone().succeeds("a");
     check(&answered, &given.succeed("b"), "ActivitySuccess");
@@ -247,7 +255,7 @@ fn a_runner_answers_once_and_a_decider_looks_at_it() {
         check(&answered, &succeed(stale), "fault activity-closed");
         check(&answered, &fail(stale), "fault activity-closed");
         check(&answered, &Command::CancelActivity { task: stale, details: None }, "fault activity-closed");
-        check(&answered, &Command::ReturnActivity { task: stale }, "fault activity-closed");
+        check(&answered, &Command::ReturnActivity { task: stale, poll: None }, "fault activity-closed");
     }
     // An open activity, and a start that is not its own.
     let other = TaskId { started_event_id: 99, ..given.task("b") };
@@ -364,7 +372,7 @@ fn one_transition_folds_several_commands() {
     assert_eq!(transition.admit(&given.succeed("a"), given.now), Ok(Outcome::Recorded(7)));
     assert_eq!(transition.admit(&signal("go"), given.now), Ok(Outcome::Recorded(9)));
     assert_eq!(transition.admit(&given.succeed("a"), given.now), Err(Fault::ActivityClosed));
-    let start = Command::StartTurn { scheduled_event_id: 8, identity: None };
+    let start = Command::StartTurn { scheduled_event_id: 8, identity: None, poll: None };
     assert_eq!(transition.admit(&start, given.now), Ok(Outcome::Recorded(10)));
     assert_eq!(told(transition.events()), "ActivitySuccess DeciderScheduled Signal(go) DeciderStarted");
     let (run, events) = transition.into_parts();

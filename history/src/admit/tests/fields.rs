@@ -187,7 +187,8 @@ fn the_fields_of_requests_have_their_limits() {
     check(&open, &end("r", &None, &too_long), TOO_LARGE);
 
     // Who polls is a field like any other.
-    let poll = |identity: &str| Command::StartTurn { scheduled_event_id: 2, identity: Some(identity.to_owned()) };
+    let poll =
+        |identity: &str| Command::StartTurn { scheduled_event_id: 2, identity: Some(identity.to_owned()), poll: None };
     check(&open, &poll(&name), "DeciderStarted");
     check(&open, &poll(&too_long), TOO_LARGE);
     check(&open, &poll(""), INVALID);
@@ -203,6 +204,7 @@ fn the_fields_of_answers_have_their_limits() {
     let poll = |identity: String| Command::StartActivity {
         scheduled_event_id: given.scheduled("b"),
         identity: Some(identity),
+        poll: None,
     };
     check(&given, &poll(text(limits::NAME_BYTES_MAX)), "ActivityStarted");
     check(&given, &poll(text(limits::NAME_BYTES_MAX + 1)), TOO_LARGE);

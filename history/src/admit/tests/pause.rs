@@ -73,7 +73,7 @@ fn whoever_has_something_of_a_paused_run_may_finish_it_and_the_run_can_be_ended(
     let failed = tried.clone().then(&fail_with(tried.task("a"), "busy", None)).after(60);
     check(&failed, &failed.start_activity("a"), "fault activity-not-waiting");
     check(&failed, &failed.fire(), "");
-    check(&failed.then(&resume()), &Command::StartActivity { scheduled_event_id: 5, identity: None }, "");
+    check(&failed.then(&resume()), &Command::StartActivity { scheduled_event_id: 5, identity: None, poll: None }, "");
 }
 
 #[test]

@@ -64,8 +64,11 @@ fn an_activity_with_a_retry_policy_costs_three_events_however_often_it_is_tried(
 fn the_last_try_says_when_it_was_taken_by_whom_and_what_came_before() {
     let given = failed(given(NONE)).after(5);
     let scheduled_event_id = given.scheduled("a");
-    let given =
-        quietly(given, &Command::StartActivity { scheduled_event_id, identity: Some("runner-2".to_owned()) }).after(7);
+    let given = quietly(
+        given,
+        &Command::StartActivity { scheduled_event_id, identity: Some("runner-2".to_owned()), poll: None },
+    )
+    .after(7);
     let taken_at = given.now.as_millis() - 7_000;
     let answer = given.succeed("a");
     let (_, events) = given.clone().admit(&answer).unwrap();
@@ -196,7 +199,7 @@ fn an_activity_that_is_to_stop_is_not_tried_again() {
     let started = "ActivityStarted(try 2 after busy)";
     check(&held, &held.fail("a"), &format!("{started} ActivityFailed DeciderScheduled"));
     check(&held, &held.canceled("a"), &format!("{started} ActivityCanceled DeciderScheduled"));
-    let lost = Command::ReturnActivity { task: held.task("a") };
+    let lost = Command::ReturnActivity { task: held.task("a"), poll: None };
     let timed_out = format!("{started} ActivityTimedOut(StartToClose, DeliveryFailed) DeciderScheduled");
     check(&held, &lost, &timed_out);
 }
@@ -206,13 +209,13 @@ fn a_try_that_never_reached_its_runner_does_not_count() {
     let given = given(NONE);
     let given = quietly(given.clone(), &given.start_activity("a"));
     let lost = given.task("a");
-    let given = quietly(given, &Command::ReturnActivity { task: lost });
+    let given = quietly(given, &Command::ReturnActivity { task: lost, poll: None });
     assert_eq!(given.run.activity("a").unwrap().1.attempt(), 1);
     let given = quietly(given.clone(), &given.start_activity("a"));
     // Should it have reached a runner after all, that one is too late.
     assert_ne!(given.task("a"), lost);
     check(&given, &fail_with(lost, "busy", None), "fault activity-closed");
-    check(&given, &Command::ReturnActivity { task: lost }, "fault activity-closed");
+    check(&given, &Command::ReturnActivity { task: lost, poll: None }, "fault activity-closed");
     check(&given, &given.succeed("a"), "ActivityStarted(try 1) ActivitySuccess DeciderScheduled");
 }
 

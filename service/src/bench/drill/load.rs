@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use client::body::{ActivityTask, PollActivity, StartWorkflow, SucceedActivity};
+use client::polls::Polls;
 use client::tasks::Outcome;
 use client::{Client, Patience, Waits};
 use decider_kit::{Activity, Decider, Decisions, Event, EventKind, Window};
@@ -222,9 +223,14 @@ async fn drive(client: Client, shared: Arc<Shared>) {
 /// Does activities, each with a result that nothing else has.
 async fn work(client: Client, shared: Arc<Shared>, stopped: watch::Receiver<bool>) {
     let mut waits = Waits::new(Patience::Endless);
-    let poll = PollActivity { identity: Some("drill".to_owned()) };
+    let mut polls = Polls::default();
     loop {
+        let (identity, poll_id) = (Some("drill".to_owned()), Some(polls.id()));
+        let poll = PollActivity { identity, poll_id, attempt: polls.attempt() };
         let polled = client::shutdown::unless(&stopped, client.poll_activity(LIST, &poll, POLL_WAIT)).await;
+        if let Some(polled) = &polled {
+            polls.heard(polled);
+        }
         match polled {
             None => return,
             Some(Ok(task)) => {
@@ -254,7 +260,7 @@ async fn answer(client: &Client, shared: &Shared, task: ActivityTask) {
                 shared.ledger().results.push(Acknowledged { workflow_id, run_id, event_id, said });
                 return;
             }
-            Ok(Outcome::Lost(_)) => return,
+            Ok(Outcome::RecordedBefore | Outcome::Lost(_)) => return,
             Err(error) if Instant::now() > give_up => return shared.doubt("a result", &error),
             Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
         }
