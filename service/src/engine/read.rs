@@ -69,7 +69,12 @@ impl Engine {
         let bytes = current.as_ref().filter(|_| is_kept).map(Loaded::bytes);
         self.cache.settle(&cell, bytes);
         match (current, at.run_id) {
-            (None, _) => Err(Refusal::unknown_workflow(&key)),
+            (None, None) => Err(Refusal::unknown_workflow(&key)),
+            // The newest may have been forgotten before an earlier one that is kept for longer.
+            (None, Some(run_id)) => match self.load_run(&key, run_id).await {
+                Err(Refusal::UnknownRun { .. }) => Err(Refusal::unknown_workflow(&key)),
+                found => found,
+            },
             (Some(loaded), None) => Ok(loaded),
             (Some(loaded), Some(run_id)) if loaded.run().started.run_id == run_id => Ok(loaded),
             (Some(_), Some(run_id)) => self.load_run(&key, run_id).await,
@@ -220,13 +225,10 @@ impl Engine {
                 }
                 batch
             };
-            let Some(last) = batch.last().map(|event| event.id) else {
-                break;
+            let last = match (batch.first(), batch.last()) {
+                (Some(first), Some(last)) if first.id == from => last.id,
+                _ => return Err(self.missing(source, &format!("event {from}")).await),
             };
-            if batch.first().is_some_and(|event| event.id != from) {
-                let what = format!("event {from} of run {} is missing", source.run_id);
-                return Err(Refusal::Corrupt { what });
-            }
             let room = limit - events.len();
             for event in batch.into_iter().take_while(|event| event.id < before).take(room) {
                 bytes += event.kind.payload().map_or(0, Payload::len);
@@ -270,8 +272,7 @@ impl Engine {
             };
             batch.retain(|event| event.id < before);
             if batch.last().is_none_or(|event| event.id != newest) {
-                let what = format!("event {newest} of run {} is missing", source.run_id);
-                return Err(Refusal::Corrupt { what });
+                return Err(self.missing(source, &format!("event {newest}")).await);
             }
             let room = limit - events.len();
             for event in batch.into_iter().rev().take(room) {
@@ -312,6 +313,16 @@ impl Engine {
         Ok(events)
     }
 
+    /// Something of a run that its head promises is not there: the run has been forgotten since its head was read, or its
+    /// data is lost.
+    async fn missing(&self, source: &Source<'_>, what: &str) -> Refusal {
+        let Source { key, run_id, .. } = *source;
+        match self.load_run(key, run_id).await {
+            Ok(_) => Refusal::Corrupt { what: format!("{what} of run {run_id} is missing") },
+            Err(refusal) => refusal,
+        }
+    }
+
     /// Puts the texts of large payloads in place of their claim checks.
     async fn redeem(&self, source: &Source<'_>, events: &mut [Event]) -> Result<(), Refusal> {
         let mut packs: HashMap<u64, Option<Bytes>> = HashMap::new();
@@ -336,8 +347,10 @@ impl Engine {
             let range = claim.offset as usize..claim.offset as usize + claim.len as usize;
             let pack = packs.get(&claim.op).and_then(Option::as_ref);
             let text = pack.and_then(|pack| pack.get(range)).and_then(|text| std::str::from_utf8(text).ok());
-            let missing = || Refusal::Corrupt { what: format!("the payload of event {id} of run {}", source.run_id) };
-            *payload = Payload::from_trusted(text.ok_or_else(missing)?);
+            let Some(text) = text else {
+                return Err(self.missing(source, &format!("the payload of event {id}")).await);
+            };
+            *payload = Payload::from_trusted(text);
         }
         Ok(())
     }
