@@ -438,8 +438,8 @@ impl Transition {
             Command::TakeChildClose { scheduled_event_id, run_id, close } => {
                 outcome = self.take_child_close(*scheduled_event_id, *run_id, close, now)?;
             }
-            Command::SettleEffect { event_id, kind, round, result } => {
-                self.settle(*event_id, *kind, *round, *result, now);
+            Command::SettleEffect { owner, event_id, kind, round, result } => {
+                self.settle(*owner, *event_id, *kind, *round, *result, now);
             }
             Command::SeeToEffects => self.see_to_effects(now),
         }

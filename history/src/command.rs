@@ -438,6 +438,8 @@ pub enum Command {
     },
     /// Service: what became of an effect on another run. Recorded nothing when it is known already.
     SettleEffect {
+        /// The run that asked for it: this one, or one before it.
+        owner: RunId,
         /// The event that asked for it.
         event_id: EventId,
         /// What was to be done.

@@ -9,7 +9,10 @@ mod sent;
 
 use minicbor::{Decode, Encode};
 
+use crate::command::RunId;
+
 pub use errand::{Errand, ErrandTask, child_run_id};
+pub(crate) use outbox::taken_over;
 pub use outbox::{Effect, EffectKind, Outbox};
 pub use seen::{Seen, SeenOrigin};
 pub use sent::{PollId, Sent};
@@ -32,6 +35,13 @@ impl Links {
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.outbox.is_empty() && self.seen.is_empty() && self.sent.is_empty()
+    }
+
+    /// What a new run of the same workflow id takes over from the run `from`, which has closed: what that owes, and what has
+    /// been seen.
+    #[must_use]
+    pub fn handed_over(self, from: RunId) -> Self {
+        Self { outbox: self.outbox.handed_over(from), seen: self.seen, sent: Sent::default() }
     }
 }
 

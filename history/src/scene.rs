@@ -34,8 +34,12 @@ pub(crate) fn plain() -> Start {
 
 impl Scene {
     pub(crate) fn of(start: &Start) -> Self {
+        Self::of_run(start, Uuid::nil())
+    }
+
+    pub(crate) fn of_run(start: &Start, run_id: Uuid) -> Self {
         let now = Timestamp::from_millis(1_000_000);
-        let (run, events) = Transition::start(start, Uuid::nil(), now).unwrap().into_parts();
+        let (run, events) = Transition::start(start, run_id, now).unwrap().into_parts();
         Self { run, links: Links::default(), events, now, beats: Vec::new() }
     }
 
@@ -345,7 +349,7 @@ pub(crate) fn cancel_of(run: u128, event_id: EventId) -> Command {
 }
 
 pub(crate) fn settle(event_id: EventId, kind: EffectKind, result: EffectResult) -> Command {
-    Command::SettleEffect { event_id, kind, round: 0, result }
+    Command::SettleEffect { owner: Uuid::nil(), event_id, kind, round: 0, result }
 }
 
 pub(crate) fn done() -> EffectResult {

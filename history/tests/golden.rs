@@ -1274,6 +1274,9 @@ fn stored_links_to_other_runs_can_still_be_read() {
     let sample = transition.links().clone();
     let current = minicbor::to_vec(&sample).unwrap();
     assert_eq!(minicbor::decode::<Links>(&golden("links/second-round.cbor", &current)).unwrap(), sample);
+    let sample = sample.handed_over(Uuid::from_u128(77));
+    let current = minicbor::to_vec(&sample).unwrap();
+    assert_eq!(minicbor::decode::<Links>(&golden("links/handed-over.cbor", &current)).unwrap(), sample);
     let mut transition = Transition::start(&Start::new("w", "t", "l"), Uuid::nil(), now).unwrap();
     let poll = Some(PollId(0xBA70));
     transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None, poll }, now).unwrap();

@@ -417,7 +417,8 @@ fn command(
                 3 => EffectResult::ReuseRefused,
                 _ => EffectResult::Done { run_id: Uuid::from_u128(7) },
             };
-            Command::SettleEffect { event_id: effect.event_id, kind: effect.kind, round: links.outbox.round(), result }
+            let (owner, event_id, kind) = (run.started.run_id, effect.event_id, effect.kind);
+            Command::SettleEffect { owner, event_id, kind, round: links.outbox.round(), result }
         }
         Step::ChildCloses(pick, close) => {
             let count = run.children.len().max(1);

@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use history::{Beat, Command, Event, EventId, Run, Start, UpdateStanding};
+use history::{Beat, Command, Event, EventId, Outbox, Run, Start, UpdateStanding};
 use store::{HeadKey, ListPage, ListQuery, PageToken, Store};
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
@@ -124,6 +124,8 @@ pub struct Described {
     pub run: Run,
     /// The newest heartbeats of its open activities.
     pub beats: Vec<Beat>,
+    /// What it owes to others, and runs of its workflow id before it; nothing unless it is the newest.
+    pub owed: Outbox,
 }
 
 /// Which events to read.
@@ -318,7 +320,8 @@ impl Engine {
     pub async fn start(self: &Arc<Self>, domain: &str, start: Start) -> Result<Started, Refusal> {
         let domain = self.domain_in_use(domain).await?.name;
         let key = commit::head_key(&domain, &start.workflow_id);
-        self.start_key(&key, start).await
+        let start = Box::new(start);
+        self.ask(&key, |reply| Request::Start { start, reply }).await
     }
 
     /// Has a command admitted to a run: a signal, a cancel request, a termination.

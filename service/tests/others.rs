@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use history::event::{ChildPolicy, ChildScheduleFailedCause, ExternalFailedCause};
 use history::{
-    CancelExternal, Command, Decision, Event, EventKind, ReusePolicy, SignalExternal, Start, StartChild,
+    CancelExternal, Command, ContinueAsNew, Decision, Event, EventKind, ReusePolicy, SignalExternal, Start, StartChild,
     SucceedWorkflow, Timestamp, check,
 };
 use service::engine::{Clock, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings};
@@ -188,17 +188,51 @@ async fn signals_of_one_run_to_another_come_in_the_order_in_which_they_were_deci
 }
 
 #[tokio::test]
-async fn a_closed_run_delivers_what_it_owes_before_another_takes_its_place() {
+async fn a_closed_run_delivers_what_it_owes_whoever_takes_its_place() {
     let service = Service::open().await;
     service.start("target").await;
     let first = service.start("source").await;
     service.decide("source", vec![signal("target", "last words"), succeed()]).await;
     let second = service.start("source").await;
     assert_ne!(first, second);
+    while !service.names("target").await.contains(&"Signal") {
+        tokio::task::yield_now().await;
+    }
+    while !service.engine.describe(&at("source")).await.unwrap().owed.is_empty() {
+        tokio::task::yield_now().await;
+    }
     assert_eq!(service.names("target").await.iter().filter(|name| **name == "Signal").count(), 1);
+    assert_eq!(service.names("source").await, ["WorkflowStarted", "DeciderScheduled"], "not its own to tell of");
     let closed = RunRef { run_id: Some(first), ..at("source") };
     let events = service.engine.history(&closed, &Page::default()).await.unwrap().events;
     assert_eq!(events.last().unwrap().kind.name(), "WorkflowSuccess");
+}
+
+#[tokio::test]
+async fn a_parent_that_goes_on_as_new_has_closed_for_its_children() {
+    let service = Service::open().await;
+    let first = service.start("parent").await;
+    let both = vec![child("ended", ChildPolicy::Terminate), child("left", ChildPolicy::Abandon)];
+    service.decide("parent", both).await;
+    service.decide("left", vec![]).await;
+    service.engine.tell(&at("parent"), signal_command("go")).await.unwrap();
+    service.decide("parent", vec![ContinueAsNew { force: true, ..ContinueAsNew::default() }.into()]).await;
+    while !service.names("ended").await.contains(&"WorkflowTerminated") {
+        tokio::task::yield_now().await;
+    }
+    // Whom the other answers to does not change, and nobody hears how it closes.
+    let parent = service.engine.describe(&at("left")).await.unwrap().run.started.parent.unwrap();
+    assert_eq!(parent.run_id, first);
+    service.engine.tell(&at("left"), signal_command("go")).await.unwrap();
+    service.decide("left", vec![succeed()]).await;
+    for id in ["left", "ended", "parent"] {
+        while !service.engine.describe(&at(id)).await.unwrap().owed.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+    let parent = service.engine.describe(&at("parent")).await.unwrap().run;
+    assert!(parent.children.is_empty() && parent.started.continued_from == Some(first));
+    assert_eq!(service.names("parent").await, ["WorkflowStarted", "DeciderScheduled"]);
 }
 
 #[tokio::test]

@@ -39,6 +39,7 @@ pub async fn all(make: impl AsyncFn() -> Arc<dyn Store>) {
         exactly_holds_only_for_that_run_at_that_version,
         a_lost_commit_changes_nothing_and_shows_what_is_there,
         a_replaced_head_is_kept_for_its_run,
+        a_replaced_head_is_kept_for_as_long_as_is_said_then,
         replacing_holds_only_for_the_newest_head,
         keys_do_not_run_into_each_other,
         a_body_at_the_limit_is_taken_and_one_above_refused,

@@ -22,8 +22,11 @@ pub struct Chances {
     pub unknown_before: u32,
     /// A write answers [`Error::Unknown`], and happened.
     pub unknown_after: u32,
-    /// A commit answers [`Error::Unknown`], and happens late: just before the next one.
+    /// A commit answers [`Error::Unknown`], and happens late: just before the next one, or one of the next `late_by`.
     pub late: u32,
+    /// How many commits the store sees at most before a late one happens; zero is as one. The first commit to a key is
+    /// never later than the next one: a request lives for less than a store remembers.
+    pub late_by: u32,
     /// A commit is executed twice, as when a client library retries; its second answer is returned.
     pub twice: u32,
     /// A call waits before it begins, and again before it answers.
@@ -41,6 +44,7 @@ impl Chances {
         unknown_before: 0,
         unknown_after: 0,
         late: 0,
+        late_by: 0,
         twice: 0,
         delay: 0,
         delay_max: Duration::ZERO,
@@ -54,6 +58,7 @@ impl Chances {
             unknown_before: 100,
             unknown_after: 100,
             late: 50,
+            late_by: 0,
             twice: 50,
             delay: 300,
             delay_max: Duration::ZERO,
@@ -82,6 +87,8 @@ struct Late {
     replaced: Option<Head>,
     head: Head,
     parts: Vec<(PartKey, Bytes)>,
+    /// Before how many further commits it happens.
+    after: u64,
 }
 
 impl<S: Store> FaultStore<S> {
@@ -196,14 +203,23 @@ impl<S: Store> FaultStore<S> {
             Expect::Exactly { run, version } => (Expect::Exactly { run: *run, version: *version }, None),
             Expect::Replacing(replaced) => (Expect::Absent, Some((*replaced).clone())),
         };
-        let late = Late { key: key.clone(), expect, replaced, head: head.clone(), parts: parts.to_vec() };
+        let is_first = matches!(expect, Expect::Absent) && replaced.is_none();
+        let late_by = if is_first { 0 } else { u64::from(self.chances().late_by) };
+        let after = if late_by > 1 { self.roll() % late_by } else { 0 };
+        let late = Late { key: key.clone(), expect, replaced, head: head.clone(), parts: parts.to_vec(), after };
         self.late.lock().unwrap_or_else(PoisonError::into_inner).push(late);
     }
 
-    /// Does what was put off; nobody hears what became of it.
+    /// Does what was put off until now; nobody hears what became of it.
     async fn catch_up(&self) -> Result<(), Error> {
-        let late = std::mem::take(&mut *self.late.lock().unwrap_or_else(PoisonError::into_inner));
-        for Late { key, expect, replaced, head, parts } in late {
+        let late: Vec<Late> = {
+            let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+            let (now, later) = late.drain(..).partition(|late| late.after == 0);
+            *late = later;
+            late.iter_mut().for_each(|late| late.after -= 1);
+            now
+        };
+        for Late { key, expect, replaced, head, parts, .. } in late {
             let expect = replaced.as_ref().map_or(expect, Expect::Replacing);
             self.inner.commit(&key, expect, &head, &parts).await?;
         }

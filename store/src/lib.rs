@@ -80,7 +80,8 @@ pub enum Expect<'a> {
         version: u64,
     },
     /// Exactly this head, of an earlier run, which the commit replaces with a new run's. The store keeps the earlier
-    /// head readable by [`Store::load_run`], and its row in lists, until the earlier head's `expires_at`.
+    /// head readable by [`Store::load_run`], and its row in lists, until the `expires_at` that it has here, which may differ
+    /// from the one it was committed with.
     Replacing(&'a Head),
 }
 

@@ -177,11 +177,12 @@ impl Store for Memory {
         }
         if let Some(found) = found {
             state.unindex(key, &found);
-            if let Expect::Replacing(_) = expect {
-                if let Some(at) = found.expires_at {
-                    state.expires.insert((at, key.clone(), found.run));
+            if let Expect::Replacing(old) = expect {
+                let kept = Head { expires_at: old.expires_at, ..found };
+                if let Some(at) = kept.expires_at {
+                    state.expires.insert((at, key.clone(), kept.run));
                 }
-                state.kept.insert((key.clone(), found.run), found);
+                state.kept.insert((key.clone(), kept.run), kept);
             }
         }
         if let Some(at) = head.due {

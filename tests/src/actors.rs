@@ -14,6 +14,9 @@ use crate::world::{DOMAIN, World};
 /// How often an answer or a call is repeated that may have been lost.
 const REPEATS: u32 = 8;
 
+/// The same for one who does not give up: longer than it takes another node to find what a dead one left.
+const PATIENT_REPEATS: u32 = 100;
+
 /// No answer came.
 struct Lost;
 
@@ -85,8 +88,15 @@ pub(crate) async fn client(world: Arc<World>, workflow_id: String) {
 
 async fn start(world: &World, workflow_id: &str) {
     let key = RequestKey(world.dice(u64::MAX));
-    let start =
+    let mut start =
         Start { key: Some(key), reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new(workflow_id, "sim", LIST) };
+    if world.short_lives {
+        start.retention = history::Duration::from_secs(match world.dice(3) {
+            0 => 0,
+            1 => 20,
+            _ => 300,
+        });
+    }
     for _ in 0..REPEATS {
         let (node, since) = (world.node(), world.time.now());
         match answer(node.start(DOMAIN, start.clone())).await {
@@ -130,16 +140,24 @@ async fn talk(world: &World, at: &RunRef) {
     }
 }
 
+/// Has the store forget what is past its retention, as soon as it may.
+pub(crate) async fn reaper(world: Arc<World>) {
+    while !world.is_over() {
+        drop(world.store.expire(world.time.now().as_millis(), 10).await);
+        tokio::time::sleep(Duration::from_millis(40)).await;
+    }
+}
+
 /// One run, one signal, patiently; and a run that the first one signals.
-pub(crate) async fn single(world: Arc<World>) {
-    let at = RunRef { domain: DOMAIN.into(), workflow_id: "single".into(), run_id: None };
+pub(crate) async fn single(world: Arc<World>, workflow_id: &'static str) {
+    let at = RunRef { domain: DOMAIN.into(), workflow_id: workflow_id.into(), run_id: None };
     start(&world, "peer").await;
-    start(&world, "single").await;
+    start(&world, workflow_id).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let name = "hello".to_owned();
     let signal =
         Command::Signal { name: name.clone(), input: None, identity: None, key: Some(RequestKey(1)), if_version: None };
-    for _ in 0..REPEATS {
+    for _ in 0..PATIENT_REPEATS {
         let node = world.node();
         match answer(node.tell(&at, signal.clone())).await {
             Ok(told) => {
@@ -161,6 +179,12 @@ fn late(world: &World, run_id: Uuid, started: EventId, refusal: &Refusal) {
         // A try that the service follows with another leaves nothing in the history, neither its start nor its end.
         Refusal::Fault(_) if started == 0 => {}
         Refusal::Fault(_) => world.facts().promises.push(Promise::Late { run_id, started, by }),
+        // Forgotten, or followed by another: closed, in any case.
+        Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } | Refusal::RunNotCurrent { .. }
+            if world.short_lives =>
+        {
+            world.facts().promises.push(Promise::Late { run_id, started, by });
+        }
         refusal => world.facts().violations.push(format!("an answer is refused: {refusal}")),
     }
 }
@@ -203,7 +227,12 @@ async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
         Command::FailTurn { turn: token.turn, reason: Some("sim".to_owned()), details: None }
     } else {
         let Some(events) = whole_history(world, &task).await else { return };
-        Command::CompleteTurn { turn: token.turn, decisions: decide(&events), context: None, awaiting: Vec::new() }
+        Command::CompleteTurn {
+            turn: token.turn,
+            decisions: decide(&events, world.short_lives),
+            context: None,
+            awaiting: Vec::new(),
+        }
     };
     let completes = matches!(command, Command::CompleteTurn { .. });
     for _ in 0..REPEATS {
@@ -241,7 +270,12 @@ async fn whole_history(world: &World, task: &DeciderTask) -> Option<Vec<Event>> 
         match answer(node.turn_history(&token, &Page { limit: 100_000, ..Page::default() })).await {
             Ok(page) => {
                 if page.events.last().map(|event| event.id) != Some(task.started_event_id) {
-                    world.facts().violations.push("a turn was shown another history than its own".to_owned());
+                    let (of, shown) = (token.run_id, page.events.last().map(|event| event.id));
+                    let problem = format!(
+                        "a turn of {of} was shown a history up to {shown:?}, expected {}",
+                        task.started_event_id
+                    );
+                    world.facts().violations.push(problem);
                 }
                 return Some(page.events);
             }

@@ -97,8 +97,11 @@ impl Facts {
             }
         }
         for (key, runs) in starts.iter().filter(|(_, runs)| runs.len() > 1) {
-            self.violations.push(format!("key {key:?} started {} runs", runs.len()));
+            if !follow_each_other(runs, histories) {
+                self.violations.push(format!("key {key:?} started {} runs", runs.len()));
+            }
         }
+        self.continued_once(histories);
         self.effects_once(histories);
         self.children_once(histories);
         for promise in self.promises.clone() {
@@ -139,12 +142,36 @@ impl Facts {
         }
     }
 
-    /// A wanted child is one run, and its parent says of its end what it says itself.
+    /// A run that continued as new is followed by one run, and only such runs are.
+    fn continued_once(&mut self, histories: &Histories) {
+        let mut followers: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
+        for (run_id, events) in histories {
+            if let Some(before) = continued_from(events) {
+                followers.entry(before).or_default().push(*run_id);
+            }
+        }
+        for (run_id, events) in histories {
+            let wanted = match events.last().map(|event| &event.kind) {
+                Some(EventKind::WorkflowContinuedAsNew(it)) => vec![it.new_run_id],
+                _ => Vec::new(),
+            };
+            let found = followers.remove(run_id).unwrap_or_default();
+            if found != wanted {
+                self.violations.push(format!("run {run_id} is to be followed by {wanted:?}, it is by {found:?}"));
+            }
+        }
+        for (run_id, found) in followers {
+            self.violations.push(format!("{found:?} follow a run {run_id} that there never was"));
+        }
+    }
+
+    /// A wanted child is one run, or several that go on for each other, and its parent says of its end what it says itself.
     fn children_once(&mut self, histories: &Histories) {
         let mut children: BTreeMap<(Uuid, EventId), Vec<Uuid>> = BTreeMap::new();
         for (run_id, events) in histories {
             if let Some(EventKind::WorkflowStarted(it)) = events.first().map(|event| &event.kind)
                 && let Some(parent) = &it.parent
+                && it.continued_from.is_none()
             {
                 children.entry((parent.run_id, parent.event_id)).or_default().push(*run_id);
             }
@@ -164,7 +191,7 @@ impl Facts {
                     _ => continue,
                 };
                 let child = children.get(&(*run_id, scheduled)).and_then(|runs| runs.first());
-                let found = child.map(|child| (*child, last_name(histories, child)));
+                let found = child.map(|child| last_of(*child, histories));
                 if found != said {
                     self.violations.push(format!("run {run_id}: event {} says {said:?}, it is {found:?}", event.id));
                 }
@@ -200,8 +227,34 @@ fn origin(kind: &EventKind) -> Option<&Origin> {
     }
 }
 
-fn last_name(histories: &Histories, run_id: &Uuid) -> &'static str {
-    histories.get(run_id).and_then(|events| events.last()).map_or("", |event| event.kind.name())
+/// The last of the runs that go on for this one, and its last event.
+fn last_of(run_id: Uuid, histories: &Histories) -> (Uuid, &'static str) {
+    match histories.get(&run_id).and_then(|events| events.last()).map(|event| &event.kind) {
+        Some(EventKind::WorkflowContinuedAsNew(it)) if it.new_run_id != run_id => last_of(it.new_run_id, histories),
+        kind => (run_id, kind.map_or("", EventKind::name)),
+    }
+}
+
+fn continued_from(events: &[Event]) -> Option<Uuid> {
+    match events.first().map(|event| &event.kind) {
+        Some(EventKind::WorkflowStarted(it)) => it.continued_from,
+        _ => None,
+    }
+}
+
+/// Whether each of these runs of one key may have begun because those before it were forgotten, or goes on for another.
+fn follow_each_other(runs: &BTreeSet<Uuid>, histories: &Histories) -> bool {
+    let mut lives: Vec<(Timestamp, Timestamp)> = Vec::new();
+    for events in runs.iter().filter_map(|run_id| histories.get(run_id)) {
+        let (Some(first), Some(last)) = (events.first(), events.last()) else { return false };
+        let EventKind::WorkflowStarted(started) = &first.kind else { return false };
+        let goes_on = matches!(last.kind, EventKind::WorkflowContinuedAsNew(_));
+        let ends = if goes_on { last.timestamp } else { last.timestamp.plus(started.retention) };
+        lives.push((first.timestamp, ends));
+    }
+    lives.sort_unstable();
+    // Nodes disagree about the time.
+    lives.windows(2).all(|pair| matches!(pair, [(_, ends), (begins, _)] if *ends <= begins.plus(AHEAD_MAX)))
 }
 
 fn is_kept(promise: &Promise, histories: &Histories, promises: &[Promise]) -> bool {

@@ -6,11 +6,14 @@
 
 mod actors;
 pub mod broken;
+mod chronicle;
 mod clock;
 pub mod facts;
 pub mod meddled;
+mod reluctant;
 pub mod rules;
 mod script;
+mod stored;
 mod world;
 
-pub use world::{Outcome, Plan, crash_at, simulate};
+pub use world::{Outcome, Plan, Tale, crash_at, simulate};

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use history::{Links, Run, Sent, Timestamp, codec};
-use minicbor::{Decode, Encode};
+use history::{Outbox, Sent, Timestamp, codec};
 use store::{Cas, Error, Expect, Head, HeadKey, Limits, PartKey, RunId, Store};
 
 use crate::meddled::Meddler;
+use crate::stored::{decode, encode};
 use crate::world::DOMAIN;
 
 /// A rule that is not kept.
@@ -30,40 +30,10 @@ pub enum Rule {
     ChunksByLastEvent,
     /// A run knows to which poll a started task went last: here only to which it went first.
     SentToOne,
-}
-
-/// What a head's body holds: the form that `service/src/engine/head.rs` stores.
-#[derive(Encode, Decode)]
-struct Body {
-    #[n(0)]
-    run: Run,
-    #[n(1)]
-    ops: Vec<u64>,
-    #[n(2)]
-    tail_first: u64,
-    #[n(3)]
-    offers: u32,
-    #[cbor(n(4), skip_if = "Links::is_empty")]
-    links: Links,
-}
-
-/// What comes before the body: its format, and where the tail begins.
-const PREFIX: usize = 5;
-
-fn decode(head: &Head) -> Option<(Body, Bytes)> {
-    let length = head.body.get(1..PREFIX)?.first_chunk::<4>()?;
-    let tail_at = u32::from_be_bytes(*length) as usize;
-    let body = minicbor::decode(head.body.get(PREFIX..tail_at)?).ok()?;
-    Some((body, head.body.slice(tail_at..)))
-}
-
-fn encode(body: &Body, tail: &Bytes) -> Bytes {
-    let mut bytes = vec![1, 0, 0, 0, 0];
-    minicbor::encode(body, &mut bytes).expect("writing to memory does not fail");
-    let length = u32::try_from(bytes.len()).expect("a head is small").to_be_bytes();
-    bytes.splice(1..PREFIX, length);
-    bytes.extend_from_slice(tail);
-    bytes.into()
+    /// What a run that is followed by another owes goes over to that one.
+    OwedIsHandedOver,
+    /// A run that has taken effects of others is kept for longer than they may be brought again.
+    KeptForOthers,
 }
 
 #[derive(Default)]
@@ -119,6 +89,21 @@ impl Undone {
                 if let (Some((mut body, tail)), Some((before, _))) = (decode(&head), before) {
                     body.links.sent = first_sent(&before.links.sent, &body.links.sent);
                     head.body = encode(&body, &tail);
+                }
+            }
+            Rule::OwedIsHandedOver => {
+                if let Some((mut body, tail)) = decode(&head)
+                    && head.version > 1
+                    && body.run.last_event_id <= 4
+                    && body.links.outbox.taken_over() > 0
+                {
+                    body.links.outbox = Outbox::default();
+                    head.body = encode(&body, &tail);
+                }
+            }
+            Rule::KeptForOthers => {
+                if let Some((body, _)) = decode(&head) {
+                    head.expires_at = head.expires_at.and(body.run.expires_at()).map(Timestamp::as_millis);
                 }
             }
             Rule::NeverNoFromCache | Rule::OperationIds | Rule::ChunksByLastEvent => {}

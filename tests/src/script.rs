@@ -1,11 +1,11 @@
 //! What the simulated deciders decide: two activities side by side, each tried three times, a timer, and a signal to a
 //! neighbor, now and then a cancel request, too, and a child, which signals its parent; then success, by some only when it is known
-//! what became of the signal and of the child.
+//! what became of the signal and of the child. Some go on as new instead of succeeding.
 
 use history::event::{ActivityTimeouts, ChildPolicy, WorkflowStarted};
 use history::{
-    CancelExternal, CancelWorkflow, Decision, Duration, Event, EventKind, Factor, RetryPolicy, ReusePolicy,
-    ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow,
+    CancelExternal, CancelWorkflow, ContinueAsNew, Decision, Duration, Event, EventKind, Factor, Payload, RetryPolicy,
+    ReusePolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow,
 };
 use uuid::Uuid;
 
@@ -53,7 +53,7 @@ fn neighbor(workflow_id: &str) -> Option<&'static str> {
         "w0" | "w2" => "w1",
         "w1" => "w2",
         "w3" => "w3",
-        "single" => "peer",
+        "single" | "going-on" => "peer",
         _ => return None,
     })
 }
@@ -131,12 +131,29 @@ impl Outward {
     }
 }
 
+/// How often a run goes on as new; a number that its input carries.
+const GENERATIONS: u64 = 3;
+
+/// How many runs this one goes on for.
+fn generation(started: &WorkflowStarted) -> u64 {
+    started.input.as_ref().and_then(Payload::text).and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+/// Whether a run goes on as new when its work is done.
+fn goes_on(started: &WorkflowStarted, short_lives: bool) -> bool {
+    match started.workflow_id.as_str() {
+        "going-on" | "its-child" => generation(started) == 0,
+        _ => short_lives && generation(started) + 1 < GENERATIONS && lot(started.run_id).is_multiple_of(3),
+    }
+}
+
 /// The child of the runs of a workflow id: two of them want the same one.
 fn child(workflow_id: &str) -> Option<&'static str> {
     match workflow_id {
         "w0" | "w3" => Some("c0"),
         "w1" => Some("c1"),
         "single" => Some("c"),
+        "going-on" => Some("its-child"),
         _ => None,
     }
 }
@@ -147,7 +164,7 @@ fn lot(run_id: Uuid) -> u8 {
 }
 
 /// The decisions of a turn that sees these events, from the first on.
-pub(crate) fn decide(events: &[Event]) -> Vec<Decision> {
+pub(crate) fn decide(events: &[Event], short_lives: bool) -> Vec<Decision> {
     let Some(EventKind::WorkflowStarted(started)) = events.first().map(|event| &event.kind) else { return Vec::new() };
     let mut outward = Outward::default();
     let (mut a, mut b) = (Step::default(), Step::default());
@@ -208,7 +225,12 @@ pub(crate) fn decide(events: &[Event]) -> Vec<Decision> {
         decisions.push(StartTimer { timer_id: "t".to_owned(), after: TIMER }.into());
     }
     if timer_expired && a.is_over() && b.is_over() && outward.is_over(started.run_id) {
-        decisions.push(SucceedWorkflow::default().into());
+        decisions.push(if goes_on(started, short_lives) {
+            let input = Payload::from_json(&(generation(started) + 1).to_string()).ok();
+            ContinueAsNew { input, ..ContinueAsNew::default() }.into()
+        } else {
+            SucceedWorkflow::default().into()
+        });
     }
     decisions
 }

@@ -13,13 +13,18 @@ use uuid::Uuid;
 
 use crate::actors;
 use crate::broken::{Break, Broken, Dying};
+use crate::chronicle::Chronicle;
 use crate::clock::{AHEAD_MAX, NodeClock, Time};
 use crate::facts::{Facts, Histories};
 use crate::meddled::Meddled;
+use crate::reluctant::Reluctant;
 use crate::rules::{Rule, Undone};
 
 /// The domain of every run.
 pub(crate) const DOMAIN: &str = "default";
+
+/// How many commits later a late one may happen where lives are short: about as many as there are in three of them.
+const LATE_BY: u32 = 200;
 
 /// What a world is made of.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +35,9 @@ pub struct Plan {
     pub workflows: usize,
     /// Steps in which things go wrong.
     pub steps: u32,
+    /// Whether lives are short and many: runs go on as new, and are forgotten soon after they have closed, so that their ids
+    /// begin anew.
+    pub short_lives: bool,
     /// What is broken about the store beyond its contract.
     pub how: Break,
     /// Without which rule the nodes live; with all of them when absent.
@@ -38,7 +46,7 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { nodes: 3, workflows: 4, steps: 400, how: Break::Nothing, without: None }
+        Self { nodes: 3, workflows: 4, steps: 400, short_lives: false, how: Break::Nothing, without: None }
     }
 }
 
@@ -55,11 +63,33 @@ pub struct Outcome {
     pub faults: u64,
 }
 
+/// Which run dies at every step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tale {
+    /// One with two activities, a timer, a child, and a signal to another.
+    Single,
+    /// The same, and it goes on as new once; so does its child.
+    GoesOn,
+}
+
+impl Tale {
+    /// Its workflow id, by which the deciders know what to do.
+    fn workflow_id(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::GoesOn => "going-on",
+        }
+    }
+}
+
 /// A world, as those who act in it see it.
 pub(crate) struct World {
     pub(crate) time: Arc<Time>,
+    /// See [`Plan::short_lives`].
+    pub(crate) short_lives: bool,
+    chronicle: Chronicle,
     /// What nodes are opened over.
-    store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
     /// Whether its nodes know of each other.
     knows_nodes: bool,
     nodes: Mutex<Vec<Arc<Engine>>>,
@@ -163,10 +193,11 @@ impl World {
         false
     }
 
-    /// Every run, read by a node that knows nothing yet, and what its reading finds wrong.
+    /// Every run that there ever was; and what a node that knows nothing yet finds wrong about those that the store has.
     async fn histories(&self) -> Histories {
         let engine = self.open_node().await;
-        let mut histories = Histories::new();
+        let mut histories = self.chronicle.histories();
+        self.facts().violations.extend(self.chronicle.violations());
         let query = ListQuery { domain: DOMAIN.into(), limit: 10_000, ..ListQuery::default() };
         let rows = match self.store.list(&query, None).await {
             Ok(page) => page.rows,
@@ -184,7 +215,9 @@ impl World {
                     if Run::replay(&page.events) != Some(described.run.told()) {
                         self.facts().violations.push(format!("run {run_id}: the state is not the fold of the history"));
                     }
-                    histories.insert(run_id, page.events);
+                    if histories.insert(run_id, page.events.clone()) != Some(page.events) {
+                        self.facts().violations.push(format!("run {run_id}: what is read is not what was written"));
+                    }
                 }
                 (Err(refusal), _) | (_, Err(refusal)) => {
                     self.facts().violations.push(format!("run {run_id} cannot be read: {refusal}"));
@@ -208,14 +241,16 @@ pub fn simulate(seed: u64, plan: Plan) -> Outcome {
 
 /// Runs one workflow over a node that stops for good at its `op`th write, after it if it `lands`, and over another that
 /// takes its place. `None` when there are fewer writes.
-pub fn crash_at(op: u64, lands: bool) -> Option<Outcome> {
-    in_one_thread(crash(op, lands))
+pub fn crash_at(tale: Tale, op: u64, lands: bool) -> Option<Outcome> {
+    in_one_thread(crash(tale, op, lands))
 }
 
 impl World {
-    fn new(seed: u64, store: Arc<dyn Store>, is_calm: bool) -> Self {
+    fn new(seed: u64, chronicle: Chronicle, store: Arc<dyn Store>, is_calm: bool) -> Self {
         Self {
             time: Time::new(),
+            short_lives: false,
+            chronicle,
             store,
             // Both must do: what nodes know of each other is never needed for a history to be right.
             knows_nodes: seed % 2 == 1,
@@ -257,19 +292,31 @@ impl World {
 }
 
 async fn live(seed: u64, plan: Plan) -> Outcome {
-    let faults = Arc::new(FaultStore::new(Broken::over(Arc::new(Memory::new()), plan.how), seed, Chances::bad_day()));
+    let chronicle = Chronicle::of(Arc::new(Memory::new()));
+    let mut below: Arc<dyn Store> = Arc::new(Meddled(chronicle.clone()));
+    let time = Time::new();
+    if plan.short_lives {
+        below = Arc::new(Meddled(Reluctant::over(below, Arc::clone(&time), seed)));
+    }
+    let late_by = if plan.short_lives { LATE_BY } else { 0 };
+    let chances = Chances { late_by, ..Chances::bad_day() };
+    let faults = Arc::new(FaultStore::new(Broken::over(below, plan.how), seed, chances));
     faults.set_on(false);
     let mut store: Arc<dyn Store> = Arc::clone(&faults) as _;
     if let Some(rule) = plan.without {
         store = Arc::new(Meddled(Undone::new(store, rule)));
     }
-    let world = Arc::new(World::new(seed, store, false));
+    let world = World { time, short_lives: plan.short_lives, ..World::new(seed, chronicle, store, false) };
+    let world = Arc::new(world);
     for _ in 0..plan.nodes {
         let node = world.open_node().await;
         world.nodes.lock().expect("nobody panics with it").push(node);
     }
     faults.set_on(true);
-    let actors = world.employ(3);
+    let mut actors = world.employ(3);
+    if plan.short_lives {
+        actors.spawn(actors::reaper(Arc::clone(&world)));
+    }
     let mut clients = JoinSet::new();
     for number in 0..plan.workflows {
         clients.spawn(actors::client(Arc::clone(&world), format!("w{number}")));
@@ -284,10 +331,11 @@ async fn live(seed: u64, plan: Plan) -> Outcome {
     world.judge(actors, faults.injected()).await
 }
 
-async fn crash(op: u64, lands: bool) -> Option<Outcome> {
-    let memory: Arc<dyn Store> = Arc::new(Broken::over(Arc::new(Memory::new()), Break::Nothing));
+async fn crash(tale: Tale, op: u64, lands: bool) -> Option<Outcome> {
+    let chronicle = Chronicle::of(Arc::new(Memory::new()));
+    let memory: Arc<dyn Store> = Arc::new(Broken::over(Arc::new(Meddled(chronicle.clone())), Break::Nothing));
     let dying = Arc::new(Dying::new(Arc::clone(&memory), op, lands));
-    let world = Arc::new(World::new(op, memory, true));
+    let world = Arc::new(World::new(op, chronicle, memory, true));
     let clock = Arc::new(NodeClock { time: Arc::clone(&world.time), ahead: Duration::ZERO });
     let settings = Settings { seed: Some(op), ..Settings::default() };
     let opened = Engine::open(Arc::clone(&dying) as _, clock, settings);
@@ -298,7 +346,7 @@ async fn crash(op: u64, lands: bool) -> Option<Outcome> {
     };
     world.nodes.lock().expect("nobody panics with it").push(first);
     let actors = world.employ(2);
-    let client = tokio::spawn(actors::single(Arc::clone(&world)));
+    let client = tokio::spawn(actors::single(Arc::clone(&world), tale.workflow_id()));
     let (heir, death) = (Arc::clone(&world), Arc::clone(&dying));
     let replaces = tokio::spawn(async move {
         death.died().await;

@@ -729,8 +729,9 @@ impl TestService {
             let asks = run.events.iter().find(|event| event.id == effect.event_id);
             let errand = asks.and_then(|event| effect.errand(&run.run.started, event)).expect("the event asks for it");
             let (Effect { event_id, kind, .. }, round) = (effect, run.links.outbox.round());
+            let owner = run.run.started.run_id;
             let result = self.undergo(&errand);
-            self.must(index, &Command::SettleEffect { event_id, kind, round, result });
+            self.must(index, &Command::SettleEffect { owner, event_id, kind, round, result });
         }
     }
 

@@ -10,7 +10,7 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
-use crate::links::{Effect, EffectKind};
+use crate::links::{Effect, EffectKind, taken_over};
 use crate::registered::Registration;
 use crate::run::PendingChild;
 use crate::time::Timestamp;
@@ -25,7 +25,7 @@ impl Transition {
             Some(ChildScheduleFailedCause::WorkflowTypeDeprecated)
         } else if self.run.children.values().any(|child| child.workflow_id == workflow_id) {
             Some(ChildScheduleFailedCause::WorkflowAlreadyOpen)
-        } else if self.run.children.len() >= limits::OPEN_CHILDREN_MAX {
+        } else if self.run.children.len() + self.links.outbox.taken_over() >= limits::OPEN_CHILDREN_MAX {
             Some(ChildScheduleFailedCause::OpenChildrenLimit)
         } else {
             None
@@ -121,7 +121,7 @@ impl Transition {
         }
         let first = Outcome::Recorded(self.run.last_event_id + 1);
         // That it has closed may be heard before that it has started.
-        self.links.outbox.remove(scheduled_event_id, EffectKind::StartChild);
+        self.links.outbox.remove(None, scheduled_event_id, EffectKind::StartChild);
         self.child_started(scheduled_event_id, run_id, now);
         let child = self.run.children.get(&scheduled_event_id);
         let Some(PendingChild { workflow_id, started_event_id: Some(started_event_id), .. }) = child else {
@@ -133,6 +133,14 @@ impl Transition {
         };
         self.push(now, kind);
         Ok(first)
+    }
+
+    /// A child has closed whose parent has, too: it need not be started any more, which would be once again, nor ended.
+    pub(super) fn child_is_over(&mut self, parent: RunId, scheduled_event_id: EventId) {
+        let of = taken_over(self.run.started.run_id, parent);
+        for kind in [EffectKind::StartChild, EffectKind::EndChild] {
+            self.has_changed_beside |= self.links.outbox.remove(of, scheduled_event_id, kind);
+        }
     }
 
     /// The parent has closed.

@@ -1,7 +1,7 @@
 //! What runs do to each other: effects that a run owes, what it takes of others', what became of its own.
 
 use super::{Outcome, Transition, may_start, must_be_open};
-use crate::command::{Command, EffectResult};
+use crate::command::{Command, EffectResult, RunId};
 use crate::decision::{CancelExternal, SignalExternal};
 use crate::event::{
     Event, EventId, EventKind, ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled,
@@ -9,7 +9,7 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
-use crate::links::{Effect, EffectKind, Errand, ErrandTask, SeenOrigin};
+use crate::links::{Effect, EffectKind, Errand, ErrandTask, SeenOrigin, taken_over};
 use crate::time::Timestamp;
 
 impl Transition {
@@ -31,6 +31,9 @@ impl Transition {
             _ => errand.run_id.is_none_or(|meant| meant == run_id),
         };
         if !is_meant {
+            if let (Command::TakeChildClose { scheduled_event_id, .. }, Some(parent)) = (command, errand.run_id) {
+                self.child_is_over(parent, *scheduled_event_id);
+            }
             return if self.run.is_open() { EffectResult::Unknown } else { EffectResult::Closed };
         }
         match self.admit(command, now) {
@@ -82,6 +85,7 @@ impl Transition {
     /// Records what became of an effect on another run, unless that is known.
     pub(super) fn settle(
         &mut self,
+        owner: RunId,
         event_id: EventId,
         kind: EffectKind,
         round: u32,
@@ -92,11 +96,15 @@ impl Transition {
         if !matches!(result, EffectResult::Done { .. }) && round != self.links.outbox.round() {
             return;
         }
-        if !self.links.outbox.remove(event_id, kind) {
+        let of = taken_over(self.run.started.run_id, owner);
+        if !self.links.outbox.remove(of, event_id, kind) {
             return;
         }
         self.has_changed_beside = true;
-        // A run that has closed has nobody to tell.
+        // A run that has closed has nobody to tell, and one that took it over did not ask for it.
+        if of.is_some() {
+            return;
+        }
         match kind {
             EffectKind::StartChild => self.settle_start(event_id, result, now),
             EffectKind::Signal => self.settle_external(event_id, true, result, now),
@@ -169,6 +177,6 @@ impl Transition {
     }
 
     fn is_at_externals_limit(&self) -> bool {
-        self.run.externals.len() >= limits::OPEN_EXTERNALS_MAX
+        self.run.externals.len() + self.links.outbox.taken_over() >= limits::OPEN_EXTERNALS_MAX
     }
 }

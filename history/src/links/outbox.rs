@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use minicbor::{Decode, Encode};
 
+use crate::command::RunId;
 use crate::event::EventId;
 use crate::limits;
 use crate::time::{Duration, Timestamp};
@@ -41,12 +42,26 @@ pub struct Effect {
     /// A hash of the other run's workflow id. Effects of one lane happen one after the other.
     #[n(2)]
     lane: u32,
+    /// The run that asked for it, where another run of the same workflow id has taken it over.
+    #[cbor(n(3), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
+    pub of: Option<RunId>,
 }
 
 impl Effect {
     pub(crate) fn new(event_id: EventId, kind: EffectKind, workflow_id: &str) -> Self {
-        Self { event_id, kind, lane: lane(workflow_id) }
+        Self { event_id, kind, lane: lane(workflow_id), of: None }
     }
+
+    /// The same effect, which the run `owner` asked for, as it stands in the outbox of the run `holder`.
+    #[must_use]
+    pub fn held_by(self, holder: RunId, owner: RunId) -> Self {
+        Self { of: taken_over(holder, owner), ..self }
+    }
+}
+
+/// What [`Effect::of`] is for an effect of the run `owner` that the run `holder` has.
+pub(crate) fn taken_over(holder: RunId, owner: RunId) -> Option<RunId> {
+    (holder != owner).then_some(owner)
 }
 
 /// FNV-1a, which never changes: lanes are stored. Two workflow ids in one lane only wait for each other.
@@ -89,9 +104,30 @@ impl Outbox {
         self.round == round && self.owes(effect)
     }
 
-    /// Whether anything is still owed that this event asked for.
-    pub fn owes_for(&self, event_id: EventId) -> bool {
-        self.effects.iter().any(|effect| effect.event_id == event_id)
+    /// Whether anything is still owed that this event of the run `owner` asked for; the outbox is that of `holder`.
+    pub fn owes_for(&self, holder: RunId, owner: RunId, event_id: EventId) -> bool {
+        let of = taken_over(holder, owner);
+        self.effects.iter().any(|effect| effect.of == of && effect.event_id == event_id)
+    }
+
+    /// Each of them, in the order in which they were asked for.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Effect> {
+        self.effects.iter()
+    }
+
+    /// How many of them were taken over from runs before this one.
+    pub fn taken_over(&self) -> usize {
+        self.effects.iter().filter(|effect| effect.of.is_some()).count()
+    }
+
+    /// The same, owed by a new run of the workflow id in place of the run `from`. A round ends with that, as what is owed is
+    /// now found elsewhere.
+    pub(crate) fn handed_over(mut self, from: RunId) -> Self {
+        for effect in &mut self.effects {
+            effect.of.get_or_insert(from);
+        }
+        self.round = if self.is_empty() { 0 } else { self.round.wrapping_add(1) };
+        self
     }
 
     /// When somebody must see to it, should whoever is at it be gone.
@@ -125,8 +161,9 @@ impl Outbox {
         self.effects.push(effect);
     }
 
-    pub(crate) fn remove(&mut self, event_id: EventId, kind: EffectKind) -> bool {
-        let place = self.effects.iter().position(|effect| effect.event_id == event_id && effect.kind == kind);
+    pub(crate) fn remove(&mut self, of: Option<RunId>, event_id: EventId, kind: EffectKind) -> bool {
+        let is_it = |effect: &Effect| effect.of == of && effect.event_id == event_id && effect.kind == kind;
+        let place = self.effects.iter().position(is_it);
         if let Some(place) = place {
             self.effects.remove(place);
         }

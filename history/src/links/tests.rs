@@ -27,12 +27,12 @@ fn effects_on_one_run_happen_one_after_the_other_and_on_others_side_by_side() {
     let mut outbox = owing(&[first, second, other]);
     assert_eq!(outbox.ready().collect::<Vec<_>>(), [first, other]);
     let before = outbox.clone();
-    assert!(outbox.remove(5, EffectKind::Signal));
+    assert!(outbox.remove(None, 5, EffectKind::Signal));
     assert_eq!(outbox.newly_ready(&before), [second]);
     assert!(!outbox.owes(&first) && outbox.owes(&second));
     assert!(outbox.see_to(at(1)));
     assert!(!outbox.owes_in(0, &second) && outbox.owes_in(1, &second), "only the newest round delivers");
-    assert!(!outbox.remove(5, EffectKind::Signal), "removed before");
+    assert!(!outbox.remove(None, 5, EffectKind::Signal), "removed before");
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn an_outbox_is_seen_to_later_and_later_until_something_new_is_in_it() {
     outbox.add(signal(9, "b"), now.plus(Duration::from_secs(0)));
     assert!(outbox.see_to(now));
     assert_eq!(outbox.next_at(), Some(now.plus(first)), "begun anew");
-    outbox.remove(5, EffectKind::Signal);
-    outbox.remove(9, EffectKind::Signal);
+    outbox.remove(None, 5, EffectKind::Signal);
+    outbox.remove(None, 9, EffectKind::Signal);
     assert!(!outbox.see_to(now), "nothing is owed");
     assert_eq!((outbox.next_at(), outbox), (None, Outbox::default()));
 }

@@ -24,8 +24,8 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
 /// Something that is asked of a run.
 pub(super) enum Request {
-    /// Start a run of this workflow id; `None` when the last one must first deliver what it owes to others.
-    Start { start: Box<Start>, reply: Reply<Option<Started>> },
+    /// Start a run of this workflow id.
+    Start { start: Box<Start>, reply: Reply<Started> },
     /// Admit a command.
     Tell { run_id: Option<Uuid>, command: Command, reply: Reply<Told> },
     /// Take a waiting task; `None` when it no longer waits.
@@ -50,6 +50,7 @@ pub(super) enum Request {
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub(super) key: HeadKey,
+    /// The run that asked for it.
     pub(super) run_id: Uuid,
     pub(super) effect: Effect,
     /// In which round it is delivered.
@@ -63,8 +64,6 @@ pub(super) enum Taken {
     Settled(EffectResult),
     /// Its source no longer owes it.
     Moot,
-    /// The last run of the workflow id must first deliver what it owes itself.
-    Later,
 }
 
 impl Request {

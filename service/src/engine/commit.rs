@@ -38,6 +38,11 @@ impl Loaded {
         &self.body.run
     }
 
+    /// What a new run of its workflow id takes over from it.
+    pub(super) fn handed_over(&self) -> Links {
+        self.body.links.clone().handed_over(self.run().started.run_id)
+    }
+
     /// About how much memory it takes.
     pub(super) fn bytes(&self) -> usize {
         let run = &self.body.run;
@@ -93,9 +98,7 @@ pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     let row = row(&run, same_run.and_then(|base| base.head.row.as_ref()));
     // A run that owes something to others must not be forgotten.
     let expires_at = run.expires_at().filter(|_| links.outbox.is_empty());
-    // Nor one that another is about to go on for.
-    let kept_until = run.closed_at.filter(|_| run.goes_on()).map(|at| at.plus(CONTINUED_KEPT));
-    let expires_at = expires_at.map(|at| kept_until.map_or(at, |kept_until| at.max(kept_until)));
+    let expires_at = expires_at.map(|at| if is_needed(&run, &links) { kept(&run, at) } else { at });
     let mut body = Body { run, ops, tail_first, offers, links };
     let (bytes, mut tail_at) = head::encode(&body, &[&tail, &fresh]);
     let mut head = Head {
@@ -157,9 +160,27 @@ fn row(run: &Run, before: Option<&Row>) -> Row {
     }
 }
 
-/// How long a run for which another goes on is kept at least: longer than all nodes are down, so that the run that goes on is
-/// started. Ours.
-const CONTINUED_KEPT: history::Duration = history::Duration::from_days(7);
+/// How long a closed run is kept at least that others may have dealings with: longer than all nodes are down. Ours.
+const KEPT_FOR_OTHERS: history::Duration = history::Duration::from_days(7);
+
+/// Whether others may have dealings with a closed run that owes nothing: one is about to go on for it, or somebody may bring
+/// once more what it has taken. That its parent has closed cannot be brought to another run.
+fn is_needed(run: &Run, links: &Links) -> bool {
+    let is_of_parent = |seen: &history::SeenOrigin| run.started.parent.as_ref() == Some(&seen.origin);
+    run.goes_on() || !links.seen.iter().all(is_of_parent)
+}
+
+fn kept(run: &Run, at: Timestamp) -> Timestamp {
+    run.closed_at.map_or(at, |closed_at| at.max(closed_at.plus(KEPT_FOR_OTHERS)))
+}
+
+/// The head of a closed run as it is kept when another run takes its place. What it owes is read from it until that is
+/// done.
+pub(super) fn replaced(base: &Loaded) -> Head {
+    let owes = !base.body.links.outbox.is_empty();
+    let owed_until = base.run().expires_at().filter(|_| owes).map(|at| kept(base.run(), at).as_millis());
+    Head { expires_at: base.head.expires_at.or(owed_until), ..base.head.clone() }
+}
 
 /// How long a task may wait before it is offered again, in case it was forgotten (STORAGE.md §3.6).
 const OFFER_AFTER: history::Duration = history::Duration::from_secs(30);

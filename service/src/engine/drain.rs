@@ -262,24 +262,9 @@ impl Engine {
         if !was_loaded {
             self.note_sent(cell, loaded);
         }
-        let goes_on = loaded.run().goes_on();
-        if goes_on && self.go_on(cell, state).await? {
+        if loaded.run().goes_on() {
+            self.go_on(cell, state).await?;
             return Ok(false);
-        }
-        let Some(loaded) = self.loaded(cell, state).await? else { return Ok(false) };
-        if goes_on {
-            // The id counts as open, but nobody is there yet to take it.
-            let (wait, stay): (Vec<_>, Vec<_>) = pending.drain(..).partition(|request| match request {
-                Pending::Tell { run_id, .. } => run_id.is_none(),
-                Pending::Effect { .. } => true,
-                Pending::Take { .. } | Pending::Look { .. } => false,
-            });
-            *pending = stay;
-            let why = "the run that goes on is about to begin".to_owned();
-            let refusal = Refusal::Unavailable { why, retry_after: None };
-            for request in wait {
-                refuse(request, &refusal);
-            }
         }
         let before = loaded.run();
         let (last_event_id, waiting_turn) = (before.last_event_id, waiting_turn(before));
@@ -292,7 +277,7 @@ impl Engine {
         for request in pending.iter_mut() {
             match request {
                 Pending::Tell { run_id, command, answer, .. } => {
-                    says_no |= is_settled(command, transition.links());
+                    says_no |= is_settled(command, &transition);
                     let told = admit_told(cell, &mut transition, *run_id, command, now);
                     says_no |= matches!(&told, Err(Refusal::Fault(fault)) if fault.depends_on_state());
                     says_no |= matches!(&told, Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownRun { .. }));

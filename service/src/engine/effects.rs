@@ -1,14 +1,12 @@
 //! Effects of runs on others, on their way (ADR 5): done to the other run, then settled with the one that owes them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use history::{
-    Command, Effect, EffectResult, Errand, ErrandTask, EventId, Links, Origin, Outbox, RunStart, Start, Timestamp,
-    Transition,
+    Command, Effect, EffectResult, Errand, ErrandTask, EventId, Links, Origin, Outbox, RunStart, Timestamp, Transition,
 };
 use store::HeadKey;
 use uuid::Uuid;
@@ -16,7 +14,7 @@ use uuid::Uuid;
 use super::cell::{Request, RunCell, Source, State, Taken};
 use super::commit::{self, Loaded};
 use super::drain::Pending;
-use super::{Engine, Refusal, Started, head, read};
+use super::{Engine, Refusal, head, read};
 
 /// Effects of one run that are on their way at the same time.
 const EFFECTS_AT_ONCE: usize = 64;
@@ -24,19 +22,10 @@ const EFFECTS_AT_ONCE: usize = 64;
 /// With more of them than this, a run looks which of the effects that it has seen nobody owes any more.
 const SEEN_MAX: usize = 4;
 
-/// How often a start looks again whether the run before it has delivered what it owes.
-const START_LOOKS_MAX: u32 = 10;
-
-/// Before which of those looks it no longer trusts that somebody delivers, and begins another round. Once, as a round ends the
-/// deliveries of the one before it.
-const START_LOOK_WITH_ROUND: u32 = 4;
-
-/// The wait between such looks.
-const START_WAIT: Duration = Duration::from_millis(50);
-
 /// Whether a command settles an effect that is not owed, as far as this state knows.
-pub(super) fn is_settled(command: &Command, links: &Links) -> bool {
-    matches!(command, Command::SettleEffect { event_id, .. } if !links.outbox.owes_for(*event_id))
+pub(super) fn is_settled(command: &Command, transition: &Transition) -> bool {
+    let (holder, outbox) = (transition.run().started.run_id, &transition.links().outbox);
+    matches!(command, Command::SettleEffect { owner, event_id, .. } if !outbox.owes_for(holder, *owner, *event_id))
 }
 
 /// Does an effect to a run that its source was found to owe, or not.
@@ -62,30 +51,6 @@ struct Bundle {
 }
 
 impl Engine {
-    /// Starts a run; waits a moment for the one before it to deliver what it owes.
-    pub(super) async fn start_key(self: &Arc<Self>, key: &HeadKey, start: Start) -> Result<Started, Refusal> {
-        for look in 0..START_LOOKS_MAX {
-            let start = Box::new(start.clone());
-            if let Some(started) = self.ask(key, |reply| Request::Start { start, reply }).await? {
-                return Ok(started);
-            }
-            self.see_to_outbox(key, look).await?;
-            tokio::time::sleep(START_WAIT).await;
-        }
-        let why = "the last run of this workflow id has yet to tell others what it owes them".to_owned();
-        Err(Refusal::Unavailable { why, retry_after: Some(START_WAIT * START_LOOKS_MAX) })
-    }
-
-    /// While a start waits for what a run owes to others.
-    async fn see_to_outbox(self: &Arc<Self>, key: &HeadKey, look: u32) -> Result<(), Refusal> {
-        if look == START_LOOK_WITH_ROUND {
-            return self.look(key).await;
-        }
-        // Another node may have delivered it.
-        self.forget(key).await;
-        Ok(())
-    }
-
     /// For every effect in a batch, whether its source still owes it, by a look at the store.
     pub(super) async fn still_owed(
         &self,
@@ -107,17 +72,15 @@ impl Engine {
     }
 
     async fn is_owed(&self, source: &Source) -> Result<bool, Refusal> {
-        let outbox = self.links_of(&source.key, source.run_id).await?.outbox;
-        Ok(outbox.owes_in(source.round, &source.effect))
+        let Some((holder, outbox)) = self.outbox_of(&source.key).await? else { return Ok(false) };
+        Ok(outbox.owes_in(source.round, &source.effect.held_by(holder, source.run_id)))
     }
 
-    /// What the store has of a run's dealings with others.
-    async fn links_of(&self, key: &HeadKey, run_id: Uuid) -> Result<Links, Refusal> {
-        match self.store.load(key).await? {
-            Some(found) if found.run == *run_id.as_bytes() => head::decode_links(&found.body),
-            // Followed by another run or forgotten, which only happens to a run that owes nothing.
-            _ => Ok(Links::default()),
-        }
+    /// What the store has of what the runs of a workflow id owe, and the newest of them, which has it. `None`: nothing, as the
+    /// store has forgotten them, which only happens to runs that owe nothing.
+    async fn outbox_of(&self, key: &HeadKey) -> Result<Option<(Uuid, Outbox)>, Refusal> {
+        let Some(found) = self.store.load(key).await? else { return Ok(None) };
+        Ok(Some((Uuid::from_bytes(found.run), head::decode_links(&found.body)?.outbox)))
     }
 
     /// Forgets what was seen and is not owed any more: nobody can bring it again.
@@ -125,9 +88,12 @@ impl Engine {
         let seen: Vec<Origin> = transition.links().seen.iter().map(|seen| seen.origin.clone()).collect();
         let looks = seen.iter().map(async |origin| {
             let key = commit::head_key(domain, &origin.workflow_id);
-            let links = self.links_of(&key, origin.run_id).await;
-            // When in doubt it is kept.
-            links.map_or(true, |links| links.outbox.owes_for(origin.event_id))
+            match self.outbox_of(&key).await {
+                Ok(Some((holder, outbox))) => outbox.owes_for(holder, origin.run_id, origin.event_id),
+                Ok(None) => false,
+                // When in doubt it is kept.
+                Err(_) => true,
+            }
         });
         let mut may_come = join_all(looks).await.into_iter();
         transition.links_mut().seen.retain(|_| may_come.next().unwrap_or(true));
@@ -170,30 +136,31 @@ impl Engine {
     }
 
     async fn deliver_one(self: &Arc<Self>, bundle: &Bundle, effect: Effect) -> Result<(), Refusal> {
-        let Bundle { key, started, tail, tail_first, .. } = bundle;
+        let (key, round) = (&bundle.key, bundle.round);
+        // What a run before this one asked for is read from that one.
+        let earlier = match effect.of {
+            Some(owner) => Some(self.load_run(key, owner).await?),
+            None => None,
+        };
+        let (started, tail, tail_first) = match &earlier {
+            Some(earlier) => (&earlier.run().started, &earlier.tail, earlier.body.tail_first),
+            None => (&bundle.started, &bundle.tail, bundle.tail_first),
+        };
         let run_id = started.run_id;
-        let source = read::Source { key, run_id, tail, tail_first: *tail_first };
+        let source = read::Source { key, run_id, tail, tail_first };
         let asked = self.read_range(&source, effect.event_id, effect.event_id, 1, usize::MAX).await?;
         let errand = asked.first().and_then(|event| effect.errand(started, event));
         let nothing = || format!("event {} of run {run_id} does not ask for {effect:?}", effect.event_id);
-        let errand = errand.ok_or_else(|| Refusal::Corrupt { what: nothing() })?;
+        let errand = Box::new(errand.ok_or_else(|| Refusal::Corrupt { what: nothing() })?);
         let target = commit::head_key(&key.domain, &errand.workflow_id);
-        let mut taken = Taken::Later;
-        for look in 0..START_LOOKS_MAX {
-            let (source, errand) =
-                (Source { key: key.clone(), run_id, effect, round: bundle.round }, Box::new(errand.clone()));
-            taken = self.ask(&target, |reply| Request::Effect { source, errand, reply }).await?;
-            if taken != Taken::Later {
-                break;
-            }
-            self.see_to_outbox(&target, look).await?;
-            tokio::time::sleep(START_WAIT).await;
-        }
-        // Otherwise it is settled already, or must wait for the next look.
-        let Taken::Settled(result) = taken else { return Ok(()) };
+        let source = Source { key: key.clone(), run_id, effect, round };
+        // Otherwise it is settled already, or somebody else is at it.
+        let Taken::Settled(result) = self.ask(&target, |reply| Request::Effect { source, errand, reply }).await? else {
+            return Ok(());
+        };
         let Effect { event_id, kind, .. } = effect;
-        let settle = Command::SettleEffect { event_id, kind, round: bundle.round, result };
-        self.tell_key(key, Some(run_id), settle).await.map(drop)
+        let settle = Command::SettleEffect { owner: run_id, event_id, kind, round, result };
+        self.tell_key(key, None, settle).await.map(drop)
     }
 
     /// Starts a child, once: its run id is always the same, and a run that is there, or was, is not started again.
@@ -213,7 +180,7 @@ impl Engine {
             if let Some(existing) = self.loaded(cell, state).await? {
                 let result = Transition::of(existing.run().clone()).undergo(errand, now);
                 let is_free = result == EffectResult::Closed;
-                links = existing.body.links.clone();
+                links = existing.handed_over();
                 if let EffectResult::Done { .. } = result {
                     return Ok(Taken::Settled(result));
                 }
@@ -229,15 +196,12 @@ impl Engine {
                 if !is_free {
                     return Ok(Taken::Settled(result));
                 }
-                if !links.outbox.is_empty() {
-                    return Ok(Taken::Later);
-                }
             }
             if !self.is_owed(source).await? {
                 return Ok(Taken::Moot);
             }
             let mut transition = Transition::start(start, run_id, now)?;
-            transition.links_mut().seen = links.seen;
+            *transition.links_mut() = links;
             if self.write(cell, state, transition, 0, 0, &mut attempt).await?.is_some() {
                 return Ok(Taken::Settled(EffectResult::Done { run_id }));
             }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{Beat, Event, EventId, Payload, Run};
+use history::{Beat, Event, EventId, Links, Payload, Run};
 use store::{HeadKey, PartKey};
 use uuid::Uuid;
 
@@ -88,11 +88,13 @@ impl Engine {
         self.cache.settle(&cell, None);
     }
 
-    /// An earlier run.
+    /// An earlier run. What it owed and what it has seen have gone over to the one that followed it.
     pub(super) async fn load_run(&self, key: &HeadKey, run_id: Uuid) -> Result<Loaded, Refusal> {
         let found = self.store.load_run(key, *run_id.as_bytes()).await?;
         let workflow_id = key.workflow_id.to_string();
-        Loaded::decode(found.ok_or(Refusal::UnknownRun { workflow_id, run_id })?)
+        let mut loaded = Loaded::decode(found.ok_or(Refusal::UnknownRun { workflow_id, run_id })?)?;
+        loaded.body.links = Links::default();
+        Ok(loaded)
     }
 
     /// The state of a run.
@@ -102,7 +104,7 @@ impl Engine {
     /// [`Refusal::UnknownDomain`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's.
     pub async fn describe(&self, at: &RunRef) -> Result<Described, Refusal> {
         let Loaded { body, beats, .. } = self.look_up(at).await?;
-        Ok(Described { run: body.run, beats })
+        Ok(Described { run: body.run, beats, owed: body.links.outbox })
     }
 
     /// The run that is meant, and the event that closed it with the state that it left, waiting up to `wait` for them.

@@ -18,13 +18,11 @@ impl Engine {
         cell: &Arc<RunCell>,
         state: &mut State,
         start: &Start,
-    ) -> Result<Option<Started>, Refusal> {
+    ) -> Result<Started, Refusal> {
         let mut attempt = 0;
         loop {
             let was_loaded = matches!(state, State::Loaded(_));
-            if !self.go_on(cell, state).await? {
-                return Ok(None);
-            }
+            self.go_on(cell, state).await?;
             let now = self.clock.now();
             let run_id = self.ids.run_id(now);
             let existing = self.loaded(cell, state).await?.map(|loaded| loaded.run().clone());
@@ -41,12 +39,12 @@ impl Engine {
             }
             match (starting?, existing) {
                 (Starting::Repeated { run_id }, _) => {
-                    return Ok(Some(Started { run_id, repeated: true, existing: false }));
+                    return Ok(Started { run_id, repeated: true, existing: false });
                 }
                 (Starting::Existing { run_id }, Some(run)) => {
                     let told = signal_of(start);
                     if told.is_none() || self.run_told(cell, state, run, told.as_ref(), &mut attempt).await? {
-                        return Ok(Some(Started { run_id, repeated: false, existing: true }));
+                        return Ok(Started { run_id, repeated: false, existing: true });
                     }
                     continue;
                 }
@@ -65,29 +63,22 @@ impl Engine {
             }
             let mut transition = Transition::start(start, run_id, now)?;
             if let State::Loaded(earlier) = &*state {
-                if !earlier.body.links.outbox.is_empty() {
-                    return Ok(None);
-                }
-                transition.links_mut().seen = earlier.body.links.seen.clone();
+                *transition.links_mut() = earlier.handed_over();
             }
             if self.write(cell, state, transition, 0, 0, &mut attempt).await?.is_some() {
-                return Ok(Some(Started { run_id, repeated: false, existing: false }));
+                return Ok(Started { run_id, repeated: false, existing: false });
             }
         }
     }
 
-    /// Starts the run that goes on for one that has continued as new or is tried again; nothing where there is none such. The id counts as open
-    /// all the while: whoever comes to the run in between does this first. False while it cannot be done, because the run
-    /// that closed owes something to others.
-    pub(super) async fn go_on(self: &Arc<Self>, cell: &Arc<RunCell>, state: &mut State) -> Result<bool, Refusal> {
+    /// Starts the run that goes on for one that has continued as new or is tried again; nothing where there is none such. The
+    /// id counts as open all the while: whoever comes to the run in between does this first.
+    pub(super) async fn go_on(self: &Arc<Self>, cell: &Arc<RunCell>, state: &mut State) -> Result<(), Refusal> {
         let mut attempt = 0;
         loop {
-            let Some(loaded) = self.loaded(cell, state).await? else { return Ok(true) };
+            let Some(loaded) = self.loaded(cell, state).await? else { return Ok(()) };
             if !loaded.run().goes_on() {
-                return Ok(true);
-            }
-            if !loaded.body.links.outbox.is_empty() {
-                return Ok(false);
+                return Ok(());
             }
             let newest = Page { reverse: true, limit: 1, ..Page::default() };
             let closing = self.read_page(&cell.key, loaded, &newest).await?.events.pop().map(|event| event.kind);
@@ -106,9 +97,9 @@ impl Engine {
                     Transition::retry(run, run_id, input, not_before.unwrap_or(now), now)
                 }
             };
-            transition.links_mut().seen = loaded.body.links.seen.clone();
+            *transition.links_mut() = loaded.handed_over();
             if self.write(cell, state, transition, 0, 0, &mut attempt).await?.is_some() {
-                return Ok(true);
+                return Ok(());
             }
         }
     }

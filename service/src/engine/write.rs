@@ -65,12 +65,11 @@ impl Engine {
         let Prepared { mut next, parts } = commit::prepare(draft, &self.limits, weigh);
         let round = next.body.links.outbox.round();
         let owed_before = base.map(|base| base.body.links.outbox.clone()).unwrap_or_default();
-        let expect = match base {
-            None => Expect::Absent,
-            Some(base) if base.head.run == next.head.run => {
-                Expect::Exactly { run: base.head.run, version: base.head.version }
-            }
-            Some(base) => Expect::Replacing(&base.head),
+        let replaced = base.filter(|base| base.head.run != next.head.run).map(commit::replaced);
+        let expect = match (base, &replaced) {
+            (_, Some(replaced)) => Expect::Replacing(replaced),
+            (Some(base), None) => Expect::Exactly { run: base.head.run, version: base.head.version },
+            (None, None) => Expect::Absent,
         };
         let landed = self.commit_surely(cell, expect, &next.head, &parts, op, attempt).await;
         match landed {

@@ -234,7 +234,7 @@ fn tag(run: &Run) -> Tag {
 }
 
 fn render(described: &Described) -> body::Described {
-    let Described { run, beats } = described;
+    let Described { run, beats, owed: _ } = described;
     let started = &run.started;
     let turn = match (&run.turn, &run.turn_task) {
         (Some(_), _) => "started",

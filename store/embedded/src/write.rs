@@ -1,7 +1,7 @@
 //! Writes to one workflow id: the compare-and-swap, and what it means for the indexes.
 
 use bytes::Bytes;
-use store::{Cas, Error, Expect, Head, HeadKey, PartKey, RunId};
+use store::{Cas, Error, Expect, Head, HeadKey, PartKey, RunId, UnixMs};
 
 use crate::LIMITS;
 use crate::keys;
@@ -46,8 +46,15 @@ impl Shared {
             for (part, bytes) in &parts {
                 state.put(part, Bytes::clone(bytes), false);
             }
-            let is_replacing = matches!(expect, Expect::Replacing(_));
-            index(state, key, old.as_ref().zip(value), head, is_replacing);
+            match expect {
+                Expect::Replacing(kept) => {
+                    keep(state, key, old.as_ref(), kept.expires_at);
+                    index(state, key, old.as_ref().and_then(|old| old.due), None, head);
+                }
+                Expect::Absent | Expect::Exactly { .. } => {
+                    index(state, key, old.as_ref().and_then(|old| old.due), old.as_ref(), head);
+                }
+            }
             state.put(&keys::head(key), record.clone(), old.is_none());
             Ok(Outcome::Won(self.committed(state)))
         })??;
@@ -95,10 +102,32 @@ fn holds(expect: &Expect<'_>, found: Option<&Head>) -> bool {
     }
 }
 
-/// Brings due index, rows, expiry and kept heads from the old head to the new one, touching only what changes.
-fn index(state: &mut State, key: &HeadKey, old: Option<(&Head, Bytes)>, head: &Head, is_replacing: bool) {
-    let (old, record) = old.unzip();
-    let old_due = old.and_then(|old| old.due);
+fn expiry(key: &HeadKey, head: &Head) -> Option<Vec<u8>> {
+    head.expires_at.map(|at| keys::expiry(at, key, head.run))
+}
+
+/// Keeps a head that is replaced, until `expires_at`. Its row stays as it is.
+fn keep(state: &mut State, key: &HeadKey, old: Option<&Head>, expires_at: Option<UnixMs>) {
+    let Some(old) = old else { return };
+    let kept = Head { expires_at, ..old.clone() };
+    state.put(&keys::kept(key, kept.run), encode_head(&kept), true);
+    move_expiry(state, expiry(key, old), expiry(key, &kept));
+}
+
+fn move_expiry(state: &mut State, old: Option<Vec<u8>>, new: Option<Vec<u8>>) {
+    if old == new {
+        return;
+    }
+    if let Some(old) = old {
+        state.delete(&old);
+    }
+    if let Some(new) = new {
+        state.put(&new, Bytes::new(), true);
+    }
+}
+
+/// Brings due index, rows and expiry to a new head from the one before it, of the same run; touches only what changes.
+fn index(state: &mut State, key: &HeadKey, old_due: Option<UnixMs>, same_run: Option<&Head>, head: &Head) {
     if old_due != head.due {
         if let Some(at) = old_due {
             state.delete(&keys::due(at, key));
@@ -107,21 +136,7 @@ fn index(state: &mut State, key: &HeadKey, old: Option<(&Head, Bytes)>, head: &H
             state.put(&keys::due(at, key), Bytes::new(), true);
         }
     }
-    // The row and the expiry of a head that is kept stay; the new run's are new.
-    let same_run = if is_replacing { None } else { old };
-    if is_replacing && let (Some(old), Some(record)) = (old, record) {
-        state.put(&keys::kept(key, old.run), record, true);
-    }
-    let expiry = |head: &Head| head.expires_at.map(|at| keys::expiry(at, key, head.run));
-    let (old_expiry, new_expiry) = (same_run.and_then(expiry), expiry(head));
-    if old_expiry != new_expiry {
-        if let Some(old) = old_expiry {
-            state.delete(&old);
-        }
-        if let Some(new) = new_expiry {
-            state.put(&new, Bytes::new(), true);
-        }
-    }
+    move_expiry(state, same_run.and_then(|old| expiry(key, old)), expiry(key, head));
     let row = |head: &Head| Some(row_key(key, head.run, head.row.as_ref()?));
     let (old_row, new_row) = (same_run.and_then(row), row(head));
     if let Some(old) = old_row.as_ref().filter(|old| Some(*old) != new_row.as_ref()) {

@@ -81,6 +81,27 @@ pub async fn a_replaced_head_is_kept_for_its_run(store: Arc<dyn Store>) {
     assert_eq!(due.iter().map(|due| due.at).collect::<Vec<_>>(), [second.due.unwrap()]);
 }
 
+/// Until when a replaced head is kept is said by whoever replaces it.
+pub async fn a_replaced_head_is_kept_for_as_long_as_is_said_then(store: Arc<dyn Store>) {
+    let run = |run: u8| head([run; 16], u64::from(run));
+    let key = key("a");
+    let mut newest = Head { expires_at: None, row: Some(row(100, Some(150))), ..run(1) };
+    win(&*store, &key, Expect::Absent, &newest).await;
+    // Later than it was committed with, earlier, and where there was nothing.
+    for (next, expires_at, kept_until) in [(2, Some(40_000), 20_000), (3, Some(30_000), 60_000), (4, None, 10_000)] {
+        let next = Head { expires_at, row: Some(row(200, Some(250))), ..run(next) };
+        let kept = Head { expires_at: Some(kept_until), ..newest };
+        win(&*store, &key, Expect::Replacing(&kept), &next).await;
+        assert_eq!(store.load_run(&key, kept.run).await.unwrap(), Some(kept));
+        newest = next;
+    }
+    for (now, left) in [(9_999, 4), (10_000, 3), (20_000, 2), (59_999, 2), (60_000, 1), (u64::from(u32::MAX), 1)] {
+        while store.expire(now, 10).await.unwrap() > 0 {}
+        let query = ListQuery { domain: Arc::from("orders"), limit: 10, ..Default::default() };
+        assert_eq!(store.list(&query, None).await.unwrap().rows.len(), left, "at {now}");
+    }
+}
+
 /// Only the newest head can be replaced, and nothing is kept by a commit that is lost.
 pub async fn replacing_holds_only_for_the_newest_head(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;

@@ -253,3 +253,24 @@ fn fields_of_children_are_held_to_their_limits() {
         check(&busy, &busy.complete([decision.into()]), &format!("fault {fault}"));
     }
 }
+
+#[test]
+fn a_closed_parent_that_hears_of_a_child_neither_starts_nor_ends_it_any_more() {
+    let close = |parent: Uuid| Errand {
+        workflow_id: "w".to_owned(),
+        run_id: Some(parent),
+        task: ErrandTask::Tell(child_closes(5, succeeded())),
+    };
+    // That the child has started was never heard, but for this.
+    let closed = scene().decide([child("c"), child("d"), success()]);
+    let parent = closed.run.started.run_id;
+    let followed =
+        Scene { links: closed.links.clone().handed_over(parent), ..Scene::of_run(&plain(), Uuid::from_u128(50)) };
+    for scene in [closed, followed] {
+        let mut transition = Transition::linked(scene.run.clone(), scene.links.clone());
+        assert_ne!(transition.undergo(&close(parent), scene.now), EffectResult::Done { run_id: parent });
+        assert!(transition.is_changed() && transition.events().is_empty());
+        let left: Vec<u64> = transition.links().outbox.iter().map(|effect| effect.event_id).collect();
+        assert_eq!(left, [6, 6], "that of the other child stays");
+    }
+}

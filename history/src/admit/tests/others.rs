@@ -4,8 +4,8 @@ use crate::command::EffectResult;
 use crate::decision::{CancelExternal, SignalExternal};
 use crate::event::EventKind;
 use crate::scene::{
-    Scene, cancel_external, cancel_of, check, done, origin, plain, scene, settle, signal, signal_external, signal_of,
-    success, terminate,
+    Scene, cancel_external, cancel_of, check, child, done, origin, plain, scene, settle, signal, signal_external,
+    signal_of, success, terminate,
 };
 use crate::{
     Command, Decision, EffectKind, Errand, ErrandTask, Links, Outcome, Payload, Timestamp, Transition, limits,
@@ -75,7 +75,13 @@ fn what_was_seen_is_told_apart_by_what_is_kept_and_by_nothing_else() {
 #[test]
 fn what_was_refused_in_an_earlier_round_does_not_count_and_what_was_done_does() {
     let again = scene().decide([signal_external("o")]).then(&Command::SeeToEffects);
-    let settles = |round, result| Command::SettleEffect { event_id: 5, kind: EffectKind::Signal, round, result };
+    let settles = |round, result| Command::SettleEffect {
+        owner: Uuid::nil(),
+        event_id: 5,
+        kind: EffectKind::Signal,
+        round,
+        result,
+    };
     for refused in [EffectResult::Closed, EffectResult::Unknown] {
         check(&again, &settles(0, refused), "");
         assert!(!again.clone().then(&settles(0, refused)).links.is_empty(), "it is still owed");
@@ -158,4 +164,58 @@ fn what_an_earlier_run_has_taken_is_not_taken_again_by_the_next_or_under_another
     let closed = taken.then(&terminate());
     let mut closed = Transition::linked(closed.run, closed.links);
     assert_eq!(closed.undergo(&other, Timestamp::from_millis(0)), EffectResult::Closed);
+}
+
+/// What a closed run owes, in the outbox of the run that followed it.
+fn followed(by: &Scene) -> Scene {
+    let run_id = by.run.started.run_id;
+    Scene { links: by.links.clone().handed_over(run_id), ..Scene::of_run(&plain(), Uuid::from_u128(50)) }
+}
+
+#[test]
+fn what_a_closed_run_owes_goes_over_to_the_next_which_settles_it_without_an_event() {
+    let closed = scene().decide([signal_external("o"), success()]);
+    let next = followed(&closed);
+    let effect = next.links.outbox.ready().next().unwrap();
+    assert_eq!((effect.of, effect.event_id), (Some(closed.run.started.run_id), 5));
+    assert!(
+        next.links.outbox.round() > closed.links.outbox.round(),
+        "whoever delivered for the run that closed is late"
+    );
+    // Its own event 5 is something else.
+    let own = Command::SettleEffect {
+        owner: next.run.started.run_id,
+        event_id: 5,
+        kind: EffectKind::Signal,
+        round: 1,
+        result: done(),
+    };
+    assert!(!next.clone().then(&own).links.is_empty());
+    let of_before = Command::SettleEffect {
+        owner: closed.run.started.run_id,
+        event_id: 5,
+        kind: EffectKind::Signal,
+        round: 1,
+        result: done(),
+    };
+    check(&next, &of_before, "");
+    assert!(next.clone().then(&of_before).links.is_empty());
+    // And over again to the one after that, as what it is.
+    assert_eq!(followed(&next).links.outbox.ready().next(), Some(effect));
+}
+
+#[test]
+fn what_was_taken_over_counts_as_on_its_way() {
+    let many = (0..limits::OPEN_EXTERNALS_MAX).map(|to| signal_external(&format!("o{to}")));
+    let decisions = many.chain([success()]).collect();
+    let scene = scene().take();
+    let turn = scene.turn();
+    let next =
+        followed(&scene.then(&Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() })).take();
+    check(
+        &next,
+        &next.complete([signal_external("a"), child("b")]),
+        "DeciderCompleted ExternalSignalFailed(a, OpenExternalsLimit) ChildScheduleFailed(b, OpenChildrenLimit) \
+         DeciderScheduled",
+    );
 }

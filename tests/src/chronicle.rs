@@ -1,0 +1,89 @@
+//! What every run of a world has recorded, taken down as it lands. A store may forget a run; the chronicle does not.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use history::{Event, EventId, codec};
+use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
+use uuid::Uuid;
+
+use crate::facts::Histories;
+use crate::meddled::Meddler;
+use crate::stored;
+use crate::world::DOMAIN;
+
+#[derive(Default)]
+struct Noted {
+    runs: BTreeMap<Uuid, BTreeMap<EventId, Event>>,
+    violations: Vec<String>,
+}
+
+/// Sits right above the store, below everything that goes wrong.
+#[derive(Clone)]
+pub(crate) struct Chronicle {
+    store: Arc<dyn Store>,
+    noted: Arc<Mutex<Noted>>,
+}
+
+impl Chronicle {
+    pub(crate) fn of(store: Arc<dyn Store>) -> Self {
+        Self { store, noted: Arc::default() }
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.noted.lock().expect("nobody panics with it")
+    }
+
+    fn note(&self, head: &Head) {
+        let run_id = Uuid::from_bytes(head.run);
+        let mut noted = self.noted();
+        let Some(tail) = stored::tail(head) else {
+            return noted.violations.push(format!("run {run_id}: a head without events"));
+        };
+        for event in codec::events_from(&tail, 1) {
+            let Ok(event) = event else {
+                return noted.violations.push(format!("run {run_id}: events that cannot be read"));
+            };
+            let (id, name) = (event.id, event.kind.name());
+            let known = noted.runs.entry(run_id).or_default().entry(id).or_insert_with(|| event.clone());
+            let (is_same, was) = (*known == event, known.kind.name());
+            if !is_same {
+                noted.violations.push(format!("run {run_id}: event {id} was {was} and became {name}"));
+            }
+        }
+    }
+
+    /// Every run that there ever was.
+    pub(crate) fn histories(&self) -> Histories {
+        let runs = std::mem::take(&mut self.noted().runs);
+        runs.into_iter().map(|(run_id, events)| (run_id, events.into_values().collect())).collect()
+    }
+
+    /// What was written over.
+    pub(crate) fn violations(&self) -> Vec<String> {
+        std::mem::take(&mut self.noted().violations)
+    }
+}
+
+#[async_trait]
+impl Meddler for Chronicle {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        let answer = self.store.commit(key, expect, head, parts).await?;
+        if matches!(answer, Cas::Won) && &*key.domain == DOMAIN {
+            self.note(head);
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,73 @@
+//! A store that is reluctant to hear that something is no longer owed: what was done to another run is known there long
+//! before the run that owed it may say so, and is done again in between.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use history::{Duration, Effect, Timestamp};
+use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
+
+use crate::clock::Time;
+use crate::meddled::Meddler;
+use crate::stored;
+use crate::world::DOMAIN;
+
+/// The longest that it goes on like that about one effect: several lives.
+const RELUCTANT_FOR: u64 = 200;
+
+/// It is about one effect in so many.
+const ONE_IN: u64 = 4;
+
+pub(crate) struct Reluctant {
+    store: Arc<dyn Store>,
+    time: Arc<Time>,
+    seed: u64,
+    since: Mutex<HashMap<(HeadKey, Effect), Timestamp>>,
+}
+
+impl Reluctant {
+    pub(crate) fn over(store: Arc<dyn Store>, time: Arc<Time>, seed: u64) -> Self {
+        Self { store, time, seed, since: Mutex::default() }
+    }
+
+    /// Whether this effect must be owed for a while longer.
+    fn keeps(&self, key: &HeadKey, head: &Head, effect: Effect) -> bool {
+        let run = u128::from_be_bytes(head.run);
+        let run = u64::try_from(run % u128::from(u64::MAX)).unwrap_or_default();
+        let dice = fastrand::Rng::with_seed(self.seed ^ run ^ (effect.event_id << 8)).u64(..ONE_IN * RELUCTANT_FOR);
+        if !dice.is_multiple_of(ONE_IN) {
+            return false;
+        }
+        let now = self.time.now();
+        let mut since = self.since.lock().expect("nobody panics with it");
+        let since = since.entry((key.clone(), effect)).or_insert(now);
+        now < since.plus(Duration::from_secs(dice / ONE_IN))
+    }
+}
+
+#[async_trait]
+impl Meddler for Reluctant {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        if &*key.domain == DOMAIN
+            && let Some(before) = self.store.load(key).await?
+            && before.run == head.run
+            && let (Some((before, _)), Some((after, _))) = (stored::decode(&before), stored::decode(head))
+            && before.links.outbox.iter().any(|it| !after.links.outbox.owes(it) && self.keeps(key, head, *it))
+        {
+            return Err(Error::NotApplied { why: "reluctant".to_owned(), retry_after: None });
+        }
+        self.store.commit(key, expect, head, parts).await
+    }
+}

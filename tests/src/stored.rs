@@ -1,0 +1,47 @@
+//! What a head's body holds: the form that `service/src/engine/head.rs` stores.
+
+use bytes::Bytes;
+use history::{Links, Run};
+use minicbor::{Decode, Encode};
+use store::Head;
+
+#[derive(Encode, Decode)]
+pub(crate) struct Body {
+    #[n(0)]
+    pub(crate) run: Run,
+    #[n(1)]
+    ops: Vec<u64>,
+    #[n(2)]
+    tail_first: u64,
+    #[n(3)]
+    offers: u32,
+    #[cbor(n(4), skip_if = "Links::is_empty")]
+    pub(crate) links: Links,
+}
+
+/// What comes before the body: its format, and where the tail begins.
+const PREFIX: usize = 5;
+
+fn tail_at(head: &Head) -> Option<usize> {
+    let length = head.body.get(1..PREFIX)?.first_chunk::<4>()?;
+    Some(u32::from_be_bytes(*length) as usize)
+}
+
+/// The events in a head, encoded.
+pub(crate) fn tail(head: &Head) -> Option<Bytes> {
+    tail_at(head).filter(|tail_at| *tail_at <= head.body.len()).map(|tail_at| head.body.slice(tail_at..))
+}
+
+pub(crate) fn decode(head: &Head) -> Option<(Body, Bytes)> {
+    let body = minicbor::decode(head.body.get(PREFIX..tail_at(head)?)?).ok()?;
+    Some((body, tail(head)?))
+}
+
+pub(crate) fn encode(body: &Body, tail: &Bytes) -> Bytes {
+    let mut bytes = vec![1, 0, 0, 0, 0];
+    minicbor::encode(body, &mut bytes).expect("writing to memory does not fail");
+    let length = u32::try_from(bytes.len()).expect("a head is small").to_be_bytes();
+    bytes.splice(1..PREFIX, length);
+    bytes.extend_from_slice(tail);
+    bytes.into()
+}

@@ -1,0 +1,153 @@
+//! A child that was started, closed, and was followed by a stranger with its workflow id, before its parent knew of its start.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use history::{Command, Decision, ReusePolicy, Start, StartChild, SucceedWorkflow, Timestamp};
+use service::engine::{Clock, Engine, Page, Poll, Refusal, RunRef, Settings};
+use simulation::meddled::{Meddled, Meddler};
+use store::memory::Memory;
+use store::{Cas, Due, Error, Expect, Head, HeadKey, PartKey, RunId, Store, UnixMs};
+
+const DOMAIN: &str = "default";
+
+/// A clock that stands still.
+struct Still;
+
+#[async_trait]
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000)
+    }
+
+    async fn sleep_until(&self, _: Timestamp) {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The version of the run `parent` that knows of its child: started, turn taken, turn done, this.
+const KNOWS: u64 = 4;
+
+/// What the first node sees: the parent never hears of its child.
+struct Deaf {
+    store: Arc<dyn Store>,
+    is_deaf: AtomicBool,
+}
+
+#[async_trait]
+impl Meddler for Deaf {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        if &*key.workflow_id == "parent" && head.version >= KNOWS {
+            self.is_deaf.store(true, Ordering::SeqCst);
+            return Err(Error::NotApplied { why: "deaf".to_owned(), retry_after: None });
+        }
+        self.store.commit(key, expect, head, parts).await
+    }
+}
+
+/// What the second sees: the parent is due, and who was its child before the stranger is there, or is not.
+struct Second {
+    store: Arc<dyn Store>,
+    looks: bool,
+}
+
+#[async_trait]
+impl Meddler for Second {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
+        let found = self.store.load_run(key, run).await?;
+        Ok(found.filter(|_| self.looks || &*key.workflow_id != "child"))
+    }
+
+    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+        let mut due = self.store.due(shard, until, limit).await?;
+        due.retain(|due| &*due.key.workflow_id == "parent");
+        Ok(due)
+    }
+}
+
+async fn open(store: Arc<dyn Store>, seed: u64) -> Arc<Engine> {
+    Engine::open(store, Arc::new(Still), Settings { seed: Some(seed), ..Settings::default() }).await.unwrap()
+}
+
+fn at(id: &str) -> RunRef {
+    RunRef { domain: DOMAIN.into(), workflow_id: id.into(), run_id: None }
+}
+
+async fn names(engine: &Arc<Engine>, id: &str) -> Vec<&'static str> {
+    let events = engine.history(&at(id), &Page::default()).await.unwrap().events;
+    events.iter().map(|event| event.kind.name()).collect()
+}
+
+async fn decide(engine: &Arc<Engine>, list: &str, decision: Decision) -> Result<(), Refusal> {
+    let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
+    let turn = engine.poll_decider(DOMAIN, list, poll).await?.expect("a turn");
+    let token = engine.decider_token(&turn.task().token)?;
+    turn.delivered();
+    let decisions = vec![decision];
+    engine
+        .answer_turn(&token, Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() })
+        .await
+}
+
+/// What the parent is told of its child.
+async fn told(looks: bool) -> &'static str {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let deaf = Arc::new(Meddled(Deaf { store: Arc::clone(&store), is_deaf: AtomicBool::new(false) }));
+    let one = open(Arc::clone(&deaf) as _, 1).await;
+    one.start(DOMAIN, Start::new("parent", "test", "parent")).await.unwrap();
+    let child = StartChild {
+        workflow_id: "child".to_owned(),
+        workflow_type: "test".to_owned(),
+        task_list: Some("child".to_owned()),
+        reuse_policy: ReusePolicy::AllowDuplicate,
+        ..StartChild::default()
+    };
+    decide(&one, "parent", child.into()).await.unwrap();
+    decide(&one, "child", SucceedWorkflow::default().into()).await.unwrap();
+    while !deaf.0.is_deaf.load(Ordering::SeqCst) {
+        tokio::task::yield_now().await;
+    }
+    let stranger = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new("child", "test", "child") };
+    one.start(DOMAIN, stranger).await.unwrap();
+    one.begin_shutdown();
+
+    let two = open(Arc::new(Meddled(Second { store, looks })), 2).await;
+    let told = async {
+        loop {
+            if let Some(name) = names(&two, "parent").await.get(5) {
+                return *name;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), told).await.expect("it is told")
+}
+
+#[tokio::test]
+async fn a_child_that_was_there_before_a_stranger_has_been_started() {
+    assert_eq!(told(true).await, "ChildStarted");
+}
+
+#[tokio::test]
+async fn without_a_look_among_earlier_runs_it_would_be_said_to_have_failed() {
+    assert_eq!(told(false).await, "ChildScheduleFailed");
+}
