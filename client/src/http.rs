@@ -29,7 +29,7 @@ const CONNECT_WAIT: Duration = Duration::from_secs(5);
 const IDLE_WAIT: Duration = Duration::from_secs(10);
 
 /// The longest that one request waits. Source: docs/rest.md.
-const WAIT_AT_ONCE: Duration = Duration::from_mins(1);
+pub(crate) const WAIT_AT_ONCE: Duration = Duration::from_mins(1);
 
 /// How long to wait for an answer beyond what the request itself waits.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ pub struct Client {
     /// `base`, taken apart once: the service does not move from call to call.
     root: Url,
     domain: String,
-    patience: Patience,
+    pub(crate) patience: Patience,
 }
 
 /// Which runs to list. `None` and empty mean any.
@@ -185,26 +185,42 @@ impl Client {
         wait: Option<Duration>,
         key: Option<&str>,
     ) -> Result<(StatusCode, Bytes), Error> {
-        let mut request = self.http.request(method, self.located(url)).timeout(wait.unwrap_or_default() + ANSWER_WAIT);
+        let mut headers = HeaderMap::new();
+        if let Some(key) = key {
+            let bad = |_| Error::Setup { what: format!("`{key}` cannot stand in a header") };
+            headers.insert("idempotency-key", HeaderValue::try_from(key).map_err(bad)?);
+        }
+        let (status, _, bytes) = self.call_once(method, url, body, wait, headers).await?;
+        Ok((status, bytes))
+    }
+
+    /// One request, once, with these headers. Answers the status, the headers and the body.
+    pub(crate) async fn call_once(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<Bytes>,
+        wait: Option<Duration>,
+        headers: HeaderMap,
+    ) -> Result<(StatusCode, HeaderMap, Bytes), Error> {
+        let timeout = wait.unwrap_or_default() + ANSWER_WAIT;
+        let mut request = self.http.request(method, self.located(url)).timeout(timeout).headers(headers);
         if let Some(body) = body {
             request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body);
         }
         if let Some(wait) = wait {
             request = request.header("prefer", format!("wait={}", wait.as_secs_f64()));
         }
-        if let Some(key) = key {
-            request = request.header("idempotency-key", key);
-        }
         let lost = |source: reqwest::Error| {
             let url = self.base.clone();
             if source.is_connect() { Error::Unreachable { url, source } } else { Error::Lost { url, source } }
         };
-        let response = request.send().await.map_err(lost)?;
-        let status = response.status();
-        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let mut response = request.send().await.map_err(lost)?;
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        let retry_after = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let bytes = response.bytes().await.map_err(lost)?;
         if status.is_success() || status == StatusCode::NOT_MODIFIED {
-            return Ok((status, bytes));
+            return Ok((status, headers, bytes));
         }
         match serde_json::from_slice::<Problem>(&bytes) {
             Ok(problem) => {
@@ -512,7 +528,7 @@ pub(crate) fn encode(text: &str) -> String {
     }
 }
 
-fn push_query(query: &mut String, name: &str, value: Option<&str>) {
+pub(crate) fn push_query(query: &mut String, name: &str, value: Option<&str>) {
     if let Some(value) = value {
         query.push(if query.is_empty() { '?' } else { '&' });
         query.push_str(name);
@@ -521,7 +537,7 @@ fn push_query(query: &mut String, name: &str, value: Option<&str>) {
     }
 }
 
-fn run_query(run_id: Option<Uuid>) -> String {
+pub(crate) fn run_query(run_id: Option<Uuid>) -> String {
     let mut query = String::new();
     push_query(&mut query, "runId", run_id.map(|run_id| run_id.to_string()).as_deref());
     query

@@ -7,6 +7,7 @@ pub mod body;
 mod error;
 mod http;
 pub mod polls;
+mod queries;
 mod retry;
 pub mod shutdown;
 pub mod table;
@@ -14,4 +15,5 @@ pub mod tasks;
 
 pub use error::Error;
 pub use http::{ActivityAct, Client, Filter, Page};
+pub use queries::{Answer, Tag, Watch, Watched};
 pub use retry::{Patience, Waits};

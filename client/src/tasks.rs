@@ -216,10 +216,10 @@ impl Client {
             };
             match error.code() {
                 // The first try was recorded and its answer was lost.
-                Some("turn-completed" | "activity-closed" | "run-closed") if may_be_recorded => {
+                Some("turn-completed" | "query-task-lost" | "activity-closed" | "run-closed") if may_be_recorded => {
                     return Ok(Outcome::RecordedBefore);
                 }
-                Some("turn-completed" | "turn-lost" | "activity-closed" | "run-closed") => {
+                Some("turn-completed" | "turn-lost" | "query-task-lost" | "activity-closed" | "run-closed") => {
                     return Ok(Outcome::Lost(error));
                 }
                 _ => {}

@@ -218,15 +218,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::update::{Rejection, Taken, Update};
-use crate::{Decider, Decisions, Window};
+use crate::{Decider, Decisions, Query, Window};
 use machine::{Begin, Machine};
 
+pub use crate::query::QueryError;
 pub use activity::Activity;
 pub use child::Child;
 pub use context::{Context, Scope};
 pub use external::External;
 pub use failure::{ActivityEnd, Cause, ChildEnd, Failure};
-pub use query::QueryError;
 pub use signal::Signals;
 pub use timer::Sleep;
 pub use trouble::Trouble;
@@ -363,6 +363,12 @@ impl Decider for Flow {
             return Taken::Turn(decided);
         }
         Taken::Turn(self.decided(machine, foreseen, left))
+    }
+
+    fn query(&self, state: &State, query: &Query<'_>) -> Result<Payload, QueryError> {
+        // Where the state was made again, the last turn has only been read so far.
+        state.machine.borrow_mut().settle(&*self.begin);
+        self.answer(state, query.name(), query.input())
     }
 
     fn foresee(&self, state: &mut State, markers: Vec<RecordMarker>) {

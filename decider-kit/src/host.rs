@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use client::body::{CompleteTurn, DeciderTask, FailTurn, Next, PollDecider};
+use client::body::{CompleteTurn, DeciderTask, FailTurn, Next, PollDecider, QueryResult, Question};
 use client::polls::Polls;
 use client::tasks::Outcome;
 use client::{Client, Error, Patience, Waits};
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::{Decider, Decisions, Window};
+use crate::{Decider, Decisions, Query, QueryError, Window};
 
 /// How long one poll waits for a turn.
 const POLL_WAIT: Duration = Duration::from_secs(60);
@@ -32,14 +32,21 @@ const ANSWER_PATIENCE: Patience = Patience::For(Duration::from_secs(60));
 /// States kept between turns unless set otherwise.
 const CACHED_STATES: usize = 10_000;
 
-/// A state and the newest event in it.
-type Cached = (EventId, Box<dyn Any + Send>);
+/// A state, and how far it is.
+struct Cached {
+    /// The DeciderStarted of the newest turn that it takes for completed.
+    turn: EventId,
+    /// The newest event in it.
+    seen: EventId,
+    state: Box<dyn Any + Send>,
+}
 
 /// A decider, its state's type forgotten.
 trait AnyDecider: Send + Sync {
     fn fresh(&self) -> Box<dyn Any + Send>;
     fn evolve(&self, state: &mut (dyn Any + Send), events: &[Event]);
     fn decide(&self, state: &(dyn Any + Send), window: &Window) -> Decisions;
+    fn query(&self, state: &(dyn Any + Send), query: &Query<'_>) -> Result<Payload, QueryError>;
 }
 
 impl<D: Decider> AnyDecider for D {
@@ -57,6 +64,11 @@ impl<D: Decider> AnyDecider for D {
     fn decide(&self, state: &(dyn Any + Send), window: &Window) -> Decisions {
         let state = state.downcast_ref::<D::State>().expect("a run keeps its workflow type, and so its state's");
         Decider::decide(self, state, window)
+    }
+
+    fn query(&self, state: &(dyn Any + Send), query: &Query<'_>) -> Result<Payload, QueryError> {
+        let state = state.downcast_ref::<D::State>().expect("a run keeps its workflow type, and so its state's");
+        Decider::query(self, state, query)
     }
 }
 
@@ -190,7 +202,7 @@ impl Slot {
     async fn poll(&self, polls: &mut Polls) -> Result<Option<DeciderTask>, Error> {
         let (identity, poll_id) = (Some(self.identity.clone()), Some(polls.id()));
         let attempt = polls.attempt();
-        let poll = PollDecider { identity, poll_id, attempt, ..PollDecider::default() };
+        let poll = PollDecider { identity, poll_id, attempt, queries: true, ..PollDecider::default() };
         let polled = self.client.poll_decider(&self.list, &poll, POLL_WAIT).await;
         polls.heard(&polled);
         polled
@@ -199,7 +211,7 @@ impl Slot {
     fn next(&self, polls: &Polls) -> Option<Next> {
         let (identity, poll_id) = (Some(self.identity.clone()), Some(polls.id()));
         // While stopping no more is asked for.
-        let next = Next { wait: Some(POLL_WAIT.as_secs_f64()), identity, poll_id, ..Next::default() };
+        let next = Next { wait: Some(POLL_WAIT.as_secs_f64()), identity, poll_id, queries: true, ..Next::default() };
         (!self.is_stopped()).then_some(next)
     }
 
@@ -214,18 +226,18 @@ impl Slot {
             tracing::warn!(workflow_id, elapsed = ?began.elapsed(), "a slow turn: deciders decide, activities work");
         }
         let answered = match decided {
-            Ok((decisions, started_event_id, state)) => {
+            Ok(Answer { decisions, query_results, cached }) => {
                 let Decisions { decisions, context, awaiting, .. } = decisions;
                 let complete = CompleteTurn {
                     decisions,
                     context,
                     awaiting,
-                    query_results: Vec::new(),
+                    query_results,
                     update_results: Vec::new(),
                     next: self.next(polls),
                 };
                 // Kept before the answer is sent: the next turn may come to another slot before the answer's answer.
-                self.keep(run_id, started_event_id, state);
+                self.keep(run_id, cached);
                 self.answer(&token, &complete).await
             }
             Err(Trouble { reason, message }) => {
@@ -272,17 +284,20 @@ impl Slot {
         client::shutdown::unless_idle(&self.stopped, sent).await
     }
 
-    async fn decide(&self, task: DeciderTask) -> Result<(Decisions, EventId, Box<dyn Any + Send>), Trouble> {
+    async fn decide(&self, task: DeciderTask) -> Result<Answer, Trouble> {
         let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| Trouble {
             reason: "unknown-workflow-type".into(),
             message: format!("no decider for `{}` on this host", task.workflow_type),
         })?;
         let run_id = task.run_id;
         let cached = self.cache().pop(&run_id);
-        let known = cached.filter(|(event_id, _)| *event_id == task.previous_started_event_id && *event_id > 0);
+        let previous = task.previous_started_event_id;
+        let is_of_this =
+            |cached: &Cached| cached.turn == previous && previous > 0 && cached.seen <= task.started_event_id;
+        let known = cached.filter(is_of_this);
         let first_event_id = task.events.first().map_or(1, |event| event.id);
         let (from, state, look_back) = match known {
-            Some((event_id, state)) if first_event_id <= event_id + 1 => (event_id, Some(state), Vec::new()),
+            Some(Cached { seen, state, .. }) if first_event_id <= seen + 1 => (seen, Some(state), Vec::new()),
             _ => {
                 let look_back = self.client.look_back(&task.token, first_event_id).await;
                 (
@@ -293,7 +308,7 @@ impl Slot {
                 )
             }
         };
-        let started_event_id = task.started_event_id;
+        let (started_event_id, only_asks, questions) = (task.started_event_id, task.only_asks, task.queries);
         let window = Window {
             workflow_id: task.workflow_id,
             run_id,
@@ -309,14 +324,19 @@ impl Slot {
             decider.evolve(&mut *state, &look_back);
             let new = window.events.iter().position(|event| event.id > from).unwrap_or(window.events.len());
             decider.evolve(&mut *state, window.events.get(new..).unwrap_or_default());
-            let decisions = decider.decide(&*state, &window);
+            let decisions = if only_asks { Decisions::new() } else { decider.decide(&*state, &window) };
             (decisions, state)
         }));
         match decided {
             Ok((Decisions { given_back: Some(it), .. }, _)) => {
                 Err(Trouble { reason: it.reason.into(), message: it.message })
             }
-            Ok((decisions, state)) => Ok((decisions, started_event_id, state)),
+            Ok((decisions, state)) => {
+                let ask = |question| answer(&*decider, &*state, &decisions, question);
+                let query_results = questions.into_iter().map(ask).collect();
+                let turn = if only_asks { previous } else { started_event_id };
+                Ok(Answer { decisions, query_results, cached: Cached { turn, seen: started_event_id, state } })
+            }
             Err(panic) => Err(Trouble { reason: "panic".into(), message: client::shutdown::panic_message(&*panic) }),
         }
     }
@@ -325,12 +345,39 @@ impl Slot {
         self.shared.cache.lock().expect("no code panics while it holds this lock")
     }
 
-    fn keep(&self, run_id: Uuid, event_id: EventId, state: Box<dyn Any + Send>) {
-        self.cache().put(run_id, (event_id, state));
+    fn keep(&self, run_id: Uuid, cached: Cached) {
+        let mut cache = self.cache();
+        // A question may be answered while another slot decides a turn, which goes further.
+        if cache.peek(&run_id).is_none_or(|known| known.seen <= cached.seen) {
+            cache.put(run_id, cached);
+        }
     }
 
     fn forget(&self, run_id: Uuid) {
         self.cache().pop(&run_id);
+    }
+}
+
+/// What a host says to a task.
+struct Answer {
+    decisions: Decisions,
+    query_results: Vec<QueryResult>,
+    cached: Cached,
+}
+
+/// Answers one question. Its trouble is its own (S1.25).
+fn answer(
+    decider: &dyn AnyDecider,
+    state: &(dyn Any + Send),
+    decisions: &Decisions,
+    question: Question,
+) -> QueryResult {
+    let query = Query::new(&question.name, question.input.as_ref()).after(decisions.as_slice());
+    let answered = catch_unwind(AssertUnwindSafe(|| decider.query(state, &query)));
+    let answered = answered.unwrap_or_else(|panic| Err(QueryError::Panicked(client::shutdown::panic_message(&*panic))));
+    match answered {
+        Ok(result) => QueryResult { id: question.id, result: Some(result), error: None },
+        Err(error) => QueryResult { id: question.id, result: None, error: Some(error.into_body()) },
     }
 }
 

@@ -67,6 +67,7 @@
 mod decisions;
 pub mod flow;
 mod host;
+mod query;
 pub mod testing;
 mod update;
 mod window;
@@ -77,6 +78,7 @@ pub use history::{
     event::ActivityTimeout, event::ChildPolicy,
 };
 pub use host::Host;
+pub use query::{Answers, Query, QueryError};
 #[doc(hidden)]
 pub use update::Taken;
 pub use update::{Rejection, Update, Verdict};
@@ -107,6 +109,16 @@ pub trait Decider: Send + Sync + 'static {
         Self: Sized,
     {
         update::take_turn(self, state, window, updates, shown)
+    }
+
+    /// Answers a question, from `state` alone: it is read-only, and what comes of it touches neither the run nor the turn. Asked
+    /// after [`decide`](Self::decide) where a turn is to be decided, too; see [`Query::decided`].
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`]. Without this method every question is one that the decider does not know.
+    fn query(&self, _state: &Self::State, query: &Query<'_>) -> Result<Payload, QueryError> {
+        Err(QueryError::Unknown { name: query.name().to_owned(), known: Vec::new() })
     }
 
     /// The markers that the turn to be decided next recorded, in order, when it was decided before.

@@ -8,6 +8,7 @@ mod domain;
 mod dynamodb;
 mod fsck;
 mod history;
+mod query;
 mod workflow;
 
 use std::io::Read as _;
@@ -42,6 +43,7 @@ enum Command {
     #[command(subcommand)]
     Workflow(workflow::Workflow),
     History(history::History),
+    Query(query::Query),
     /// Complete, fail, retry, pause, resume or change an open activity by hand
     #[command(subcommand)]
     Activity(activity::Activity),
@@ -149,6 +151,7 @@ impl Cli {
             Command::Domain(domain) => domain.run().await,
             Command::Workflow(workflow) => workflow.run().await,
             Command::History(history) => history.run().await,
+            Command::Query(query) => query.run().await,
             Command::Activity(activity) => activity.run().await,
             Command::Credential(credential) => credential.run(),
             #[cfg(feature = "dynamodb")]

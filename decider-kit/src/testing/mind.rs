@@ -5,7 +5,7 @@ use std::sync::Arc;
 use history::{Decision, Event, EventId, RecordMarker};
 
 use crate::update::{Taken, Update};
-use crate::{Decider, Decisions, Window};
+use crate::{Decider, Decisions, Payload, Query, QueryError, Window};
 
 /// Histories up to this length are given to a fresh state at every turn; longer ones at every hundredth event, because the
 /// cost grows with the square.
@@ -38,6 +38,9 @@ pub(super) trait Mind {
         updates: &[Update],
         shown_from: EventId,
     ) -> Result<Taken, Box<Split>>;
+
+    /// Answers a question, from what these events of the run tell, which are all since event 1.
+    fn query(&self, events: &[Event], query: &Query<'_>) -> Result<Payload, QueryError>;
 }
 
 /// Two answers of one decider to the same question.
@@ -118,6 +121,12 @@ impl<D: Decider> Mind for One<D> {
             }
         }
         Ok(one)
+    }
+
+    fn query(&self, events: &[Event], query: &Query<'_>) -> Result<Payload, QueryError> {
+        let mut state = D::State::default();
+        self.evolve(&mut state, events, 0, EventId::MAX);
+        self.decider.query(&state, query)
     }
 
     fn judge(

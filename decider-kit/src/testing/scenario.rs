@@ -8,11 +8,12 @@ use history::{
     PendingActivity, Run, Start, TaskId, Timestamp, Transition, TurnId,
 };
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::mind::{Mind, fresh, told};
 use super::{fail, must_be_sound, window_of};
-use crate::{Decider, Decisions};
+use crate::{Decider, Decisions, Query, QueryError};
 
 /// Tries of an activity after which it is taken for one that is tried for ever.
 const TRIES_MAX: usize = 10_000;
@@ -227,6 +228,17 @@ impl<D: Decider> Given<D> {
     #[track_caller]
     pub fn decisions(mut self) -> Decisions {
         self.ask().1
+    }
+
+    /// Asks the decider something, about the run as it is so far; `T` is what the answer is read as.
+    ///
+    /// # Errors
+    ///
+    /// The decider's; [`QueryError::Unreadable`] also for an answer that is no `T`.
+    pub fn query<T: DeserializeOwned>(&self, name: &str, input: &(impl Serialize + ?Sized)) -> Result<T, QueryError> {
+        let input = payload(input);
+        let answer = fresh(Arc::clone(&self.decider)).query(&self.events, &Query::new(name, Some(&input)))?;
+        answer.read().map_err(|error| QueryError::Unreadable(error.to_string()))
     }
 
     /// The history so far.

@@ -10,6 +10,7 @@ use history::{
     UpdateAnswer,
 };
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::mind::{Mind, Minds, minds};
@@ -18,7 +19,7 @@ use super::scenario::{judged, payload, refused};
 use super::work::{Answer, Call, Work};
 use super::{fail, must_be_sound, window_of};
 use crate::update::Update;
-use crate::{Decider, Decisions};
+use crate::{Decider, Decisions, Query, QueryError};
 
 mod outcome;
 mod updates;
@@ -311,6 +312,26 @@ impl TestService {
         input: &T,
     ) -> Result<Outcome, Fault> {
         self.ask(workflow_id, &signal(name, input))
+    }
+
+    /// Asks the decider of a run something, after every turn that waits now; `T` is what the answer is read as.
+    ///
+    /// # Errors
+    ///
+    /// The decider's; [`QueryError::Unreadable`] also for an answer that is no `T`.
+    #[track_caller]
+    pub fn query<T: DeserializeOwned>(
+        &mut self,
+        workflow_id: &str,
+        name: &str,
+        input: &(impl Serialize + ?Sized),
+    ) -> Result<T, QueryError> {
+        self.run_until_idle();
+        let run = self.newest.get(workflow_id).and_then(|index| self.runs.get(*index));
+        let Some(run) = run else { panic!("no workflow `{workflow_id}`") };
+        let input = payload(input);
+        let answer = run.mind.query(&run.events, &Query::new(name, Some(&input)))?;
+        answer.read().map_err(|error| QueryError::Unreadable(error.to_string()))
     }
 
     /// Asks for a run to be canceled.

@@ -625,3 +625,87 @@ fn anything_that_the_outside_may_do_can_be_asked() {
     assert_eq!(service.finish("ann").status, Status::Success);
     assert!(ends(|| drop(service.finish("bob"))).contains("no run of `bob` was started"));
 }
+
+mod queries {
+    use history::event::EventKind;
+
+    use crate::testing::{TestService, given, signal};
+    use crate::{Decider, Decisions, Event, Payload, Query, QueryError, Window};
+
+    /// Adds up what it is told; `close` ends it.
+    struct Sum;
+
+    impl Decider for Sum {
+        type State = u64;
+
+        fn evolve(&self, sum: &mut u64, event: &Event) {
+            if let EventKind::Signal(it) = &event.kind {
+                *sum += it.input.as_ref().and_then(|input| input.read::<u64>().ok()).unwrap_or_default();
+            }
+        }
+
+        fn decide(&self, sum: &u64, window: &Window) -> Decisions {
+            if window.signals().any(|(name, _)| name == "close") {
+                return Decisions::new().succeed(sum);
+            }
+            Decisions::new().awaiting(["add", "close"])
+        }
+
+        fn query(&self, sum: &u64, query: &Query<'_>) -> Result<Payload, QueryError> {
+            query
+                .on("sum", |()| *sum)
+                .on("times", |factor: u64| sum * factor)
+                .try_on("per", |by: u64| sum.checked_div(by).ok_or(QueryError::Refused("by zero".to_owned())))
+                .answer()
+        }
+    }
+
+    #[test]
+    fn a_decider_answers_from_its_state_at_any_point_of_a_story() {
+        let story = given(Sum, "sum").when(signal("add", &3));
+        assert_eq!(story.query("sum", &()), Ok(3_u64));
+        let story = story.then(Decisions::new()).when(signal("add", &4));
+        assert_eq!(story.query("times", &10), Ok(70_u64));
+        assert_eq!(story.query::<u64>("per", &0), Err(QueryError::Refused("by zero".to_owned())));
+        let Err(QueryError::Unreadable(_)) = story.query::<u64>("times", &"x") else { panic!("`x` is no number") };
+        let known = ["sum", "times", "per"].map(str::to_owned).to_vec();
+        assert_eq!(story.query::<u64>("mean", &()), Err(QueryError::Unknown { name: "mean".to_owned(), known }));
+    }
+
+    #[test]
+    fn a_run_is_asked_while_it_is_open_and_after_it_has_closed() {
+        let mut service = TestService::new();
+        service.decider("sum", Sum).start("sum", "1", &());
+        service.signal("1", "add", &3).unwrap();
+        assert_eq!(service.query("1", "sum", &()), Ok(3_u64), "it sees what was acknowledged before (S1.11)");
+        service.signal("1", "close", &()).unwrap();
+        let before = service.history("1").len();
+        assert_eq!(service.query("1", "sum", &()), Ok(3_u64));
+        assert!(service.history("1").len() >= before);
+        let before = service.history("1").to_vec();
+        assert_eq!(service.query("1", "sum", &()), Ok(3_u64));
+        assert_eq!(service.history("1"), before, "a query is read-only (S1.2)");
+    }
+
+    #[test]
+    fn a_flow_is_asked_what_it_has_registered_also_where_its_state_is_made_again() {
+        use crate::flow::{Context, Failure, Flow};
+        let flow = Flow::new(|ctx: Context, ()| async move {
+            let total = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+            let shown = std::sync::Arc::clone(&total);
+            ctx.query("total", move |()| shown.load(std::sync::atomic::Ordering::SeqCst));
+            let mut adds = ctx.signals::<u64>("add");
+            while total.load(std::sync::atomic::Ordering::SeqCst) < 10 {
+                total.fetch_add(adds.next().await?, std::sync::atomic::Ordering::SeqCst);
+            }
+            Ok::<_, Failure>(())
+        });
+        let mut service = TestService::new();
+        service.decider("flow", flow).start("flow", "1", &());
+        assert_eq!(service.query("1", "total", &()), Ok(0_u64));
+        service.signal("1", "add", &3).unwrap();
+        assert_eq!(service.query("1", "total", &()), Ok(3_u64));
+        service.signal("1", "add", &9).unwrap();
+        assert_eq!(service.query("1", "total", &()), Ok(12_u64), "it has closed meanwhile");
+    }
+}

@@ -14,6 +14,7 @@ mod calls;
 mod conditions;
 mod contract;
 mod histories;
+mod kits;
 mod liveness;
 mod nodes;
 mod openapi;

@@ -1,0 +1,211 @@
+//! Asking a run's decider, watching what it would answer, and signals on the condition that nothing has changed.
+
+use std::fmt;
+use std::time::Duration;
+
+use history::Payload;
+use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use reqwest::{Method, StatusCode};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::body::{Described, QueryAnswer, QueryWorkflow, Recorded, SignalWorkflow};
+use crate::http::{WAIT_AT_ONCE, encode, push_query, run_query, to_bytes};
+use crate::retry::Waits;
+use crate::{Client, Error};
+
+/// What a caller has seen of a run: opaque, for [`Client::signal_if`] and [`Client::watch`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag(String);
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<String> for Tag {
+    /// A tag that was kept as text, e.g. in a page.
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<&Described> for Tag {
+    fn from(described: &Described) -> Self {
+        Self(format!("\"{}-{}\"", described.run_id, described.version))
+    }
+}
+
+/// The answer to a query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The answer itself.
+    pub body: QueryAnswer,
+    /// What has been seen with it.
+    pub tag: Tag,
+}
+
+impl Answer {
+    /// The result as a `T`.
+    ///
+    /// # Errors
+    ///
+    /// When it is no `T`.
+    pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.body.result.as_ref().and_then(Payload::text).unwrap_or("null"))
+    }
+}
+
+/// What to watch for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watch {
+    /// That the run has news.
+    Version,
+    /// That the query has another result.
+    Result,
+}
+
+/// What came of watching.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Watched {
+    /// This.
+    Changed(Answer),
+    /// Nothing in time. Go on from this tag.
+    Unchanged(Tag),
+}
+
+impl Client {
+    /// Asks the decider of a run, of the newest without a run id, and waits up to `wait`, a minute at most, for its answer,
+    /// which shows all that was recorded before the call.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `query-not-answered` when no decider answers in time, `unknown-query` and `query-failed` as the decider
+    /// says.
+    pub async fn query(
+        &self,
+        workflow_id: &str,
+        run_id: Option<Uuid>,
+        name: &str,
+        input: Option<Payload>,
+        wait: Duration,
+    ) -> Result<Answer, Error> {
+        let url = self.query_url(workflow_id, name, &run_query(run_id));
+        let wait = wait.min(WAIT_AT_ONCE);
+        let (_, headers, bytes) = self.ask(&url, &QueryWorkflow { input }, wait, None).await?;
+        self.read_answer(&headers, &bytes)
+    }
+
+    /// Waits up to `wait` until a query's run has news beyond what was seen, or the query another result, in as many requests
+    /// as it takes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`query`](Self::query).
+    pub async fn watch(
+        &self,
+        workflow_id: &str,
+        name: &str,
+        input: Option<Payload>,
+        seen: &Tag,
+        what: Watch,
+        wait: Duration,
+    ) -> Result<Watched, Error> {
+        let mut query = String::new();
+        push_query(&mut query, "watch", (what == Watch::Result).then_some("result"));
+        let url = self.query_url(workflow_id, name, &query);
+        let (body, mut seen) = (QueryWorkflow { input }, seen.clone());
+        let deadline = tokio::time::Instant::now() + wait;
+        loop {
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            let condition = Some((IF_NONE_MATCH, &seen));
+            let (status, headers, bytes) = self.ask(&url, &body, left.min(WAIT_AT_ONCE), condition).await?;
+            if status != StatusCode::NOT_MODIFIED {
+                return self.read_answer(&headers, &bytes).map(Watched::Changed);
+            }
+            seen = tag(&headers).unwrap_or(seen);
+            if left <= WAIT_AT_ONCE {
+                return Ok(Watched::Unchanged(seen));
+            }
+        }
+    }
+
+    /// Signals a run unless it has news beyond what was seen. With a key the call is safe to repeat, and is repeated while the
+    /// service is away.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `version-moved` when it has.
+    pub async fn signal_if(
+        &self,
+        workflow_id: &str,
+        name: &str,
+        input: Option<Payload>,
+        seen: &Tag,
+        key: Option<&str>,
+    ) -> Result<Recorded, Error> {
+        let url = self.domain_url(&format!("workflows/{}/signals/{}", encode(workflow_id), encode(name)));
+        let body = to_bytes(&SignalWorkflow { input, identity: None })?;
+        let mut headers = condition(IF_MATCH, seen)?;
+        if let Some(key) = key {
+            headers.insert("idempotency-key", header(key)?);
+        }
+        let mut waits = Waits::new(self.patience);
+        loop {
+            match self.call_once(Method::POST, &url, Some(body.clone()), None, headers.clone()).await {
+                Ok((_, _, bytes)) => return self.read(&bytes),
+                Err(error) if key.is_some() || error.had_no_side_effect() => match waits.after(&error) {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => return Err(error),
+                },
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn query_url(&self, workflow_id: &str, name: &str, query: &str) -> String {
+        self.domain_url(&format!("workflows/{}/queries/{}{query}", encode(workflow_id), encode(name)))
+    }
+
+    /// Asks, and asks again while the service is away: a query changes nothing.
+    async fn ask(
+        &self,
+        url: &str,
+        body: &impl Serialize,
+        wait: Duration,
+        seen: Option<(HeaderName, &Tag)>,
+    ) -> Result<(StatusCode, HeaderMap, bytes::Bytes), Error> {
+        let body = to_bytes(body)?;
+        let headers = seen.map(|(name, seen)| condition(name, seen)).transpose()?.unwrap_or_default();
+        let mut waits = Waits::new(self.patience);
+        loop {
+            match self.call_once(Method::POST, url, Some(body.clone()), Some(wait), headers.clone()).await {
+                // The whole wait has passed, and that is as long as the caller would wait.
+                Err(error) if error.code() == Some("query-not-answered") => return Err(error),
+                Err(error) => match waits.after(&error) {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => return Err(error),
+                },
+                answer => return answer,
+            }
+        }
+    }
+
+    fn read_answer(&self, headers: &HeaderMap, bytes: &[u8]) -> Result<Answer, Error> {
+        let missing = || Error::Unexpected { url: self.url().to_owned(), what: "an answer without an ETag".to_owned() };
+        Ok(Answer { body: self.read(bytes)?, tag: tag(headers).ok_or_else(missing)? })
+    }
+}
+
+fn tag(headers: &HeaderMap) -> Option<Tag> {
+    headers.get(ETAG).and_then(|value| value.to_str().ok()).map(|text| Tag(text.to_owned()))
+}
+
+fn condition(name: HeaderName, seen: &Tag) -> Result<HeaderMap, Error> {
+    Ok(HeaderMap::from_iter([(name, header(&seen.0)?)]))
+}
+
+fn header(text: &str) -> Result<HeaderValue, Error> {
+    HeaderValue::try_from(text).map_err(|_| Error::Setup { what: format!("`{text}` cannot stand in a header") })
+}

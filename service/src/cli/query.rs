@@ -1,0 +1,66 @@
+//! `baton query`.
+
+use std::time::Duration;
+
+use clap::Args;
+use client::{Watch, Watched};
+use uuid::Uuid;
+
+use super::{Done, Failed, Target, print_text, read_input};
+
+/// How long `--watch` waits before it asks again.
+const WATCH_WAIT: Duration = Duration::from_mins(1);
+
+/// Ask the decider of a run something; it sees all that was recorded before
+#[derive(Debug, Args)]
+pub(crate) struct Query {
+    /// The workflow id
+    workflow_id: String,
+    /// The query's name
+    name: String,
+    /// Its input: JSON, @file, or - for standard input
+    #[arg(long)]
+    input: Option<String>,
+    /// The run; the newest one unless given
+    #[arg(long, conflicts_with = "watch")]
+    run: Option<Uuid>,
+    /// How long to wait for the answer, at most a minute
+    #[arg(long, default_value = "PT10S")]
+    wait: ::history::Duration,
+    /// Go on until interrupted, and show every other result as it comes, one a line
+    #[arg(long)]
+    watch: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Query {
+    pub(super) async fn run(self) -> Done {
+        let input = read_input(self.input.as_deref())?;
+        let client = self.target.client()?;
+        let answer = client.query(&self.workflow_id, self.run, &self.name, input.clone(), self.wait.into()).await?;
+        show(&answer)?;
+        if !self.watch {
+            return Ok(());
+        }
+        let mut seen = answer.tag;
+        loop {
+            let watched = client.watch(&self.workflow_id, &self.name, input.clone(), &seen, Watch::Result, WATCH_WAIT);
+            match watched.await {
+                Ok(Watched::Changed(answer)) => {
+                    show(&answer)?;
+                    seen = answer.tag;
+                }
+                Ok(Watched::Unchanged(tag)) => seen = tag,
+                // There is news, and no decider has said yet what it means.
+                Err(error) if error.code() == Some("query-not-answered") => {}
+                Err(error) => return Err(Failed::from(error)),
+            }
+        }
+    }
+}
+
+fn show(answer: &client::Answer) -> Done {
+    let result = answer.body.result.as_ref();
+    print_text(&result.map_or_else(|| "null".to_owned(), ToString::to_string))
+}
