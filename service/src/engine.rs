@@ -44,7 +44,7 @@ use store::{HeadKey, ListPage, ListQuery, PageToken, Store};
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
-pub use ask::{Answered, Ask, Seen};
+pub use ask::{Answered, Ask, Forwarded, FromNode, Said, Seen};
 pub use clock::{Clock, SystemClock};
 pub use domains::{DEFAULT_DOMAIN, Domain};
 pub use elsewhere::{ListName, Offer, Peers};

@@ -76,7 +76,7 @@ impl Engine {
             if let Some(answer) = updates.first() {
                 return Err(Fault::UpdateUnknown { update_id: answer.update_id.clone() }.into());
             }
-            return self.answer_task_that_asks(token, version, command, outcomes);
+            return self.answer_task_that_asks(token, version, command, outcomes).await;
         }
         let mut command = command;
         if let Command::CompleteTurn { decisions, .. } = &mut command {
@@ -93,7 +93,7 @@ impl Engine {
             Ok(reflects) => {
                 if let Some(version) = reflects {
                     let asked = answering.succeed();
-                    self.give_answers(token, version, &asked, outcomes);
+                    self.give_answers(token, version, &asked, outcomes).await;
                 }
                 Ok(())
             }
@@ -104,14 +104,14 @@ impl Engine {
         }
     }
 
-    fn answer_task_that_asks(
+    async fn answer_task_that_asks(
         self: &Arc<Self>,
         token: &TurnToken,
         version: EventId,
         command: Command,
-        mut outcomes: Vec<(u64, Outcome)>,
+        outcomes: Vec<(u64, Outcome)>,
     ) -> Result<(), Refusal> {
-        let key = commit::head_key(&token.domain, &token.workflow_id);
+        let mut otherwise = None;
         match command {
             Command::CompleteTurn { decisions, context, .. } if !decisions.is_empty() || context.is_some() => {
                 let field = if decisions.is_empty() { "context" } else { "decisions" };
@@ -121,13 +121,11 @@ impl Engine {
             Command::FailTurn { reason, details, .. } => {
                 let reason = reason.unwrap_or_else(|| "given-back".to_owned());
                 let message = details.as_ref().and_then(|details| details.read::<String>().ok());
-                let failed = Outcome::Failed { reason, message };
-                let asked = self.questions.asked_by(&key, token.turn.scheduled_event_id);
-                outcomes = asked.into_iter().map(|number| (number, failed.clone())).collect();
+                otherwise = Some(Outcome::Failed { reason, message });
             }
             _ => {}
         }
-        self.answer_questions(token, version, outcomes)
+        self.answer_questions(token, version, outcomes, otherwise).await
     }
 
     /// Has a runner's answer admitted.

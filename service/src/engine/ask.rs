@@ -1,32 +1,37 @@
 //! Queries: from the caller who asks to the decider who answers, and back. No query is ever recorded (S1.2).
 
+mod forward;
+mod results;
+mod task;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use history::admit::{check_name, check_payload};
-use history::{EventId, Fault, Payload, Status};
+use history::{EventId, Payload, Status};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::cell::{Grant, Granted, Request, RunCell, State};
+use super::cell::{Request, RunCell, State};
 use super::commit::Loaded;
-use super::hand_out::waiting_turn;
 use super::matching::{ListKey, QUESTIONS, Side, WaitingTask};
-use super::questions::{Answer, Asker, Asking, Outcome, Query, Timer, When, is_idle};
-use super::{Engine, Refusal, RunRef, TurnToken, head_key};
+use super::questions::{Answer, Asker, Asking, Outcome, Query, When, is_idle};
+use super::{Engine, Refusal, RunRef, head_key};
 
-/// How long a task that only asks may be out before its questions are put again: its decider may have died (S1.22). Ours:
-/// long enough to make the state of a long history again, and twice within the default wait of a query.
-pub(super) const ASK_TASK_WAIT: Duration = Duration::from_secs(5);
+use forward::Heard;
+pub use forward::{Forwarded, FromNode, Said};
+pub(super) use task::TakenQuestions;
 
 /// Before a run is looked for again that goes on for another.
 const GO_ON_WAIT: Duration = Duration::from_millis(10);
 
 /// What a caller has seen of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Seen {
     /// The run.
     pub run_id: Uuid,
@@ -80,6 +85,15 @@ pub enum Answered {
     },
 }
 
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum From {
+    /// Somebody from outside.
+    Caller,
+    /// Another node, for somebody who asked there. It goes no further.
+    Node,
+}
+
 /// A question, on its way into its run's cell.
 pub(super) struct Pose {
     query: Arc<Query>,
@@ -88,10 +102,12 @@ pub(super) struct Pose {
 }
 
 /// Where a question was put.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Put {
     run_id: Uuid,
     asking: Asking,
+    /// Where its decider polls.
+    list: ListKey,
 }
 
 /// Takes a caller's part in a question away when the caller stops waiting, for whatever reason.
@@ -127,7 +143,7 @@ impl Engine {
         check_name("query", &ask.name)?;
         check_payload("input", ask.input.as_ref())?;
         self.must_know(&at.domain).await?;
-        let answered = self.query_within(at, ask, Instant::now() + wait).await;
+        let answered = self.query_within(at, ask, Instant::now() + wait, From::Caller).await;
         match &answered {
             Ok(Answered::Result { .. }) => self.metrics.queries_answered.inc(),
             Ok(Answered::Unchanged { .. }) => self.metrics.queries_unchanged.inc(),
@@ -139,28 +155,37 @@ impl Engine {
         answered
     }
 
-    async fn query_within(self: &Arc<Self>, at: &RunRef, ask: Ask, deadline: Instant) -> Result<Answered, Refusal> {
+    async fn query_within(
+        self: &Arc<Self>,
+        at: &RunRef,
+        ask: Ask,
+        deadline: Instant,
+        from: From,
+    ) -> Result<Answered, Refusal> {
         let key = head_key(at);
         let Ask { name, input, seen } = ask;
         let query = Arc::new(Query { name, input });
         let (reply, answer) = oneshot::channel();
-        let Put { run_id, asking } = self.put(&key, at.run_id, Pose { query: Arc::clone(&query), seen, reply }).await?;
+        let Put { run_id, asking, list } =
+            self.put(&key, at.run_id, Pose { query: Arc::clone(&query), seen, reply }).await?;
         let waiting = Waiting { engine: self, key: &key, asking: Some(asking) };
         let answer = tokio::select! {
             biased;
-            answer = answer => answer.ok(),
+            answer = answer => answer.ok().map(Heard::Answer),
+            heard = self.hear_from_others(&key, Forwarded::of(&key, run_id, &query, seen), &list, deadline, from) => Some(heard),
             () = self.stopped() => None,
             () = tokio::time::sleep_until(deadline) => None,
         };
         match answer {
-            Some(Answer { version, outcome: Outcome::Result(result) }) => {
+            Some(Heard::Unchanged(version)) => Ok(Answered::Unchanged { run_id, version }),
+            Some(Heard::Answer(Answer { version, outcome: Outcome::Result(result) })) => {
                 let hash = hash(result.as_ref());
                 Ok(Answered::Result { run_id, version, result, hash })
             }
-            Some(Answer { outcome: Outcome::Unknown { known }, .. }) => {
+            Some(Heard::Answer(Answer { outcome: Outcome::Unknown { known }, .. })) => {
                 Err(Refusal::UnknownQuery { name: query.name.clone(), known })
             }
-            Some(Answer { outcome: Outcome::Failed { reason, message }, .. }) => {
+            Some(Heard::Answer(Answer { outcome: Outcome::Failed { reason, message }, .. })) => {
                 Err(Refusal::QueryFailed { name: query.name.clone(), reason, message })
             }
             None if self.is_stopping() => Err(Refusal::Stopping),
@@ -239,7 +264,7 @@ impl Engine {
         let is_seen = seen.is_some_and(|seen| seen.run_id == run_id && seen.version == run.version);
         let when = if is_seen && is_idle(run) { When::MovedFrom(run.version) } else { When::Now };
         let asking = self.questions.put(key, run, &query, when, Asker { id: self.ids.op(), seen, reply })?;
-        Ok(Put { run_id, asking })
+        Ok(Put { run_id, asking, list: decider_list(key, loaded) })
     }
 
     /// Has a task made for what waits, where no turn will take it along.
@@ -264,224 +289,6 @@ impl Engine {
         let task = WaitingTask { key: key.clone(), run_id, scheduled_event_id: QUESTIONS, lost: None };
         self.offer(&decider_list(key, loaded), task);
     }
-
-    /// A task that only asks: no write, no event (S1.20). `None` when nothing is to be asked.
-    pub(super) fn grant_questions(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded) -> Option<Grant> {
-        let run = loaded.run();
-        let task = self.ids.op();
-        let (run_id, last_event_id) = (run.started.run_id, run.last_event_id);
-        let timer = {
-            let (engine, key) = (Arc::clone(self), key.clone());
-            let wait = ASK_TASK_WAIT.min(Duration::from_millis(run.started.decider_start_to_close.as_millis()));
-            tokio::spawn(async move {
-                tokio::time::sleep(wait).await;
-                // Not as part of this task, which ends when the questions are taken out of it.
-                tokio::spawn(async move { engine.lose_questions(&key, run_id, task) });
-            })
-        };
-        let questions = self.questions.send(key, run_id, last_event_id, task, Timer(timer.abort_handle()));
-        if questions.is_empty() {
-            return None;
-        }
-        self.metrics.ask_tasks.inc();
-        if self.questions.settle(key, run) {
-            // More is asked than one task takes along.
-            self.offer_questions(key, loaded);
-        }
-        Some(Grant {
-            engine: Some(Arc::clone(self)),
-            key: key.clone(),
-            run_id,
-            workflow_type: run.started.workflow_type.clone(),
-            task_list: run.started.task_list.clone(),
-            tail: loaded.tail.clone(),
-            tail_first: loaded.body.tail_first,
-            // Not a task of the run, and asked again when it is lost.
-            poll: None,
-            what: Granted::Questions {
-                task,
-                last_event_id,
-                version: run.version,
-                previous_started_event_id: run.previous_started_event_id,
-            },
-            questions,
-            updates: Vec::new(),
-        })
-    }
-
-    /// In the run's cell: somebody takes what is to be asked. A turn that waits by now is taken instead, and takes the
-    /// questions along (S1.23); then this answers its DeciderScheduled.
-    pub(super) async fn run_take_questions(
-        self: &Arc<Self>,
-        cell: &Arc<RunCell>,
-        state: &mut State,
-        run_id: Uuid,
-    ) -> Result<TakenQuestions, Refusal> {
-        if self.nodes.is_shared() {
-            *state = State::Unloaded;
-        }
-        let Some(loaded) = self.loaded(cell, state).await? else { return Ok(TakenQuestions::Nothing) };
-        let run = loaded.run();
-        if run.started.run_id != run_id {
-            return Ok(TakenQuestions::Earlier);
-        }
-        Ok(match waiting_turn(run) {
-            0 if is_idle(run) => {
-                let grant = self.grant_questions(&cell.key, loaded);
-                grant.map_or(TakenQuestions::Nothing, |grant| TakenQuestions::Granted(Box::new(grant)))
-            }
-            0 => TakenQuestions::Nothing,
-            scheduled_event_id => TakenQuestions::Turn(scheduled_event_id),
-        })
-    }
-
-    /// The same for an earlier run, which nothing can happen to any more.
-    pub(super) async fn take_earlier_questions(
-        self: &Arc<Self>,
-        key: &HeadKey,
-        run_id: Uuid,
-    ) -> Result<Option<Grant>, Refusal> {
-        match self.load_run(key, run_id).await {
-            Ok(loaded) => Ok(self.grant_questions(key, &loaded)),
-            Err(Refusal::UnknownRun { .. }) => Ok(None),
-            Err(refusal) => Err(refusal),
-        }
-    }
-
-    /// A task that only asks is lost: its questions are put again (S1.22).
-    pub(super) fn lose_questions(self: Arc<Self>, key: &HeadKey, run_id: Uuid, task: u64) {
-        if self.questions.lose_task(key, task) {
-            self.metrics.ask_tasks_lost.inc();
-            self.look_to_questions(key, run_id);
-        }
-    }
-
-    /// Has the questions of a run looked at, as something about them has changed.
-    pub(super) fn look_to_questions(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
-        // Outside a runtime the process is ending.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (engine, key) = (Arc::clone(self), key.clone());
-        runtime.spawn(async move {
-            let looked = engine.ask(&key, |reply| Request::Pose { run_id: None, pose: None, reply }).await;
-            let current = looked.is_ok().then(|| engine.load_run(&key, run_id));
-            match current {
-                // Of an earlier run, perhaps.
-                Some(earlier) => {
-                    if let Ok(loaded) = earlier.await
-                        && !loaded.run().is_open()
-                    {
-                        engine.see_to_questions(&key, &loaded);
-                    }
-                }
-                None => tracing::debug!(workflow_id = %key.workflow_id, "the questions of a run could not be seen to"),
-            }
-        });
-    }
-
-    /// What a decider says to the questions that it was given, read and held against the rules: a question that this run was
-    /// never asked and a second answer to one are faults.
-    pub(super) fn read_results(
-        &self,
-        run_id: Uuid,
-        results: Vec<(String, Outcome)>,
-    ) -> Result<Vec<(u64, Outcome)>, Refusal> {
-        let mut read: Vec<(u64, Outcome)> = Vec::with_capacity(results.len());
-        let invalid = |problem: String| Refusal::from(Fault::Invalid { field: "queryResults".to_owned(), problem });
-        for (id, outcome) in results {
-            let number = self
-                .mint
-                .open_question(run_id, &id)
-                .ok_or_else(|| invalid(format!("answer `{id}`, which names no question that this run was asked")))?;
-            if read.iter().any(|(known, _)| *known == number) {
-                return Err(invalid(format!("answer question `{id}` twice")));
-            }
-            let outcome = match outcome {
-                Outcome::Result(result) => match check_payload("result", result.as_ref()) {
-                    Ok(()) => Outcome::Result(result),
-                    // The query's own trouble, not the turn's (S1.25).
-                    Err(fault) => {
-                        Outcome::Failed { reason: "result-too-large".to_owned(), message: Some(fault.to_string()) }
-                    }
-                },
-                outcome => outcome,
-            };
-            read.push((number, outcome));
-        }
-        Ok(read)
-    }
-
-    /// Gives answers to those who wait. Whatever was to be answered and was not has failed.
-    pub(super) fn give_answers(
-        self: &Arc<Self>,
-        token: &TurnToken,
-        version: EventId,
-        asked: &[u64],
-        mut outcomes: Vec<(u64, Outcome)>,
-    ) {
-        for number in asked {
-            if !outcomes.iter().any(|(known, _)| known == number) {
-                let message = Some("the decider took the query along and said nothing to it".to_owned());
-                outcomes.push((*number, Outcome::Failed { reason: "unanswered".to_owned(), message }));
-            }
-        }
-        if outcomes.is_empty() {
-            return;
-        }
-        let key = super::commit::head_key(&token.domain, &token.workflow_id);
-        let shown = token.turn.started_event_id;
-        let (goes_on, _) = self.questions.answer(&key, token.run_id, shown, version, outcomes);
-        if goes_on {
-            // The run may have moved on while it was asked.
-            self.look_to_questions(&key, token.run_id);
-        }
-    }
-
-    /// A turn's answer is about to be recorded.
-    pub(super) fn begin_answering(self: &Arc<Self>, key: &HeadKey, token: &TurnToken) -> Answering {
-        let asked = self.questions.begin_answering(key, token.turn);
-        Answering { engine: Arc::clone(self), key: key.clone(), token: token.clone(), asked }
-    }
-
-    /// A decider's answer to a task that only asks.
-    pub(super) fn answer_questions(
-        self: &Arc<Self>,
-        token: &TurnToken,
-        version: EventId,
-        outcomes: Vec<(u64, Outcome)>,
-    ) -> Result<(), Refusal> {
-        let key = super::commit::head_key(&token.domain, &token.workflow_id);
-        let asked = self.questions.asked_by(&key, token.turn.scheduled_event_id);
-        if asked.is_empty() {
-            // Another may have taken the questions meanwhile, and what is said to them is as true as it was.
-            self.give_answers(token, version, &[], outcomes);
-            return Err(Refusal::QuestionsLost);
-        }
-        self.give_answers(token, version, &asked, outcomes);
-        Ok(())
-    }
-}
-
-/// Keeps a turn's questions with it while its answer is recorded; dropped early, it lets them wait again.
-pub(super) struct Answering {
-    engine: Arc<Engine>,
-    key: HeadKey,
-    token: TurnToken,
-    asked: Vec<u64>,
-}
-
-impl Answering {
-    /// The answer is recorded: the questions that are to be answered by it.
-    pub(super) fn succeed(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.asked)
-    }
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        if !self.asked.is_empty() && self.engine.questions.end_answering(&self.key, self.token.turn) {
-            self.engine.look_to_questions(&self.key, self.token.run_id);
-        }
-    }
 }
 
 /// What became of a question that was put.
@@ -494,18 +301,6 @@ pub(super) enum Posing {
     Earlier(Pose, Uuid),
     /// There was none: those that are there were looked at.
     Seen,
-}
-
-/// What comes of taking questions.
-pub(super) enum TakenQuestions {
-    /// A task that only asks.
-    Granted(Box<Grant>),
-    /// A turn waits: it is to be taken, and takes them along.
-    Turn(EventId),
-    /// They are those of an earlier run.
-    Earlier,
-    /// Nothing is to be asked now.
-    Nothing,
 }
 
 fn decider_list(key: &HeadKey, loaded: &Loaded) -> ListKey {

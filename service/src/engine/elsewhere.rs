@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::Engine;
 use super::matching::{ListKey, Side, WaitingTask};
+use super::{Engine, Forwarded, FromNode, Said};
 
 /// Names a task list between nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +48,12 @@ pub trait Peers: Send + Sync + 'static {
 
     /// Tells a node that the answers to these polls were lost; answers what had been started for them, as far as it knows.
     async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String>;
+
+    /// Asks a node's deciders.
+    async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String>;
+
+    /// Tells a node what a decider said to its questions; answers whether anybody waited for it.
+    async fn say(&self, node: &str, said: &Said) -> Result<bool, String>;
 }
 
 #[derive(Default)]
@@ -68,6 +74,19 @@ pub(super) struct Elsewhere {
 }
 
 impl Elsewhere {
+    /// How this node reaches the others, if it does.
+    pub(super) fn peers(&self) -> Option<&Arc<dyn Peers>> {
+        self.peers.get()
+    }
+
+    /// A node where somebody waits on a list, as far as this one knows; the next one each time.
+    pub(super) fn next_waiting_at(&self, list: &ListKey) -> Option<String> {
+        let mut told = self.lock();
+        let nodes = told.waiting_at.get_mut(list)?;
+        nodes.rotate_left(1.min(nodes.len()));
+        nodes.back().cloned()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Told> {
         self.told.lock().expect("no code panics while it holds this lock")
     }

@@ -238,11 +238,18 @@ impl Matching {
         poller
     }
 
-    /// Takes the task that has waited longest.
+    /// Whether somebody waits who answers queries.
+    pub(super) fn has_answering_poller(&self, key: &ListKey) -> bool {
+        let lists = self.lock();
+        lists.get(key).is_some_and(|list| list.pollers.iter().any(|poller| poller.taker.answers && poller.is_waiting()))
+    }
+
+    /// Takes the task that has waited longest, to have it done elsewhere.
     pub(super) fn pop_waiting(&self, key: &ListKey) -> Option<WaitingTask> {
         let mut lists = self.lock();
         let list = lists.get_mut(key)?;
-        let task = list.pop_task(|_| true);
+        // What is only asked is asked at another node in another way.
+        let task = list.pop_task(|task| task.scheduled_event_id != QUESTIONS);
         if list.is_idle() {
             lists.remove(key);
         }

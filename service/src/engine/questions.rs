@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use history::{EventId, Payload, Run, TurnId};
+use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -47,10 +48,11 @@ impl Query {
 }
 
 /// What a decider makes of a question.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Outcome {
     /// The answer.
-    Result(Option<Payload>),
+    Result(#[serde(deserialize_with = "history::payload_present")] Option<Payload>),
     /// It knows no query of this name, but these.
     Unknown {
         /// The names that it knows.
@@ -331,8 +333,7 @@ impl Questions {
     }
 
     /// Gives answers to those who wait for them, where what answers has shown the run up to `shown` at least as far as they
-    /// may expect (S1.11). What nobody waits for is ignored. Answers whether anybody goes on watching, and how many were
-    /// answered.
+    /// may expect (S1.11). What nobody waits for is ignored. Answers whether anybody goes on watching.
     pub(super) fn answer(
         &self,
         key: &HeadKey,
@@ -340,10 +341,10 @@ impl Questions {
         shown: EventId,
         version: EventId,
         outcomes: Vec<(u64, Outcome)>,
-    ) -> (bool, usize) {
+    ) -> bool {
         let (mut answered, mut goes_on) = (0, false);
         let mut runs = self.lock();
-        let Some(questions) = runs.get_mut(key) else { return (false, 0) };
+        let Some(questions) = runs.get_mut(key) else { return false };
         for (number, outcome) in outcomes {
             let is_it =
                 |question: &Question| question.number == number && question.run_id == run_id && question.since <= shown;
@@ -368,7 +369,7 @@ impl Questions {
         }
         drop(runs);
         self.askers.fetch_sub(answered, Ordering::SeqCst);
-        (goes_on, answered)
+        goes_on
     }
 
     /// After a commit, and after a question was put: what rode with a turn that is over waits again, and so does what is held

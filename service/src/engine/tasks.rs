@@ -352,6 +352,7 @@ impl Engine {
             turn,
             only_asks,
             speculative,
+            node: self.nodes.address().filter(|_| !grant.questions.is_empty()).map(Into::into),
         };
         let question = |posed: &Posed| Question {
             id: self.mint.question(grant.run_id, posed.number),

@@ -39,6 +39,8 @@ pub struct TurnToken {
     pub only_asks: Option<EventId>,
     /// For a speculative turn: its number.
     pub speculative: Option<u64>,
+    /// The node that has the questions which the task takes along, where there are several nodes and any questions.
+    pub node: Option<Arc<str>>,
 }
 
 /// Names an activity that a runner holds.
@@ -82,6 +84,9 @@ struct Wire<'a> {
     /// The number of a speculative turn.
     #[n(9)]
     speculative: Option<u64>,
+    /// The node that has the task's questions.
+    #[b(10)]
+    node: Option<&'a str>,
 }
 
 /// What is signed to make the id of a question, before its run and its number. No token's content begins like this.
@@ -109,6 +114,7 @@ impl Mint {
             start: None,
             only_asks: token.only_asks,
             speculative: token.speculative,
+            node: token.node.as_deref(),
         })
     }
 
@@ -124,6 +130,7 @@ impl Mint {
             start: (token.task.start > 0).then_some(token.task.start),
             only_asks: None,
             speculative: None,
+            node: None,
         })
     }
 
@@ -187,6 +194,7 @@ impl Mint {
                 turn: TurnId { scheduled_event_id: wire.scheduled, started_event_id: wire.started },
                 only_asks: wire.only_asks,
                 speculative: wire.speculative,
+                node: wire.node.map(Into::into),
             })
         })
     }
@@ -221,6 +229,7 @@ mod tests {
             turn: TurnId { scheduled_event_id: 2, started_event_id: 3 },
             only_asks: None,
             speculative: None,
+            node: None,
         }
     }
 
@@ -228,7 +237,7 @@ mod tests {
     fn a_token_opens_to_what_it_was_made_of() {
         let mint = Mint::new(b"secret");
         assert_eq!(mint.open_turn(&mint.turn(&turn())).unwrap(), turn());
-        let asks = TurnToken { only_asks: Some(1), ..turn() };
+        let asks = TurnToken { only_asks: Some(1), node: Some("http://10.0.0.7:7420".into()), ..turn() };
         assert_eq!(mint.open_turn(&mint.turn(&asks)).unwrap(), asks);
         let speculative = TurnToken { speculative: Some(1), ..turn() };
         assert_eq!(mint.open_turn(&mint.turn(&speculative)).unwrap(), speculative);
@@ -294,6 +303,7 @@ mod tests {
             turn: TurnId { scheduled_event_id: u64::MAX, started_event_id: u64::MAX },
             only_asks: Some(u64::MAX),
             speculative: Some(u64::MAX),
+            node: Some(long.as_str().into()),
         };
         assert_eq!(mint.open_turn(&mint.turn(&token)).unwrap(), token);
     }

@@ -1,4 +1,4 @@
-//! Nodes over one store talk to each other: three small calls, for those who know the store's secret. No part of the API.
+//! Nodes over one store talk to each other: a few small calls, for those who know the store's secret. No part of the API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::routing::post;
 use serde::{Deserialize, Serialize};
 
-use super::extract::Json;
+use super::extract::{Json, TURN_BYTES_MAX};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
-use crate::engine::{Engine, ListName, Offer, Peers};
+use crate::engine::{Engine, Forwarded, FromNode, ListName, Offer, Peers, Said};
 
 /// How long a node may take to answer another. Longer than any pause that is not a failure.
 const PEER_WAIT: Duration = Duration::from_secs(2);
@@ -83,9 +83,22 @@ async fn offered(State(engine): AppState, _: Peer, Json(offered): Json<Offered>)
     Ok(json(StatusCode::OK, &Taken { taken }))
 }
 
+async fn asked(State(engine): AppState, _: Peer, Json(forwarded): Json<Forwarded>) -> Answer {
+    Ok(json(StatusCode::OK, &engine.query_for_node(forwarded).await))
+}
+
+async fn said(State(engine): AppState, _: Peer, Json(said): Json<Said, TURN_BYTES_MAX>) -> Answer {
+    Ok(json(StatusCode::OK, &Taken { taken: engine.hear_answers(said) }))
+}
+
 pub(super) fn router(engine: Arc<Engine>) -> Router {
-    let router = Router::new().route("/nodes/waiting", post(waiting)).route("/nodes/offer", post(offered));
-    router.route("/nodes/lost", post(lost)).with_state(engine)
+    Router::new()
+        .route("/nodes/waiting", post(waiting))
+        .route("/nodes/offer", post(offered))
+        .route("/nodes/query", post(asked))
+        .route("/nodes/said", post(said))
+        .route("/nodes/lost", post(lost))
+        .with_state(engine)
 }
 
 /// Reaches other nodes over HTTP.
@@ -97,9 +110,13 @@ struct OverHttp {
 
 impl OverHttp {
     async fn call(&self, url: String, body: &impl Serialize) -> Result<Vec<u8>, String> {
+        self.call_within(url, body, PEER_WAIT).await
+    }
+
+    async fn call_within(&self, url: String, body: &impl Serialize, wait: Duration) -> Result<Vec<u8>, String> {
         let body = serde_json::to_vec(body).map_err(|error| error.to_string())?;
         let request = self.http.post(url).header(AUTHORIZATION, &self.pass).header("content-type", "application/json");
-        let answer = request.body(body).send().await.map_err(|error| error.to_string())?;
+        let answer = request.timeout(wait).body(body).send().await.map_err(|error| error.to_string())?;
         let status = answer.status();
         if !status.is_success() {
             return Err(status.to_string());
@@ -127,6 +144,17 @@ impl Peers for OverHttp {
         let Found { offer } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
         Ok(offer)
     }
+
+    async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String> {
+        let answer = self.call_within(format!("{node}/nodes/query"), forwarded, forwarded.wait + PEER_WAIT).await?;
+        serde_json::from_slice(&answer).map_err(|error| error.to_string())
+    }
+
+    async fn say(&self, node: &str, said: &Said) -> Result<bool, String> {
+        let answer = self.call(format!("{node}/nodes/said"), said).await?;
+        let Taken { taken } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
+        Ok(taken)
+    }
 }
 
 /// Lets this node reach the others, and them this one, over HTTP. For an engine that was opened as a
@@ -136,7 +164,7 @@ impl Peers for OverHttp {
 ///
 /// When there can be no HTTP client.
 pub fn join(engine: &Arc<Engine>, address: &str) -> Result<(), String> {
-    let http = reqwest::Client::builder().timeout(PEER_WAIT).tcp_nodelay(true).no_proxy().build();
+    let http = reqwest::Client::builder().connect_timeout(PEER_WAIT).tcp_nodelay(true).no_proxy().build();
     let http = http.map_err(|error| error.to_string())?;
     let mut pass =
         HeaderValue::try_from(format!("{SCHEME}{}", engine.node_pass())).map_err(|error| error.to_string())?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use service::engine::{DeciderTask, Delivery, Engine, ListName, Offer, Peers, Poll};
+use service::engine::{DeciderTask, Delivery, Engine, Forwarded, FromNode, ListName, Offer, Peers, Poll, Said};
 use store::Store;
 use store::memory::Memory;
 use tokio::time::Instant;
@@ -49,6 +49,14 @@ impl Peers for From {
     async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String> {
         Ok(self.line.node(node)?.find_lost_for_peer(polls))
     }
+
+    async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String> {
+        Ok(self.line.node(node)?.query_for_node(forwarded.clone()).await)
+    }
+
+    async fn say(&self, node: &str, said: &Said) -> Result<bool, String> {
+        Ok(self.line.node(node)?.hear_answers(said.clone()))
+    }
 }
 
 pub(crate) async fn nodes<const N: usize>() -> ([Service; N], Arc<Line>) {
@@ -74,7 +82,7 @@ fn poll(node: &Service) -> Polling {
     tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap() })
 }
 
-async fn until_waiting(node: &Service, count: usize) {
+pub(crate) async fn until_waiting(node: &Service, count: usize) {
     let line = format!("baton_pollers_waiting{{domain=\"default\",side=\"decider\",list=\"deciders\"}} {count}\n");
     let wait = async {
         while !node.engine.render_metrics().contains(&line) {

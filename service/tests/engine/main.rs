@@ -7,6 +7,7 @@ mod members;
 mod nodes;
 mod polls;
 mod queries;
+mod queries_elsewhere;
 mod updates;
 mod waiting;
 mod watching;

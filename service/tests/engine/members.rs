@@ -20,8 +20,10 @@ pub(crate) fn slow_store() -> Arc<dyn Store> {
 }
 
 pub(crate) async fn open(store: &Arc<dyn Store>, clock: &Arc<TestClock>, address: Option<String>) -> Service {
+    // Nodes that made the same ids would take each other's commits for their own.
+    let seed = address.as_ref().map_or(0, |address| address.bytes().map(u64::from).sum());
     let node = address.map(|address| Node { address });
-    let settings = Settings { seed: Some(7), node, ..Settings::default() };
+    let settings = Settings { seed: Some(7 + seed), node, ..Settings::default() };
     let engine = Engine::open(Arc::clone(store), Arc::clone(clock) as _, settings).await.unwrap();
     Service { engine, clock: Arc::clone(clock), store: Arc::clone(store) }
 }

@@ -68,8 +68,8 @@ async fn open(states: usize) -> (Arc<Engine>, Client) {
     (engine, client)
 }
 
-fn add(cents: u64) -> Option<Payload> {
-    Some(Payload::of(&cents).unwrap())
+fn add(cents: u64) -> Payload {
+    Payload::of(&cents).unwrap()
 }
 
 async fn ask<T: serde::de::DeserializeOwned>(client: &Client, id: &str, name: &str) -> Result<(T, Tag), client::Error> {
@@ -91,7 +91,7 @@ async fn story(workflow_type: &str, states: usize) {
     }
     let mut told = 0;
     for cents in 1..=6 {
-        client.signal("w", "add", add(cents), None).await.unwrap();
+        client.signal("w", "add", Some(add(cents)), None).await.unwrap();
         told += cents;
         assert_eq!(ask::<u64>(&client, "w", "sum").await.unwrap().0, told, "S1.11");
         assert_eq!(ask::<u64>(&client, "v", "sum").await.unwrap().0, 0);
@@ -105,8 +105,8 @@ async fn story(workflow_type: &str, states: usize) {
 
     // A page that is stale is found out, without a line of the application's (S1.7).
     let (_, page) = ask::<u64>(&client, "v", "sum").await.unwrap();
-    client.signal_if("v", "add", add(5), &page, None).await.unwrap();
-    let error = client.signal_if("v", "add", add(5), &page, None).await.unwrap_err();
+    client.signal_if("v", "add", Some(add(5)), &page, None).await.unwrap();
+    let error = client.signal_if("v", "add", Some(add(5)), &page, None).await.unwrap_err();
     assert_eq!((error.status(), error.code()), (Some(412), Some("version-moved")), "{error}");
 
     // Of what is watched only a change is news.
@@ -119,17 +119,17 @@ async fn story(workflow_type: &str, states: usize) {
     while !engine.render_metrics().contains("baton_queries_waiting 1\n") {
         tokio::task::yield_now().await;
     }
-    client.signal("v", "add", add(1), None).await.unwrap();
+    client.signal("v", "add", Some(add(1)), None).await.unwrap();
     assert_eq!(ask::<u64>(&client, "v", "sum").await.unwrap().0, 6);
     assert!(!watching.is_finished(), "S1.31");
-    client.signal("v", "add", add(7), None).await.unwrap();
+    client.signal("v", "add", Some(add(7)), None).await.unwrap();
     let Watched::Changed(answer) = watching.await.unwrap() else { panic!("it has changed") };
     assert!(answer.read::<bool>().unwrap());
     let unchanged = client.watch("v", "is-big", None, &answer.tag, Watch::Result, Duration::from_millis(50)).await;
     assert_eq!(unchanged.unwrap(), Watched::Unchanged(answer.tag));
 
     // A run that has closed is asked like any other.
-    client.signal("w", "add", add(100), None).await.unwrap();
+    client.signal("w", "add", Some(add(100)), None).await.unwrap();
     client.result("w", None, PATIENCE).await.unwrap();
     assert_eq!(ask::<u64>(&client, "w", "sum").await.unwrap().0, told + 100);
     let events = client.events("w", None).await.unwrap();
