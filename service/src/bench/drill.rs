@@ -25,7 +25,7 @@ use super::service::other;
 use crate::cli::Failed;
 use crate::dynamodb::Table;
 
-/// How long a node is paused: longer than the six seconds after which the others take it for dead.
+/// How long a node is paused: longer than the time after which the others take it for dead.
 const PAUSE: Duration = Duration::from_secs(8);
 
 /// How long a killed node stays away: short, so that it comes back before it is missed, and long, so that it is missed.

@@ -1,0 +1,41 @@
+//! The fault drill, short enough for every change: real nodes over a real engine, killed, paused and cut off under load.
+//!
+//! Not part of the default tests: `cargo test -p baton-service --features dynamodb --test drill`, with `BATON_TEST_DYNAMODB`
+//! as for `--test dynamodb`. `BATON_DRILL_SEED` repeats an order of troubles.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::process::{Command, Stdio};
+
+/// How long the troubles last: until nodes were killed for a moment and for longer than they are missed, and one was paused.
+const SECONDS: &str = "26";
+
+#[test]
+fn nothing_is_lost_or_done_twice_while_nodes_die_and_the_table_is_hard_to_reach() {
+    let endpoint = std::env::var("BATON_TEST_DYNAMODB").expect(
+        "BATON_TEST_DYNAMODB names no engine; `.ci/dynamodb-local 8000` runs Amazon's (it needs Java 17 and Maven), then \
+         BATON_TEST_DYNAMODB=http://127.0.0.1:8000",
+    );
+    let seed = std::env::var("BATON_DRILL_SEED").unwrap_or_else(|_| "1".to_owned());
+    let mut drill = Command::new(env!("CARGO_BIN_EXE_baton"));
+    drill.args(["bench", "drill", "--json", "--region", "local", "--endpoint-url", &endpoint]);
+    drill.args(["--seconds", SECONDS, "--seed", &seed]);
+    drill.env("AWS_ACCESS_KEY_ID", "local").env("AWS_SECRET_ACCESS_KEY", "local");
+    let output = drill.stdin(Stdio::null()).stderr(Stdio::inherit()).output().unwrap();
+    let report = String::from_utf8(output.stdout).unwrap();
+    println!("{report}");
+    assert!(output.status.success(), "seed {seed}: a check failed");
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    assert_eq!(checks.len(), 8);
+    for check in checks {
+        assert!(check["lookedAt"].as_u64() > Some(0) && check["failed"] == 0, "{check}");
+    }
+    // It was no calm day.
+    for (what, least) in [("kills", 2), ("pauses", 1), ("runs", 10)] {
+        assert!(report[what].as_u64() >= Some(least), "{what}: {}", report[what]);
+    }
+    for trouble in ["throttled", "broken", "stalled", "answersStalled", "answersLost"] {
+        assert!(report["troubles"][trouble].as_u64() > Some(0), "{trouble}: {}", report["troubles"]);
+    }
+}
