@@ -193,7 +193,7 @@ impl Decisions {
 
     /// Sets a timer.
     pub fn timer(self, timer_id: impl Into<String>, after: Duration) -> Self {
-        self.push(StartTimer { timer_id: timer_id.into(), after })
+        self.push(StartTimer { timer_id: timer_id.into(), after, control: None })
     }
 
     /// Takes a timer back.
@@ -214,7 +214,7 @@ impl Decisions {
         input: &T,
     ) -> Self {
         let (workflow_id, name) = (workflow_id.into(), name.into());
-        self.push(SignalExternal { workflow_id, run_id: None, name, input: Some(payload(input)) })
+        self.push(SignalExternal { workflow_id, run_id: None, name, input: Some(payload(input)), control: None })
     }
 
     /// Asks the newest run of another workflow id to cancel.

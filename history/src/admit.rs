@@ -12,12 +12,15 @@ mod others;
 mod pause;
 mod sending;
 mod successor;
+mod swf;
 #[cfg(test)]
 mod tests;
 mod updates;
 mod validate;
 
 use uuid::Uuid;
+
+pub use children::PARENT_CLOSED;
 
 use activities::Report;
 use decisions::Completion;
@@ -256,6 +259,7 @@ impl Transition {
             run_timeout: start.run_timeout,
             continued_from: None,
             execution_from: None,
+            swf: start.swf.clone(),
             retry: start.retry.clone(),
             attempt: start.retry.as_ref().map(|_| 1),
             schedule: start.schedule.clone(),
@@ -341,13 +345,15 @@ impl Transition {
                 let request = WorkflowCancelRequested { reason, identity, origin: None };
                 self.push_keyed(now, EventKind::WorkflowCancelRequested(request), key);
             }
-            Command::Terminate { reason, details, identity, .. } => {
-                validate::reason("reason", reason.as_deref())?;
+            Command::Terminate { reason, details, identity, child_policy, .. } => {
+                let is_swf = self.run.started.is_swf();
+                reason.as_deref().map_or(Ok(()), |reason| validate::reason_of("reason", reason, is_swf))?;
                 validate::payload("details", details.as_ref())?;
                 validate::identity(identity.as_deref())?;
                 must_be_open(&self.run)?;
                 let (reason, details, identity) = (reason.clone(), details.clone(), identity.clone());
-                let terminated = WorkflowTerminated { reason, details, identity, origin: None };
+                let child_policy = child_policy.filter(|_| self.run.started.is_swf());
+                let terminated = WorkflowTerminated { reason, details, identity, origin: None, child_policy };
                 self.push_keyed(now, EventKind::WorkflowTerminated(terminated), key);
             }
             Command::StartTurn { scheduled_event_id, identity, poll } => {
@@ -443,7 +449,7 @@ impl Transition {
             }
             Command::SeeToEffects => self.see_to_effects(now),
         }
-        if self.events.iter().skip(first).any(|event| event.kind.schedules_decider()) {
+        if self.events.iter().skip(first).any(|event| self.run.is_looked_at(&event.kind)) {
             self.schedule_turn(now);
         }
         self.forget_sent();

@@ -251,6 +251,11 @@ impl Reader {
         }
     }
 
+    /// Whether the run was started over SWF's wire.
+    fn is_swf(&self) -> bool {
+        self.start.as_ref().is_some_and(|(start, _)| start.swf.is_some())
+    }
+
     /// Ids, time, beginning and end.
     fn frame(&mut self, event: &Event) -> Result<(), Violation> {
         let id = event.id;
@@ -277,7 +282,12 @@ impl Reader {
 
     /// Whether it may stand at this place: decisions together, news answered.
     fn place(&mut self, event: &Event) -> Result<(), Violation> {
-        let (id, part) = (event.id, part(&event.kind));
+        let id = event.id;
+        let part = match &event.kind {
+            // In SWF's dialect a child that has begun is news (SWF.md §6).
+            EventKind::ChildStarted(_) if self.is_swf() => Part::News,
+            kind => part(kind),
+        };
         if let Some(decision_event_id) = decision_event_id(&event.kind) {
             if self.deciding != Some(decision_event_id) {
                 let found = match self.deciding {
@@ -606,9 +616,10 @@ impl Reader {
         started: Option<EventId>,
         cancel: EventId,
     ) -> Result<(), Violation> {
-        let canceling = self.canceling;
+        let (canceling, is_swf) = (self.canceling, self.is_swf());
         let activity = self.open_activity(id, scheduled)?;
-        if !activity.cancels.contains(&cancel) {
+        let is_unasked = cancel == 0 && started.is_some() && is_swf;
+        if !activity.cancels.contains(&cancel) && !is_unasked {
             return broken(Rule::Link, id, format!("event {cancel} did not ask for this"));
         }
         if activity.started.map(|(started, _)| started) != started {

@@ -5,6 +5,7 @@ mod by_hand;
 use uuid::Uuid;
 
 use crate::decision::Decision;
+use crate::dialect::SwfRun;
 use crate::event::{ActivityTimeouts, ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey};
 use crate::limits;
 use crate::links::{EffectKind, PollId};
@@ -102,6 +103,8 @@ pub struct Start {
     pub parent: Option<Origin>,
     /// The schedule that starts it.
     pub schedule: Option<Scheduled>,
+    /// Present where the run is to speak SWF's dialect.
+    pub swf: Option<SwfRun>,
 }
 
 impl Start {
@@ -129,6 +132,7 @@ impl Start {
             retry: None,
             identity: None,
             key: None,
+            swf: None,
             parent: None,
             schedule: None,
         }
@@ -264,6 +268,8 @@ pub enum Command {
         reason: Option<String>,
         /// More of it.
         details: Option<Payload>,
+        /// In runs over SWF's wire: what becomes of the children, instead of what the run's policy says.
+        child_policy: Option<ChildPolicy>,
         /// Who asks.
         identity: Option<String>,
         /// The request's key.

@@ -114,6 +114,12 @@ pub struct ScheduleActivity {
     /// What the service knows of its type; it fills this in, and a decider need not.
     #[serde(skip)]
     pub registration: Registration<ActivityDefaults>,
+    /// A note, which comes back with the event. At most 128 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
+    /// How it is preferred to others on its list: higher first; that of its type, else 0, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_priority: Option<i32>,
 }
 
 /// Ask for an open activity to be stopped. Its runner learns of it with its next heartbeat; one that has not started is
@@ -135,6 +141,9 @@ pub struct StartTimer {
     pub timer_id: String,
     /// How long from now; zero expires at once. At most ten years.
     pub after: Duration,
+    /// A note, which comes back with the event. At most 128 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
 }
 
 /// Take an open timer back: it will not expire (S3.54).
@@ -156,6 +165,21 @@ pub struct RecordMarker {
     /// The note, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
+}
+
+/// What a decision in a run over SWF's wire says of the run that it starts, beside what others say too.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SwfSettings {
+    /// From its start to its close, at most. Of the run that goes on; a child has it in a field of its own.
+    pub execution_timeout: Option<Duration>,
+    /// From its DeciderStarted to the answer, at most. Of the run that goes on.
+    pub decider_start_to_close: Option<Duration>,
+    /// What becomes of its children when it is terminated or times out.
+    pub child_policy: Option<ChildPolicy>,
+    /// How its turns are preferred.
+    pub task_priority: Option<i32>,
+    /// The role of its Lambda tasks.
+    pub lambda_role: Option<String>,
 }
 
 /// Start a child: a run of its own in the same domain, which tells this one how it closed. It is started exactly once, or
@@ -208,6 +232,12 @@ pub struct StartChild {
     /// What the service knows of its type; it fills this in, and a decider need not.
     #[serde(skip)]
     pub registration: Registration<WorkflowDefaults>,
+    /// A note, which comes back with the event. At most 128 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
+    /// In runs over SWF's wire: settings that others do not have.
+    #[serde(skip)]
+    pub swf: SwfSettings,
 }
 
 /// Signal another run of the same domain. It has the signal exactly once, or the reason why not is recorded.
@@ -225,6 +255,9 @@ pub struct SignalExternal {
     /// What it says, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
+    /// A note, which comes back with the event. At most 128 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
 }
 
 /// Ask another run of the same domain to cancel; its decider chooses what that means.
@@ -240,6 +273,9 @@ pub struct CancelExternal {
     /// Why. At most 256 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// A note, which comes back with the event. At most 128 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
 }
 
 /// Close the run as done.
@@ -307,6 +343,9 @@ pub struct ContinueAsNew {
     /// Close even if there is news that this turn has not seen (D8).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
+    /// In runs over SWF's wire: settings that others do not have.
+    #[serde(skip)]
+    pub swf: SwfSettings,
 }
 
 impl Decision {

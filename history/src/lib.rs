@@ -24,6 +24,7 @@ pub mod check;
 pub mod codec;
 mod command;
 mod decision;
+mod dialect;
 pub mod event;
 mod fault;
 pub mod limits;
@@ -49,8 +50,9 @@ pub use command::{
 pub use decision::Decision;
 pub use decision::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, FailWorkflow, RecordMarker,
-    ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow,
+    ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow, SwfSettings,
 };
+pub use dialect::{SwfRun, SwfSuccessor};
 pub use event::{Event, EventId, EventKind, Level, Origin, RequestKey};
 pub use fault::Fault;
 pub use links::{Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PollId, Seen, SeenOrigin, Sent, child_run_id};

@@ -17,6 +17,16 @@ pub const LAMBDA_ROLE_BYTES_MAX: usize = 1_600;
 /// Longest `reason`, in bytes. Source: SWF's 256 characters (SWF.md §4).
 pub const REASON_BYTES_MAX: usize = 256;
 
+/// Longest `reason` in runs over SWF's wire, in bytes. Source: SWF's 256 characters, each of which may take four.
+pub const SWF_REASON_BYTES_MAX: usize = 1_024;
+
+/// Largest decider context in runs over SWF's wire, in bytes of JSON. Source: SWF's 32,768 characters, each of which may
+/// take six.
+pub const SWF_CONTEXT_BYTES_MAX: usize = 6 * 32_768 + 2;
+
+/// Longest note of a decision, in bytes. Source: SWF's 32,768 characters, each of which may take four.
+pub const CONTROL_BYTES_MAX: usize = 4 * 32_768;
+
 /// Largest payload, in bytes of JSON. Source: DESIGN.md §4.
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 

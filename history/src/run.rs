@@ -14,6 +14,7 @@ use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::dialect::SwfRun;
 use crate::event::{
     ActivityPausedCause, ActivityTimeouts, ByHand, ChildPolicy, DeciderFailedCause, Event, EventId, EventKind, Origin,
     RequestKey, WorkflowStarted,
@@ -370,9 +371,28 @@ pub struct RunStart {
     /// The schedule that started it, or the run that it goes on for.
     #[n(18)]
     pub schedule: Option<Scheduled>,
+    /// Present where the run speaks SWF's dialect.
+    #[n(19)]
+    pub swf: Option<SwfRun>,
 }
 
 impl RunStart {
+    /// Whether it speaks SWF's dialect.
+    pub fn is_swf(&self) -> bool {
+        self.swf.is_some()
+    }
+
+    /// What becomes of a child with this policy of its own when this run closes like that. In SWF's dialect this run's policy
+    /// says it, for all children, and only when it is terminated or times out (SWF.md §8.8).
+    pub fn policy_at_close(&self, of_child: ChildPolicy, close: &EventKind) -> ChildPolicy {
+        match (&self.swf, close) {
+            (None, _) => of_child,
+            (Some(swf), EventKind::WorkflowTerminated(it)) => it.child_policy.unwrap_or(swf.child_policy),
+            (Some(swf), EventKind::WorkflowTimedOut(_)) => swf.child_policy,
+            (Some(_), _) => ChildPolicy::Abandon,
+        }
+    }
+
     /// Since when its execution timeout counts.
     pub fn execution_from(&self) -> Timestamp {
         self.execution_from.unwrap_or_else(|| self.first_turn_at())
@@ -423,6 +443,7 @@ impl Run {
                 run_timeout: started.run_timeout,
                 continued_from: started.continued_from,
                 execution_from: started.execution_from,
+                swf: started.swf.clone(),
                 retry: started.retry.clone(),
                 attempt: started.attempt,
                 schedule: started.schedule.clone(),
@@ -481,7 +502,12 @@ impl Run {
             EventKind::WorkflowCanceled(_) => self.close(Status::Canceled, event),
             EventKind::WorkflowContinuedAsNew(_) => self.close(Status::ContinuedAsNew, event),
             EventKind::WorkflowTimedOut(_) => self.close(Status::TimedOut, event),
-            EventKind::WorkflowTerminated(_) => self.close(Status::Terminated, event),
+            EventKind::WorkflowTerminated(it) => {
+                if let (Some(swf), Some(policy)) = (&mut self.started.swf, it.child_policy) {
+                    swf.child_policy = policy;
+                }
+                self.close(Status::Terminated, event);
+            }
             EventKind::WorkflowCancelRequested(_) => self.cancel_requested = true,
             EventKind::DeciderScheduled(it) => {
                 self.turn_task = Some(TurnTask {
@@ -706,6 +732,11 @@ impl Run {
             }
             self.request_keys.push_back((key, event_id));
         }
+    }
+
+    /// Whether an event of this run must be looked at by a decider: in SWF's dialect a child that has begun, too (SWF.md §6).
+    pub fn is_looked_at(&self, kind: &EventKind) -> bool {
+        kind.schedules_decider() || (self.started.is_swf() && matches!(kind, EventKind::ChildStarted(_)))
     }
 
     /// Whether it is open.

@@ -269,7 +269,7 @@ pub(crate) fn request_cancel() -> Command {
 }
 
 pub(crate) fn terminate() -> Command {
-    Command::Terminate { reason: None, details: None, identity: None, key: None }
+    Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None }
 }
 
 pub(crate) fn schedule(activity_id: &str) -> Decision {
@@ -300,7 +300,7 @@ pub(crate) fn cancel(activity_id: &str) -> Decision {
 }
 
 pub(crate) fn timer(timer_id: &str, seconds: u64) -> Decision {
-    Decision::from(StartTimer { timer_id: timer_id.to_owned(), after: Duration::from_secs(seconds) })
+    Decision::from(StartTimer { timer_id: timer_id.to_owned(), after: Duration::from_secs(seconds), control: None })
 }
 
 pub(crate) fn cancel_timer(timer_id: &str) -> Decision {

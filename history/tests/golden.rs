@@ -26,8 +26,8 @@ use history::event::{
 use history::{
     CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin, PackRef,
     PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer, PollId, Released,
-    RequestKey, RetryPolicy, ReusePolicy, Run, Scheduled, SignalExternal, Start, Status, Timestamp, Transition, Tries,
-    Turn, TurnId, TurnTask, WhenExhausted, codec,
+    RequestKey, RetryPolicy, ReusePolicy, Run, Scheduled, SignalExternal, Start, Status, SwfRun, SwfSuccessor,
+    Timestamp, Transition, Tries, Turn, TurnId, TurnTask, WhenExhausted, codec,
 };
 use uuid::Uuid;
 
@@ -99,6 +99,7 @@ fn started() -> WorkflowStarted {
         retry: None,
         attempt: None,
         schedule: None,
+        swf: None,
     }
 }
 
@@ -109,6 +110,10 @@ fn scheduled() -> Scheduled {
 
 fn timed_out(timeout: WorkflowTimeout) -> WorkflowTimedOut {
     WorkflowTimedOut { timeout, new_run_id: None, next_try_at: None }
+}
+
+fn swf() -> SwfRun {
+    SwfRun { child_policy: ChildPolicy::RequestCancel, task_priority: Some(3), lambda_role: text("role") }
 }
 
 /// One of each kind, with every attribute.
@@ -131,6 +136,7 @@ fn full() -> Vec<EventKind> {
             task_list: "orders".to_owned(),
             tags: vec!["eu".to_owned()],
             decision_event_id: 4,
+            swf: None,
         }),
         EventKind::WorkflowTimedOut(timed_out(WorkflowTimeout::Execution)),
         EventKind::WorkflowTerminated(WorkflowTerminated {
@@ -138,6 +144,7 @@ fn full() -> Vec<EventKind> {
             details: payload(),
             identity: text("ann"),
             origin: None,
+            child_policy: None,
         }),
         EventKind::WorkflowCloseFailed(WorkflowCloseFailed {
             decision: CloseDecision::FailWorkflow,
@@ -184,6 +191,8 @@ fn full() -> Vec<EventKind> {
             timeouts: timeouts(),
             decision_event_id: 4,
             retry: None,
+            control: None,
+            task_priority: None,
         }),
         EventKind::ActivityScheduleFailed(ActivityScheduleFailed {
             activity_id: "charge".to_owned(),
@@ -235,6 +244,7 @@ fn full() -> Vec<EventKind> {
             timer_id: "patience".to_owned(),
             after: Duration::from_days(30),
             decision_event_id: 4,
+            control: None,
         }),
         EventKind::TimerScheduleFailed(TimerScheduleFailed {
             timer_id: "patience".to_owned(),
@@ -313,6 +323,7 @@ fn full() -> Vec<EventKind> {
             name: "approve".to_owned(),
             input: payload(),
             decision_event_id: 4,
+            control: None,
         }),
         EventKind::ExternalSignalDelivered(ExternalSignalDelivered {
             workflow_id: "order-43".to_owned(),
@@ -330,6 +341,7 @@ fn full() -> Vec<EventKind> {
             run_id: Some(other_run()),
             reason: text("changed my mind"),
             decision_event_id: 4,
+            control: None,
         }),
         EventKind::ExternalCancelDelivered(ExternalCancelDelivered {
             workflow_id: "order-43".to_owned(),
@@ -417,6 +429,8 @@ fn child() -> ChildScheduled {
         decision_event_id: 4,
         run_timeout: None,
         retry: None,
+        control: None,
+        swf: None,
     }
 }
 
@@ -431,6 +445,81 @@ fn origin() -> Option<Origin> {
 /// Those of which something may be absent, with nothing that may be; and the values of enums that `full` has not.
 fn bare() -> Vec<(&'static str, EventKind)> {
     vec![
+        ("WorkflowStarted-swf", EventKind::WorkflowStarted(WorkflowStarted { swf: Some(swf()), ..started() })),
+        (
+            "WorkflowContinuedAsNew-swf",
+            EventKind::WorkflowContinuedAsNew(WorkflowContinuedAsNew {
+                new_run_id: Uuid::from_u128(8),
+                input: None,
+                workflow_type: "order/1".to_owned(),
+                task_list: "orders".to_owned(),
+                tags: vec![],
+                decision_event_id: 4,
+                swf: Some(SwfSuccessor {
+                    execution_timeout: Duration::from_secs(3_600),
+                    decider_start_to_close: Duration::from_secs(60),
+                    run: SwfRun { child_policy: ChildPolicy::Abandon, task_priority: None, lambda_role: None },
+                }),
+            }),
+        ),
+        (
+            "WorkflowTerminated-swf",
+            EventKind::WorkflowTerminated(WorkflowTerminated {
+                reason: None,
+                details: None,
+                identity: None,
+                origin: None,
+                child_policy: Some(ChildPolicy::RequestCancel),
+            }),
+        ),
+        (
+            "ActivityScheduled-swf",
+            EventKind::ActivityScheduled(ActivityScheduled {
+                activity_id: "charge".to_owned(),
+                activity_type: "Charge/1".to_owned(),
+                task_list: "PCI".to_owned(),
+                input: None,
+                timeouts: ActivityTimeouts::default(),
+                decision_event_id: 4,
+                retry: None,
+                control: text("note"),
+                task_priority: Some(-7),
+            }),
+        ),
+        (
+            "TimerScheduled-swf",
+            EventKind::TimerScheduled(TimerScheduled {
+                timer_id: "t".to_owned(),
+                after: Duration::ZERO,
+                decision_event_id: 4,
+                control: text(""),
+            }),
+        ),
+        (
+            "ChildScheduled-swf",
+            EventKind::ChildScheduled(ChildScheduled { control: text("note"), swf: Some(swf()), ..child() }),
+        ),
+        (
+            "ExternalSignalScheduled-swf",
+            EventKind::ExternalSignalScheduled(ExternalSignalScheduled {
+                workflow_id: "w".to_owned(),
+                run_id: None,
+                name: "s".to_owned(),
+                input: None,
+                decision_event_id: 4,
+                control: text("note"),
+            }),
+        ),
+        (
+            "ExternalCancelScheduled-swf",
+            EventKind::ExternalCancelScheduled(ExternalCancelScheduled {
+                workflow_id: "w".to_owned(),
+                run_id: None,
+                reason: None,
+                decision_event_id: 4,
+                control: text("note"),
+            }),
+        ),
         (
             "WorkflowStarted-bare",
             EventKind::WorkflowStarted(WorkflowStarted {
@@ -473,6 +562,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 task_list: "orders".to_owned(),
                 tags: Vec::new(),
                 decision_event_id: 4,
+                swf: None,
             }),
         ),
         ("WorkflowSuccess-bare", EventKind::WorkflowSuccess(WorkflowSuccess { result: None, decision_event_id: 4 })),
@@ -537,6 +627,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 details: None,
                 identity: None,
                 origin: None,
+                child_policy: None,
             }),
         ),
         (
@@ -617,6 +708,8 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 timeouts: ActivityTimeouts::default(),
                 decision_event_id: 4,
                 retry: None,
+                control: None,
+                task_priority: None,
             }),
         ),
         (
@@ -629,6 +722,8 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 timeouts: ActivityTimeouts::default(),
                 decision_event_id: 4,
                 retry: Some(retry()),
+                control: None,
+                task_priority: None,
             }),
         ),
         (
@@ -641,6 +736,8 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 timeouts: ActivityTimeouts::default(),
                 decision_event_id: 4,
                 retry: Some(RetryPolicy::default()),
+                control: None,
+                task_priority: None,
             }),
         ),
         (
@@ -889,6 +986,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 details: None,
                 identity: None,
                 origin: origin(),
+                child_policy: None,
             }),
         ),
         (
@@ -911,6 +1009,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 name: "s".to_owned(),
                 input: None,
                 decision_event_id: 4,
+                control: None,
             }),
         ),
         (
@@ -929,6 +1028,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 run_id: None,
                 reason: None,
                 decision_event_id: 4,
+                control: None,
             }),
         ),
         (
@@ -1230,6 +1330,11 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
         ("open-awaiting".to_owned(), Run { awaiting: vec!["approve".to_owned()], ..run() }),
         ("open-by-hand".to_owned(), run_with_activities_by_hand()),
         ("open-paused".to_owned(), paused_run()),
+        ("open-swf".to_owned(), {
+            let mut run = run();
+            run.started.swf = Some(swf());
+            run
+        }),
         ("closed".to_owned(), closed.clone()),
         ("others".to_owned(), others),
         ("child-and-parent".to_owned(), children),

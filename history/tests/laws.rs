@@ -228,17 +228,21 @@ fn decision(choice: &Choice) -> Decision {
         }
         Choice::Cancel(id) => CancelActivity { activity_id: format!("a{id}") }.into(),
         Choice::Timer(id, seconds) => {
-            StartTimer { timer_id: format!("t{id}"), after: Duration::from_secs(seconds.into()) }.into()
+            StartTimer { timer_id: format!("t{id}"), after: Duration::from_secs(seconds.into()), control: None }.into()
         }
         Choice::CancelTimer(id) => CancelTimer { timer_id: format!("t{id}") }.into(),
         Choice::Marker(is_reserved) => {
             let name = if is_reserved { "baton.m" } else { "m" };
             RecordMarker { name: name.to_owned(), details: payload() }.into()
         }
-        Choice::External(to, true) => {
-            SignalExternal { workflow_id: format!("o{to}"), name: "s".to_owned(), input: payload(), run_id: None }
-                .into()
+        Choice::External(to, true) => SignalExternal {
+            workflow_id: format!("o{to}"),
+            name: "s".to_owned(),
+            input: payload(),
+            run_id: None,
+            control: None,
         }
+        .into(),
         Choice::External(to, false) => {
             CancelExternal { workflow_id: format!("o{to}"), ..CancelExternal::default() }.into()
         }
@@ -309,7 +313,9 @@ fn command(
             if_version: version.map(|off| run.version.saturating_add_signed(if off < 0 { 0 } else { off.into() })),
         },
         Step::RequestCancel { key: with } => Command::RequestCancel { reason: None, identity: None, key: key(with) },
-        Step::Terminate => Command::Terminate { reason: None, details: None, identity: None, key: None },
+        Step::Terminate => {
+            Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None }
+        }
         Step::TakeTurn => {
             let scheduled_event_id = run.turn_task.as_ref()?.scheduled_event_id;
             Command::StartTurn { scheduled_event_id, identity: None, poll: None }
@@ -443,6 +449,7 @@ fn command(
                     details: None,
                     identity: None,
                     origin: None,
+                    child_policy: None,
                 }),
                 _ => EventKind::WorkflowSuccess(WorkflowSuccess { result: None, decision_event_id }),
             };

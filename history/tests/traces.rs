@@ -248,7 +248,7 @@ fn an_activity_and_then_a_timer_of_thirty_days() {
     script.succeed(task);
     let (turn, _) = script.take();
     let after = Duration::from_days(30);
-    script.complete(turn, vec![StartTimer { timer_id: "sleep".to_owned(), after }.into()]);
+    script.complete(turn, vec![StartTimer { timer_id: "sleep".to_owned(), after, control: None }.into()]);
     let due = script.run.next_deadline(&[]).unwrap();
     assert_eq!(due, script.now.plus(after));
     script.now = Timestamp::from_millis(due.as_millis() - 1_000);

@@ -34,8 +34,10 @@ pub use auth::{Credential, Credentials};
 pub use nodes::join;
 pub use server::{Server, ServerLimits};
 
+pub(crate) use deliver::task as deliver_task;
 pub(crate) use extract::{BODY_BYTES_MAX, read as read_body};
 pub(crate) use problem::Refused;
+pub(crate) use tasks::look_at_connection;
 
 type AppState = State<Arc<Engine>>;
 

@@ -4,13 +4,18 @@
 //! One call's way: `call` finds the operation; `shape::check` holds the whole request against its fields
 //! (`operations.rs`); the operation's function asks the engine; the answer goes back with a request id.
 
+mod decisions;
 mod domains;
+mod events;
 mod fault;
 mod operations;
 mod page;
 mod shape;
+mod tasks;
 mod types;
+mod visibility;
 mod words;
+mod workflows;
 
 use std::sync::Arc;
 

@@ -140,8 +140,13 @@ async fn a_run_that_is_not_there_or_has_closed_or_is_another_cannot_be_signaled(
     service.decide("target", vec![succeed()]).await;
     service.start("source").await;
     service.decide("source", vec![signal("nobody", "go"), signal("target", "go")]).await;
-    let named =
-        SignalExternal { workflow_id: "target".to_owned(), run_id: Some(earlier), name: "go".to_owned(), input: None };
+    let named = SignalExternal {
+        workflow_id: "target".to_owned(),
+        run_id: Some(earlier),
+        name: "go".to_owned(),
+        input: None,
+        control: None,
+    };
     service.decide("source", vec![]).await;
     service.start("target").await;
     service.decide("source", vec![named.into()]).await;

@@ -120,7 +120,7 @@ async fn talk(world: &World, at: &RunRef) {
     let name = format!("s{}", world.dice(u64::MAX));
     let key = (world.dice(2) == 0).then(|| RequestKey(world.dice(u64::MAX)));
     let command = match world.dice(20) {
-        0 => Command::Terminate { reason: None, details: None, identity: None, key },
+        0 => Command::Terminate { reason: None, details: None, identity: None, key, child_policy: None },
         1 => Command::RequestCancel { reason: None, identity: None, key },
         _ => Command::Signal { name: name.clone(), input: None, identity: None, key, if_version: None },
     };

@@ -222,7 +222,7 @@ pub(crate) fn decide(events: &[Event], short_lives: bool) -> Vec<Decision> {
         }
     }
     if !timer_set {
-        decisions.push(StartTimer { timer_id: "t".to_owned(), after: TIMER }.into());
+        decisions.push(StartTimer { timer_id: "t".to_owned(), after: TIMER, control: None }.into());
     }
     if timer_expired && a.is_over() && b.is_over() && outward.is_over(started.run_id) {
         decisions.push(if goes_on(started, short_lives) {

@@ -98,7 +98,7 @@ async fn overtake(drops_run: bool) -> (Uuid, Uuid) {
     reached.acquire().await.unwrap().forget();
 
     let quick = open(Arc::clone(&store), 2).await;
-    let end = Command::Terminate { reason: None, details: None, identity: None, key: None };
+    let end = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
     quick.tell(&at, end).await.unwrap();
     assert_eq!(store.expire(quick.clock().now().as_millis(), 10).await.unwrap(), 1);
     let second = quick.start(DOMAIN, forgettable()).await.unwrap().run_id;

@@ -109,8 +109,13 @@ impl Context {
         input: &(impl Serialize + ?Sized),
     ) -> External {
         let (workflow_id, name) = (workflow_id.into(), name.into());
-        let signal =
-            SignalExternal { workflow_id: workflow_id.clone(), run_id: None, name, input: Some(payload(input)) };
+        let signal = SignalExternal {
+            workflow_id: workflow_id.clone(),
+            run_id: None,
+            name,
+            input: Some(payload(input)),
+            control: None,
+        };
         External::new(self.clone(), workflow_id, signal)
     }
 

@@ -60,7 +60,7 @@ impl Sleep {
         }
         let timer_id = lock(self.context.shared()).id_for(self.name.as_deref().unwrap_or(NAME));
         let waiting = self.context.wait(On::Timer { timer_id: timer_id.clone() });
-        lock(self.context.shared()).issue(StartTimer { timer_id, after: self.span }, waiting.key());
+        lock(self.context.shared()).issue(StartTimer { timer_id, after: self.span, control: None }, waiting.key());
         self.stage = Stage::Set(waiting);
     }
 }

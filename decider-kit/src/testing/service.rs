@@ -149,7 +149,7 @@ fn request_cancel() -> Command {
 }
 
 fn terminate() -> Command {
-    Command::Terminate { reason: None, details: None, identity: None, key: None }
+    Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None }
 }
 
 /// Who and what there is.

@@ -70,7 +70,7 @@ impl Transition {
 
     pub(super) fn fail_activity(&mut self, task: TaskId, report: &Report<'_>, now: Timestamp) -> Result<(), Fault> {
         let Report { reason, details, non_retryable, retry_after } = *report;
-        validate::name_up_to("reason", reason, limits::REASON_BYTES_MAX)?;
+        validate::reason_of("reason", reason, self.run.started.is_swf())?;
         validate::payload("details", details)?;
         validate::span("retryAfter", retry_after.unwrap_or_default())?;
         held(&self.run, task)?;
@@ -101,7 +101,10 @@ impl Transition {
         now: Timestamp,
     ) -> Result<(), Fault> {
         validate::payload("details", details)?;
-        let cancel_event_id = held(&self.run, task)?.cancel_event_id.ok_or(Fault::CancelNotRequested)?;
+        let asked = held(&self.run, task)?.cancel_event_id;
+        // SWF takes it from whoever stopped unasked.
+        let asked = asked.or(self.run.started.is_swf().then_some(0));
+        let cancel_event_id = asked.ok_or(Fault::CancelNotRequested)?;
         let (scheduled_event_id, details) = (task.scheduled_event_id, details.cloned());
         let started_event_id = Some(self.record_start(scheduled_event_id, None, &mut None, now));
         let canceled = ActivityCanceled { scheduled_event_id, started_event_id, cancel_event_id, details };

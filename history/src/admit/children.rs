@@ -16,11 +16,22 @@ use crate::run::PendingChild;
 use crate::time::Timestamp;
 
 /// The reason that a child is given when it is ended because its parent closed.
-const PARENT_CLOSED: &str = "the parent has closed";
+pub const PARENT_CLOSED: &str = "the parent has closed";
 
 impl Transition {
     pub(super) fn start_child(&self, it: &StartChild, decision_event_id: EventId) -> EventKind {
         let workflow_id = it.workflow_id.clone();
+        if self.run.started.is_swf() {
+            return self.child_in_swf(it, decision_event_id).unwrap_or_else(|cause| {
+                let scheduled_event_id = None;
+                EventKind::ChildScheduleFailed(ChildScheduleFailed {
+                    workflow_id,
+                    cause,
+                    scheduled_event_id,
+                    decision_event_id,
+                })
+            });
+        }
         let cause = if it.registration == Registration::Deprecated {
             Some(ChildScheduleFailedCause::WorkflowTypeDeprecated)
         } else if self.run.children.values().any(|child| child.workflow_id == workflow_id) {
@@ -59,6 +70,8 @@ impl Transition {
             decision_event_id,
             run_timeout: it.run_timeout,
             retry: it.retry.clone(),
+            control: it.control.clone(),
+            swf: None,
         })
     }
 
@@ -69,7 +82,7 @@ impl Transition {
             .run
             .children
             .iter()
-            .filter(|(_, child)| child.policy != ChildPolicy::Abandon)
+            .filter(|(_, child)| self.run.started.policy_at_close(child.policy, &event.kind) != ChildPolicy::Abandon)
             .map(|(scheduled_event_id, child)| {
                 Effect::new(*scheduled_event_id, EffectKind::EndChild, &child.workflow_id)
             })
@@ -158,6 +171,7 @@ impl Transition {
                 details: None,
                 identity: None,
                 origin: from,
+                child_policy: None,
             }),
             ChildPolicy::RequestCancel => {
                 EventKind::WorkflowCancelRequested(WorkflowCancelRequested { reason, identity: None, origin: from })

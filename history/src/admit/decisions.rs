@@ -1,6 +1,6 @@
 //! A decider's answer: DeciderCompleted, then one event or two for each decision, in order (S3.43).
 
-use super::{Transition, must_hold, validate};
+use super::{Transition, must_hold, swf, validate};
 use crate::command::TurnId;
 use crate::decision::{Decision, ScheduleActivity, StartTimer};
 use crate::event::{
@@ -15,6 +15,7 @@ use crate::limits;
 use crate::links::child_run_id;
 use crate::payload::Payload;
 use crate::registered::Registration;
+use crate::run::Run;
 use crate::time::Timestamp;
 
 /// What a decider answers with, beside what it says to updates.
@@ -25,10 +26,12 @@ pub(super) struct Completion<'a> {
 }
 
 impl Completion<'_> {
-    pub(super) fn validate(&self) -> Result<(), Fault> {
-        validate::size("context", self.context, limits::CONTEXT_BYTES_MAX)?;
+    pub(super) fn validate(&self, run: &Run) -> Result<(), Fault> {
+        let is_swf = run.started.is_swf();
+        let context_max = if is_swf { limits::SWF_CONTEXT_BYTES_MAX } else { limits::CONTEXT_BYTES_MAX };
+        validate::size("context", self.context, context_max)?;
         validate::awaiting(self.awaiting)?;
-        validate::decisions(self.decisions)
+        validate::decisions(self.decisions, is_swf)
     }
 }
 
@@ -41,7 +44,7 @@ impl Transition {
     ) -> Result<(), Fault> {
         // State first: an answer that comes too late hears that, whatever else may be wrong with it.
         must_hold(&self.run, turn)?;
-        completion.validate()?;
+        completion.validate(&self.run)?;
         let decision_event_id = self.turn_completed(turn, completion, now);
         self.carry_out_all(completion, decision_event_id, now);
         Ok(())
@@ -80,7 +83,7 @@ impl Transition {
             Decision::CancelTimer(it) => self.cancel_timer(&it.timer_id, decision_event_id),
             Decision::RecordMarker(it) => {
                 let name = it.name.clone();
-                if name.starts_with(limits::MARKER_PREFIX_RESERVED) {
+                if name.starts_with(limits::MARKER_PREFIX_RESERVED) && !self.run.started.is_swf() {
                     let cause = MarkerFailedCause::NameReserved;
                     EventKind::MarkerFailed(MarkerFailed { name, cause, decision_event_id })
                 } else {
@@ -107,6 +110,9 @@ impl Transition {
             Decision::CancelWorkflow(it) => {
                 EventKind::WorkflowCanceled(WorkflowCanceled { details: it.details.clone(), decision_event_id })
             }
+            Decision::ContinueAsNew(it) if self.run.started.is_swf() => {
+                self.continue_in_swf(it, decision_event_id, now)
+            }
             Decision::ContinueAsNew(it) => {
                 let started = &self.run.started;
                 EventKind::WorkflowContinuedAsNew(WorkflowContinuedAsNew {
@@ -116,18 +122,22 @@ impl Transition {
                     task_list: it.task_list.as_ref().unwrap_or(&started.task_list).clone(),
                     tags: it.tags.as_ref().unwrap_or(&started.tags).clone(),
                     decision_event_id,
+                    swf: None,
                 })
             }
         };
-        let failed = kind.schedules_decider();
+        let failed = self.run.is_looked_at(&kind);
         self.push(now, kind);
         failed
     }
 
     fn schedule_activity(&self, it: &ScheduleActivity, decision_event_id: EventId) -> EventKind {
         let (activity_id, activity_type) = (it.activity_id.clone(), it.activity_type.clone());
+        let is_swf = self.run.started.is_swf();
         let cause = if it.registration == Registration::Deprecated {
             Some(ActivityScheduleFailedCause::ActivityTypeDeprecated)
+        } else if let Some(cause) = swf::undefined_activity(it).filter(|_| is_swf) {
+            Some(cause)
         } else if self.run.activity(&activity_id).is_some() {
             Some(ActivityScheduleFailedCause::ActivityIdAlreadyInUse)
         } else if self.run.activities.len() >= limits::OPEN_ACTIVITIES_MAX {
@@ -148,9 +158,11 @@ impl Transition {
             activity_type,
             task_list: list.unwrap_or(&started.task_list).clone(),
             input: it.input.clone(),
-            timeouts: timeouts.or(started.activity_timeouts),
+            timeouts: if is_swf { timeouts } else { timeouts.or(started.activity_timeouts) },
             decision_event_id,
             retry: it.retry.clone(),
+            control: it.control.clone(),
+            task_priority: it.task_priority.or(defaults.and_then(|defaults| defaults.task_priority)),
         })
     }
 
@@ -170,6 +182,8 @@ impl Transition {
             let canceled =
                 ActivityCanceled { scheduled_event_id, started_event_id: None, cancel_event_id, details: None };
             self.push(now, EventKind::ActivityCanceled(canceled));
+            // In SWF's dialect it is news all the same, and a close behind it fails (SWF.md §8.5).
+            return self.run.started.is_swf();
         }
         false
     }
@@ -185,7 +199,10 @@ impl Transition {
         };
         match cause {
             Some(cause) => EventKind::TimerScheduleFailed(TimerScheduleFailed { timer_id, cause, decision_event_id }),
-            None => EventKind::TimerScheduled(TimerScheduled { timer_id, after: it.after, decision_event_id }),
+            None => {
+                let (after, control) = (it.after, it.control.clone());
+                EventKind::TimerScheduled(TimerScheduled { timer_id, after, decision_event_id, control })
+            }
         }
     }
 

@@ -159,7 +159,8 @@ impl Transition {
             return EventKind::ExternalSignalFailed(failed);
         }
         let (run_id, name, input) = (it.run_id, it.name.clone(), it.input.clone());
-        let scheduled = ExternalSignalScheduled { workflow_id, run_id, name, input, decision_event_id };
+        let control = it.control.clone();
+        let scheduled = ExternalSignalScheduled { workflow_id, run_id, name, input, decision_event_id, control };
         EventKind::ExternalSignalScheduled(scheduled)
     }
 
@@ -172,7 +173,8 @@ impl Transition {
             return EventKind::ExternalCancelFailed(failed);
         }
         let (run_id, reason) = (it.run_id, it.reason.clone());
-        let scheduled = ExternalCancelScheduled { workflow_id, run_id, reason, decision_event_id };
+        let control = it.control.clone();
+        let scheduled = ExternalCancelScheduled { workflow_id, run_id, reason, decision_event_id, control };
         EventKind::ExternalCancelScheduled(scheduled)
     }
 

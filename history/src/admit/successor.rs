@@ -13,6 +13,9 @@ impl Transition {
     /// The run that goes on for `run`, which has closed with `it`: WorkflowStarted, DeciderScheduled. Whoever starts it, and
     /// however often, starts the same.
     pub fn successor(run: &Run, it: &WorkflowContinuedAsNew, now: Timestamp) -> Self {
+        let before = like(run, it.new_run_id);
+        // In SWF's dialect the run that goes on has a clock and settings of its own (SWF.md §8.9).
+        let own = it.swf.clone();
         let started = WorkflowStarted {
             workflow_type: it.workflow_type.clone(),
             task_list: it.task_list.clone(),
@@ -20,7 +23,13 @@ impl Transition {
             tags: it.tags.clone(),
             // Tries are counted for what is tried again, and this is something new.
             attempt: run.started.retry.as_ref().map(|_| 1),
-            ..like(run, it.new_run_id)
+            execution_timeout: own.as_ref().map_or(before.execution_timeout, |own| own.execution_timeout),
+            decider_start_to_close: own
+                .as_ref()
+                .map_or(before.decider_start_to_close, |own| own.decider_start_to_close),
+            execution_from: before.execution_from.filter(|_| own.is_none()),
+            swf: own.map(|own| own.run),
+            ..before
         };
         Self::follow(run, started, now)
     }
@@ -99,5 +108,6 @@ fn like(run: &Run, run_id: RunId) -> WorkflowStarted {
         retry: before.retry.clone(),
         attempt: None,
         schedule: before.schedule.clone(),
+        swf: before.swf.clone(),
     }
 }

@@ -4,6 +4,7 @@ mod by_hand;
 mod children;
 mod commands;
 mod decisions;
+mod dialect;
 mod fields;
 mod liveness;
 mod others;

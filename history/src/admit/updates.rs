@@ -61,7 +61,7 @@ impl Transition {
             // What was rejected was rejected, whatever has happened since.
             AnsweredTurn::Speculative { .. } => {}
         }
-        completion.validate()?;
+        completion.validate(&self.run)?;
         validate_answers(answers)?;
         let mut accepts = false;
         for answer in answers {

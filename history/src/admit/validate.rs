@@ -21,6 +21,9 @@ pub(super) fn start(start: &Start) -> Result<(), Fault> {
     timeout("deciderStartToClose", Some(start.decider_start_to_close))?;
     timeout("deciderScheduleToStart", start.decider_schedule_to_start)?;
     timeouts("activityTimeouts", start.activity_timeouts)?;
+    if let Some(role) = start.swf.as_ref().and_then(|swf| swf.lambda_role.as_ref()) {
+        name_up_to("swf.lambdaRole", role, limits::LAMBDA_ROLE_BYTES_MAX)?;
+    }
     span("retention", start.retention)?;
     span("startAfter", start.start_after.unwrap_or_default())?;
     retry_of_workflow("retry", start.retry.as_ref())?;
@@ -35,19 +38,22 @@ pub(super) fn start(start: &Start) -> Result<(), Fault> {
             problem: "terminates an open run, and the reusePolicy would refuse the one after it".to_owned(),
         });
     }
-    tags("tags", &start.tags)
+    tags("tags", &start.tags, start.swf.is_some())
 }
 
-fn tags(field: &str, tags: &[String]) -> Result<(), Fault> {
+/// SWF has tags that are empty (SWF.md §4).
+fn tags(field: &str, tags: &[String], is_swf: bool) -> Result<(), Fault> {
     let (found, max) = (tags.len(), limits::TAGS_MAX);
     if found > max {
         let problem = format!("has {found} entries, at most {max} are allowed");
         return Err(Fault::Invalid { field: field.to_owned(), problem });
     }
-    tags.iter().enumerate().try_for_each(|(index, tag)| name(&format!("{field}[{index}]"), tag))
+    let mut tags = tags.iter().enumerate().filter(|(_, tag)| !(is_swf && tag.is_empty()));
+    tags.try_for_each(|(index, tag)| name(&format!("{field}[{index}]"), tag))
 }
 
-fn child(field: &impl Fn(&str) -> String, it: &StartChild) -> Result<(), Fault> {
+fn child(field: &impl Fn(&str) -> String, it: &StartChild, is_swf: bool) -> Result<(), Fault> {
+    control(field, it.control.as_deref())?;
     name(&field("workflowId"), &it.workflow_id)?;
     type_name(&field("workflowType"), &it.workflow_type)?;
     if let Some(list) = &it.task_list {
@@ -63,11 +69,11 @@ fn child(field: &impl Fn(&str) -> String, it: &StartChild) -> Result<(), Fault> 
     }
     timeout(&field("runTimeout"), it.run_timeout)?;
     retry_of_workflow(&field("retry"), it.retry.as_ref())?;
-    tags(&field("tags"), &it.tags)
+    tags(&field("tags"), &it.tags, is_swf)
 }
 
 /// The whole batch, before anything of it is recorded.
-pub(super) fn decisions(decisions: &[Decision]) -> Result<(), Fault> {
+pub(super) fn decisions(decisions: &[Decision], is_swf: bool) -> Result<(), Fault> {
     if decisions.len() > limits::DECISIONS_MAX {
         return Err(Fault::Invalid {
             field: "decisions".to_owned(),
@@ -90,32 +96,41 @@ pub(super) fn decisions(decisions: &[Decision]) -> Result<(), Fault> {
                     name(&field("taskList"), list)?;
                 }
                 payload(&field("input"), it.input.as_ref())?;
-                timeouts(&field("timeouts"), it.timeouts)?;
+                // Zero is a timeout like any other in SWF.
+                if is_swf {
+                    spans(&field("timeouts"), it.timeouts)?;
+                } else {
+                    timeouts(&field("timeouts"), it.timeouts)?;
+                }
+                control(&field, it.control.as_deref())?;
                 retry(&field("retry"), it.retry.as_ref())?;
             }
             Decision::CancelActivity(it) => name(&field("activityId"), &it.activity_id)?,
             Decision::StartTimer(it) => {
                 name(&field("timerId"), &it.timer_id)?;
                 span(&field("after"), it.after)?;
+                control(&field, it.control.as_deref())?;
             }
             Decision::CancelTimer(it) => name(&field("timerId"), &it.timer_id)?,
             Decision::RecordMarker(it) => {
                 name(&field("name"), &it.name)?;
                 payload(&field("details"), it.details.as_ref())?;
             }
-            Decision::StartChild(it) => child(&field, it)?,
+            Decision::StartChild(it) => child(&field, it, is_swf)?,
             Decision::SignalExternal(it) => {
                 name(&field("workflowId"), &it.workflow_id)?;
                 name(&field("name"), &it.name)?;
+                control(&field, it.control.as_deref())?;
                 payload(&field("input"), it.input.as_ref())?;
             }
             Decision::CancelExternal(it) => {
                 name(&field("workflowId"), &it.workflow_id)?;
                 reason(&field("reason"), it.reason.as_deref())?;
+                control(&field, it.control.as_deref())?;
             }
             Decision::SucceedWorkflow(it) => payload(&field("result"), it.result.as_ref())?,
             Decision::FailWorkflow(it) => {
-                name_up_to(&field("reason"), &it.reason, limits::REASON_BYTES_MAX)?;
+                reason_of(&field("reason"), &it.reason, is_swf)?;
                 payload(&field("details"), it.details.as_ref())?;
             }
             Decision::CancelWorkflow(it) => payload(&field("details"), it.details.as_ref())?,
@@ -127,9 +142,25 @@ pub(super) fn decisions(decisions: &[Decision]) -> Result<(), Fault> {
                 if let Some(list) = &it.task_list {
                     name(&field("taskList"), list)?;
                 }
-                tags(&field("tags"), it.tags.as_deref().unwrap_or_default())?;
+                tags(&field("tags"), it.tags.as_deref().unwrap_or_default(), is_swf)?;
             }
         }
+    }
+    Ok(())
+}
+
+/// A reason that a failure must have; over SWF's wire it need not.
+pub(super) fn reason_of(field: &str, reason: &str, is_swf: bool) -> Result<(), Fault> {
+    if is_swf {
+        return if reason.is_empty() { Ok(()) } else { name_up_to(field, reason, limits::SWF_REASON_BYTES_MAX) };
+    }
+    name_up_to(field, reason, limits::REASON_BYTES_MAX)
+}
+
+fn control(field: &impl Fn(&str) -> String, control: Option<&str>) -> Result<(), Fault> {
+    let (found, max) = (control.map_or(0, str::len), limits::CONTROL_BYTES_MAX);
+    if found > max {
+        return Err(Fault::TooLarge { field: field("control"), found, max });
     }
     Ok(())
 }
@@ -167,11 +198,16 @@ pub(super) fn activity_defaults(defaults: &ActivityDefaults) -> Result<(), Fault
     if let Some(list) = &defaults.task_list {
         name("defaults.taskList", list)?;
     }
-    let ActivityTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat } = defaults.timeouts;
-    span("defaults.timeouts.scheduleToStart", schedule_to_start.unwrap_or_default())?;
-    span("defaults.timeouts.startToClose", start_to_close.unwrap_or_default())?;
-    span("defaults.timeouts.scheduleToClose", schedule_to_close.unwrap_or_default())?;
-    span("defaults.timeouts.heartbeat", heartbeat.unwrap_or_default())
+    spans("defaults.timeouts", defaults.timeouts)
+}
+
+/// Timeouts that may be zero.
+fn spans(field: &str, timeouts: ActivityTimeouts) -> Result<(), Fault> {
+    let ActivityTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat } = timeouts;
+    span(&format!("{field}.scheduleToStart"), schedule_to_start.unwrap_or_default())?;
+    span(&format!("{field}.startToClose"), start_to_close.unwrap_or_default())?;
+    span(&format!("{field}.scheduleToClose"), schedule_to_close.unwrap_or_default())?;
+    span(&format!("{field}.heartbeat"), heartbeat.unwrap_or_default())
 }
 
 pub(super) fn name_up_to(field: &str, text: &str, max: usize) -> Result<(), Fault> {

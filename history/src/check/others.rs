@@ -24,11 +24,15 @@ pub(super) struct Others {
     children: BTreeMap<EventId, Child>,
     externals: BTreeMap<EventId, External>,
     origins: Vec<(Origin, EventId)>,
+    is_swf: bool,
 }
 
 impl Others {
     /// What an event has to do with other runs, and whether it may.
     pub(super) fn read(&mut self, id: EventId, kind: &EventKind) -> Result<(), Violation> {
+        if let EventKind::WorkflowStarted(it) = kind {
+            self.is_swf = it.swf.is_some();
+        }
         match kind {
             EventKind::Signal(it) => self.comes_from(id, it.origin.as_ref()),
             EventKind::WorkflowCancelRequested(it) => self.comes_from(id, it.origin.as_ref()),
@@ -74,7 +78,8 @@ impl Others {
 
     fn wanted(&mut self, id: EventId, workflow_id: &str) -> Result<(), Violation> {
         let is_open = |child: &Child| child.closed.is_none() && child.workflow_id == workflow_id;
-        if let Some((other, _)) = self.children.iter().find(|(_, child)| is_open(child)) {
+        // In SWF's dialect it is tried, and then fails (SWF.md §8.8).
+        if let Some((other, _)) = self.children.iter().find(|(_, child)| is_open(child)).filter(|_| !self.is_swf) {
             return broken(Rule::IdInUse, id, format!("child `{workflow_id}` is open since event {other}"));
         }
         let child = Child { workflow_id: workflow_id.to_owned(), started: None, closed: None };

@@ -38,6 +38,7 @@ fn begun() -> EventKind {
         retry: None,
         attempt: None,
         schedule: None,
+        swf: None,
     })
 }
 
@@ -108,6 +109,8 @@ fn activity(activity_id: &str, decision_event_id: EventId) -> EventKind {
         },
         decision_event_id,
         retry: None,
+        control: None,
+        task_priority: None,
     })
 }
 
@@ -186,6 +189,7 @@ fn timer(timer_id: &str, seconds: u64, decision_event_id: EventId) -> EventKind 
         timer_id: timer_id.to_owned(),
         after: Duration::from_secs(seconds),
         decision_event_id,
+        control: None,
     })
 }
 
@@ -214,7 +218,13 @@ fn success(decision_event_id: EventId) -> EventKind {
 }
 
 fn terminated() -> EventKind {
-    EventKind::WorkflowTerminated(WorkflowTerminated { reason: None, details: None, identity: None, origin: None })
+    EventKind::WorkflowTerminated(WorkflowTerminated {
+        reason: None,
+        details: None,
+        identity: None,
+        origin: None,
+        child_policy: None,
+    })
 }
 
 fn ran_out() -> EventKind {
@@ -461,6 +471,7 @@ fn told_to(workflow_id: &str) -> EventKind {
         name,
         input: None,
         decision_event_id: 4,
+        control: None,
     })
 }
 
@@ -509,6 +520,8 @@ fn child(workflow_id: &str) -> EventKind {
         decision_event_id: 4,
         run_timeout: None,
         retry: None,
+        control: None,
+        swf: None,
     })
 }
 

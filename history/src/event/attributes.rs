@@ -4,7 +4,8 @@ use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{ByHand, EventId, Origin};
+use super::{ByHand, ChildPolicy, EventId, Origin};
+use crate::dialect::{SwfRun, SwfSuccessor};
 use crate::payload::{self, Payload};
 use crate::retry::{LastFailure, RetryPolicy};
 use crate::schedule::Scheduled;
@@ -90,6 +91,10 @@ pub struct WorkflowStarted {
     #[n(19)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Scheduled>,
+    /// Present where the run speaks SWF's dialect: it was started over SWF's wire.
+    #[n(20)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swf: Option<SwfRun>,
 }
 
 /// The decider closed the run as done.
@@ -172,6 +177,10 @@ pub struct WorkflowContinuedAsNew {
     /// The DeciderCompleted of the turn that decided it.
     #[n(5)]
     pub decision_event_id: EventId,
+    /// In runs over SWF's wire: the settings of the run that goes on.
+    #[n(6)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swf: Option<SwfSuccessor>,
 }
 
 /// The run took too long.
@@ -213,6 +222,10 @@ pub struct WorkflowTerminated {
     #[n(3)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// In runs over SWF's wire: what becomes of the children, where that is not what the run's policy says.
+    #[n(4)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_policy: Option<ChildPolicy>,
 }
 
 /// A closing decision was refused.
@@ -385,6 +398,14 @@ pub struct ActivityScheduled {
     #[n(6)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
+    /// The decider's note, which comes back with the event.
+    #[n(7)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
+    /// How it is preferred to others on its list: higher first; 0 when absent.
+    #[n(8)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_priority: Option<i32>,
 }
 
 /// An activity could not be scheduled.
@@ -493,7 +514,7 @@ pub struct ActivityCanceled {
     #[n(1)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_event_id: Option<EventId>,
-    /// The newest ActivityTaskCancel.
+    /// The newest ActivityTaskCancel; 0 in a run over SWF's wire where nobody asked.
     #[n(2)]
     pub cancel_event_id: EventId,
     /// What was done.
@@ -591,6 +612,10 @@ pub struct TimerScheduled {
     /// The DeciderCompleted of the turn that decided it.
     #[n(2)]
     pub decision_event_id: EventId,
+    /// The decider's note, which comes back with the event.
+    #[n(3)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
 }
 
 /// A timer could not be set.
@@ -855,6 +880,24 @@ pub enum CloseFailedCause {
     /// There is news that the decider had not seen (D8).
     #[n(0)]
     UnhandledEvents,
+    /// The type of the run that is to go on is deprecated. In runs over SWF's wire.
+    #[n(1)]
+    WorkflowTypeDeprecated,
+    /// It is not registered. In runs over SWF's wire.
+    #[n(2)]
+    WorkflowTypeUnknown,
+    /// Neither the decision nor the type says the execution timeout. In runs over SWF's wire.
+    #[n(3)]
+    DefaultExecutionTimeoutUndefined,
+    /// Neither says on which task list its deciders poll. In runs over SWF's wire.
+    #[n(4)]
+    DefaultTaskListUndefined,
+    /// Neither says how long its deciders may take. In runs over SWF's wire.
+    #[n(5)]
+    DefaultDeciderTimeoutUndefined,
+    /// Neither says what becomes of its children. In runs over SWF's wire.
+    #[n(6)]
+    DefaultChildPolicyUndefined,
 }
 
 /// Why an activity could not be scheduled.

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::{ActivityTimeouts, EventId, WorkflowTimeout};
 use crate::command::ReusePolicy;
+use crate::dialect::SwfRun;
 use crate::payload::{self, Payload};
 use crate::retry::RetryPolicy;
 use crate::time::Duration;
@@ -84,6 +85,14 @@ pub struct ChildScheduled {
     #[n(14)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
+    /// The decider's note, which comes back with the event.
+    #[n(15)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
+    /// In runs over SWF's wire: the child's own settings.
+    #[n(16)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swf: Option<SwfRun>,
 }
 
 /// A child could not be started.

@@ -47,6 +47,10 @@ pub struct ExternalSignalScheduled {
     /// The DeciderCompleted of the turn that decided it.
     #[n(4)]
     pub decision_event_id: EventId,
+    /// The decider's note, which comes back with the event.
+    #[n(5)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
 }
 
 /// The other run has the signal.
@@ -106,6 +110,10 @@ pub struct ExternalCancelScheduled {
     /// The DeciderCompleted of the turn that decided it.
     #[n(3)]
     pub decision_event_id: EventId,
+    /// The decider's note, which comes back with the event.
+    #[n(4)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
 }
 
 /// The other run has been asked.

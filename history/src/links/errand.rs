@@ -54,7 +54,9 @@ impl Effect {
                 Some(Errand { workflow_id: it.workflow_id.clone(), run_id: Some(run_id), task })
             }
             (EffectKind::EndChild, EventKind::ChildScheduled(it)) => {
-                let command = Command::TakeParentClose { origin: own, policy: it.child_policy };
+                // Owed only where there is something to do (`RunStart::policy_at_close`).
+                let policy = source.swf.as_ref().map_or(it.child_policy, |swf| swf.child_policy);
+                let command = Command::TakeParentClose { origin: own, policy };
                 tell(&it.workflow_id, None, command)
             }
             (EffectKind::TellParent, close) => {
@@ -88,6 +90,7 @@ fn start(it: &ChildScheduled, parent: Origin) -> Start {
         reuse_policy: it.reuse_policy,
         run_timeout: it.run_timeout,
         retry: it.retry.clone(),
+        swf: it.swf.clone(),
         parent: Some(parent),
         ..Start::new(&it.workflow_id, &it.workflow_type, &it.task_list)
     }

@@ -332,6 +332,11 @@ impl Matching {
         }
     }
 
+    /// How many tasks wait on a list.
+    pub(super) fn waiting(&self, key: &ListKey) -> usize {
+        self.lock().get(key).map_or(0, |list| list.tasks.len())
+    }
+
     /// Tasks and pollers that wait, by list.
     pub(super) fn depths(&self) -> Vec<(ListKey, usize, usize)> {
         self.lock().iter().map(|(key, list)| (key.clone(), list.tasks.len(), list.pollers.len())).collect()

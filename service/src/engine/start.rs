@@ -54,6 +54,7 @@ impl Engine {
                         details: None,
                         identity: start.identity.clone(),
                         key: None,
+                        child_policy: None,
                     };
                     // Whether it is this that closes it or something else: the next look finds what there is to do.
                     self.run_told(cell, state, run, Some(&terminate), &mut attempt).await?;

@@ -163,6 +163,12 @@ impl<T> Delivery<T> {
 }
 
 impl Engine {
+    /// How many tasks wait on a list, about: those that this node knows of.
+    pub fn waiting_tasks(&self, domain: &str, list: &str, are_turns: bool) -> usize {
+        let side = if are_turns { Side::Decider } else { Side::Activity };
+        self.matching.waiting(&ListKey { domain: domain.into(), side, name: list.into() })
+    }
+
     /// Waits for a turn on a list.
     ///
     /// # Errors

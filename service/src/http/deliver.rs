@@ -42,7 +42,7 @@ impl hyper::body::Body for Delivered {
 }
 
 /// Answers with a task.
-pub(super) fn task(bytes: Vec<u8>, receipt: Receipt) -> Response {
+pub(crate) fn task(bytes: Vec<u8>, receipt: Receipt) -> Response {
     let body = Delivered { bytes: Some((bytes.into(), receipt)) };
     bytes_of_json(StatusCode::OK, Body::new(body))
 }

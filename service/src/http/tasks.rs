@@ -102,7 +102,7 @@ fn no_task() -> Response {
 
 /// Lets the connection see whether its peer has hung up while a task came: a yield goes by way of the reactor, and a
 /// connection that has ended drops its call, which gives the task back (S3.46).
-async fn look_at_connection() {
+pub(crate) async fn look_at_connection() {
     tokio::task::yield_now().await;
 }
 

@@ -95,6 +95,7 @@ pub(super) async fn start(
         key,
         parent: None,
         schedule: None,
+        swf: None,
     };
     let started = engine.start(&domain, start).await?;
     let status = if started.repeated || started.existing { StatusCode::OK } else { StatusCode::CREATED };
@@ -441,6 +442,6 @@ pub(super) async fn terminate(
 ) -> Answer {
     let key = key.of("terminate");
     let body::TerminateWorkflow { reason, details, identity } = terminate;
-    let command = Command::Terminate { reason, details, identity, key };
+    let command = Command::Terminate { reason, details, identity, key, child_policy: None };
     tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
 }

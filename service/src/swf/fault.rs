@@ -33,6 +33,7 @@ macro_rules! kinds {
 }
 
 kinds! {
+    DefaultUndefined BAD_REQUEST "com.amazonaws.swf.base.model#DefaultUndefinedFault";
     DomainAlreadyExists BAD_REQUEST "com.amazonaws.swf.base.model#DomainAlreadyExistsFault";
     DomainDeprecated BAD_REQUEST "com.amazonaws.swf.base.model#DomainDeprecatedFault";
     LimitExceeded BAD_REQUEST "com.amazonaws.swf.base.model#LimitExceededFault";
@@ -41,6 +42,7 @@ kinds! {
     TypeDeprecated BAD_REQUEST "com.amazonaws.swf.base.model#TypeDeprecatedFault";
     TypeNotDeprecated BAD_REQUEST "com.amazonaws.swf.base.model#TypeNotDeprecatedFault";
     UnknownResource BAD_REQUEST "com.amazonaws.swf.base.model#UnknownResourceFault";
+    WorkflowExecutionAlreadyStarted BAD_REQUEST "com.amazonaws.swf.base.model#WorkflowExecutionAlreadyStartedFault";
     Validation BAD_REQUEST "com.amazon.coral.validate#ValidationException";
     Serialization BAD_REQUEST "com.amazon.coral.service#SerializationException";
     UnknownOperation BAD_REQUEST "com.amazon.coral.service#UnknownOperationException";

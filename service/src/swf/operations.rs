@@ -5,9 +5,8 @@
 use history::{ActivityDefaults, WorkflowDefaults};
 use serde_json::{Map, Value};
 
-use super::fault::{Fault, FaultKind};
 use super::shape::{Field, Form, Shape};
-use super::{Answer, Call, domains, types};
+use super::{Answer, Call, domains, tasks, types, visibility, workflows};
 
 const fn text(min: usize, max: usize, form: Form) -> Shape {
     Shape::Text { min, max, form }
@@ -192,11 +191,24 @@ pub(super) async fn perform(operation: Operation, call: Call, input: Map<String,
         Operation::UndeprecateActivityType => types::undeprecate::<ActivityDefaults>(call, input).await,
         Operation::DeleteActivityType => types::delete::<ActivityDefaults>(call, input).await,
         Operation::ListActivityTypes => types::list::<ActivityDefaults>(call, input).await,
-        // Known, and not served yet: the others follow.
-        _ => Err(not_yet(operation)),
+        Operation::StartWorkflowExecution => workflows::start(call, input).await,
+        Operation::SignalWorkflowExecution => workflows::signal(call, input).await,
+        Operation::RequestCancelWorkflowExecution => workflows::request_cancel(call, input).await,
+        Operation::TerminateWorkflowExecution => workflows::terminate(call, input).await,
+        Operation::DescribeWorkflowExecution => workflows::describe(call, input).await,
+        Operation::GetWorkflowExecutionHistory => workflows::history(call, input).await,
+        Operation::PollForDecisionTask => tasks::poll_decision(call, input).await,
+        Operation::PollForActivityTask => tasks::poll_activity(call, input).await,
+        Operation::RespondDecisionTaskCompleted => tasks::respond_decision(call, input).await,
+        Operation::RespondActivityTaskCompleted => tasks::respond_completed(call, input).await,
+        Operation::RespondActivityTaskFailed => tasks::respond_failed(call, input).await,
+        Operation::RespondActivityTaskCanceled => tasks::respond_canceled(call, input).await,
+        Operation::RecordActivityTaskHeartbeat => tasks::heartbeat(call, input).await,
+        Operation::CountPendingDecisionTasks => tasks::count_pending(call, input, true).await,
+        Operation::CountPendingActivityTasks => tasks::count_pending(call, input, false).await,
+        Operation::ListOpenWorkflowExecutions => visibility::list(call, input, true).await,
+        Operation::ListClosedWorkflowExecutions => visibility::list(call, input, false).await,
+        Operation::CountOpenWorkflowExecutions => visibility::count(call, input, true).await,
+        Operation::CountClosedWorkflowExecutions => visibility::count(call, input, false).await,
     }
-}
-
-fn not_yet(operation: Operation) -> Fault {
-    Fault::new(FaultKind::UnknownOperation, format!("Operation {operation:?} is not served yet"))
 }

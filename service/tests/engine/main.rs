@@ -216,7 +216,7 @@ async fn a_thirty_day_timer_expires_when_its_time_has_come() {
     let service = Service::open().await;
     service.start("sleeper").await;
     let turn = service.turn().await;
-    let timer = StartTimer { timer_id: "month".to_owned(), after: history::Duration::from_days(30) };
+    let timer = StartTimer { timer_id: "month".to_owned(), after: history::Duration::from_days(30), control: None };
     service.complete(turn, vec![timer.into()]).await.unwrap();
     service.clock.advance(history::Duration::from_days(30));
     service.until("sleeper", "TimerExpired").await;

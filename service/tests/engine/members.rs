@@ -53,7 +53,10 @@ pub(crate) async fn pass(service: &Service, seconds: u64) {
 async fn set_timer(service: &Service, timer_id: &str, seconds: u64) {
     let turn = service.turn().await;
     let after = history::Duration::from_secs(seconds);
-    service.complete(turn, vec![StartTimer { timer_id: timer_id.to_owned(), after }.into()]).await.unwrap();
+    service
+        .complete(turn, vec![StartTimer { timer_id: timer_id.to_owned(), after, control: None }.into()])
+        .await
+        .unwrap();
 }
 
 /// Runs that each wait for a timer, which this node has set.

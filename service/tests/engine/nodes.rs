@@ -89,7 +89,7 @@ async fn timer_without_a_store(agenda: u32) -> (Service, Arc<FaultStore<Memory>>
     let service = Service::over(Arc::clone(&store) as _).await;
     service.start("w").await;
     let turn = service.turn().await;
-    let timer = StartTimer { timer_id: "t".to_owned(), after: history::Duration::from_secs(10) };
+    let timer = StartTimer { timer_id: "t".to_owned(), after: history::Duration::from_secs(10), control: None };
     service.complete(turn, vec![timer.into()]).await.unwrap();
     until_on_the_agenda(&service, agenda).await;
     store.set_chances(Chances { not_applied: 1_000, ..Chances::NONE });

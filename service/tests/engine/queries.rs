@@ -84,7 +84,8 @@ impl Service {
     pub(crate) async fn idle(&self, id: &str) {
         self.start(id).await;
         let task = self.task().await;
-        let wait = history::StartTimer { timer_id: "wait".to_owned(), after: history::Duration::from_days(9) };
+        let wait =
+            history::StartTimer { timer_id: "wait".to_owned(), after: history::Duration::from_days(9), control: None };
         self.answer(task, vec![wait.into()], &said("too early")).await.unwrap();
     }
 }
@@ -350,7 +351,7 @@ async fn question_rides_and_its_run_is_terminated_it_is_asked_of_the_closed_run(
     let asking = service.ask("w", "total").await;
     let turn = service.task().await;
     turn.delivered();
-    let terminate = Command::Terminate { reason: None, details: None, identity: None, key: None };
+    let terminate = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
     service.engine.tell(&at("w"), terminate).await.unwrap();
     let task = service.task().await;
     assert!(task.task().only_asks);

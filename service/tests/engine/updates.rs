@@ -462,7 +462,7 @@ async fn a_run_that_closes_ends_the_wait_and_one_that_goes_on_takes_the_update_a
     let task = service.judge().await;
     let token = task.task().token.clone();
     task.delivered();
-    let terminate = Command::Terminate { reason: None, details: None, identity: None, key: None };
+    let terminate = Command::Terminate { reason: None, details: None, child_policy: None, identity: None, key: None };
     service.engine.tell(&at("w"), terminate.clone()).await.unwrap();
     assert_eq!(code(asking.await.unwrap()), "run-closed");
     assert_eq!(service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap_err().code(), "run-closed");

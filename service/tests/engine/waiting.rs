@@ -79,7 +79,8 @@ async fn a_node_that_starts_does_not_look_at_runs_that_wait_for_time_alone() {
     let before = open(&store, &clock, None).await;
     for number in 0..20 {
         before.start(&format!("w{number}")).await;
-        let timer = history::StartTimer { timer_id: "t".to_owned(), after: history::Duration::from_secs(3_600) };
+        let timer =
+            history::StartTimer { timer_id: "t".to_owned(), after: history::Duration::from_secs(3_600), control: None };
         let turn = before.turn().await;
         before.complete(turn, vec![timer.into()]).await.unwrap();
     }

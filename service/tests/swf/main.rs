@@ -6,6 +6,7 @@
 )]
 
 mod domains;
+mod histories;
 mod support;
 mod types;
 mod wire;

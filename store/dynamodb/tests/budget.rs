@@ -311,7 +311,7 @@ async fn a_timer_that_fires_takes_3_write_units() {
     let mut service = Service::open().await;
     service.start().await;
     let turn = service.turn().await;
-    let timer = StartTimer { timer_id: "t".to_owned(), after: history::Duration::from_secs(20) };
+    let timer = StartTimer { timer_id: "t".to_owned(), after: history::Duration::from_secs(20), control: None };
     service.complete(turn, vec![timer.into()]).await;
     service.units();
     let decider = service.waiting_decider().await;

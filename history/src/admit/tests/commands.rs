@@ -284,7 +284,13 @@ fn a_repeated_key_answers_as_the_first_time() {
     let given = given.then(&Command::RequestCancel { reason: None, identity: None, key });
     check(&given, &Command::RequestCancel { reason: None, identity: None, key }, "repeats 4");
     // Even when the run has closed or moved on since.
-    let terminate = Command::Terminate { reason: None, details: None, identity: None, key: Some(RequestKey(6)) };
+    let terminate = Command::Terminate {
+        reason: None,
+        details: None,
+        identity: None,
+        key: Some(RequestKey(6)),
+        child_policy: None,
+    };
     let given = given.then(&terminate);
     check(&given, &terminate, "repeats 5");
     check(&given, &keyed_signal("go", 1), "repeats 3");

@@ -180,6 +180,7 @@ fn the_fields_of_requests_have_their_limits() {
         details: details.clone(),
         identity: Some(identity.to_owned()),
         key: None,
+        child_policy: None,
     };
     check(&open, &end(&reason, &most, &name), "WorkflowTerminated");
     check(&open, &end(&long_reason, &None, "i"), TOO_LARGE);
@@ -262,7 +263,7 @@ fn the_fields_of_decisions_have_their_limits() {
     };
     let retried = |retry: RetryPolicy| schedule_again("a", retry, ActivityTimeouts::default());
     let reasons = |count, reason: &str| vec![reason.to_owned(); count];
-    let wait = |after| Decision::from(StartTimer { timer_id: "t".to_owned(), after });
+    let wait = |after| Decision::from(StartTimer { timer_id: "t".to_owned(), after, control: None });
     let note =
         |details: &Option<Payload>| Decision::from(RecordMarker { name: "m".to_owned(), details: details.clone() });
     let succeed = |result: &Option<Payload>| Decision::from(SucceedWorkflow { result: result.clone(), force: false });

@@ -133,7 +133,11 @@ fn fields_of_effects_are_held_to_their_limits() {
         (named("o", &long).into(), "too-large"),
         (SignalExternal { input: Some(large), ..named("o", "s") }.into(), "too-large"),
         (cancel_external(""), "invalid-field"),
-        (CancelExternal { workflow_id: "o".to_owned(), reason: Some(long.clone()), run_id: None }.into(), "too-large"),
+        (
+            CancelExternal { workflow_id: "o".to_owned(), reason: Some(long.clone()), run_id: None, control: None }
+                .into(),
+            "too-large",
+        ),
     ] {
         check(&busy, &busy.complete([decision]), &format!("fault {fault}"));
     }

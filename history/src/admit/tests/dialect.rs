@@ -1,0 +1,225 @@
+//! What is different in runs of SWF's dialect (SWF.md §5, §8), each beside what it is otherwise.
+
+use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild, SwfSettings};
+use crate::event::{ActivityTimeouts, ChildPolicy, EventKind};
+use crate::scene::{Scene, cancel, check, child, done, plain, scene, schedule, settle, success, terminate};
+use crate::{
+    ActivityDefaults, Command, Decision, Duration, EffectKind, Payload, RecordMarker, Registration, Start, SwfRun,
+    Transition, WorkflowDefaults,
+};
+
+/// A start over SWF's wire.
+fn start(child_policy: ChildPolicy) -> Start {
+    Start { swf: Some(SwfRun { child_policy, ..SwfRun::default() }), ..plain() }
+}
+
+fn swf() -> Scene {
+    Scene::of(&start(ChildPolicy::Terminate))
+}
+
+const SPAN: Option<Duration> = Some(Duration::from_secs(60));
+
+fn workflow() -> WorkflowDefaults {
+    WorkflowDefaults {
+        task_list: Some("l".to_owned()),
+        execution_timeout: SPAN,
+        decider_start_to_close: SPAN,
+        child_policy: Some(ChildPolicy::Abandon),
+        task_priority: Some(3),
+        lambda_role: None,
+    }
+}
+
+fn activity() -> ActivityDefaults {
+    let timeouts =
+        ActivityTimeouts { schedule_to_start: SPAN, start_to_close: SPAN, schedule_to_close: SPAN, heartbeat: SPAN };
+    ActivityDefaults { task_list: Some("l".to_owned()), timeouts, task_priority: None }
+}
+
+fn known<D>(defaults: D) -> Registration<D> {
+    Registration::Known(Box::new(defaults))
+}
+
+fn child_of(registration: Registration<WorkflowDefaults>) -> Decision {
+    let (workflow_id, workflow_type) = ("c".to_owned(), "C".to_owned());
+    StartChild { workflow_id, workflow_type, registration, ..StartChild::default() }.into()
+}
+
+fn act(registration: Registration<ActivityDefaults>) -> Decision {
+    let (activity_id, activity_type) = ("a".to_owned(), "A".to_owned());
+    ScheduleActivity { activity_id, activity_type, registration, ..ScheduleActivity::default() }.into()
+}
+
+/// The names of what a decision comes to, behind its DeciderCompleted.
+fn names(scene: Scene, decisions: Vec<Decision>) -> Vec<&'static str> {
+    let scene = if scene.run.turn.is_none() { scene.take() } else { scene };
+    let before = scene.events.len() + 1;
+    let command = Command::CompleteTurn { turn: scene.turn(), decisions, context: None, awaiting: Vec::new() };
+    let scene = scene.then(&command);
+    scene.events[before..].iter().map(|event| event.kind.name()).collect()
+}
+
+fn newest(scene: &Scene) -> &EventKind {
+    &scene.events.last().unwrap().kind
+}
+
+#[test]
+fn a_child_that_has_started_schedules_a_turn() {
+    let (native, swf) = (scene().decide([child("c")]), swf().decide([child_of(known(workflow()))]));
+    check(&native, &settle(5, EffectKind::StartChild, done()), "ChildStarted(c)");
+    check(&swf, &settle(5, EffectKind::StartChild, done()), "ChildStarted(c) DeciderScheduled");
+}
+
+#[test]
+fn a_close_behind_the_cancel_of_an_activity_that_never_started_fails() {
+    let native = scene().decide([schedule("a")]).then(&crate::scene::signal("s"));
+    let expected = ["ActivityTaskCancel", "ActivityCanceled", "WorkflowSuccess"];
+    assert_eq!(names(native, vec![cancel("a"), success()]), expected);
+    let swf = swf().decide([act(known(activity()))]).then(&crate::scene::signal("s"));
+    let expected = ["ActivityTaskCancel", "ActivityCanceled", "WorkflowCloseFailed", "DeciderScheduled"];
+    assert_eq!(names(swf, vec![cancel("a"), success()]), expected);
+}
+
+#[test]
+fn the_policy_of_a_run_is_applied_to_its_children_when_it_is_terminated_or_times_out_and_never_else() {
+    let ends = |scene: &Scene| scene.links.outbox.ready().filter(|effect| effect.kind == EffectKind::EndChild).count();
+    for (policy, ended) in [(ChildPolicy::Terminate, 1), (ChildPolicy::RequestCancel, 1), (ChildPolicy::Abandon, 0)] {
+        let parent = Scene::of(&start(policy)).decide([child_of(known(workflow()))]);
+        let parent = parent.then(&settle(5, EffectKind::StartChild, done()));
+        assert_eq!(ends(&parent.clone().decide([success()])), 0, "{policy:?}");
+        let terminated = parent.clone().then(&terminate());
+        assert_eq!(ends(&terminated), ended, "{policy:?}");
+        let errand = terminated
+            .links
+            .outbox
+            .ready()
+            .next()
+            .and_then(|effect| effect.errand(&terminated.run.started, &terminated.events[4]));
+        assert_eq!(errand.is_some(), ended > 0);
+        if let Some(errand) = errand {
+            assert!(format!("{errand:?}").contains(&format!("policy: {policy:?}")), "{errand:?}");
+        }
+        let other = Command::Terminate {
+            reason: Some(String::new()),
+            details: None,
+            child_policy: Some(ChildPolicy::Abandon),
+            identity: None,
+            key: None,
+        };
+        assert_eq!(ends(&parent.clone().then(&other)), 0, "its own word counts");
+        let late = parent.after(400 * 24 * 3_600).then(&Command::FireDeadlines { beats: Vec::new() });
+        assert_eq!((newest(&late).name(), ends(&late)), ("WorkflowTimedOut", ended), "{policy:?}");
+    }
+}
+
+#[test]
+fn an_activity_whose_settings_nobody_says_is_not_scheduled() {
+    let without = |change: fn(&mut ActivityDefaults)| {
+        let mut defaults = activity();
+        change(&mut defaults);
+        known(defaults)
+    };
+    for (registration, cause) in [
+        (Registration::Unknown, "ActivityTypeUnknown"),
+        (Registration::Deprecated, "ActivityTypeDeprecated"),
+        (without(|it| it.task_list = None), "DefaultTaskListUndefined"),
+        (without(|it| it.timeouts.schedule_to_start = None), "DefaultScheduleToStartUndefined"),
+        (without(|it| it.timeouts.schedule_to_close = None), "DefaultScheduleToCloseUndefined"),
+        (without(|it| it.timeouts.start_to_close = None), "DefaultStartToCloseUndefined"),
+        (without(|it| it.timeouts.heartbeat = None), "DefaultHeartbeatUndefined"),
+    ] {
+        let scene = swf().decide([act(registration)]);
+        let failed = &scene.events[scene.events.len() - 2].kind;
+        assert!(format!("{failed:?}").contains(cause), "{cause}: {failed:?}");
+    }
+    assert_eq!(names(swf(), vec![act(known(activity()))]), ["ActivityScheduled"]);
+}
+
+#[test]
+fn a_child_and_a_run_that_goes_on_inherit_nothing_and_are_not_begun_without_their_settings() {
+    let without = |change: fn(&mut WorkflowDefaults)| {
+        let mut defaults = workflow();
+        change(&mut defaults);
+        known(defaults)
+    };
+    for (registration, cause) in [
+        (Registration::Unknown, "WorkflowTypeUnknown"),
+        (Registration::Deprecated, "WorkflowTypeDeprecated"),
+        (without(|it| it.execution_timeout = None), "DefaultExecutionTimeoutUndefined"),
+        (without(|it| it.task_list = None), "DefaultTaskListUndefined"),
+        (without(|it| it.decider_start_to_close = None), "DefaultDeciderTimeoutUndefined"),
+        (without(|it| it.child_policy = None), "DefaultChildPolicyUndefined"),
+    ] {
+        let go_on = ContinueAsNew { registration: registration.clone(), ..ContinueAsNew::default() };
+        for decision in [child_of(registration), go_on.into()] {
+            let scene = swf().decide([decision]);
+            let [.., failed, scheduled] = scene.events.as_slice() else { panic!("too few events") };
+            assert!(format!("{:?}", failed.kind).contains(cause), "{cause}: {failed:?}");
+            assert_eq!(scheduled.kind.name(), "DeciderScheduled");
+        }
+    }
+}
+
+#[test]
+fn a_run_that_goes_on_has_a_clock_and_settings_of_its_own() {
+    let tagged = Start { tags: vec!["t".to_owned()], ..start(ChildPolicy::Terminate) };
+    let settings = SwfSettings { task_priority: Some(-1), ..SwfSettings::default() };
+    let go_on = ContinueAsNew { registration: known(workflow()), swf: settings, ..ContinueAsNew::default() };
+    let scene = Scene::of(&tagged).decide([go_on.into()]);
+    let EventKind::WorkflowContinuedAsNew(it) = newest(&scene) else { panic!("{:?}", newest(&scene)) };
+    let next = Transition::successor(&scene.run, it, scene.now).into_parts().0.started;
+    assert_eq!((Some(next.execution_timeout), Some(next.decider_start_to_close)), (SPAN, SPAN));
+    assert_eq!((next.task_list.as_str(), next.tags.len(), next.execution_from), ("l", 0, None));
+    let expected = SwfRun { child_policy: ChildPolicy::Abandon, task_priority: Some(-1), lambda_role: None };
+    assert_eq!(next.swf, Some(expected));
+}
+
+#[test]
+fn a_child_whose_id_another_child_has_is_tried_all_the_same() {
+    let twice = vec![child_of(known(workflow())), child_of(known(workflow()))];
+    assert_eq!(names(swf(), twice), ["ChildScheduled", "ChildScheduled"]);
+    assert_eq!(
+        names(scene(), vec![child("c"), child("c")]),
+        ["ChildScheduled", "ChildScheduleFailed", "DeciderScheduled"]
+    );
+}
+
+#[test]
+fn what_is_no_reason_for_a_refusal_over_swf_is_one_otherwise() {
+    // A canceled activity that nobody asked to stop.
+    let held = |scene: Scene, decision| scene.decide([decision]).takes("a");
+    let stop = |scene: &Scene| Command::CancelActivity { task: scene.task("a"), details: None };
+    let (native, swf_run) = (held(scene(), schedule("a")), held(swf(), act(known(activity()))));
+    check(&native, &stop(&native), "fault cancel-not-requested");
+    check(&swf_run, &stop(&swf_run), "ActivityCanceled DeciderScheduled");
+    // A failure without a reason.
+    let fail = |scene: &Scene| Command::FailActivity {
+        task: scene.task("a"),
+        reason: String::new(),
+        details: None,
+        non_retryable: false,
+        retry_after: None,
+    };
+    check(&native, &fail(&native), "fault invalid-field");
+    check(&swf_run, &fail(&swf_run), "ActivityFailed DeciderScheduled");
+    // A name that is reserved otherwise, and a timeout of zero.
+    let note = || Decision::from(RecordMarker { name: "baton.x".to_owned(), details: None });
+    assert_eq!(names(scene(), vec![note()]), ["MarkerFailed", "DeciderScheduled"]);
+    assert_eq!(names(swf(), vec![note()]), ["Marker"]);
+    let mut zero = activity();
+    zero.timeouts.schedule_to_start = Some(Duration::ZERO);
+    assert_eq!(names(swf(), vec![act(known(zero))]), ["ActivityScheduled"]);
+    // An empty tag, and a context of 32,768 characters that take three bytes each.
+    let tagged = Start { tags: vec![String::new()], ..start(ChildPolicy::Terminate) };
+    let busy = Scene::of(&tagged).take();
+    let context = Payload::of(&"漢".repeat(32_768)).unwrap();
+    let complete = |scene: &Scene| Command::CompleteTurn {
+        turn: scene.turn(),
+        decisions: Vec::new(),
+        context: Some(context.clone()),
+        awaiting: Vec::new(),
+    };
+    check(&busy, &complete(&busy), "DeciderCompleted");
+    let native = scene().take();
+    check(&native, &complete(&native), "fault too-large");
+}

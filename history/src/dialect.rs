@@ -1,0 +1,43 @@
+//! What is different in runs that were started over SWF's wire: they speak its dialect, from their start to their end.
+//!
+//! Source: SWF.md §8; where the rules differ, they ask [`crate::RunStart::is_swf`].
+
+use minicbor::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+
+use crate::event::ChildPolicy;
+use crate::time::Duration;
+
+/// The settings of a run of SWF's dialect that others do not have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "camelCase")]
+pub struct SwfRun {
+    /// What becomes of its open children when it is terminated or times out; when it closes otherwise they go on.
+    #[n(0)]
+    pub child_policy: ChildPolicy,
+    /// How its turns are preferred to others on their list: higher first; 0 when absent.
+    #[n(1)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_priority: Option<i32>,
+    /// The role of its Lambda tasks.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lambda_role: Option<String>,
+}
+
+/// The settings of the run that goes on for one of SWF's dialect: none of them is that of the run before it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "camelCase")]
+pub struct SwfSuccessor {
+    /// From its start to its close, at most.
+    #[n(0)]
+    pub execution_timeout: Duration,
+    /// From its DeciderStarted to the answer, at most.
+    #[n(1)]
+    pub decider_start_to_close: Duration,
+    /// The others.
+    #[n(2)]
+    pub run: SwfRun,
+}

@@ -1,0 +1,193 @@
+//! Decisions, from SWF's wire to those of the rules.
+//!
+//! Source: SWF.md §5.
+
+use history::event::ActivityTimeouts;
+use history::{
+    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, Decision, FailWorkflow, Payload,
+    RecordMarker, ReusePolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow, SwfSettings,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::fault::{Fault, FaultKind};
+use super::shape::is_attributes_of;
+use super::take;
+use super::types::TypeRef;
+use super::words::{self, List};
+
+/// The attributes of every decision; each has some of them.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Attributes {
+    activity_type: Option<TypeRef>,
+    workflow_type: Option<TypeRef>,
+    activity_id: String,
+    timer_id: String,
+    workflow_id: String,
+    run_id: Option<String>,
+    signal_name: String,
+    marker_name: String,
+    control: Option<String>,
+    input: Option<String>,
+    result: Option<String>,
+    details: Option<String>,
+    reason: Option<String>,
+    task_list: Option<List>,
+    task_priority: Option<String>,
+    start_to_fire_timeout: Option<String>,
+    schedule_to_close_timeout: Option<String>,
+    schedule_to_start_timeout: Option<String>,
+    start_to_close_timeout: Option<String>,
+    heartbeat_timeout: Option<String>,
+    execution_start_to_close_timeout: Option<String>,
+    task_start_to_close_timeout: Option<String>,
+    child_policy: Option<String>,
+    tag_list: Option<Vec<String>>,
+    workflow_type_version: Option<String>,
+    lambda_role: Option<String>,
+}
+
+/// A text as a payload: a JSON string, empty or not.
+pub(super) fn payload(text: Option<String>) -> Result<Option<Payload>, Fault> {
+    let payload = text.map(|text| Payload::of(&text)).transpose();
+    payload.map_err(|error| Fault::new(FaultKind::Serialization, error.to_string()))
+}
+
+/// A run that is named. A name that cannot be a run's is that of none.
+fn run_id(text: Option<&String>) -> Option<Uuid> {
+    text.filter(|text| !text.is_empty()).map(|text| text.parse().unwrap_or_else(|_| Uuid::nil()))
+}
+
+impl Attributes {
+    fn settings(&self) -> SwfSettings {
+        SwfSettings {
+            execution_timeout: words::span(self.execution_start_to_close_timeout.as_deref()),
+            decider_start_to_close: words::span(self.task_start_to_close_timeout.as_deref()),
+            child_policy: words::child_policy(self.child_policy.as_deref()),
+            task_priority: words::priority(self.task_priority.as_deref()),
+            lambda_role: self.lambda_role.clone(),
+        }
+    }
+
+    /// `workflow_type` is that of the run that decides.
+    fn decision(self, kind: &str, workflow_type: Option<&str>) -> Result<Decision, Fault> {
+        let swf = self.settings();
+        let full = |kind: Option<TypeRef>| kind.map(|kind| kind.full()).unwrap_or_default();
+        Ok(match kind {
+            "ScheduleActivityTask" => ScheduleActivity {
+                activity_id: self.activity_id,
+                activity_type: full(self.activity_type),
+                task_list: self.task_list.map(|list| list.name),
+                input: payload(self.input)?,
+                timeouts: ActivityTimeouts {
+                    schedule_to_start: words::span(self.schedule_to_start_timeout.as_deref()),
+                    start_to_close: words::span(self.start_to_close_timeout.as_deref()),
+                    schedule_to_close: words::span(self.schedule_to_close_timeout.as_deref()),
+                    heartbeat: words::span(self.heartbeat_timeout.as_deref()),
+                },
+                control: self.control,
+                task_priority: swf.task_priority,
+                ..ScheduleActivity::default()
+            }
+            .into(),
+            "RequestCancelActivityTask" => CancelActivity { activity_id: self.activity_id }.into(),
+            "CompleteWorkflowExecution" => SucceedWorkflow { result: payload(self.result)?, force: false }.into(),
+            "FailWorkflowExecution" => {
+                let (reason, details) = (self.reason.unwrap_or_default(), payload(self.details)?);
+                FailWorkflow { reason, details, force: false }.into()
+            }
+            "CancelWorkflowExecution" => CancelWorkflow { details: payload(self.details)?, force: false }.into(),
+            "ContinueAsNewWorkflowExecution" => ContinueAsNew {
+                input: payload(self.input)?,
+                workflow_type: match (&self.workflow_type_version, workflow_type) {
+                    (Some(version), Some(own)) => {
+                        Some(crate::engine::type_name(crate::engine::split_type_name(own).0, Some(version)))
+                    }
+                    _ => None,
+                },
+                task_list: self.task_list.map(|list| list.name),
+                tags: self.tag_list,
+                swf,
+                ..ContinueAsNew::default()
+            }
+            .into(),
+            "RecordMarker" => RecordMarker { name: self.marker_name, details: payload(self.details)? }.into(),
+            "StartTimer" => StartTimer {
+                timer_id: self.timer_id,
+                after: words::span(self.start_to_fire_timeout.as_deref()).unwrap_or_default(),
+                control: self.control,
+            }
+            .into(),
+            "CancelTimer" => CancelTimer { timer_id: self.timer_id }.into(),
+            "SignalExternalWorkflowExecution" => SignalExternal {
+                run_id: run_id(self.run_id.as_ref()),
+                workflow_id: self.workflow_id,
+                name: self.signal_name,
+                input: payload(self.input)?,
+                control: self.control,
+            }
+            .into(),
+            "RequestCancelExternalWorkflowExecution" => CancelExternal {
+                run_id: run_id(self.run_id.as_ref()),
+                workflow_id: self.workflow_id,
+                reason: None,
+                control: self.control,
+            }
+            .into(),
+            "StartChildWorkflowExecution" => StartChild {
+                workflow_id: self.workflow_id,
+                workflow_type: full(self.workflow_type),
+                task_list: self.task_list.map(|list| list.name),
+                input: payload(self.input)?,
+                execution_timeout: swf.execution_timeout,
+                decider_start_to_close: swf.decider_start_to_close,
+                tags: self.tag_list.unwrap_or_default(),
+                reuse_policy: ReusePolicy::AllowDuplicate,
+                control: self.control,
+                swf,
+                ..StartChild::default()
+            }
+            .into(),
+            other => {
+                return Err(Fault::new(FaultKind::Validation, format!("Decisions of type {other} are not served yet")));
+            }
+        })
+    }
+}
+
+/// The type of a decision.
+fn kind_of(decision: &Map<String, Value>) -> &str {
+    decision.get("decisionType").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether any of them needs the type of the run that decides.
+pub(super) fn needs_own_type(decisions: &[Map<String, Value>]) -> bool {
+    decisions.iter().any(|decision| kind_of(decision) == "ContinueAsNewWorkflowExecution")
+}
+
+/// Decisions that were held against their fields.
+///
+/// # Errors
+///
+/// For a closing decision that is not the last. Nothing of such a batch is applied (SWF.md §5).
+pub(super) fn read(decisions: Vec<Map<String, Value>>, workflow_type: Option<&str>) -> Result<Vec<Decision>, Fault> {
+    let mut read = Vec::with_capacity(decisions.len());
+    for mut decision in decisions {
+        let kind = kind_of(&decision).to_owned();
+        let member = decision.keys().find(|member| is_attributes_of(member, &kind)).cloned();
+        let attributes = match member.and_then(|member| decision.remove(&member)) {
+            Some(Value::Object(attributes)) => attributes,
+            _ => Map::new(),
+        };
+        // What is null is absent.
+        let present = attributes.into_iter().filter(|(_, value)| !value.is_null()).collect();
+        let attributes: Attributes = take(present)?;
+        read.push(attributes.decision(&kind, workflow_type)?);
+    }
+    if read.iter().rev().skip(1).any(|decision| decision.closes().is_some()) {
+        return Err(Fault::new(FaultKind::Validation, "Close must be last decision in list"));
+    }
+    Ok(read)
+}

@@ -1,0 +1,311 @@
+//! Polls and their answers.
+
+use std::time::Duration;
+
+use axum::response::Response;
+use history::{Command, Event, Fault as Rule, TurnId};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::decisions::{self, payload};
+use super::domains::with_next;
+use super::events::execution;
+use super::fault::{Fault, FaultKind};
+use super::page::{Paging, invalid_token};
+use super::types::shown;
+use super::words::{List, set};
+use super::workflows::{run_ref, told, unknown_execution};
+use super::{Answer, Call, body, take};
+use crate::engine::{ActivityToken, Page, Poll, Receipt, Refusal, TurnToken};
+use crate::http::{deliver_task, look_at_connection};
+
+/// How long a poll waits. Source: SWF.md §7.
+const POLL_WAIT: Duration = Duration::from_secs(60);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PollTask {
+    domain: String,
+    task_list: List,
+    identity: Option<String>,
+    start_at_previous_started_event: Option<bool>,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+impl PollTask {
+    fn poll(&self, events_max: Option<usize>) -> Poll {
+        // Shown in histories; an empty one is none.
+        let identity = self.identity.clone().filter(|identity| !identity.is_empty());
+        Poll { wait: POLL_WAIT, identity, events_max, queries: false, updates: 0, attempt: None, poll_id: None }
+    }
+}
+
+/// Answers with a task, and says that it was delivered once the connection takes it.
+fn delivered(task: &Value, receipt: Receipt) -> Answer {
+    let bytes = serde_json::to_vec(task).map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
+    let mut response: Response = deliver_task(bytes, receipt);
+    response.headers_mut().insert(axum::http::header::CONTENT_TYPE, super::fault::JSON);
+    Ok(Some(response))
+}
+
+/// Where the events of a turn go on: the token of the turn, the last event that was told, and what was asked for.
+struct Cursor {
+    token: String,
+    last: u64,
+    is_reverse: bool,
+    /// The DeciderStarted of the turn before.
+    previous: u64,
+    /// Nothing before this event is told.
+    first: u64,
+}
+
+impl Cursor {
+    /// No character of a task's token stands between the parts.
+    fn write(&self) -> String {
+        let Self { token, last, is_reverse, previous, first } = self;
+        format!("{token}.{last}.{}.{previous}.{first}", u8::from(*is_reverse))
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut parts = text.split('.');
+        let token = parts.next()?.to_owned();
+        let mut numbers = parts.map(|part| part.parse::<u64>().ok());
+        let (last, is_reverse) = (numbers.next()??, numbers.next()?? == 1);
+        let (previous, first) = (numbers.next()??, numbers.next()??);
+        numbers.next().is_none().then_some(Self { token, last, is_reverse, previous, first })
+    }
+
+    fn page(&self, limit: usize) -> Page {
+        let after = self.first.saturating_sub(1);
+        if self.is_reverse {
+            let before = Some(self.last).filter(|last| *last > 0);
+            Page { after, before, reverse: true, limit, ..Page::default() }
+        } else {
+            Page { after: self.last.max(after), limit, ..Page::default() }
+        }
+    }
+}
+
+/// A turn, or what follows of it.
+async fn turn(
+    call: &Call,
+    token: &TurnToken,
+    workflow_type: &str,
+    mut cursor: Cursor,
+    events: Vec<Event>,
+    next: Option<u64>,
+) -> Result<Value, Fault> {
+    let at = run_ref(&token.domain, &token.workflow_id, token.run_id);
+    let mut task = json!({
+        "taskToken": cursor.token,
+        "startedEventId": token.turn.started_event_id,
+        "previousStartedEventId": cursor.previous,
+        "workflowExecution": execution(&token.workflow_id, token.run_id),
+        "workflowType": shown(workflow_type),
+    });
+    set(&mut task, "events", Some(told(call, &at, &events).await?));
+    let next = next.map(|next| {
+        cursor.last = next;
+        cursor.write()
+    });
+    Ok(with_next(task, next))
+}
+
+/// The next page of a turn that was handed out: no task of its own, and no event.
+async fn next_page(call: &Call, paging: &Paging, text: &str) -> Answer {
+    let cursor = Cursor::read(text).ok_or_else(invalid_token)?;
+    let token = call.engine.decider_token(&cursor.token)?;
+    let found = call.engine.turn_history(&token, &cursor.page(paging.size())).await?;
+    let at = run_ref(&token.domain, &token.workflow_id, token.run_id);
+    let workflow_type = call.engine.describe(&at).await?.run.started.workflow_type;
+    body(&turn(call, &token, &workflow_type, cursor, found.events, found.next).await?)
+}
+
+pub(super) async fn poll_decision(call: Call, input: Map<String, Value>) -> Answer {
+    let it: PollTask = take(input)?;
+    if let Some(text) = it.paging.next_page_token.as_deref().filter(|text| !text.is_empty()) {
+        return next_page(&call, &it.paging, text).await;
+    }
+    let size = it.paging.size();
+    let Some(delivery) = call.engine.poll_decider(&it.domain, &it.task_list.name, it.poll(Some(size))).await? else {
+        // Without a token: every client that was seen takes that for no task (SWF.md §10.1).
+        return body(&json!({ "startedEventId": 0, "previousStartedEventId": 0 }));
+    };
+    look_at_connection().await;
+    let (task, receipt) = delivery.split();
+    let token = call.engine.decider_token(&task.token)?;
+    let previous = task.previous_started_event_id;
+    let from_previous = it.start_at_previous_started_event.unwrap_or_default();
+    let first = if from_previous { previous.max(1) } else { 1 };
+    let is_reverse = it.paging.is_reverse();
+    let cursor = Cursor { token: task.token, last: 0, is_reverse, previous, first };
+    // The window that came with the task is often all that is asked for.
+    let is_whole = !is_reverse && task.events.first().is_some_and(|event| event.id == first);
+    let (events, next) = if is_whole && task.events.len() <= size {
+        (task.events, None)
+    } else {
+        let found = call.engine.turn_history(&token, &cursor.page(size)).await?;
+        (found.events, found.next)
+    };
+    let told = turn(&call, &token, &task.workflow_type, cursor, events, next).await?;
+    delivered(&told, receipt)
+}
+
+pub(super) async fn poll_activity(call: Call, input: Map<String, Value>) -> Answer {
+    let it: PollTask = take(input)?;
+    let Some(delivery) = call.engine.poll_activity(&it.domain, &it.task_list.name, it.poll(None)).await? else {
+        return body(&json!({ "startedEventId": 0 }));
+    };
+    look_at_connection().await;
+    let (task, receipt) = delivery.split();
+    let mut told = json!({
+        "taskToken": task.token,
+        "activityId": task.activity_id,
+        "startedEventId": task.started_event_id.unwrap_or(0),
+        "workflowExecution": execution(&task.workflow_id, task.run_id),
+        "activityType": shown(&task.activity_type),
+    });
+    set(&mut told, "input", task.input.as_ref().map(super::events::text));
+    delivered(&told, receipt)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RespondDecision {
+    task_token: String,
+    #[serde(default)]
+    decisions: Option<Vec<Map<String, Value>>>,
+    execution_context: Option<String>,
+    task_list: Option<List>,
+}
+
+pub(super) async fn respond_decision(call: Call, input: Map<String, Value>) -> Answer {
+    let it: RespondDecision = take(input)?;
+    let token = call.engine.decider_token(&it.task_token)?;
+    if it.task_list.as_ref().is_some_and(|list| list.name != token.task_list) {
+        return Err(Fault::new(FaultKind::Validation, "Moving decision tasks to another task list is not served yet"));
+    }
+    let given = it.decisions.unwrap_or_default();
+    let at = run_ref(&token.domain, &token.workflow_id, token.run_id);
+    let own_type = if decisions::needs_own_type(&given) {
+        let described = call.engine.describe(&at).await;
+        Some(described.map_err(|refusal| turn_fault(&token, refusal))?.run.started.workflow_type)
+    } else {
+        None
+    };
+    let decisions = decisions::read(given, own_type.as_deref())?;
+    let context = payload(it.execution_context)?;
+    let turn: TurnId = token.turn;
+    let command = Command::CompleteTurn { turn, decisions, context, awaiting: Vec::new() };
+    match call.engine.answer_turn(&token, command).await {
+        Ok(()) => Ok(None),
+        // Its own answer may have closed the run: that comes first here.
+        Err(Refusal::Fault(Rule::TurnCompleted)) => match call.engine.describe(&at).await {
+            Ok(described) if described.run.is_open() => Err(turn_fault(&token, Rule::TurnCompleted.into())),
+            _ => Err(unknown_execution(&token.workflow_id, Some(&token.run_id.to_string()))),
+        },
+        Err(refusal) => Err(turn_fault(&token, refusal)),
+    }
+}
+
+fn turn_fault(token: &TurnToken, refusal: Refusal) -> Fault {
+    match refusal {
+        Refusal::Fault(Rule::TurnCompleted | Rule::TurnLost | Rule::TurnNotWaiting { .. }) => {
+            let id = token.turn.scheduled_event_id;
+            Fault::new(FaultKind::UnknownResource, format!("Unknown decision task, scheduledEventId = {id}"))
+        }
+        other => run_fault(&token.workflow_id, token.run_id, other),
+    }
+}
+
+/// What every answer to a task may hear of its run.
+fn run_fault(workflow_id: &str, run_id: uuid::Uuid, refusal: Refusal) -> Fault {
+    match refusal {
+        Refusal::Fault(Rule::RunClosed { .. })
+        | Refusal::UnknownWorkflow { .. }
+        | Refusal::UnknownRun { .. }
+        | Refusal::RunNotCurrent { .. } => unknown_execution(workflow_id, Some(&run_id.to_string())),
+        other => other.into(),
+    }
+}
+
+fn activity_fault(token: &ActivityToken, refusal: Refusal) -> Fault {
+    match refusal {
+        Refusal::Fault(Rule::ActivityClosed | Rule::ActivityNotWaiting { .. }) => {
+            let id = token.task.scheduled_event_id;
+            Fault::new(FaultKind::UnknownResource, format!("Unknown activity, scheduledEventId = {id}"))
+        }
+        other => run_fault(&token.workflow_id, token.run_id, other),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RespondActivity {
+    task_token: String,
+    result: Option<String>,
+    reason: Option<String>,
+    details: Option<String>,
+}
+
+async fn respond(
+    call: Call,
+    input: Map<String, Value>,
+    command: impl FnOnce(&ActivityToken, RespondActivity) -> Result<Command, Fault>,
+) -> Answer {
+    let it: RespondActivity = take(input)?;
+    let token = call.engine.activity_token(&it.task_token)?;
+    let command = command(&token, it)?;
+    call.engine.answer_activity(&token, command).await.map_err(|refusal| activity_fault(&token, refusal))?;
+    Ok(None)
+}
+
+pub(super) async fn respond_completed(call: Call, input: Map<String, Value>) -> Answer {
+    let command = |token: &ActivityToken, it: RespondActivity| {
+        Ok(Command::SucceedActivity { task: token.task, result: payload(it.result)? })
+    };
+    respond(call, input, command).await
+}
+
+pub(super) async fn respond_failed(call: Call, input: Map<String, Value>) -> Answer {
+    let command = |token: &ActivityToken, it: RespondActivity| {
+        Ok(Command::FailActivity {
+            task: token.task,
+            reason: it.reason.unwrap_or_default(),
+            details: payload(it.details)?,
+            non_retryable: false,
+            retry_after: None,
+        })
+    };
+    respond(call, input, command).await
+}
+
+pub(super) async fn respond_canceled(call: Call, input: Map<String, Value>) -> Answer {
+    let command = |token: &ActivityToken, it: RespondActivity| {
+        Ok(Command::CancelActivity { task: token.task, details: payload(it.details)? })
+    };
+    respond(call, input, command).await
+}
+
+pub(super) async fn heartbeat(call: Call, input: Map<String, Value>) -> Answer {
+    let it: RespondActivity = take(input)?;
+    let token = call.engine.activity_token(&it.task_token)?;
+    let beaten = call.engine.heartbeat(&token, payload(it.details)?).await;
+    let cancel_requested = beaten.map_err(|refusal| activity_fault(&token, refusal))?;
+    body(&json!({ "cancelRequested": cancel_requested }))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CountPending {
+    domain: String,
+    task_list: List,
+}
+
+pub(super) async fn count_pending(call: Call, input: Map<String, Value>, are_turns: bool) -> Answer {
+    let it: CountPending = take(input)?;
+    call.engine.domain(&it.domain).await?;
+    let count = call.engine.waiting_tasks(&it.domain, &it.task_list.name, are_turns);
+    body(&json!({ "count": count, "truncated": false }))
+}

@@ -1,0 +1,337 @@
+//! Runs: started, signaled, canceled, terminated; and what can be read of them.
+
+use std::sync::Arc;
+
+use history::event::ActivityTimeouts;
+use history::{
+    Command, Event, EventKind, Fault as Rule, ReusePolicy, Run, Start, Status, SwfRun, Timestamp, WorkflowDefaults,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::decisions::payload;
+use super::domains::with_next;
+use super::events::{self, Related, execution, text};
+use super::fault::{Fault, FaultKind};
+use super::page::{Paging, invalid_token};
+use super::types::{TypeRef, shown, type_fault};
+use super::words::{self, List, instant, list, policy, seconds, set};
+use super::{Answer, Call, body, take};
+use crate::engine::{Page, Refusal, RunRef};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StartWorkflow {
+    domain: String,
+    workflow_id: String,
+    workflow_type: TypeRef,
+    task_list: Option<List>,
+    task_priority: Option<String>,
+    input: Option<String>,
+    execution_start_to_close_timeout: Option<String>,
+    tag_list: Option<Vec<String>>,
+    task_start_to_close_timeout: Option<String>,
+    child_policy: Option<String>,
+    lambda_role: Option<String>,
+}
+
+fn undefined(setting: &str) -> Fault {
+    Fault::new(FaultKind::DefaultUndefined, setting)
+}
+
+pub(super) async fn start(call: Call, input: Map<String, Value>) -> Answer {
+    let it: StartWorkflow = take(input)?;
+    let domain = call.engine.domain_in_use(&it.domain).await?;
+    let full = it.workflow_type.full();
+    let known = call.engine.registration::<WorkflowDefaults>(&it.domain, &full).await?.defaults().cloned();
+    let defaults = match known {
+        Some(defaults) => defaults,
+        // Never say no from memory.
+        None => {
+            let registered = call.engine.registered_type::<WorkflowDefaults>(&it.domain, &full).await;
+            let registered = registered.map_err(type_fault::<WorkflowDefaults>)?;
+            if registered.deprecated_at.is_some() {
+                let refusal = Refusal::TypeDeprecated { kind: "workflow", name: full };
+                return Err(type_fault::<WorkflowDefaults>(refusal));
+            }
+            registered.defaults
+        }
+    };
+    let execution_timeout = words::span(it.execution_start_to_close_timeout.as_deref())
+        .or(defaults.execution_timeout)
+        .ok_or_else(|| undefined("executionStartToCloseTimeout"))?;
+    let task_list = it.task_list.map(|list| list.name).or(defaults.task_list).ok_or_else(|| undefined("taskList"))?;
+    let decider_start_to_close = words::span(it.task_start_to_close_timeout.as_deref())
+        .or(defaults.decider_start_to_close)
+        .ok_or_else(|| undefined("taskStartToCloseTimeout"))?;
+    let child_policy = words::child_policy(it.child_policy.as_deref())
+        .or(defaults.child_policy)
+        .ok_or_else(|| undefined("childPolicy"))?;
+    let start = Start {
+        input: payload(it.input)?,
+        execution_timeout,
+        decider_start_to_close,
+        activity_timeouts: ActivityTimeouts::default(),
+        tags: it.tag_list.unwrap_or_default(),
+        retention: domain.retention,
+        reuse_policy: ReusePolicy::AllowDuplicate,
+        swf: Some(SwfRun {
+            child_policy,
+            task_priority: words::priority(it.task_priority.as_deref()).or(defaults.task_priority),
+            lambda_role: it.lambda_role.or(defaults.lambda_role),
+        }),
+        ..Start::new(&it.workflow_id, &full, &task_list)
+    };
+    match call.engine.start(&it.domain, start).await {
+        Ok(started) => body(&json!({ "runId": started.run_id.to_string() })),
+        Err(Refusal::Fault(Rule::AlreadyOpen { .. } | Rule::ReuseRefused { .. })) => {
+            Err(Fault::new(FaultKind::WorkflowExecutionAlreadyStarted, ""))
+        }
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tell {
+    domain: String,
+    workflow_id: String,
+    run_id: Option<String>,
+    signal_name: Option<String>,
+    input: Option<String>,
+    reason: Option<String>,
+    details: Option<String>,
+    child_policy: Option<String>,
+}
+
+/// A run that there is not, or not any more.
+pub(super) fn unknown_execution(workflow_id: &str, run_id: Option<&str>) -> Fault {
+    let message = match run_id {
+        Some(run_id) => {
+            format!("Unknown execution: WorkflowExecution=[workflowId={workflow_id}, runId={run_id}]")
+        }
+        None => format!("Unknown execution, workflowId = {workflow_id}"),
+    };
+    Fault::new(FaultKind::UnknownResource, message)
+}
+
+async fn tell(call: &Call, it: &Tell, command: Command) -> Answer {
+    let named = it.run_id.as_deref().filter(|run_id| !run_id.is_empty());
+    let unknown = || unknown_execution(&it.workflow_id, named);
+    let run_id: Option<Uuid> = named.map(str::parse).transpose().map_err(|_| unknown())?;
+    let at = RunRef { domain: it.domain.as_str().into(), workflow_id: it.workflow_id.as_str().into(), run_id };
+    match call.engine.tell(&at, command).await {
+        Ok(_) => Ok(None),
+        Err(
+            Refusal::Fault(Rule::RunClosed { .. })
+            | Refusal::UnknownWorkflow { .. }
+            | Refusal::UnknownRun { .. }
+            | Refusal::RunNotCurrent { .. },
+        ) => Err(unknown()),
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+pub(super) async fn signal(call: Call, input: Map<String, Value>) -> Answer {
+    let mut it: Tell = take(input)?;
+    let (name, input) = (it.signal_name.take().unwrap_or_default(), payload(it.input.take())?);
+    tell(&call, &it, Command::Signal { name, input, identity: None, key: None, if_version: None }).await
+}
+
+pub(super) async fn request_cancel(call: Call, input: Map<String, Value>) -> Answer {
+    let it: Tell = take(input)?;
+    tell(&call, &it, Command::RequestCancel { reason: None, identity: None, key: None }).await
+}
+
+pub(super) async fn terminate(call: Call, input: Map<String, Value>) -> Answer {
+    let mut it: Tell = take(input)?;
+    let (reason, details) = (it.reason.take(), payload(it.details.take())?);
+    let child_policy = words::child_policy(it.child_policy.as_deref());
+    tell(&call, &it, Command::Terminate { reason, details, child_policy, identity: None, key: None }).await
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Execution {
+    workflow_id: String,
+    run_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Read {
+    domain: String,
+    execution: Execution,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+impl Read {
+    fn at(&self) -> Result<RunRef, Fault> {
+        let Execution { workflow_id, run_id } = &self.execution;
+        let run_id = run_id.parse().map_err(|_| unknown_execution(workflow_id, Some(run_id)))?;
+        Ok(RunRef {
+            domain: self.domain.as_str().into(),
+            workflow_id: workflow_id.as_str().into(),
+            run_id: Some(run_id),
+        })
+    }
+
+    fn refused(&self, refusal: Refusal) -> Fault {
+        match refusal {
+            Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } => {
+                unknown_execution(&self.execution.workflow_id, Some(&self.execution.run_id))
+            }
+            other => other.into(),
+        }
+    }
+}
+
+/// What events of a run are told with.
+pub(super) async fn related(call: &Call, at: &RunRef, events: &[Event]) -> Result<Related, Fault> {
+    let mut related = Related::default();
+    let needs_policy =
+        |event: &Event| matches!(event.kind, EventKind::WorkflowTerminated(_) | EventKind::WorkflowTimedOut(_));
+    if events.iter().any(needs_policy) {
+        let started = call.engine.describe(at).await?.run.started;
+        related.child_policy = started.swf.map(|swf| swf.child_policy).unwrap_or_default();
+    }
+    let wanted = events::wanted(events);
+    related.events = events.iter().filter(|event| wanted.contains(&event.id)).map(|it| (it.id, it.clone())).collect();
+    for id in wanted {
+        if !related.events.contains_key(&id) {
+            let page = Page { after: id.saturating_sub(1), limit: 1, ..Page::default() };
+            related
+                .events
+                .extend(call.engine.history(at, &page).await?.events.into_iter().map(|event| (event.id, event)));
+        }
+    }
+    Ok(related)
+}
+
+/// Events in the words of the wire.
+pub(super) async fn told(call: &Call, at: &RunRef, events: &[Event]) -> Result<Vec<Value>, Fault> {
+    let related = related(call, at, events).await?;
+    Ok(events.iter().map(|event| events::event(event, &related)).collect())
+}
+
+pub(super) async fn history(call: Call, input: Map<String, Value>) -> Answer {
+    let it: Read = take(input)?;
+    let at = it.at()?;
+    let mut page = Page { reverse: it.paging.is_reverse(), limit: it.paging.size(), ..Page::default() };
+    if let Some(token) = it.paging.next_page_token.as_deref().filter(|token| !token.is_empty()) {
+        let cursor = token.strip_prefix("h-").and_then(|cursor| cursor.parse().ok()).ok_or_else(invalid_token)?;
+        if page.reverse { page.before = Some(cursor) } else { page.after = cursor }
+    }
+    let found = call.engine.history(&at, &page).await.map_err(|refusal| it.refused(refusal))?;
+    let events = told(&call, &at, &found.events).await?;
+    body(&with_next(json!({ "events": events }), found.next.map(|next| format!("h-{next}"))))
+}
+
+/// How a run closed.
+pub(super) fn close_status(status: Status) -> Option<&'static str> {
+    match status {
+        Status::Open => None,
+        Status::Success => Some("COMPLETED"),
+        Status::Failed => Some("FAILED"),
+        Status::Canceled => Some("CANCELED"),
+        Status::TimedOut => Some("TIMED_OUT"),
+        Status::Terminated => Some("TERMINATED"),
+        Status::ContinuedAsNew => Some("CONTINUED_AS_NEW"),
+    }
+}
+
+/// A run as lists and descriptions have it.
+pub(super) fn info(run: &Run) -> Value {
+    let started = &run.started;
+    let mut info = json!({
+        "execution": execution(&started.workflow_id, started.run_id),
+        "workflowType": shown(&started.workflow_type),
+        "startTimestamp": instant(started.at),
+        "executionStatus": if run.is_open() { "OPEN" } else { "CLOSED" },
+        // A run that was canceled as it was asked to says false (SWF.md §8.14).
+        "cancelRequested": run.cancel_requested && run.status != Status::Canceled,
+    });
+    set(&mut info, "closeTimestamp", run.closed_at.map(instant));
+    set(&mut info, "closeStatus", close_status(run.status));
+    set(&mut info, "parent", started.parent.as_ref().map(|parent| execution(&parent.workflow_id, parent.run_id)));
+    set(&mut info, "tagList", Some(&started.tags).filter(|tags| !tags.is_empty()));
+    info
+}
+
+/// Events that are read at once where a whole history is.
+const EVENTS: usize = 1_000;
+
+/// What a run's state does not have and its history does.
+struct Looked {
+    /// The state before the event that closed it: open counts stay as they were.
+    before_close: Option<Run>,
+    latest_activity: Option<Timestamp>,
+    latest_context: Option<String>,
+}
+
+async fn look_at_history(call: &Call, at: &RunRef) -> Result<Looked, Fault> {
+    let mut looked = Looked { before_close: None, latest_activity: None, latest_context: None };
+    let mut page = Page { limit: EVENTS, ..Page::default() };
+    loop {
+        let found = call.engine.history(at, &page).await?;
+        for event in &found.events {
+            match &event.kind {
+                EventKind::ActivityScheduled(_) => looked.latest_activity = Some(event.timestamp),
+                EventKind::DeciderCompleted(it) => {
+                    looked.latest_context = it.context.as_ref().map(text).or(looked.latest_context);
+                }
+                EventKind::WorkflowStarted(it) => {
+                    looked.before_close = Some(Run::begin(event.timestamp, it, event.key));
+                    continue;
+                }
+                _ => {}
+            }
+            if let Some(run) = looked.before_close.as_mut().filter(|_| !event.kind.closes()) {
+                run.evolve(event);
+            }
+        }
+        match found.next {
+            Some(next) => page.after = next,
+            None => return Ok(looked),
+        }
+    }
+}
+
+pub(super) async fn describe(call: Call, input: Map<String, Value>) -> Answer {
+    let it: Read = take(input)?;
+    let at = it.at()?;
+    let run = call.engine.describe(&at).await.map_err(|refusal| it.refused(refusal))?.run;
+    let looked = look_at_history(&call, &at).await?;
+    let counted = looked.before_close.as_ref().filter(|_| !run.is_open()).unwrap_or(&run);
+    let (started, swf) = (&run.started, run.started.swf.clone().unwrap_or_default());
+    let mut configuration = json!({
+        "taskStartToCloseTimeout": seconds(started.decider_start_to_close),
+        "executionStartToCloseTimeout": seconds(started.execution_timeout),
+        "taskList": list(&started.task_list),
+        "taskPriority": swf.task_priority.unwrap_or_default().to_string(),
+        "childPolicy": policy(swf.child_policy),
+    });
+    set(&mut configuration, "lambdaRole", swf.lambda_role);
+    let has_turn = counted.turn.is_some() || counted.turn_task.is_some();
+    let mut described = json!({
+        "executionInfo": info(&run),
+        "executionConfiguration": configuration,
+        "openCounts": {
+            "openActivityTasks": counted.activities.len(),
+            "openDecisionTasks": u8::from(has_turn && run.is_open()),
+            "openTimers": counted.timers.len(),
+            "openChildWorkflowExecutions": counted.children.len(),
+            "openLambdaFunctions": 0,
+        },
+    });
+    set(&mut described, "latestActivityTaskTimestamp", looked.latest_activity.map(instant));
+    set(&mut described, "latestExecutionContext", looked.latest_context);
+    body(&described)
+}
+
+/// A run, by what a task's token says of it.
+pub(super) fn run_ref(domain: &Arc<str>, workflow_id: &Arc<str>, run_id: Uuid) -> RunRef {
+    RunRef { domain: Arc::clone(domain), workflow_id: Arc::clone(workflow_id), run_id: Some(run_id) }
+}

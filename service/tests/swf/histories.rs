@@ -1,0 +1,334 @@
+//! The golden histories of SWF.md §9, and what programs hear on the way.
+
+use serde_json::{Value, json};
+
+use crate::support::{SWF, Swf};
+
+/// A domain's types, registered; and what a start says of its own.
+async fn ready() -> Swf {
+    let swf = Swf::open().await;
+    let workflow = json!({
+        "domain": "default", "name": "order", "version": "1",
+        "defaultTaskStartToCloseTimeout": "60", "defaultExecutionStartToCloseTimeout": "3600",
+        "defaultTaskList": { "name": "deciders" }, "defaultChildPolicy": "TERMINATE",
+    });
+    swf.ask("RegisterWorkflowType", &workflow).await.nothing();
+    let activity = json!({
+        "domain": "default", "name": "charge", "version": "1",
+        "defaultTaskStartToCloseTimeout": "60", "defaultTaskHeartbeatTimeout": "NONE",
+        "defaultTaskScheduleToStartTimeout": "60", "defaultTaskScheduleToCloseTimeout": "120",
+        "defaultTaskList": { "name": "runners" },
+    });
+    swf.ask("RegisterActivityType", &activity).await.nothing();
+    swf
+}
+
+fn kind() -> Value {
+    json!({ "name": "order", "version": "1" })
+}
+
+async fn start(swf: &Swf, id: &str) -> String {
+    let start = json!({ "domain": "default", "workflowId": id, "workflowType": kind(), "input": "in" });
+    swf.ask("StartWorkflowExecution", &start).await.json()["runId"].as_str().unwrap().to_owned()
+}
+
+async fn turn(swf: &Swf) -> Value {
+    let poll = json!({ "domain": "default", "taskList": { "name": "deciders" }, "identity": "d" });
+    swf.ask("PollForDecisionTask", &poll).await.json()
+}
+
+async fn respond(swf: &Swf, turn: &Value, decisions: Value) {
+    let respond = json!({ "taskToken": turn["taskToken"], "decisions": decisions });
+    swf.ask("RespondDecisionTaskCompleted", &respond).await.nothing();
+}
+
+async fn decide(swf: &Swf, decisions: Value) -> Value {
+    let turn = turn(swf).await;
+    respond(swf, &turn, decisions).await;
+    turn
+}
+
+async fn take(swf: &Swf) -> Value {
+    let poll = json!({ "domain": "default", "taskList": { "name": "runners" } });
+    swf.ask("PollForActivityTask", &poll).await.json()
+}
+
+fn execution(id: &str, run_id: &str) -> Value {
+    json!({ "domain": "default", "execution": { "workflowId": id, "runId": run_id } })
+}
+
+async fn events(swf: &Swf, id: &str, run_id: &str) -> Vec<Value> {
+    let history = swf.ask("GetWorkflowExecutionHistory", &execution(id, run_id)).await.json();
+    history["events"].as_array().unwrap().clone()
+}
+
+async fn names(swf: &Swf, id: &str, run_id: &str) -> String {
+    let short =
+        |name: &str| name.replace("DecisionTask", "DT").replace("ActivityTask", "Act").replace("WorkflowExecution", "");
+    let events = events(swf, id, run_id).await;
+    events.iter().map(|event| short(event["eventType"].as_str().unwrap())).collect::<Vec<_>>().join(" ")
+}
+
+fn complete(result: &str) -> Value {
+    json!({ "decisionType": "CompleteWorkflowExecution", "completeWorkflowExecutionDecisionAttributes": { "result": result } })
+}
+
+fn schedule(id: &str) -> Value {
+    json!({ "decisionType": "ScheduleActivityTask", "scheduleActivityTaskDecisionAttributes": {
+        "activityId": id, "activityType": { "name": "charge", "version": "1" }, "input": "", "control": "note",
+    } })
+}
+
+#[tokio::test]
+async fn no_activity() {
+    let swf = ready().await;
+    let run_id = start(&swf, "w").await;
+    let turn = decide(&swf, json!([complete("")])).await;
+    assert_eq!((&turn["startedEventId"], &turn["previousStartedEventId"]), (&json!(3), &json!(0)));
+    assert_eq!(turn["workflowType"], kind());
+    assert_eq!(turn["workflowExecution"], json!({ "workflowId": "w", "runId": run_id }));
+    assert_eq!(turn["events"].as_array().unwrap().len(), 3);
+    assert_eq!(names(&swf, "w", &run_id).await, "Started DTScheduled DTStarted DTCompleted Completed");
+    let told = events(&swf, "w", &run_id).await;
+    let mut started = told[0]["workflowExecutionStartedEventAttributes"].clone();
+    assert_eq!(started["parentInitiatedEventId"].take(), json!(0));
+    let expected = json!({
+        "input": "in", "executionStartToCloseTimeout": "3600", "taskStartToCloseTimeout": "60", "childPolicy": "TERMINATE",
+        "taskList": { "name": "deciders" }, "workflowType": kind(), "parentInitiatedEventId": null,
+    });
+    assert_eq!(started, expected);
+    let scheduled =
+        json!({ "taskList": { "name": "deciders" }, "startToCloseTimeout": "60", "scheduleToStartTimeout": "NONE" });
+    assert_eq!(told[1]["decisionTaskScheduledEventAttributes"], scheduled);
+    assert_eq!(told[2]["decisionTaskStartedEventAttributes"], json!({ "identity": "d", "scheduledEventId": 2 }));
+    assert_eq!(told[3]["decisionTaskCompletedEventAttributes"], json!({ "scheduledEventId": 2, "startedEventId": 3 }));
+    let completed = json!({ "decisionTaskCompletedEventId": 4, "result": "" });
+    assert_eq!(told[4]["workflowExecutionCompletedEventAttributes"], completed, "empty is not absent");
+    assert_eq!(told[3]["eventTimestamp"], told[4]["eventTimestamp"]);
+    let described = swf.ask("DescribeWorkflowExecution", &execution("w", &run_id)).await.json();
+    assert_eq!(described["executionInfo"]["closeStatus"], "COMPLETED");
+    assert_eq!(described["openCounts"]["openActivityTasks"], 0);
+    // The token of a turn that closed its run.
+    let late = json!({ "taskToken": turn["taskToken"] });
+    let unknown = format!("Unknown execution: WorkflowExecution=[workflowId=w, runId={run_id}]");
+    swf.ask("RespondDecisionTaskCompleted", &late).await.fault(&format!("{SWF}UnknownResourceFault"), &unknown);
+}
+
+#[tokio::test]
+async fn one_activity() {
+    let swf = ready().await;
+    let run_id = start(&swf, "w").await;
+    decide(&swf, json!([schedule("a")])).await;
+    let task = take(&swf).await;
+    assert_eq!((&task["activityId"], &task["input"], &task["startedEventId"]), (&json!("a"), &json!(""), &json!(6)));
+    assert_eq!(task["activityType"], json!({ "name": "charge", "version": "1" }));
+    let token = json!({ "taskToken": task["taskToken"], "details": "half" });
+    assert_eq!(swf.ask("RecordActivityTaskHeartbeat", &token).await.json(), json!({ "cancelRequested": false }));
+    let done = json!({ "taskToken": task["taskToken"], "result": "ok" });
+    swf.ask("RespondActivityTaskCompleted", &done).await.nothing();
+    let unknown = format!("{SWF}UnknownResourceFault");
+    for operation in ["RespondActivityTaskCompleted", "RespondActivityTaskFailed", "RecordActivityTaskHeartbeat"] {
+        swf.ask(operation, &token).await.fault(&unknown, "Unknown activity, scheduledEventId = 5");
+    }
+    decide(&swf, json!([complete("x")])).await;
+    assert_eq!(
+        names(&swf, "w", &run_id).await,
+        "Started DTScheduled DTStarted DTCompleted ActScheduled ActStarted ActCompleted DTScheduled DTStarted DTCompleted Completed"
+    );
+    let scheduled = &events(&swf, "w", &run_id).await[4]["activityTaskScheduledEventAttributes"];
+    let expected = json!({
+        "decisionTaskCompletedEventId": 4, "activityType": { "name": "charge", "version": "1" }, "activityId": "a",
+        "input": "", "control": "note", "scheduleToStartTimeout": "60", "scheduleToCloseTimeout": "120",
+        "startToCloseTimeout": "60", "heartbeatTimeout": "NONE", "taskList": { "name": "runners" },
+    });
+    assert_eq!(*scheduled, expected);
+}
+
+#[tokio::test]
+async fn a_result_that_comes_while_a_decision_runs() {
+    let swf = ready().await;
+    let run_id = start(&swf, "w").await;
+    decide(&swf, json!([schedule("a")])).await;
+    let task = take(&swf).await;
+    let signal = json!({ "domain": "default", "workflowId": "w", "signalName": "go" });
+    swf.ask("SignalWorkflowExecution", &signal).await.nothing();
+    let held = turn(&swf).await;
+    swf.ask("RespondActivityTaskCompleted", &json!({ "taskToken": task["taskToken"] })).await.nothing();
+    respond(&swf, &held, json!([complete("too early")])).await;
+    decide(&swf, json!([complete("now")])).await;
+    let expected = "Started DTScheduled DTStarted DTCompleted ActScheduled ActStarted Signaled DTScheduled DTStarted \
+                    ActCompleted DTScheduled DTCompleted CompleteFailed DTStarted DTCompleted Completed";
+    assert_eq!(names(&swf, "w", &run_id).await, expected);
+    let told = events(&swf, "w", &run_id).await;
+    let failed = json!({ "cause": "UNHANDLED_DECISION", "decisionTaskCompletedEventId": 12 });
+    assert_eq!(told[12]["completeWorkflowExecutionFailedEventAttributes"], failed);
+    assert_eq!(
+        told[6]["workflowExecutionSignaledEventAttributes"],
+        json!({ "signalName": "go", "externalInitiatedEventId": 0 })
+    );
+}
+
+#[tokio::test]
+async fn a_child() {
+    let swf = ready().await;
+    let run_id = start(&swf, "parent").await;
+    let child = json!({ "decisionType": "StartChildWorkflowExecution", "startChildWorkflowExecutionDecisionAttributes": {
+        "workflowId": "child", "workflowType": kind(), "taskList": { "name": "children" }, "control": "",
+    } });
+    decide(&swf, json!([child])).await;
+    let seen = turn(&swf).await;
+    assert_eq!(seen["events"].as_array().unwrap()[5]["eventType"], "ChildWorkflowExecutionStarted");
+    respond(&swf, &seen, json!([])).await;
+    let poll = json!({ "domain": "default", "taskList": { "name": "children" } });
+    let of_child = swf.ask("PollForDecisionTask", &poll).await.json();
+    let started = &of_child["events"][0]["workflowExecutionStartedEventAttributes"];
+    assert_eq!(started["parentWorkflowExecution"], json!({ "workflowId": "parent", "runId": run_id }));
+    assert_eq!(started["parentInitiatedEventId"], 5);
+    respond(&swf, &of_child, json!([complete("done")])).await;
+    decide(&swf, json!([complete("")])).await;
+    assert_eq!(
+        names(&swf, "parent", &run_id).await,
+        "Started DTScheduled DTStarted DTCompleted StartChildInitiated ChildStarted DTScheduled DTStarted DTCompleted \
+         ChildCompleted DTScheduled DTStarted DTCompleted Completed"
+    );
+    let told = events(&swf, "parent", &run_id).await;
+    let completed = json!({
+        "workflowExecution": of_child["workflowExecution"], "workflowType": kind(), "result": "done",
+        "initiatedEventId": 5, "startedEventId": 6,
+    });
+    assert_eq!(told[9]["childWorkflowExecutionCompletedEventAttributes"], completed);
+}
+
+#[tokio::test]
+async fn continue_as_new() {
+    let swf = ready().await;
+    let run_id = start(&swf, "w").await;
+    let go_on = json!({ "decisionType": "ContinueAsNewWorkflowExecution",
+        "continueAsNewWorkflowExecutionDecisionAttributes": { "input": "next", "workflowTypeVersion": "1" } });
+    decide(&swf, json!([go_on])).await;
+    let next = decide(&swf, json!([complete("")])).await;
+    let next_id = next["workflowExecution"]["runId"].as_str().unwrap().to_owned();
+    assert_eq!(names(&swf, "w", &run_id).await, "Started DTScheduled DTStarted DTCompleted ContinuedAsNew");
+    assert_eq!(names(&swf, "w", &next_id).await, "Started DTScheduled DTStarted DTCompleted Completed");
+    let old = &events(&swf, "w", &run_id).await[4]["workflowExecutionContinuedAsNewEventAttributes"];
+    assert_eq!((&old["newExecutionRunId"], &old["input"]), (&json!(next_id), &json!("next")));
+    let started = &events(&swf, "w", &next_id).await[0]["workflowExecutionStartedEventAttributes"];
+    assert_eq!((&started["continuedExecutionRunId"], &started["input"]), (&json!(run_id), &json!("next")));
+}
+
+#[tokio::test]
+async fn a_bad_batch_applies_nothing_and_its_token_stays_good() {
+    let swf = ready().await;
+    let run_id = start(&swf, "w").await;
+    let turn = turn(&swf).await;
+    let marker = json!({ "decisionType": "RecordMarker", "recordMarkerDecisionAttributes": { "markerName": "m", "details": "" } });
+    let bad = json!({ "taskToken": turn["taskToken"], "decisions": [complete("x"), marker] });
+    swf.ask("RespondDecisionTaskCompleted", &bad).await.invalid("Close must be last decision in list");
+    let long = json!({ "taskToken": turn["taskToken"], "decisions": [complete(&"x".repeat(32_769))] });
+    assert_eq!(swf.ask("RespondDecisionTaskCompleted", &long).await.status, 400);
+    assert_eq!(names(&swf, "w", &run_id).await, "Started DTScheduled DTStarted");
+    swf.ask("RespondDecisionTaskCompleted", &json!({ "taskToken": "never" })).await.invalid("Invalid token");
+    let edge = "漢".repeat(32_768);
+    respond(&swf, &turn, json!([marker, complete(&edge)])).await;
+    let told = events(&swf, "w", &run_id).await;
+    assert_eq!(told[5]["workflowExecutionCompletedEventAttributes"]["result"], edge);
+    assert_eq!(
+        told[4]["markerRecordedEventAttributes"],
+        json!({ "markerName": "m", "details": "", "decisionTaskCompletedEventId": 4 })
+    );
+}
+
+#[tokio::test]
+async fn a_turn_comes_in_pages_forward_backward_and_from_the_turn_before() {
+    let swf = ready().await;
+    start(&swf, "w").await;
+    let marker = |n: u32| json!({ "decisionType": "RecordMarker", "recordMarkerDecisionAttributes": { "markerName": n.to_string() } });
+    decide(&swf, json!([marker(1), marker(2), schedule("a")])).await;
+    let token = take(&swf).await["taskToken"].clone();
+    swf.ask("RespondActivityTaskCompleted", &json!({ "taskToken": token })).await.nothing();
+    let all: Vec<u64> = (1..=11).collect();
+    let mut reversed = all.clone();
+    reversed.reverse();
+    let cases = [
+        (json!({}), all.clone()),
+        (json!({ "reverseOrder": true }), reversed),
+        (json!({ "startAtPreviousStartedEvent": true }), all[2..].to_vec()),
+    ];
+    for (more, expected) in cases {
+        let mut poll = json!({ "domain": "default", "taskList": { "name": "deciders" }, "maximumPageSize": 4 });
+        poll.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let first = swf.ask("PollForDecisionTask", &poll).await.json();
+        assert_eq!((&first["startedEventId"], &first["previousStartedEventId"]), (&json!(11), &json!(3)));
+        let (mut found, mut page) = (Vec::new(), first.clone());
+        loop {
+            assert_eq!(page["taskToken"], first["taskToken"]);
+            found.extend(page["events"].as_array().unwrap().iter().map(|event| event["eventId"].as_u64().unwrap()));
+            let Some(next) = page.get("nextPageToken") else { break };
+            poll["nextPageToken"] = next.clone();
+            page = swf.ask("PollForDecisionTask", &poll).await.json();
+        }
+        assert_eq!(found, expected, "{more}");
+        let start = json!({ "domain": "default", "workflowId": "other", "workflowType": kind() });
+        let again = swf.ask("StartWorkflowExecution", &start).await;
+        // The turn is given up for the next case: a run of its own with the same history.
+        drop(again);
+        let terminate = json!({ "domain": "default", "workflowId": "other", "childPolicy": "ABANDON" });
+        swf.ask("TerminateWorkflowExecution", &terminate).await;
+        let terminate = json!({ "domain": "default", "workflowId": "w", "reason": "", "details": "" });
+        swf.ask("TerminateWorkflowExecution", &terminate).await.nothing();
+        start_again(&swf, &marker).await;
+    }
+    let bad = json!({ "domain": "default", "taskList": { "name": "deciders" }, "nextPageToken": "x.1.0.0.1" });
+    swf.ask("PollForDecisionTask", &bad).await.invalid("Invalid token");
+}
+
+async fn start_again(swf: &Swf, marker: &impl Fn(u32) -> Value) {
+    start(swf, "w").await;
+    decide(swf, json!([marker(1), marker(2), schedule("a")])).await;
+    let token = take(swf).await["taskToken"].clone();
+    swf.ask("RespondActivityTaskCompleted", &json!({ "taskToken": token })).await.nothing();
+}
+
+#[tokio::test]
+async fn runs_are_found_by_what_they_are() {
+    let swf = ready().await;
+    let run_id = start(&swf, "w").await;
+    let unknown = format!("{SWF}UnknownResourceFault");
+    let again = json!({ "domain": "default", "workflowId": "w", "workflowType": kind() });
+    swf.ask("StartWorkflowExecution", &again).await.fault(&format!("{SWF}WorkflowExecutionAlreadyStartedFault"), "");
+    let other = json!({ "domain": "default", "workflowId": "x", "workflowType": { "name": "no", "version": "1" } });
+    swf.ask("StartWorkflowExecution", &other).await.fault(&unknown, "Unknown type: WorkflowType=[name=no, version=1]");
+    let bare = json!({ "domain": "default", "name": "bare", "version": "1" });
+    swf.ask("RegisterWorkflowType", &bare).await.nothing();
+    let of_bare = json!({ "domain": "default", "workflowId": "x", "workflowType": { "name": "bare", "version": "1" } });
+    let undefined = format!("{SWF}DefaultUndefinedFault");
+    swf.ask("StartWorkflowExecution", &of_bare).await.fault(&undefined, "executionStartToCloseTimeout");
+    let count = json!({ "domain": "default", "startTimeFilter": { "oldestDate": 0 } });
+    assert_eq!(swf.ask("CountOpenWorkflowExecutions", &count).await.json(), json!({ "count": 1, "truncated": false }));
+    let pending = json!({ "domain": "default", "taskList": { "name": "deciders" } });
+    assert_eq!(swf.ask("CountPendingDecisionTasks", &pending).await.json()["count"], 1);
+    assert_eq!(swf.ask("CountPendingActivityTasks", &pending).await.json()["count"], 0);
+    let info = swf.ask("ListOpenWorkflowExecutions", &count).await.json()["executionInfos"][0].clone();
+    assert_eq!(info["execution"], json!({ "workflowId": "w", "runId": run_id }));
+    assert_eq!((&info["executionStatus"], &info["cancelRequested"]), (&json!("OPEN"), &json!(false)));
+    let cancel = json!({ "domain": "default", "workflowId": "w" });
+    swf.ask("RequestCancelWorkflowExecution", &cancel).await.nothing();
+    decide(&swf, json!([{ "decisionType": "CancelWorkflowExecution" }])).await;
+    swf.ask("RequestCancelWorkflowExecution", &cancel).await.fault(&unknown, "Unknown execution, workflowId = w");
+    for (filter, found) in [
+        (json!({ "closeStatusFilter": { "status": "CANCELED" } }), 1),
+        (json!({ "closeStatusFilter": { "status": "FAILED" } }), 0),
+        (json!({ "typeFilter": { "name": "order" } }), 1),
+        (json!({ "typeFilter": { "name": "order", "version": "2" } }), 0),
+        (json!({ "executionFilter": { "workflowId": "w" } }), 1),
+        (json!({ "tagFilter": { "tag": "t" } }), 0),
+    ] {
+        let mut list = json!({ "domain": "default", "closeTimeFilter": { "oldestDate": 0 } });
+        list.as_object_mut().unwrap().extend(filter.as_object().unwrap().clone());
+        let listed = swf.ask("ListClosedWorkflowExecutions", &list).await.json();
+        assert_eq!(listed["executionInfos"].as_array().unwrap().len(), found, "{filter}");
+    }
+    let two =
+        json!({ "domain": "default", "startTimeFilter": { "oldestDate": 0 }, "closeTimeFilter": { "oldestDate": 0 } });
+    assert_eq!(swf.ask("ListClosedWorkflowExecutions", &two).await.status, 400);
+}
