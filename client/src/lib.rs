@@ -12,8 +12,10 @@ mod retry;
 pub mod shutdown;
 pub mod table;
 pub mod tasks;
+mod updates;
 
 pub use error::Error;
 pub use http::{ActivityAct, Client, Filter, Page};
 pub use queries::{Answer, Tag, Watch, Watched};
 pub use retry::{Patience, Waits};
+pub use updates::UpdateAnswer;

@@ -323,6 +323,9 @@ impl Flow {
 impl Decider for Flow {
     type State = State;
 
+    /// Code judges each after what came of those before it.
+    const UPDATES_AT_ONCE: usize = history::limits::UPDATES_PER_TURN_MAX;
+
     fn evolve(&self, state: &mut State, event: &Event) {
         state.machine.get_mut().evolve(&*self.begin, event);
     }

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use client::body::{CompleteTurn, DeciderTask, FailTurn, Next, PollDecider, QueryResult, Question};
+use client::body::{CompleteTurn, DeciderTask, FailTurn, Next, PollDecider, QueryResult, Question, UpdateResult};
 use client::polls::Polls;
 use client::tasks::Outcome;
 use client::{Client, Error, Patience, Waits};
@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
+use crate::update::{Taken, Update};
 use crate::{Decider, Decisions, Query, QueryError, Window};
 
 /// How long one poll waits for a turn.
@@ -44,14 +45,19 @@ struct Cached {
 /// A decider, its state's type forgotten.
 trait AnyDecider: Send + Sync {
     fn fresh(&self) -> Box<dyn Any + Send>;
+    fn updates_at_once(&self) -> usize;
     fn evolve(&self, state: &mut (dyn Any + Send), events: &[Event]);
-    fn decide(&self, state: &(dyn Any + Send), window: &Window) -> Decisions;
+    fn take_turn(&self, state: &mut (dyn Any + Send), window: &Window, updates: &[Update], shown: &[Event]) -> Taken;
     fn query(&self, state: &(dyn Any + Send), query: &Query<'_>) -> Result<Payload, QueryError>;
 }
 
 impl<D: Decider> AnyDecider for D {
     fn fresh(&self) -> Box<dyn Any + Send> {
         Box::new(D::State::default())
+    }
+
+    fn updates_at_once(&self) -> usize {
+        D::UPDATES_AT_ONCE
     }
 
     fn evolve(&self, state: &mut (dyn Any + Send), events: &[Event]) {
@@ -61,9 +67,9 @@ impl<D: Decider> AnyDecider for D {
         }
     }
 
-    fn decide(&self, state: &(dyn Any + Send), window: &Window) -> Decisions {
-        let state = state.downcast_ref::<D::State>().expect("a run keeps its workflow type, and so its state's");
-        Decider::decide(self, state, window)
+    fn take_turn(&self, state: &mut (dyn Any + Send), window: &Window, updates: &[Update], shown: &[Event]) -> Taken {
+        let state = state.downcast_mut::<D::State>().expect("a run keeps its workflow type, and so its state's");
+        Decider::take_turn(self, state, window, updates, shown)
     }
 
     fn query(&self, state: &(dyn Any + Send), query: &Query<'_>) -> Result<Payload, QueryError> {
@@ -87,6 +93,13 @@ pub struct Host {
 struct Shared {
     deciders: HashMap<String, Arc<dyn AnyDecider>>,
     cache: Mutex<LruCache<Uuid, Cached>>,
+}
+
+impl Shared {
+    /// Updates that may come with a turn of any of the deciders.
+    fn updates_at_once(&self) -> usize {
+        self.deciders.values().map(|decider| decider.updates_at_once()).min().unwrap_or(1)
+    }
 }
 
 impl Host {
@@ -201,8 +214,8 @@ impl Slot {
 
     async fn poll(&self, polls: &mut Polls) -> Result<Option<DeciderTask>, Error> {
         let (identity, poll_id) = (Some(self.identity.clone()), Some(polls.id()));
-        let attempt = polls.attempt();
-        let poll = PollDecider { identity, poll_id, attempt, queries: true, ..PollDecider::default() };
+        let (attempt, updates) = (polls.attempt(), Some(self.shared.updates_at_once()));
+        let poll = PollDecider { identity, poll_id, attempt, updates, queries: true, ..PollDecider::default() };
         let polled = self.client.poll_decider(&self.list, &poll, POLL_WAIT).await;
         polls.heard(&polled);
         polled
@@ -211,7 +224,8 @@ impl Slot {
     fn next(&self, polls: &Polls) -> Option<Next> {
         let (identity, poll_id) = (Some(self.identity.clone()), Some(polls.id()));
         // While stopping no more is asked for.
-        let next = Next { wait: Some(POLL_WAIT.as_secs_f64()), identity, poll_id, queries: true, ..Next::default() };
+        let (wait, updates) = (Some(POLL_WAIT.as_secs_f64()), Some(self.shared.updates_at_once()));
+        let next = Next { wait, identity, poll_id, updates, queries: true, ..Next::default() };
         (!self.is_stopped()).then_some(next)
     }
 
@@ -227,13 +241,13 @@ impl Slot {
         }
         let answered = match decided {
             Ok(Answer { decisions, query_results, cached }) => {
-                let Decisions { decisions, context, awaiting, .. } = decisions;
+                let Decisions { decisions, context, awaiting, updates, .. } = decisions;
                 let complete = CompleteTurn {
                     decisions,
                     context,
                     awaiting,
                     query_results,
-                    update_results: Vec::new(),
+                    update_results: updates.into_iter().map(UpdateResult::from).collect(),
                     next: self.next(polls),
                 };
                 // Kept before the answer is sent: the next turn may come to another slot before the answer's answer.
@@ -309,6 +323,11 @@ impl Slot {
             }
         };
         let (started_event_id, only_asks, questions) = (task.started_event_id, task.only_asks, task.queries);
+        let updates: Vec<Update> = task.updates.into_iter().map(Update::from).collect();
+        // The events of a turn that is not recorded yet: its DeciderScheduled and its DeciderStarted.
+        let recorded = task.events.len().saturating_sub(if task.speculative { 2 } else { 0 });
+        let shown = task.events.get(recorded..).unwrap_or_default().to_vec();
+        let seen = task.events.get(..recorded).and_then(<[Event]>::last).map_or(0, |event| event.id);
         let window = Window {
             workflow_id: task.workflow_id,
             run_id,
@@ -322,20 +341,28 @@ impl Slot {
         let decided = catch_unwind(AssertUnwindSafe(|| {
             let mut state = state.unwrap_or_else(|| decider.fresh());
             decider.evolve(&mut *state, &look_back);
-            let new = window.events.iter().position(|event| event.id > from).unwrap_or(window.events.len());
-            decider.evolve(&mut *state, window.events.get(new..).unwrap_or_default());
-            let decisions = if only_asks { Decisions::new() } else { decider.decide(&*state, &window) };
-            (decisions, state)
+            let new = window.events.iter().position(|event| event.id > from).unwrap_or(recorded);
+            decider.evolve(&mut *state, window.events.get(new.min(recorded)..recorded).unwrap_or_default());
+            let taken = if only_asks {
+                Taken::Turn(Decisions::new())
+            } else {
+                decider.take_turn(&mut *state, &window, &updates, &shown)
+            };
+            (taken, state)
         }));
         match decided {
-            Ok((Decisions { given_back: Some(it), .. }, _)) => {
+            Ok((Taken::Turn(Decisions { given_back: Some(it), .. }), _)) => {
                 Err(Trouble { reason: it.reason.into(), message: it.message })
             }
-            Ok((decisions, state)) => {
+            Ok((Taken::Turn(decisions), state)) => {
                 let ask = |question| answer(&*decider, &*state, &decisions, question);
                 let query_results = questions.into_iter().map(ask).collect();
                 let turn = if only_asks { previous } else { started_event_id };
                 Ok(Answer { decisions, query_results, cached: Cached { turn, seen: started_event_id, state } })
+            }
+            Ok((Taken::Nothing(updates), state)) => {
+                let decisions = Decisions { updates, ..Decisions::new() };
+                Ok(Answer { decisions, query_results: Vec::new(), cached: Cached { turn: previous, seen, state } })
             }
             Err(panic) => Err(Trouble { reason: "panic".into(), message: client::shutdown::panic_message(&*panic) }),
         }

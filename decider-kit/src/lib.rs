@@ -89,6 +89,11 @@ pub trait Decider: Send + Sync + 'static {
     /// What the decider makes of a history. Kept between turns where possible, and made again from event 1 where not.
     type State: Default + Send + 'static;
 
+    /// Updates that come with one turn, at most: 1, because [`update`](Self::update) judges each with the state before the
+    /// turn, and does not see what came of another.
+    #[doc(hidden)]
+    const UPDATES_AT_ONCE: usize = 1;
+
     /// Takes one more event into the state. Called once for every event of the run, in order.
     fn evolve(&self, state: &mut Self::State, event: &Event);
 

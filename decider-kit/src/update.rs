@@ -38,6 +38,13 @@ impl Update {
     }
 }
 
+impl From<client::body::AskedUpdate> for Update {
+    fn from(asked: client::body::AskedUpdate) -> Self {
+        let client::body::AskedUpdate { id, name, input, identity } = asked;
+        Self { id, name, input, identity }
+    }
+}
+
 impl From<history::AskedUpdate> for Update {
     fn from(asked: history::AskedUpdate) -> Self {
         let history::AskedUpdate { update_id: id, name, input, identity, .. } = asked;

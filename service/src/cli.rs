@@ -9,6 +9,7 @@ mod dynamodb;
 mod fsck;
 mod history;
 mod query;
+mod update;
 mod workflow;
 
 use std::io::Read as _;
@@ -44,6 +45,7 @@ enum Command {
     Workflow(workflow::Workflow),
     History(history::History),
     Query(query::Query),
+    Update(update::Update),
     /// Complete, fail, retry, pause, resume or change an open activity by hand
     #[command(subcommand)]
     Activity(activity::Activity),
@@ -152,6 +154,7 @@ impl Cli {
             Command::Workflow(workflow) => workflow.run().await,
             Command::History(history) => history.run().await,
             Command::Query(query) => query.run().await,
+            Command::Update(update) => update.run().await,
             Command::Activity(activity) => activity.run().await,
             Command::Credential(credential) => credential.run(),
             #[cfg(feature = "dynamodb")]

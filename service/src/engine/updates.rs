@@ -400,7 +400,8 @@ impl Updates {
         for (put, heard) in refused {
             put.tell(&heard);
         }
-        run.is_open() && is_idle(run) && waits && !is_out
+        // Nothing of a paused run is handed out.
+        run.is_open() && is_idle(run) && run.paused.is_none() && waits && !is_out
     }
 
     /// Why an update has no verdict yet, for its caller.

@@ -1,0 +1,86 @@
+//! Having a run's decider judge an update.
+
+use std::time::Duration;
+
+use reqwest::header::{ETAG, HeaderMap, HeaderValue, IF_MATCH};
+use reqwest::{Method, StatusCode};
+use uuid::Uuid;
+
+use crate::body::{UpdateWorkflow, Updated};
+use crate::http::{WAIT_AT_ONCE, encode, run_query, to_bytes};
+use crate::retry::Waits;
+use crate::{Client, Error};
+
+/// What came of an update, and the version of the run that it left.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpdateAnswer {
+    /// What came of it.
+    pub updated: Updated,
+    /// What the next update or signal takes as its condition; absent while it is not done.
+    pub etag: Option<String>,
+}
+
+impl Client {
+    /// How a run is now, as an entity tag: the condition of an update or a signal.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn etag(&self, workflow_id: &str, run_id: Option<Uuid>) -> Result<String, Error> {
+        let url = self.domain_url(&format!("workflows/{}{}", encode(workflow_id), run_query(run_id)));
+        let (_, headers, _) = self.call_once(Method::GET, &url, None, None, HeaderMap::new()).await?;
+        let tag = headers.get(ETAG).and_then(|tag| tag.to_str().ok());
+        tag.map(str::to_owned).ok_or_else(|| Error::Unexpected { url, what: "no entity tag".to_owned() })
+    }
+
+    /// Has a run's decider judge an update, and waits up to `wait` for the answer, in as many requests as it takes. With an
+    /// `update_id` the call is safe to repeat, and is repeated while the service is away. With `if_match`, an entity tag, it is
+    /// refused unless the run is just as it was then.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `update-rejected` with the decider's `reason` among the problem's members, `version-moved` for a stale
+    /// `if_match`, `update-not-answered` when no decider has answered in time.
+    pub async fn update(
+        &self,
+        workflow_id: &str,
+        name: &str,
+        update: &UpdateWorkflow,
+        if_match: Option<&str>,
+        wait: Duration,
+    ) -> Result<UpdateAnswer, Error> {
+        let url = self.domain_url(&format!("workflows/{}/updates/{}", encode(workflow_id), encode(name)));
+        let body = to_bytes(update)?;
+        let mut headers = HeaderMap::new();
+        if let Some(tag) = if_match {
+            let bad = |_| Error::Setup { what: format!("`{tag}` cannot stand in a header") };
+            headers.insert(IF_MATCH, HeaderValue::try_from(tag).map_err(bad)?);
+        }
+        let deadline = tokio::time::Instant::now() + wait;
+        let mut waits = Waits::new(self.patience);
+        loop {
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            let at_once = Some(left.min(WAIT_AT_ONCE));
+            let sent = self.call_once(Method::POST, &url, Some(body.clone()), at_once, headers.clone()).await;
+            match sent {
+                // It was accepted, and is asked for again by its id, which came with the answer where none was given.
+                Ok((StatusCode::ACCEPTED, _, _)) if left > WAIT_AT_ONCE && update.update_id.is_some() => {}
+                Ok((_, headers, bytes)) => {
+                    let etag = headers.get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
+                    return Ok(UpdateAnswer { updated: self.read(&bytes)?, etag });
+                }
+                Err(error) if error.code() == Some("update-not-answered") && left > WAIT_AT_ONCE => {
+                    if update.update_id.is_none() && !error.had_no_side_effect() {
+                        return Err(error);
+                    }
+                }
+                Err(error) if error.code() == Some("update-not-answered") => return Err(error),
+                Err(error) if update.update_id.is_some() || error.had_no_side_effect() => match waits.after(&error) {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => return Err(error),
+                },
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

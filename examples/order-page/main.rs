@@ -1,0 +1,43 @@
+//! An order on the web, page by page: every page that is sent is an update of its workflow, whose answer says which page comes
+//! next. Against a running service: `cargo run -p baton-examples --bin order-page`, then open the address that it prints.
+
+mod flow;
+mod page;
+#[cfg(test)]
+mod tests;
+
+use client::Client;
+use decider_kit::flow::Flow;
+use runner_kit::{Context, Failure, activity_fn};
+
+/// The list of the decider and of its activity.
+const LIST: &str = "order-pages";
+
+/// Looks an address up, which takes a moment.
+async fn look_up_address(_: Context, street: String) -> Result<String, Failure> {
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    if street.to_lowercase().contains("nowhere") {
+        return Err(Failure::new("unknown-address").details(&"There is no such place."));
+    }
+    Ok(street)
+}
+
+/// The decider, the runner and the pages; until the future is dropped.
+async fn shop(client: Client, listener: tokio::net::TcpListener) -> anyhow::Result<()> {
+    let decider = decider_kit::Host::new(client.clone(), LIST).register("order-page", Flow::new(flow::order));
+    let runner = runner_kit::Host::new(client.clone(), LIST).register(activity_fn("look-up-address", look_up_address));
+    let pages = axum::serve(listener, page::Shop::new(client, LIST).router());
+    tokio::select! {
+        () = decider.run() => Ok(()),
+        () = runner.run() => Ok(()),
+        served = pages => Ok(served?),
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:7420".to_owned());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:7430").await?;
+    println!("http://{}", listener.local_addr()?);
+    shop(Client::new(&url)?, listener).await
+}

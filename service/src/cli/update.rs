@@ -1,0 +1,46 @@
+//! `baton update`: having a run's decider judge an update.
+
+use std::time::Duration;
+
+use clap::Args;
+use client::body::UpdateWorkflow;
+
+use super::{Done, Target, print_json, read_input};
+
+/// Have a run's decider judge an update, and wait for its answer
+///
+/// One that is rejected leaves no trace; the reason is printed, and the exit code is 1.
+#[derive(Debug, Args)]
+pub(crate) struct Update {
+    /// The workflow id
+    workflow_id: String,
+    /// What kind of update it is
+    name: String,
+    /// What it says: JSON, @file, or - for standard input
+    #[arg(long)]
+    input: Option<String>,
+    /// Your name for this one update: the same id never updates twice, and fetches the answer again
+    #[arg(long)]
+    id: Option<String>,
+    /// Only if the run is just as it was: an entity tag, as the service gives it with a description or an answer
+    #[arg(long, value_name = "ETAG")]
+    if_match: Option<String>,
+    /// How many seconds to wait for the answer
+    #[arg(long, default_value_t = 30)]
+    wait: u64,
+    /// Who asks; the history keeps it
+    #[arg(long, env = "USER", default_value = "baton")]
+    identity: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Update {
+    pub(crate) async fn run(self) -> Done {
+        let input = read_input(self.input.as_deref())?;
+        let update = UpdateWorkflow { input, update_id: self.id, identity: Some(self.identity) };
+        let (client, wait) = (self.target.client()?, Duration::from_secs(self.wait));
+        let answer = client.update(&self.workflow_id, &self.name, &update, self.if_match.as_deref(), wait).await?;
+        print_json(&answer.updated)
+    }
+}

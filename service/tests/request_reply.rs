@@ -1,0 +1,242 @@
+//! The use cases of updates, over the public API alone: a service on a socket, deciders by the kit, callers by the client
+//! (S1.5 to S1.8, S1.10).
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::body::{StartWorkflow, UpdateWorkflow};
+use client::{Client, Error, UpdateAnswer};
+use decider_kit::flow::{Context, Failure, Flow};
+use decider_kit::{Decider, Decisions, Event, EventKind, Payload, Rejection, Update, Verdict, Window};
+use runner_kit::activity_fn;
+use serde::{Deserialize, Serialize};
+use service::engine::{Engine, Settings, SystemClock};
+use service::http::{Credentials, Server, ServerLimits, router_for};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+/// The list of the deciders that are flows, and that of the others.
+const FLOWS: &str = "flows";
+const LIST: &str = "deciders";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Task T is open for dispatch until it is matched to somebody.
+struct Dispatch;
+
+#[derive(Default)]
+struct Matched(BTreeMap<String, String>);
+
+#[derive(Serialize, Deserialize)]
+struct Match {
+    task: String,
+    to: String,
+}
+
+impl Decider for Dispatch {
+    type State = Matched;
+
+    fn evolve(&self, state: &mut Matched, event: &Event) {
+        if let EventKind::UpdateAccepted(it) = &event.kind {
+            let Match { task, to } = it.input.as_ref().unwrap().read().unwrap();
+            state.0.insert(task, to);
+        }
+    }
+
+    fn decide(&self, _: &Matched, _: &Window) -> Decisions {
+        Decisions::new().awaiting(["match"])
+    }
+
+    fn update(&self, state: &Matched, update: &Update, _: &Window) -> Verdict {
+        let wanted: Match = match update.read() {
+            Ok(wanted) => wanted,
+            Err(rejection) => return Verdict::reject(rejection),
+        };
+        match state.0.get(&wanted.task) {
+            Some(to) => Verdict::reject(Rejection::of("taken", to)),
+            None => Verdict::accept(&state.0.len()).and(Decisions::new().marker("matched", &wanted.to)),
+        }
+    }
+}
+
+/// Takes whatever it is given: it leaves it to the framework to keep out what is stale.
+struct Anything;
+
+impl Decider for Anything {
+    type State = ();
+
+    fn evolve(&self, (): &mut (), _: &Event) {}
+
+    fn decide(&self, (): &(), _: &Window) -> Decisions {
+        Decisions::new().awaiting(["match"])
+    }
+
+    fn update(&self, (): &(), _: &Update, _: &Window) -> Verdict {
+        Verdict::accept(&"welcome")
+    }
+}
+
+/// A queue's messages: those that are sound are counted, the others are not even recorded.
+async fn inbox(ctx: Context, (): ()) -> Result<u32, Failure> {
+    let mut messages = ctx.updates::<String>("message").validate(|message| {
+        if message.starts_with("corrupt") { Err(Rejection::of("corrupt", message)) } else { Ok(()) }
+    });
+    let mut count = 0;
+    loop {
+        let message = messages.next().await?;
+        count += 1;
+        let is_last = message.input == "last";
+        message.done(&count);
+        if is_last {
+            return Ok(count);
+        }
+    }
+}
+
+/// A page that needs an activity answers in the same call.
+async fn pages(ctx: Context, (): ()) -> Result<(), Failure> {
+    let mut pages = ctx.updates::<String>("page");
+    let address = pages.next().await?;
+    let known: String = ctx.activity("look-up", &address.input).await?;
+    address.done(&format!("pay for {known}"));
+    Ok(())
+}
+
+async fn service() -> Client {
+    let store = Arc::new(store::memory::Memory::new());
+    let engine = Engine::open(store, Arc::new(SystemClock), Settings::default()).await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = router_for(engine, Credentials::default());
+    tokio::spawn(Server { listener, router, limits: ServerLimits::default() }.run_until(std::future::pending()));
+    let client = Client::new(&url).unwrap();
+    let deciders = decider_kit::Host::new(client.clone(), LIST);
+    let deciders = deciders.register("dispatch", Dispatch).register("anything", Anything);
+    tokio::spawn(deciders.run_until(std::future::pending()));
+    let flows = decider_kit::Host::new(client.clone(), FLOWS);
+    let flows = flows.register("inbox", Flow::new(inbox)).register("pages", Flow::new(pages));
+    tokio::spawn(flows.run_until(std::future::pending()));
+    let look_up =
+        activity_fn("look-up", |_: runner_kit::Context, street: String| async move { Ok(street.to_uppercase()) });
+    let runners = runner_kit::Host::new(client.clone(), FLOWS).register(look_up);
+    tokio::spawn(runners.run_until(std::future::pending()));
+    client
+}
+
+/// Starts a run, and answers how it is once its first turn is over.
+async fn begun(client: &Client, workflow_type: &str, list: &str) -> String {
+    let start = StartWorkflow {
+        workflow_id: "w".to_owned(),
+        workflow_type: workflow_type.to_owned(),
+        task_list: Some(list.to_owned()),
+        ..StartWorkflow::default()
+    };
+    client.start(&start, None).await.unwrap();
+    let page = client::Page { after: Some(3), wait: Some(PATIENCE), ..client::Page::default() };
+    let events = client.history("w", None, &page).await.unwrap().events;
+    assert!(matches!(events.first().unwrap().kind, EventKind::DeciderCompleted(_)));
+    client.etag("w", None).await.unwrap()
+}
+
+async fn update(
+    client: &Client,
+    name: &str,
+    input: &impl Serialize,
+    id: Option<String>,
+    tag: Option<&str>,
+) -> Result<UpdateAnswer, Error> {
+    let update = UpdateWorkflow { input: Payload::of(input).ok(), update_id: id, identity: None };
+    client.update("w", name, &update, tag, PATIENCE).await
+}
+
+#[track_caller]
+fn reason(answer: Result<UpdateAnswer, Error>) -> String {
+    match answer.unwrap_err() {
+        Error::Refused { problem, .. } => match problem.members.get("reason") {
+            Some(reason) => reason.as_str().unwrap().to_owned(),
+            None => problem.code.clone(),
+        },
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_fifty_who_match_a_task_at_once_one_succeeds_and_no_match_succeeds_twice() {
+    let client = service().await;
+    let tag = begun(&client, "dispatch", LIST).await;
+    let wanted = |to: u32| Match { task: "T".to_owned(), to: format!("r{to}") };
+    let mut matching = JoinSet::new();
+    for to in 0..50 {
+        let client = client.clone();
+        matching.spawn(async move { update(&client, "match", &wanted(to), None, None).await });
+    }
+    let answers = matching.join_all().await;
+    let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    assert_eq!((won.len(), lost.len()), (1, 49), "S1.5");
+    assert!(lost.into_iter().all(|answer| reason(answer) == "taken"));
+    // The matcher sends the same match again: another one fails, the very same is the answer that was lost.
+    let again = Match { task: "U".to_owned(), to: "r1".to_owned() };
+    let first = update(&client, "match", &again, Some("m-1".to_owned()), None).await.unwrap();
+    assert_eq!(update(&client, "match", &again, Some("m-1".to_owned()), None).await.unwrap(), first);
+    assert_eq!(reason(update(&client, "match", &again, Some("m-2".to_owned()), None).await), "taken");
+    // It fails because of any other change, too.
+    let other = Match { task: "V".to_owned(), to: "r2".to_owned() };
+    assert_eq!(reason(update(&client, "match", &other, None, Some(&tag)).await), "version-moved");
+    let now = first.etag.unwrap();
+    update(&client, "match", &other, None, Some(&now)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_fifty_pages_of_one_version_one_is_taken_with_no_code_for_it() {
+    let client = service().await;
+    let tag = begun(&client, "anything", LIST).await;
+    let mut sending = JoinSet::new();
+    for number in 0..50 {
+        let (client, tag) = (client.clone(), tag.clone());
+        sending.spawn(async move { update(&client, "match", &number, None, Some(&tag)).await });
+    }
+    let answers = sending.join_all().await;
+    let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    assert_eq!((won.len(), lost.len()), (1, 49), "S1.7");
+    assert!(lost.into_iter().all(|answer| reason(answer) == "version-moved"));
+    // A signal makes a page stale as well as an update does.
+    let tag = client.etag("w", None).await.unwrap();
+    client.signal("w", "news", None, None).await.unwrap();
+    assert_eq!(reason(update(&client, "match", &1, None, Some(&tag)).await), "version-moved");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_rejected_messages_leave_the_history_as_it_was() {
+    let client = service().await;
+    let before = begun(&client, "inbox", FLOWS).await;
+    let history = client.events("w", None).await.unwrap();
+    let mut consumers = JoinSet::new();
+    for consumer in 0..50 {
+        let client = client.clone();
+        consumers.spawn(async move {
+            for number in 0..200 {
+                let (message, id) = (format!("corrupt {number}"), format!("{consumer}-{number}"));
+                assert_eq!(reason(update(&client, "message", &message, Some(id), None).await), "corrupt");
+            }
+        });
+    }
+    consumers.join_all().await;
+    assert_eq!(client.events("w", None).await.unwrap(), history, "S1.8");
+    assert_eq!(client.etag("w", None).await.unwrap(), before);
+    let answer = update(&client, "message", &"sound", None, None).await.unwrap();
+    assert_eq!(answer.updated.result.unwrap().read::<u32>().unwrap(), 1);
+    let last = update(&client, "message", &"last", None, None).await.unwrap();
+    assert_eq!(last.updated.result.unwrap().read::<u32>().unwrap(), 2);
+    assert_eq!(reason(update(&client, "message", &"more", None, None).await), "run-closed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_needs_an_activity_is_answered_in_the_same_call() {
+    let client = service().await;
+    begun(&client, "pages", FLOWS).await;
+    let answer = update(&client, "page", &"main street", Some("p".to_owned()), None).await.unwrap();
+    assert!(answer.updated.done && answer.etag.is_some(), "S1.6");
+    assert_eq!(answer.updated.result.unwrap().read::<String>().unwrap(), "pay for MAIN STREET");
+}
