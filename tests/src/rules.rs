@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use history::{Outbox, Sent, Timestamp, codec};
+use history::{Sent, Timestamp, codec};
 use store::{Cas, Error, Expect, Head, HeadKey, Limits, PartKey, RunId, Store};
 
 use crate::meddled::Meddler;
@@ -30,8 +30,6 @@ pub enum Rule {
     ChunksByLastEvent,
     /// A run knows to which poll a started task went last: here only to which it went first.
     SentToOne,
-    /// What a run that is followed by another owes goes over to that one.
-    OwedIsHandedOver,
     /// A run that has taken effects of others is kept for longer than they may be brought again.
     KeptForOthers,
 }
@@ -88,16 +86,6 @@ impl Undone {
                 let before = self.known().heads.get(key).and_then(|(before, _)| decode(before));
                 if let (Some((mut body, tail)), Some((before, _))) = (decode(&head), before) {
                     body.links.sent = first_sent(&before.links.sent, &body.links.sent);
-                    head.body = encode(&body, &tail);
-                }
-            }
-            Rule::OwedIsHandedOver => {
-                if let Some((mut body, tail)) = decode(&head)
-                    && head.version > 1
-                    && body.run.last_event_id <= 4
-                    && body.links.outbox.taken_over() > 0
-                {
-                    body.links.outbox = Outbox::default();
                     head.body = encode(&body, &tail);
                 }
             }
