@@ -3,8 +3,6 @@
 //! Not part of the default tests: `cargo test -p baton-service --features dynamodb --test drill`, with `BATON_TEST_DYNAMODB`
 //! as for `--test dynamodb`. `BATON_DRILL_SEED` repeats an order of troubles.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::process::{Command, Stdio};
 
 /// How long the troubles last: until nodes were killed for a moment and for longer than they are missed, and one was paused.

@@ -102,7 +102,9 @@ fn at() -> RunRef {
 }
 
 fn poll(wait: u64) -> Poll {
-    Poll { wait: Duration::from_secs(wait), identity: Some("decider@10.0.0.1".to_owned()), ..Poll::default() }
+    // As the kits poll: with an id, which the head keeps while the task is held.
+    let poll_id = Some("0123456789abcdef0123456789abcdef".to_owned());
+    Poll { wait: Duration::from_secs(wait), identity: Some("decider@10.0.0.1".to_owned()), poll_id, ..Poll::default() }
 }
 
 impl Service {
