@@ -490,7 +490,7 @@ answers! {
     Deadline {
         /// When.
         at: Timestamp,
-        /// What: `timer`, `execution`, `turn-start-to-close`, ….
+        /// What: `timer`, `execution`, `turn-start-to-close`, `first-turn`, `turn-again`, `effects`, ….
         what: String,
         /// The event that set it.
         #[serde(default)]

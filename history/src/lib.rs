@@ -60,9 +60,9 @@ pub use payload::{PackRef, Payload, present as payload_present};
 pub use registered::{ActivityDefaults, Registration, WorkflowDefaults};
 pub use retry::{Factor, LastFailure, RetryPolicy, WhenExhausted, retry_of_request};
 pub use run::{
-    Activities, ActivityTask, Deadline, DeadlineKind, HeldTry, PausedActivity, PendingActivity, PendingChild,
-    PendingExternal, PendingTimer, PendingUpdate, Released, Run, RunClock, RunPause, RunStart, Standing, Status,
-    TaskRef, Tries, Turn, TurnTask, UpdateStanding, Updates,
+    Activities, ActivityTask, Coming, ComingKind, Deadline, DeadlineKind, HeldTry, PausedActivity, PendingActivity,
+    PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released, Run, RunClock, RunPause, RunStart, Standing,
+    Status, TaskRef, Tries, Turn, TurnTask, UpdateStanding, Updates,
 };
 #[cfg(feature = "schedules")]
 pub use schedule::{

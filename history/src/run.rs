@@ -3,6 +3,7 @@
 mod activities;
 mod clock;
 mod deadlines;
+mod future;
 mod standing;
 mod tries;
 mod updates;
@@ -27,6 +28,7 @@ use crate::time::{Duration, Timestamp};
 pub use activities::Activities;
 pub use clock::{RunClock, RunPause};
 pub use deadlines::{Deadline, DeadlineKind};
+pub use future::{Coming, ComingKind};
 pub use standing::Standing;
 pub use tries::{HeldTry, Tries};
 pub use updates::{PendingUpdate, UpdateStanding, Updates};

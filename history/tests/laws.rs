@@ -583,6 +583,13 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             prop_assert!(transition.is_changed() == before.is_changed());
         }
     }
+    // What is told of the future begins with what the run is looked at for.
+    let (outbox, at) = (&transition.links().outbox, now.max(run.last_timestamp));
+    let future = run.future(&[], outbox, at);
+    prop_assert_eq!(future.first().map(|coming| coming.at), run.next_change(&[], outbox, at));
+    prop_assert!(future.is_sorted_by_key(|coming| coming.at));
+    let all = run.deadlines(&[]).len() + usize::from(outbox.next_at().is_some());
+    prop_assert!((all..=all + 1).contains(&future.len()), "{:?} of {:?}", future, run);
     // Closed is final.
     prop_assert!(before.run().is_open() || added.is_empty(), "{:?} after the close: {:?}", command, added);
     let turns = added.iter().filter(|event| matches!(event.kind, EventKind::DeciderScheduled(_))).count();

@@ -10,6 +10,7 @@ mod cache;
 mod cell;
 mod clock;
 mod commit;
+mod delete;
 mod domains;
 mod drain;
 mod effects;
@@ -46,6 +47,7 @@ use uuid::Uuid;
 
 pub use ask::{Answered, Ask, Forwarded, FromNode, Said, Seen};
 pub use clock::{Clock, SystemClock};
+pub use delete::Deletion;
 pub use domains::{DEFAULT_DOMAIN, Domain};
 pub use elsewhere::{ListName, Offer, Peers};
 pub use fsck::{Finding, FsckReport};

@@ -208,6 +208,14 @@ impl Calls {
         self.call(Method::DELETE, MethodFilter::DELETE, path, handler, doc)
     }
 
+    pub(crate) fn patch<H, T, D>(self, path: &'static str, handler: H, doc: Doc) -> Self
+    where
+        H: Handler<T, Arc<Engine>> + Described<D>,
+        T: 'static,
+    {
+        self.call(Method::PATCH, MethodFilter::PATCH, path, handler, doc)
+    }
+
     fn call<H, T, D>(mut self, method: Method, filter: MethodFilter, path: &'static str, handler: H, doc: Doc) -> Self
     where
         H: Handler<T, Arc<Engine>> + Described<D>,

@@ -50,6 +50,18 @@ bodies! {@request
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
+    /// Changes a domain; what is absent stays as it is.
+    ChangeDomain {
+        /// What it is for; nothing with `null`. At most 4,096 bytes.
+        #[serde(default)]
+        #[serde(deserialize_with = "given")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        description: Option<Option<String>>,
+        /// How long runs stay readable after they closed that are started from now on.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retention: Option<Duration>,
+    }
     /// Has a run wait.
     PauseWorkflow {
         /// Whether its clock stands still: its timers and all timeouts wait, too, and go on where they were.
@@ -120,6 +132,11 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Res
 }
 
 answers! {
+    /// Runs that were deleted.
+    Deleted {
+        /// How many.
+        runs: u64,
+    }
     /// That a run is paused.
     PausedRun {
         /// Since when.

@@ -1,10 +1,13 @@
 //! The calls with which somebody operates a run.
 
+use reqwest::Method;
 use uuid::Uuid;
 
-use super::{Client, encode, run_query};
+use super::{Client, encode, run_query, to_bytes};
 use crate::Error;
-use crate::body::{ByHand, ChangeActivity, CompleteByHand, FailByHand, PauseWorkflow, Recorded};
+use crate::body::{
+    ByHand, ChangeActivity, ChangeDomain, CompleteByHand, Deleted, Domain, FailByHand, PauseWorkflow, Recorded,
+};
 
 /// What is done to an open activity by hand.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +27,31 @@ pub enum ActivityAct {
 }
 
 impl Client {
+    /// Changes the client's domain.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn change_domain(&self, change: &ChangeDomain) -> Result<Domain, Error> {
+        let url = self.service_url(&format!("domains/{}", encode(self.domain_name())));
+        let (_, bytes) = self.send(Method::PATCH, &url, Some(to_bytes(change)?), None, None).await?;
+        self.read(&bytes)
+    }
+
+    /// Deletes a run, or without a run id all runs of a workflow id; an open one only if it is to be terminated first.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn delete(&self, workflow_id: &str, run_id: Option<Uuid>, terminates: bool) -> Result<Deleted, Error> {
+        let mut query = run_query(run_id);
+        if terminates {
+            query.push_str(if query.is_empty() { "?terminate=true" } else { "&terminate=true" });
+        }
+        let (_, bytes) = self.send(Method::DELETE, &self.workflow_url(workflow_id, &query), None, None, None).await?;
+        self.read(&bytes)
+    }
+
     /// Has a run wait.
     ///
     /// # Errors

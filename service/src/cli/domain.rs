@@ -1,7 +1,7 @@
 //! `baton domain …`.
 
 use clap::Subcommand;
-use client::body::CreateDomain;
+use client::body::{ChangeDomain, CreateDomain};
 use history::Duration;
 
 use super::{Done, Target, print_json, print_text};
@@ -16,6 +16,17 @@ pub(crate) enum Domain {
         #[arg(long)]
         description: Option<String>,
         /// How long its runs stay readable after they closed, e.g. P30D
+        #[arg(long)]
+        retention: Option<Duration>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Change what the domain named by --domain is for, or how long its next runs are kept
+    Set {
+        /// What it is for
+        #[arg(long)]
+        description: Option<String>,
+        /// How long runs stay readable after they closed that are started from now on, e.g. P30D
         #[arg(long)]
         retention: Option<Duration>,
         #[command(flatten)]
@@ -45,6 +56,10 @@ impl Domain {
                     .create_domain(&CreateDomain { name, description, retention, ..CreateDomain::default() })
                     .await?;
                 print_json(&created)
+            }
+            Self::Set { description, retention, target } => {
+                let change = ChangeDomain { description: description.map(Some), retention };
+                print_json(&target.client()?.change_domain(&change).await?)
             }
             Self::List { json, target } => {
                 let domains = target.client()?.domains().await?;

@@ -76,6 +76,19 @@ pub(crate) enum Workflow {
         #[command(flatten)]
         target: Target,
     },
+    /// Delete a run, or all runs of a workflow id, before their retention is over
+    Delete {
+        /// The workflow id
+        workflow_id: String,
+        /// The run; all of them unless given
+        #[arg(long)]
+        run: Option<Uuid>,
+        /// Terminate an open run first; it is refused otherwise
+        #[arg(long)]
+        terminate: bool,
+        #[command(flatten)]
+        target: Target,
+    },
     /// Have a run wait: nothing of it is handed out until it is resumed
     Pause {
         #[command(flatten)]
@@ -287,6 +300,9 @@ impl Workflow {
             Self::Terminate { workflow_id, reason, target } => {
                 let terminate = TerminateWorkflow { reason, details: None, identity: Some("baton".to_owned()) };
                 print_json(&target.client()?.terminate(&workflow_id, &terminate, None).await?)
+            }
+            Self::Delete { workflow_id, run, terminate, target } => {
+                print_json(&target.client()?.delete(&workflow_id, run, terminate).await?)
             }
             Self::Pause { hand, stop_clocks } => {
                 let (identity, reason) = hand.who();

@@ -17,7 +17,7 @@ use super::judge::TakenUpdates;
 use super::matching::{ListKey, Taker, WaitingTask};
 use super::questions::Posed;
 use super::update::{PutUpdate, Putting};
-use super::{Engine, Refusal, Started, Told};
+use super::{Deletion, Engine, Refusal, Started, Told};
 
 /// Where an answer goes.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -26,6 +26,8 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 pub(super) enum Request {
     /// Start a run of this workflow id.
     Start { start: Box<Start>, reply: Reply<Started> },
+    /// Delete runs of this workflow id; `None` when they must first deliver what they owe to others.
+    Delete { run_id: Option<Uuid>, deletion: Deletion, reply: Reply<Option<u64>> },
     /// Admit a command.
     Tell { run_id: Option<Uuid>, command: Command, reply: Reply<Told> },
     /// Take a waiting task; `None` when it no longer waits.
@@ -109,6 +111,7 @@ impl Request {
                 ErrandTask::Tell(_) | ErrandTask::Start(_) => 0,
             },
             Self::Start { .. }
+            | Self::Delete { .. }
             | Self::Take { .. }
             | Self::TakeQuestions { .. }
             | Self::Pose { .. }

@@ -191,28 +191,21 @@ pub(super) const OFFER_EVERY_MAX: history::Duration = history::Duration::from_se
 
 /// When somebody must look at a run again.
 pub(super) fn due(run: &Run, links: &Links, beats: &[history::Beat], offers: u32, now: Timestamp) -> Option<Timestamp> {
-    let effects = links.outbox.next_at();
-    let Some(mut due) = run.next_deadline(beats) else {
-        let goes_on = run.goes_on().then(|| now.plus(OFFER_AFTER));
-        return effects.into_iter().chain(goes_on).min();
+    let wait = OFFER_AFTER.times(4u64.saturating_pow(offers.min(8))).min(OFFER_EVERY_MAX);
+    let is_held_back = |task: history::TaskRef<'_>| match task {
+        history::TaskRef::Turn(task) => task.not_before.is_some_and(|at| at > now),
+        history::TaskRef::Activity(task) => task.activity.not_before().is_some_and(|at| at > now),
     };
-    due = effects.map_or(due, |at| due.min(at));
+    let offer = run.waiting_tasks().any(|task| !is_held_back(task)).then(|| now.plus(wait));
+    let goes_on = run.goes_on().then(|| now.plus(OFFER_AFTER));
     // What is on its way when its node dies is found by those who take over and look as far ahead (`sweep.rs`).
-    for (id, _) in links.sent.iter() {
+    let sent = links.sent.iter().filter_map(|(id, _)| {
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == id).map(|turn| turn.started_at);
         let since = turn.or_else(|| run.activities.get(&id)?.held_since());
-        let seen_until = since.map(|since| since.plus(OFFER_EVERY_MAX)).filter(|at| *at > now);
-        due = seen_until.map_or(due, |at| due.min(at));
-    }
-    for task in run.waiting_tasks() {
-        let held_until = match task {
-            history::TaskRef::Turn(task) => task.not_before.filter(|at| *at > now),
-            history::TaskRef::Activity(task) => task.activity.not_before().filter(|at| *at > now),
-        };
-        let wait = OFFER_AFTER.times(4u64.saturating_pow(offers.min(8))).min(OFFER_EVERY_MAX);
-        due = due.min(held_until.unwrap_or_else(|| now.plus(wait)));
-    }
-    Some(due)
+        since.map(|since| since.plus(OFFER_EVERY_MAX)).filter(|at| *at > now)
+    });
+    let changes = run.next_change(beats, &links.outbox, now).into_iter();
+    changes.chain(offer).chain(goes_on).chain(sent).min()
 }
 
 /// The key of a run's head.

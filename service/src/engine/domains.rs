@@ -189,6 +189,28 @@ impl Engine {
         }
     }
 
+    /// Changes what a domain is for, or how long runs that are started from now on stay readable. Runs that there are keep
+    /// what they were started with.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or a fault for a field that is not acceptable. Nothing was recorded.
+    pub async fn set_domain(
+        &self,
+        name: &str,
+        description: Option<Option<String>>,
+        retention: Option<Duration>,
+    ) -> Result<Domain, Refusal> {
+        let change = |domain: &mut Domain| {
+            if let Some(description) = &description {
+                domain.description.clone_from(description);
+            }
+            domain.retention = retention.unwrap_or(domain.retention);
+            Ok(())
+        };
+        self.change_domain(name, change).await
+    }
+
     /// Keeps a domain from having anything started or registered in it. What is open in it goes on.
     ///
     /// # Errors

@@ -163,6 +163,11 @@ impl Engine {
                     let started = self.run_start(cell, state, &start).await;
                     drop(reply.send(started));
                 }
+                Request::Delete { run_id, deletion, reply } => {
+                    self.run_pending(cell, state, &mut pending).await;
+                    let deleted = self.run_delete(cell, state, run_id, &deletion).await;
+                    drop(reply.send(deleted));
+                }
                 Request::Beat { run_id, task, details, reply } => {
                     self.run_pending(cell, state, &mut pending).await;
                     let beaten = self.run_beat(cell, state, run_id, task, details).await;

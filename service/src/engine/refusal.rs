@@ -162,6 +162,12 @@ pub enum Refusal {
     /// Nobody waits any more for what a task asked.
     #[error("nobody waits any more for what this task asked")]
     QuestionsLost,
+    /// The run is open, and was to be closed.
+    #[error("run {run_id} is open")]
+    RunOpen {
+        /// Which.
+        run_id: Uuid,
+    },
     /// A task token that this service never gave out.
     #[error("not a task token of this service")]
     BadToken,
@@ -256,6 +262,7 @@ impl Refusal {
             Self::UnknownWorkflow { .. } => "unknown-workflow",
             Self::UnknownRun { .. } => "unknown-run",
             Self::RunNotCurrent { .. } => "run-not-current",
+            Self::RunOpen { .. } => "run-open",
             Self::UnknownQuery { .. } => "unknown-query",
             Self::QueryFailed { .. } => "query-failed",
             Self::NotAnswered { .. } => "query-not-answered",
@@ -295,6 +302,7 @@ impl Refusal {
             | Self::UnknownWorkflow { .. }
             | Self::UnknownRun { .. }
             | Self::RunNotCurrent { .. }
+            | Self::RunOpen { .. }
             | Self::UnknownQuery { .. }
             | Self::QueryFailed { .. }
             | Self::QuestionsLost
@@ -325,6 +333,7 @@ impl Refusal {
             | Self::UnknownWorkflow { .. }
             | Self::UnknownRun { .. }
             | Self::RunNotCurrent { .. }
+            | Self::RunOpen { .. }
             | Self::UnknownQuery { .. }
             | Self::QueryFailed { .. }
             | Self::NotAnswered { .. }

@@ -106,7 +106,7 @@ impl Engine {
     }
 
     /// Admits a command to a run and commits it; false when another attempt is needed, on what the store has.
-    async fn run_told(
+    pub(super) async fn run_told(
         self: &Arc<Self>,
         cell: &Arc<RunCell>,
         state: &mut State,

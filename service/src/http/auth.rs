@@ -161,7 +161,9 @@ impl Need {
             {
                 Self::Known
             }
-            ["v1", "domains", _] => Self::Known,
+            ["v1", "domains", _] if *method == Method::GET => Self::Known,
+            // What is deleted is gone.
+            ["v1", "domains", _, "workflows", ..] if *method == Method::DELETE => Self::Operator,
             ["v1", "domains", domain, "workflows" | "workflow-types" | "activity-types", ..] => {
                 Self::Application((*domain).to_owned())
             }

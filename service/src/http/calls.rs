@@ -84,6 +84,12 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             domains::show,
             Doc::of("showDomain", "One domain").answers::<body::Domain>(200, "The domain."),
         )
+        .patch(
+            "/v1/domains/{domain}",
+            domains::change,
+            Doc::of("changeDomain", "Change what a domain is for, or how long its next runs are kept")
+                .answers::<body::Domain>(200, "The domain as it is now."),
+        )
         .post(
             "/v1/domains/{domain}/deprecate",
             domains::deprecate,
@@ -226,6 +232,14 @@ fn act(id: &'static str, what: &'static str) -> Doc {
 
 fn by_hand(calls: Calls) -> Calls {
     calls
+        .delete(
+            "/v1/domains/{domain}/workflows/{id}",
+            workflows::delete,
+            Doc::of("deleteWorkflow", "Delete a run, or all runs of a workflow id")
+                .answers::<body::Deleted>(200, "They are gone.")
+                .refuses(404, NO_RUN)
+                .refuses(409, &["run-open"]),
+        )
         .post(
             "/v1/domains/{domain}/workflows/{id}/pause",
             workflows::pause,

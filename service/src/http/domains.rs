@@ -32,6 +32,16 @@ pub(super) async fn show(State(engine): AppState, Path([name]): Path<1>, _: NoQu
     Ok(json(StatusCode::OK, &render(engine.domain(&name).await?)))
 }
 
+pub(super) async fn change(
+    State(engine): AppState,
+    Path([name]): Path<1>,
+    _: NoQuery,
+    Json(change): Json<body::ChangeDomain>,
+) -> Answer {
+    let body::ChangeDomain { description, retention } = change;
+    Ok(json(StatusCode::OK, &render(engine.set_domain(&name, description, retention).await?)))
+}
+
 pub(super) async fn deprecate(State(engine): AppState, Path([name]): Path<1>, _: NoQuery) -> Answer {
     Ok(json(StatusCode::OK, &render(engine.deprecate_domain(&name).await?)))
 }

@@ -99,6 +99,7 @@ fn refusal_status(refusal: &Refusal) -> StatusCode {
         | Refusal::TypeDeprecated { .. }
         | Refusal::TypeInUse { .. }
         | Refusal::RunNotCurrent { .. }
+        | Refusal::RunOpen { .. }
         | Refusal::QuestionsLost => StatusCode::CONFLICT,
         Refusal::BadToken | Refusal::BadPage { .. } => StatusCode::BAD_REQUEST,
         Refusal::RunTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -150,6 +151,7 @@ fn refusal_advice(refusal: &Refusal) -> &'static str {
         Refusal::LimitExceeded { .. } => "use or change one of those that there are",
         Refusal::UnknownWorkflow { .. } => "correct the workflow id; runs are forgotten after their retention",
         Refusal::UnknownRun { .. } => "correct the run id, or leave it out for the newest run",
+        Refusal::RunOpen { .. } => "terminate it first, or with the same call: `terminate=true`",
         Refusal::RunNotCurrent { .. } => "leave the run id out to reach the current run",
         Refusal::UnknownQuery { .. } => "correct the name; `known` has those that the decider knows",
         Refusal::QueryFailed { .. } => "read the reason; the run goes on as if nothing had been asked",
@@ -231,6 +233,7 @@ impl Parts {
                 members: match refusal {
                     Refusal::Fault(fault) => fault_members(fault),
                     Refusal::RunNotCurrent { current, .. } => json!({ "current": current }),
+                    Refusal::RunOpen { run_id } => json!({ "runId": run_id }),
                     Refusal::RunTooLarge { found, max } | Refusal::TooManyQuestions { found, max, .. } => {
                         json!({ "found": found, "max": max })
                     }

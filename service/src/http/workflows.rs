@@ -9,8 +9,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::body;
 use history::event::{ActivityTimeouts, ByHand};
 use history::{
-    Command, ConflictPolicy, DeadlineKind, EventKind, PausedActivity, Registration, Run, RunPause, Standing, Start,
-    StartSignal, Status, Timestamp, WorkflowDefaults, limits,
+    ComingKind, Command, ConflictPolicy, DeadlineKind, EventKind, PausedActivity, Registration, Run, RunPause,
+    Standing, Start, StartSignal, Status, Timestamp, WorkflowDefaults, limits,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::extract::{IdempotencyKey, IfMatch, Json, NoQuery, Path, Query, Tag, Wait, with_etag, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
-use crate::engine::{Described, Engine, Refusal, RunRef, TypeKind};
+use crate::engine::{Deletion, Described, Engine, Refusal, RunRef, TypeKind};
 
 /// The task list of a run whose start does not name one.
 const TASK_LIST_DEFAULT: &str = "default";
@@ -227,15 +227,15 @@ pub(super) async fn describe(
     Query(query): Query<RunQuery>,
 ) -> Answer {
     let described = engine.describe(&run_ref(&domain, &id, query.run_id)).await?;
-    Ok(with_etag(json(StatusCode::OK, &render(&described)), tag(&described.run)))
+    Ok(with_etag(json(StatusCode::OK, &render(&described, engine.clock().now())), tag(&described.run)))
 }
 
 fn tag(run: &Run) -> Tag {
     Tag { run_id: run.started.run_id, version: run.version, hash: None }
 }
 
-fn render(described: &Described) -> body::Described {
-    let Described { run, beats, owed: _ } = described;
+fn render(described: &Described, now: Timestamp) -> body::Described {
+    let Described { run, beats, owed } = described;
     let started = &run.started;
     let turn = match (&run.turn, &run.turn_task) {
         (Some(_), _) => "started",
@@ -273,13 +273,13 @@ fn render(described: &Described) -> body::Described {
         started_event_id: child.started_event_id,
         child_policy: child.policy,
     });
-    let deadlines = run.deadlines(beats).into_iter().map(|deadline| {
-        let (what, scheduled_event_id) = deadline_words(deadline.what);
+    let deadlines = run.future(beats, owed, now).into_iter().map(|coming| {
+        let (what, scheduled_event_id) = coming_words(coming.what);
         let name = scheduled_event_id.and_then(|id| match run.activities.get(&id) {
             Some(activity) => Some(activity.activity_id.clone()),
             None => run.timers.iter().find(|(_, timer)| timer.scheduled_event_id == id).map(|(name, _)| name.clone()),
         });
-        body::Deadline { at: deadline.at, what: what.to_owned(), scheduled_event_id, name }
+        body::Deadline { at: coming.at, what: what.to_owned(), scheduled_event_id, name }
     });
     body::Described {
         workflow_id: started.workflow_id.clone(),
@@ -321,6 +321,15 @@ fn paused_run(pause: &RunPause) -> body::PausedRun {
 fn paused(paused: &PausedActivity) -> body::PausedActivity {
     let ByHand { identity, reason } = paused.by_hand.clone();
     body::PausedActivity { at: paused.at, cause: paused.cause, event_id: paused.event_id, identity, reason }
+}
+
+fn coming_words(what: ComingKind) -> (&'static str, Option<u64>) {
+    match what {
+        ComingKind::FirstTurn { scheduled_event_id } => ("first-turn", Some(scheduled_event_id)),
+        ComingKind::TurnAgain { scheduled_event_id } => ("turn-again", Some(scheduled_event_id)),
+        ComingKind::Effects => ("effects", None),
+        ComingKind::Deadline(what) => deadline_words(what),
+    }
 }
 
 fn deadline_words(what: DeadlineKind) -> (&'static str, Option<u64>) {
@@ -408,6 +417,31 @@ pub(super) async fn cancel(
     let key = key.of("cancel");
     let command = Command::RequestCancel { reason: cancel.reason, identity: cancel.identity, key };
     tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::ACCEPTED).await
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct DeleteQuery {
+    /// The run; all runs of the workflow id when absent.
+    run_id: Option<Uuid>,
+    /// Whether an open run is terminated first; it is refused otherwise.
+    #[serde(default)]
+    terminate: bool,
+    /// Why, for the termination.
+    reason: Option<String>,
+    /// Who asks, for the termination.
+    identity: Option<String>,
+}
+
+pub(super) async fn delete(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    Query(query): Query<DeleteQuery>,
+) -> Answer {
+    let DeleteQuery { run_id, terminate, reason, identity } = query;
+    let deletion = Deletion { terminates: terminate, reason, identity };
+    let runs = engine.delete(&run_ref(&domain, &id, run_id), &deletion).await?;
+    Ok(json(StatusCode::OK, &body::Deleted { runs }))
 }
 
 pub(super) async fn pause(

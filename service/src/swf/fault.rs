@@ -89,13 +89,14 @@ impl From<Refusal> for Fault {
             Refusal::DomainExists { domain } => return Self::new(FaultKind::DomainAlreadyExists, domain),
             Refusal::DomainDeprecated { domain } => return Self::new(FaultKind::DomainDeprecated, domain),
             Refusal::LimitExceeded { .. } => FaultKind::LimitExceeded,
-            Refusal::UnknownType { .. } => FaultKind::UnknownResource,
             Refusal::TypeExists { .. } => FaultKind::TypeAlreadyExists,
             Refusal::TypeDeprecated { .. } => FaultKind::TypeDeprecated,
             Refusal::TypeInUse { .. } => FaultKind::TypeNotDeprecated,
-            Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } | Refusal::RunNotCurrent { .. } => {
-                FaultKind::UnknownResource
-            }
+            Refusal::UnknownType { .. }
+            | Refusal::UnknownWorkflow { .. }
+            | Refusal::UnknownRun { .. }
+            | Refusal::RunNotCurrent { .. }
+            | Refusal::RunOpen { .. } => FaultKind::UnknownResource,
             Refusal::BadToken | Refusal::BadPage { .. } => {
                 return Self::new(FaultKind::Validation, "Invalid token");
             }

@@ -1,0 +1,141 @@
+//! Runs that are deleted before their time, how long the others are kept, and what is to come of them.
+
+use serde_json::{Value, json};
+
+use crate::support::{Api, Ask, WORKFLOWS, activity_path, schedule, turn_path};
+
+fn delete(tail: &str) -> Ask {
+    Ask::new("DELETE", &format!("{WORKFLOWS}/{tail}"))
+}
+
+fn patch(domain: &str, body: &Value) -> Ask {
+    let ask = Ask::new("PATCH", &format!("/v1/domains/{domain}"));
+    ask.header("content-type", "application/json").body(body.to_string())
+}
+
+async fn runs(api: &Api, id: &str) -> Vec<String> {
+    let page = api.get(&format!("{WORKFLOWS}?workflowId={id}")).await.json(200);
+    let ids = page["workflows"].as_array().unwrap().iter().map(|run| run["runId"].as_str().unwrap().to_owned());
+    ids.collect()
+}
+
+/// Three runs of one id; the newest is open.
+async fn three(api: &Api) -> Vec<String> {
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let start = json!({ "workflowId": "w", "workflowType": "test", "taskList": "deciders",
+                            "conflictPolicy": "terminate-existing" });
+        let started = api.post(WORKFLOWS, &start).await.json(201);
+        ids.push(started["runId"].as_str().unwrap().to_owned());
+    }
+    ids
+}
+
+#[tokio::test]
+async fn a_run_is_deleted_by_its_id_or_all_of_a_workflow_id_together() {
+    let api = Api::open().await;
+    let ids = three(&api).await;
+    let first = delete(&format!("w?runId={}", ids[0]));
+    assert_eq!(api.ask(first).await.json(200), json!({ "runs": 1 }));
+    assert_eq!(runs(&api, "w").await.len(), 2);
+    api.refused(delete(&format!("w?runId={}", ids[0])), 404, "unknown-run").await;
+    api.get(&format!("{WORKFLOWS}/w/history?runId={}", ids[0])).await.problem(404, "unknown-run");
+    assert_eq!(api.names("w").await, ["WorkflowStarted", "DeciderScheduled"], "the newest is as it was");
+
+    let problem = api.refused(delete("w"), 409, "run-open").await;
+    assert_eq!(problem["runId"], json!(ids[2]));
+    api.refused(delete(&format!("w?runId={}", ids[2])), 409, "run-open").await;
+    assert_eq!(api.ask(delete("w?terminate=true&reason=gdpr")).await.json(200), json!({ "runs": 2 }));
+    assert_eq!(runs(&api, "w").await, Vec::<String>::new());
+    api.get(&format!("{WORKFLOWS}/w")).await.problem(404, "unknown-workflow");
+    api.refused(delete("w"), 404, "unknown-workflow").await;
+    // Its id is free, and nothing of before comes back.
+    api.start("w").await;
+    assert_eq!((runs(&api, "w").await.len(), api.names("w").await.len()), (1, 2));
+}
+
+#[tokio::test]
+async fn what_cannot_be_deleted_is_refused() {
+    let api = Api::open().await;
+    api.succeeded("w").await;
+    api.refused(delete("nobody"), 404, "unknown-workflow").await;
+    api.refused(delete("w?runId=00000000-0000-7000-8000-000000000000"), 404, "unknown-run").await;
+    api.refused(delete("w?force=true"), 400, "bad-query").await;
+    api.refused(Ask::new("DELETE", "/v1/domains/nowhere/workflows/w"), 404, "unknown-domain").await;
+    assert_eq!(api.ask(delete("w")).await.json(200), json!({ "runs": 1 }));
+}
+
+#[tokio::test]
+async fn a_run_that_is_deleted_has_told_its_parent_how_it_ended() {
+    let api = Api::open().await;
+    api.start("parent").await;
+    let child = json!({ "type": "StartChild", "workflowId": "child", "workflowType": "test", "taskList": "children" });
+    api.decide(json!([child])).await;
+    let begun = async {
+        while api.get(&format!("{WORKFLOWS}/child")).await.status.as_u16() != 200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), begun).await.unwrap();
+    assert_eq!(api.ask(delete("child?terminate=true&reason=gone")).await.json(200), json!({ "runs": 1 }));
+    let names = api.names("parent").await;
+    assert!(names.contains(&"ChildTerminated".to_owned()), "{names:?}");
+    api.get(&format!("{WORKFLOWS}/child")).await.problem(404, "unknown-workflow");
+}
+
+#[tokio::test]
+async fn who_holds_a_task_of_a_deleted_run_hears_that_it_is_lost() {
+    let api = Api::open().await;
+    let task = api.activity("w").await;
+    api.ask(delete("w?terminate=true")).await.json(200);
+    let answer = Ask::post(&format!("{}/success", activity_path(&task)), &json!({}));
+    api.refused(answer, 409, "activity-closed").await;
+    assert_eq!(runs(&api, "w").await.len(), 0);
+}
+
+#[tokio::test]
+async fn how_long_runs_are_kept_is_changed_for_those_that_start_from_now_on() {
+    let api = Api::open().await;
+    api.start("before").await;
+    let changed = api.ask(patch("default", &json!({ "retention": "P2D", "description": "shop" }))).await.json(200);
+    assert_eq!((&changed["retention"], &changed["description"]), (&json!("P2D"), &json!("shop")));
+    let changed = api.ask(patch("default", &json!({ "description": null }))).await.json(200);
+    assert_eq!((&changed["retention"], changed.get("description")), (&json!("P2D"), None));
+    api.start("after").await;
+    for id in ["before", "after"] {
+        api.post(&format!("{WORKFLOWS}/{id}/terminate"), &json!({})).await.json(200);
+    }
+    let retention = |history: Value| history["events"][0]["retention"].clone();
+    let of = |id: &str| format!("{WORKFLOWS}/{id}/history?limit=1");
+    assert_eq!(retention(api.get(&of("before")).await.json(200)), json!("P30D"));
+    assert_eq!(retention(api.get(&of("after")).await.json(200)), json!("P2D"));
+    for (body, code) in [(json!({ "retention": "P4000D" }), "invalid-field"), (json!({ "name": "x" }), "bad-json")] {
+        api.refused(patch("default", &body), 400, code).await;
+    }
+    api.refused(patch("nowhere", &json!({})), 404, "unknown-domain").await;
+}
+
+#[tokio::test]
+async fn the_future_of_a_run_names_delayed_turns_tries_and_what_is_owed() {
+    let api = Api::open().await;
+    let what = |run: &Value| -> Vec<String> {
+        run["deadlines"].as_array().unwrap().iter().map(|it| it["what"].as_str().unwrap().to_owned()).collect()
+    };
+    let start = json!({ "workflowId": "late", "workflowType": "test", "taskList": "later", "startAfter": 60 });
+    api.post(WORKFLOWS, &start).await.json(201);
+    assert_eq!(what(&api.get(&format!("{WORKFLOWS}/late")).await.json(200)), ["first-turn", "execution"]);
+
+    api.start("w").await;
+    let turn = api.turn().await;
+    api.post(&format!("{}/fail", turn_path(&turn)), &json!({})).await.json(200);
+    let run = api.get(&format!("{WORKFLOWS}/w")).await.json(200);
+    assert_eq!(what(&run), ["turn-again", "execution"]);
+    api.clock.advance(history::Duration::from_secs(1));
+    let mut tried = schedule("a", "acts");
+    tried["retry"] = json!({ "initialInterval": 7 });
+    api.decide(json!([tried, { "type": "StartTimer", "timerId": "t", "after": 3 }])).await;
+    let task = api.take_activity("acts").await;
+    api.post(&format!("{}/failure", activity_path(&task)), &json!({ "reason": "busy" })).await.json(200);
+    let run = api.get(&format!("{WORKFLOWS}/w")).await.json(200);
+    assert_eq!(what(&run), ["timer", "activity-retry", "execution"]);
+}
