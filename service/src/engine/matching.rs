@@ -248,8 +248,8 @@ impl Matching {
     pub(super) fn pop_waiting(&self, key: &ListKey) -> Option<WaitingTask> {
         let mut lists = self.lock();
         let list = lists.get_mut(key)?;
-        // What is only asked is asked at another node in another way.
-        let task = list.pop_task(|task| task.scheduled_event_id != QUESTIONS);
+        // What is only asked is asked at another node in another way, and updates are judged where they were put.
+        let task = list.pop_task(|task| !task.only_asks());
         if list.is_idle() {
             lists.remove(key);
         }
