@@ -6,6 +6,7 @@ mod drill;
 mod idle;
 mod load;
 mod open;
+mod queries;
 mod service;
 mod turns;
 
@@ -27,6 +28,7 @@ pub(crate) struct Bench {
 enum What {
     Turns(turns::Turns),
     Open(open::Open),
+    Queries(queries::Queries),
     Idle(idle::Idle),
     Children(children::Children),
     #[cfg(feature = "dynamodb")]
@@ -39,6 +41,7 @@ impl Bench {
             None => self.load.run().await,
             Some(What::Turns(turns)) => turns.run().await,
             Some(What::Open(open)) => open.run().await,
+            Some(What::Queries(queries)) => queries.run().await,
             Some(What::Idle(idle)) => idle.run().await,
             Some(What::Children(children)) => children.run().await,
             #[cfg(feature = "dynamodb")]

@@ -40,14 +40,7 @@ impl Turns {
         let scratch = Scratch::new(None)?;
         let service = Service::start(&scratch).await?;
         let client = client(&service.url)?;
-        let start = StartWorkflow {
-            workflow_id: WORKFLOW.to_owned(),
-            workflow_type: "long".to_owned(),
-            task_list: Some(LIST.to_owned()),
-            ..StartWorkflow::default()
-        };
-        client.start(&start, None).await?;
-        complete(&client, poll(&client).await?, Vec::new()).await?;
+        begin(&client).await?;
         println!("    events   turn p50 ms   turn p99 ms   window bytes   written bytes   service MiB");
         for events in &self.events {
             grow(&client, *events).await?;
@@ -105,8 +98,20 @@ async fn settle(client: &Client) -> Result<(), Failed> {
     }
 }
 
+/// Starts the run whose turns are measured.
+pub(super) async fn begin(client: &Client) -> Result<(), Failed> {
+    let start = StartWorkflow {
+        workflow_id: WORKFLOW.to_owned(),
+        workflow_type: "long".to_owned(),
+        task_list: Some(LIST.to_owned()),
+        ..StartWorkflow::default()
+    };
+    client.start(&start, None).await?;
+    complete(client, poll(client).await?, Vec::new()).await
+}
+
 /// From a signal to the recorded answer of its turn; answers the size of the window, as JSON.
-async fn measured_turn(client: &Client, latencies: &mut Histogram<u64>) -> Result<u64, Failed> {
+pub(super) async fn measured_turn(client: &Client, latencies: &mut Histogram<u64>) -> Result<u64, Failed> {
     let began = Instant::now();
     client.signal(WORKFLOW, "measured", None, None).await?;
     let task = poll(client).await?;
