@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use queries::{QueryAnswer, QueryError, QueryResult, QueryWorkflow, Question, UNKNOWN_QUERY};
-pub use updates::{AskedUpdate, Rejection, StartUpdate, UpdateResult, UpdateWorkflow, Updated};
+pub use updates::{AskedUpdate, Rejection, UpdateResult, UpdateWorkflow, Updated};
 
 macro_rules! bodies {
     (@request $( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {

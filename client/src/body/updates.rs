@@ -21,21 +21,6 @@ pub struct UpdateWorkflow {
     pub identity: Option<String>,
 }
 
-/// An update that comes with a start.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct StartUpdate {
-    /// What kind of update it is. 1 to 256 bytes.
-    pub name: String,
-    /// What it says.
-    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
-    pub input: Option<Payload>,
-    /// As for any update.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub update_id: Option<String>,
-}
-
 /// What came of an update that was accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
