@@ -205,6 +205,8 @@ async fn question_waits_and_an_event_comes_the_task_on_the_list_becomes_the_turn
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
     service.signal("w", "s").await;
+    let one = "baton_tasks_waiting{domain=\"default\",side=\"decider\",list=\"deciders\"} 1\n";
+    assert!(service.engine.render_metrics().contains(one), "there are not two");
     let turn = service.task().await;
     assert!(!turn.task().only_asks, "converted in place (S1.23)");
     assert_eq!(names(&turn), ["total"]);
