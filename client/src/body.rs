@@ -4,6 +4,7 @@
 //! service.
 
 mod queries;
+mod schedules;
 mod updates;
 
 use std::collections::BTreeMap;
@@ -17,12 +18,17 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use queries::{QueryAnswer, QueryError, QueryResult, QueryWorkflow, Question, UNKNOWN_QUERY};
+pub use schedules::{
+    BackfillSchedule, CreateSchedule, DescribedSchedule, ListedSchedule, NextTimes, PauseSchedule, ResumeSchedule,
+    Schedule, ScheduleAction, ScheduleTotals, Schedules, TriggerSchedule,
+};
 pub use updates::{AskedUpdate, Rejection, UpdateResult, UpdateWorkflow, Updated};
 
 macro_rules! bodies {
-    (@request $( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {
+    (@request $( $(#[doc = $doc:literal])+ $(#[schemars($how:meta)])* $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {
         $( #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
            #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+           $( #[cfg_attr(feature = "schema", schemars($how))] )*
            #[serde(rename_all = "camelCase", deny_unknown_fields)]
            $(#[doc = $doc])+
            pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($serde)])* pub $field: $type, )* } )+
@@ -98,6 +104,7 @@ bodies! {@request
         remove: Vec<String>,
     }
     /// Starts a run.
+    #[schemars(inline)]
     StartWorkflow {
         /// The workflow id. 1 to 256 bytes.
         workflow_id: String,
@@ -169,6 +176,7 @@ bodies! {@request
         identity: Option<String>,
     }
     /// A signal that comes with a start.
+    #[schemars(inline)]
     StartSignal {
         /// Its name. 1 to 256 bytes.
         name: String,

@@ -1,6 +1,7 @@
 //! The client: one typed method per call of the REST API.
 
 mod operate;
+mod schedules;
 
 use std::time::Duration;
 

@@ -38,7 +38,7 @@ pub enum ReusePolicy {
 
 /// What to do when a workflow id is asked for while its run is open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "kebab-case")]
 pub enum ConflictPolicy {
     /// Refuse the start (S2.16). The default.

@@ -9,6 +9,7 @@ mod dynamodb;
 mod fsck;
 mod history;
 mod query;
+mod schedule;
 mod update;
 mod workflow;
 
@@ -43,6 +44,9 @@ enum Command {
     /// Start, list, look at and end workflows
     #[command(subcommand)]
     Workflow(workflow::Workflow),
+    /// Create, look at and change schedules, which start workflows at their times
+    #[command(subcommand)]
+    Schedule(schedule::Schedule),
     History(history::History),
     Query(query::Query),
     Update(update::Update),
@@ -152,6 +156,7 @@ impl Cli {
             Command::Serve(serve) => return serve.run().await,
             Command::Domain(domain) => domain.run().await,
             Command::Workflow(workflow) => workflow.run().await,
+            Command::Schedule(schedule) => schedule.run().await,
             Command::History(history) => history.run().await,
             Command::Query(query) => query.run().await,
             Command::Update(update) => update.run().await,

@@ -10,6 +10,7 @@ mod history;
 mod nodes;
 mod problem;
 mod queries;
+mod schedules;
 mod server;
 mod stall;
 mod tasks;

@@ -200,6 +200,14 @@ impl Calls {
         self.call(Method::POST, MethodFilter::POST, path, handler, doc)
     }
 
+    pub(crate) fn put<H, T, D>(self, path: &'static str, handler: H, doc: Doc) -> Self
+    where
+        H: Handler<T, Arc<Engine>> + Described<D>,
+        T: 'static,
+    {
+        self.call(Method::PUT, MethodFilter::PUT, path, handler, doc)
+    }
+
     pub(crate) fn delete<H, T, D>(self, path: &'static str, handler: H, doc: Doc) -> Self
     where
         H: Handler<T, Arc<Engine>> + Described<D>,

@@ -53,6 +53,9 @@ pub struct Action {
     /// What to do while an earlier run is open, where that is not what the schedule says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
+    /// Its run has to be ended as soon as it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<Ended>,
 }
 
 /// How a run is ended because of a later action.
@@ -217,7 +220,7 @@ impl ScheduleState {
 
     /// Asks for an action besides those that the spec names.
     pub fn ask(&mut self, nominal: Timestamp, cause: ActionCause, overlap: Option<Overlap>) {
-        self.asked.push_back(Action { number: 0, nominal, cause, overlap });
+        self.asked.push_back(Action { number: 0, nominal, cause, overlap, end: None });
     }
 
     /// Decides what there is to decide at `now`. `sights` is what was seen of each of [`running`](Self::running), in that order;
@@ -246,7 +249,8 @@ impl ScheduleState {
         !self.running.is_empty() || !self.starting.is_empty()
     }
 
-    fn see(&mut self, rules: Rules, sights: &[Sight], now: Timestamp) {
+    /// Takes in what was seen of each of [`running`](Self::running), in that order.
+    pub fn see(&mut self, rules: Rules, sights: &[Sight], now: Timestamp) {
         let mut sights = sights.iter();
         let running = std::mem::take(&mut self.running);
         for run in running {
@@ -295,7 +299,11 @@ impl ScheduleState {
                 }
                 continue;
             }
-            self.offer(Action { number: 0, nominal: next.at, cause: ActionCause::Time, overlap: None }, rules, now);
+            self.offer(
+                Action { number: 0, nominal: next.at, cause: ActionCause::Time, overlap: None, end: None },
+                rules,
+                now,
+            );
         }
         self.counts.missed += missed;
     }
@@ -327,6 +335,11 @@ impl ScheduleState {
                 (run.end, run.is_told) = (Some(how), false);
             }
         }
+        for action in &mut self.starting {
+            if action.end != Some(Ended::Terminated) {
+                action.end = Some(how);
+            }
+        }
     }
 
     fn decide(&mut self, action: Action, now: Timestamp) {
@@ -354,7 +367,7 @@ impl ScheduleState {
     /// The run of an action was started, or could not be for the reason given. Nothing when that is known already.
     pub fn started(&mut self, number: u64, result: Result<(String, Uuid), String>) {
         let Some(place) = self.starting.iter().position(|action| action.number == number) else { return };
-        self.starting.remove(place);
+        let end = self.starting.remove(place).end;
         let recent = self.recent.iter_mut().find(|recent| recent.number == number);
         match result {
             Ok((workflow_id, run_id)) => {
@@ -368,7 +381,7 @@ impl ScheduleState {
                         recent.outcome = Outcome::Unknown;
                     }
                 }
-                self.running.push(Running { number, workflow_id, run_id, end: None, is_told: false });
+                self.running.push(Running { number, workflow_id, run_id, end, is_told: false });
             }
             Err(why) => {
                 self.counts.refused += 1;

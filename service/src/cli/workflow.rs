@@ -338,7 +338,7 @@ fn show_result(result: &RunResult) -> Done {
 }
 
 /// Reads one of the words that the API has for a choice.
-fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+pub(super) fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 

@@ -9,7 +9,7 @@ use super::cell::{Grant, Granted, RunCell, State};
 use super::commit::Loaded;
 use super::matching::{ListKey, Offered, Poller, Side, Taker, WaitingTask};
 use super::watch::Progress;
-use super::{Engine, Refusal};
+use super::{Engine, Refusal, schedules};
 
 /// A poller that is about to get a task.
 pub(super) struct Reserved {
@@ -113,6 +113,12 @@ impl Engine {
         let progress =
             Progress { run_id: run.started.run_id, last_event_id: run.last_event_id, closed: !run.is_open() };
         self.watchers.tell(&cell.key, progress);
+        let schedule = run.started.schedule.as_ref().filter(|_| !run.is_open() && !run.goes_on());
+        if let Some(schedule) = schedule {
+            // By word of mouth: where it matters, the schedule has a date to look by itself.
+            let key = schedules::key_of(&cell.key.domain, &schedule.schedule_id);
+            self.agenda.set_by(&key, self.clock.now());
+        }
     }
 
     /// Puts a task on its list.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use history::Standing;
+use history::{ScheduleCounts, Standing};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -30,6 +30,8 @@ pub struct Metrics {
     pub(super) updates_rejected: Counter,
     pub(super) speculative_turns: Counter,
     pub(super) speculative_turns_lost: Counter,
+    /// Actions of schedules, by what became of them.
+    actions: Family<[(&'static str, &'static str); 1], Counter>,
     /// Runs that came to need somebody, and those that no longer do, for each way of needing one.
     needy: [(Standing, Counter, Counter); Standing::NEEDY.len()],
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
@@ -79,6 +81,8 @@ impl Metrics {
             let help = format!("Runs that were flagged as {word} and are not any more");
             (standing, flagged, counter(&format!("runs_un{word}"), &help))
         });
+        let actions = Family::default();
+        registry.register("schedule_actions", "Times of schedules, by what became of them", actions.clone());
         let refusals = Family::default();
         registry.register("refusals", "Refused commands, by code", refusals.clone());
         let registry = std::sync::Mutex::new(registry);
@@ -100,6 +104,7 @@ impl Metrics {
             updates_rejected,
             speculative_turns,
             speculative_turns_lost,
+            actions,
             needy,
             refusals,
         }
@@ -108,6 +113,24 @@ impl Metrics {
     /// Adds metrics of another part of the service.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut self.registry.lock().expect("no code panics while it holds this lock"));
+    }
+
+    pub(super) fn conflict(&self) {
+        self.conflicts.inc();
+    }
+
+    /// What a look at a schedule has added to what it has done.
+    pub(super) fn scheduled(&self, before: &ScheduleCounts, after: &ScheduleCounts) {
+        for (outcome, before, after) in [
+            ("started", before.started, after.started),
+            ("refused", before.refused, after.refused),
+            ("skipped", before.skipped, after.skipped),
+            ("missed", before.missed, after.missed),
+        ] {
+            if after > before {
+                self.actions.get_or_create(&[("outcome", outcome)]).inc_by(after - before);
+            }
+        }
     }
 
     pub(super) fn committed(&self, events: usize) {

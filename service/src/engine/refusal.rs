@@ -99,6 +99,20 @@ pub enum Refusal {
         /// How many.
         max: usize,
     },
+    /// No such schedule.
+    #[error("no schedule `{schedule}` in domain `{domain}`")]
+    UnknownSchedule {
+        /// The domain.
+        domain: String,
+        /// The id given.
+        schedule: String,
+    },
+    /// The schedule exists already.
+    #[error("schedule `{schedule}` exists already")]
+    ScheduleExists {
+        /// The id given.
+        schedule: String,
+    },
     /// The domain never had a run with this workflow id, or it is past its retention.
     #[error("no workflow `{workflow_id}` in domain `{domain}`")]
     UnknownWorkflow {
@@ -259,6 +273,8 @@ impl Refusal {
             Self::TypeExists { .. } => "type-exists",
             Self::TypeDeprecated { .. } => "type-deprecated",
             Self::TypeInUse { .. } => "type-in-use",
+            Self::UnknownSchedule { .. } => "unknown-schedule",
+            Self::ScheduleExists { .. } => "schedule-exists",
             Self::UnknownWorkflow { .. } => "unknown-workflow",
             Self::UnknownRun { .. } => "unknown-run",
             Self::RunNotCurrent { .. } => "run-not-current",
@@ -299,6 +315,8 @@ impl Refusal {
             | Self::TypeExists { .. }
             | Self::TypeDeprecated { .. }
             | Self::TypeInUse { .. }
+            | Self::UnknownSchedule { .. }
+            | Self::ScheduleExists { .. }
             | Self::UnknownWorkflow { .. }
             | Self::UnknownRun { .. }
             | Self::RunNotCurrent { .. }
@@ -330,6 +348,8 @@ impl Refusal {
             | Self::TypeExists { .. }
             | Self::TypeDeprecated { .. }
             | Self::TypeInUse { .. }
+            | Self::UnknownSchedule { .. }
+            | Self::ScheduleExists { .. }
             | Self::UnknownWorkflow { .. }
             | Self::UnknownRun { .. }
             | Self::RunNotCurrent { .. }

@@ -2,15 +2,77 @@
 
 use std::sync::Arc;
 
+use client::body::StartWorkflow;
 use history::admit::{Starting, starting};
-use history::{Command, EventKind, Run, Start, Transition};
+use history::event::ActivityTimeouts;
+use history::{
+    Command, ConflictPolicy, EventKind, Registration, RequestKey, Run, Start, StartSignal, Transition,
+    WorkflowDefaults, limits,
+};
 
 use super::cell::{RunCell, State};
 use super::hand_out::waiting_turn;
+use super::types::TypeKind;
 use super::{Engine, Page, Refusal, Started};
 
 /// Why a run was terminated for which another one was started.
 const REPLACED: &str = "replaced by a new start";
+
+/// The task list of a run whose start does not name one.
+const TASK_LIST_DEFAULT: &str = "default";
+
+/// The start that a body asks for, with the defaults of its domain and its type.
+pub(super) async fn start_of(
+    engine: &Engine,
+    domain: &str,
+    start: StartWorkflow,
+    key: Option<RequestKey>,
+) -> Result<Start, Refusal> {
+    let retention = match start.retention {
+        Some(retention) => retention,
+        None => engine.domain(domain).await?.retention,
+    };
+    let registration: Registration<WorkflowDefaults> = engine.registration(domain, &start.workflow_type).await?;
+    if registration == Registration::Deprecated {
+        return Err(Refusal::TypeDeprecated { kind: WorkflowDefaults::WORD, name: start.workflow_type });
+    }
+    let registered = registration.defaults().cloned().unwrap_or_default();
+    let defaults = ActivityTimeouts {
+        start_to_close: Some(limits::ACTIVITY_START_TO_CLOSE_DEFAULT),
+        ..ActivityTimeouts::default()
+    };
+    // Who signals with a start wants the signal to arrive, whoever starts the run.
+    let conflict_default = start.signal.as_ref().map_or_else(ConflictPolicy::default, |_| ConflictPolicy::UseExisting);
+    Ok(Start {
+        workflow_id: start.workflow_id,
+        workflow_type: start.workflow_type,
+        task_list: start.task_list.or(registered.task_list).unwrap_or_else(|| TASK_LIST_DEFAULT.to_owned()),
+        input: start.input,
+        execution_timeout: start
+            .execution_timeout
+            .or(registered.execution_timeout)
+            .unwrap_or(limits::EXECUTION_TIMEOUT_DEFAULT),
+        decider_start_to_close: start
+            .decider_start_to_close
+            .or(registered.decider_start_to_close)
+            .unwrap_or(limits::DECIDER_START_TO_CLOSE_DEFAULT),
+        decider_schedule_to_start: start.decider_schedule_to_start,
+        activity_timeouts: start.activity_timeouts.or(defaults),
+        tags: start.tags,
+        retention,
+        reuse_policy: start.reuse_policy.unwrap_or_default(),
+        conflict_policy: start.conflict_policy.unwrap_or(conflict_default),
+        signal: start.signal.map(|signal| StartSignal { name: signal.name, input: signal.input }),
+        start_after: start.start_after,
+        run_timeout: start.run_timeout,
+        retry: start.retry,
+        identity: start.identity,
+        key,
+        parent: None,
+        schedule: None,
+        swf: None,
+    })
+}
 
 impl Engine {
     pub(super) async fn run_start(
@@ -133,7 +195,7 @@ fn signal_of(start: &Start) -> Option<Command> {
 
 #[cfg(test)]
 mod tests {
-    use history::{ConflictPolicy, ContinueAsNew, FailWorkflow, Payload, RetryPolicy, StartSignal, TurnId};
+    use history::{ContinueAsNew, FailWorkflow, Payload, RetryPolicy, TurnId};
     use store::{Expect, Store};
 
     use super::super::commit::{self, Draft, Loaded};

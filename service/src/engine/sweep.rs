@@ -18,7 +18,7 @@ use store::{Due, HeadKey, ListQuery};
 use super::agenda::ENTRIES_MAX;
 use super::cell::Request;
 use super::commit::OFFER_EVERY_MAX;
-use super::{Engine, Refusal};
+use super::{Engine, Refusal, schedules};
 
 /// How far ahead of time a node that takes over looks at runs: all those with a waiting task, and a second for clocks that
 /// disagree.
@@ -186,6 +186,9 @@ impl Engine {
             }
             // What is in memory may lack what another node has written.
             self.forget(key).await;
+        }
+        if schedules::domain_of(key).is_some() {
+            return self.see_to_schedule(key).await;
         }
         self.ask(key, |reply| Request::Look { reply: Some(reply) }).await
     }

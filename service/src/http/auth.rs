@@ -164,7 +164,7 @@ impl Need {
             ["v1", "domains", _] if *method == Method::GET => Self::Known,
             // What is deleted is gone.
             ["v1", "domains", _, "workflows", ..] if *method == Method::DELETE => Self::Operator,
-            ["v1", "domains", domain, "workflows" | "workflow-types" | "activity-types", ..] => {
+            ["v1", "domains", domain, "workflows" | "schedules" | "workflow-types" | "activity-types", ..] => {
                 Self::Application((*domain).to_owned())
             }
             ["v1", "domains", domain, "task-lists", list, "decider", ..] => {

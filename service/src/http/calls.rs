@@ -3,7 +3,7 @@
 use ::history::{ActivityDefaults, WorkflowDefaults};
 use client::body;
 
-use super::{activities, domains, history, queries, tasks, types, updates, workflows};
+use super::{activities, domains, history, queries, schedules, tasks, types, updates, workflows};
 use crate::openapi::{Calls, Doc};
 
 /// `ETag` of a run.
@@ -29,6 +29,9 @@ const NO_TURN: &[&str] =
 /// Codes of calls that answer an activity.
 const NO_ACTIVITY: &[&str] = &["activity-closed", "run-closed"];
 
+/// Codes of calls that name a schedule.
+const NO_SCHEDULE: &[&str] = &["unknown-schedule"];
+
 /// Codes of calls with a token.
 const BAD_TOKEN: &[&str] = &["bad-token"];
 
@@ -36,6 +39,7 @@ pub(crate) fn calls() -> Calls {
     let calls = domains_and_workflows(Calls::none());
     let calls = by_hand(calls);
     let calls = task_lists(calls);
+    let calls = of_schedules(calls);
     let calls = types_of_workflows(types_of_activities(calls));
     calls
         .get(
@@ -62,6 +66,81 @@ pub(crate) fn calls() -> Calls {
             "/openapi.json",
             super::openapi,
             Doc::of("readOpenApi", "This document").answers::<serde_json::Value>(200, "This document."),
+        )
+}
+
+fn of_schedules(calls: Calls) -> Calls {
+    calls
+        .get(
+            "/v1/domains/{domain}/schedules",
+            schedules::list,
+            Doc::of("listSchedules", "Schedules, newest first")
+                .answers::<body::Schedules>(200, "A page of schedules.")
+                .refuses(400, &["bad-page"]),
+        )
+        .post(
+            "/v1/domains/{domain}/schedules",
+            schedules::create,
+            Doc::of("createSchedule", "Create a schedule")
+                .answers::<body::DescribedSchedule>(201, "It was created.")
+                .refuses(409, &["domain-deprecated", "schedule-exists", "type-deprecated"]),
+        )
+        .get(
+            "/v1/domains/{domain}/schedules/{id}",
+            schedules::show,
+            Doc::of("describeSchedule", "A schedule, what it has done and what it will")
+                .answers::<body::DescribedSchedule>(200, "The schedule.")
+                .refuses(404, NO_SCHEDULE),
+        )
+        .put(
+            "/v1/domains/{domain}/schedules/{id}",
+            schedules::change,
+            Doc::of("changeSchedule", "Have a schedule be another one from now on")
+                .answers::<body::DescribedSchedule>(200, "The schedule.")
+                .refuses(404, NO_SCHEDULE)
+                .refuses(409, &["domain-deprecated", "type-deprecated"]),
+        )
+        .delete(
+            "/v1/domains/{domain}/schedules/{id}",
+            schedules::forget,
+            Doc::of("deleteSchedule", "Forget a schedule; its runs go on")
+                .answers::<serde_json::Value>(200, "It is forgotten.")
+                .refuses(404, NO_SCHEDULE),
+        )
+        .post(
+            "/v1/domains/{domain}/schedules/{id}/pause",
+            schedules::pause,
+            Doc::of("pauseSchedule", "Have times pass without an action")
+                .answers::<body::DescribedSchedule>(200, "The schedule.")
+                .refuses(404, NO_SCHEDULE),
+        )
+        .post(
+            "/v1/domains/{domain}/schedules/{id}/resume",
+            schedules::resume,
+            Doc::of("resumeSchedule", "Let a schedule go on, from now")
+                .answers::<body::DescribedSchedule>(200, "The schedule.")
+                .refuses(404, NO_SCHEDULE),
+        )
+        .post(
+            "/v1/domains/{domain}/schedules/{id}/trigger",
+            schedules::trigger,
+            Doc::of("triggerSchedule", "Have a schedule act now")
+                .answers::<body::DescribedSchedule>(200, "The schedule.")
+                .refuses(404, NO_SCHEDULE),
+        )
+        .post(
+            "/v1/domains/{domain}/schedules/{id}/backfill",
+            schedules::backfill,
+            Doc::of("backfillSchedule", "Have a schedule act for the times of a span")
+                .answers::<body::DescribedSchedule>(200, "The schedule.")
+                .refuses(404, NO_SCHEDULE),
+        )
+        .get(
+            "/v1/domains/{domain}/schedules/{id}/next",
+            schedules::next,
+            Doc::of("readNextTimes", "The next times of a schedule")
+                .answers::<body::NextTimes>(200, "The times.")
+                .refuses(404, NO_SCHEDULE),
         )
 }
 

@@ -86,6 +86,7 @@ fn refusal_status(refusal: &Refusal) -> StatusCode {
         | Refusal::UnknownWorkflow { .. }
         | Refusal::UnknownRun { .. }
         | Refusal::UnknownType { .. }
+        | Refusal::UnknownSchedule { .. }
         | Refusal::UnknownQuery { .. } => StatusCode::NOT_FOUND,
         Refusal::QueryFailed { .. } | Refusal::UpdateRejected { .. } | Refusal::UpdateFailed { .. } => {
             StatusCode::UNPROCESSABLE_ENTITY
@@ -96,6 +97,7 @@ fn refusal_status(refusal: &Refusal) -> StatusCode {
         | Refusal::DomainDeprecated { .. }
         | Refusal::LimitExceeded { .. }
         | Refusal::TypeExists { .. }
+        | Refusal::ScheduleExists { .. }
         | Refusal::TypeDeprecated { .. }
         | Refusal::TypeInUse { .. }
         | Refusal::RunNotCurrent { .. }
@@ -146,6 +148,8 @@ fn refusal_advice(refusal: &Refusal) -> &'static str {
         Refusal::DomainDeprecated { .. } => "use another domain, or bring this one back with undeprecate",
         Refusal::UnknownType { .. } => "register it, or correct the name and the version",
         Refusal::TypeExists { .. } => "use it, or register another version",
+        Refusal::UnknownSchedule { .. } => "correct the id, or create the schedule",
+        Refusal::ScheduleExists { .. } => "change it with PUT, or choose another id",
         Refusal::TypeDeprecated { .. } => "use another version, or bring this one back with undeprecate",
         Refusal::TypeInUse { .. } => "deprecate it first",
         Refusal::LimitExceeded { .. } => "use or change one of those that there are",
@@ -251,6 +255,8 @@ impl Parts {
                     | Refusal::DomainDeprecated { .. }
                     | Refusal::LimitExceeded { .. }
                     | Refusal::UnknownType { .. }
+                    | Refusal::UnknownSchedule { .. }
+                    | Refusal::ScheduleExists { .. }
                     | Refusal::TypeExists { .. }
                     | Refusal::TypeDeprecated { .. }
                     | Refusal::TypeInUse { .. }

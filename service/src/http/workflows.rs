@@ -7,10 +7,9 @@ use axum::http::StatusCode;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::body;
-use history::event::{ActivityTimeouts, ByHand};
+use history::event::ByHand;
 use history::{
-    ComingKind, Command, ConflictPolicy, DeadlineKind, EventKind, PausedActivity, Registration, Run, RunPause,
-    Standing, Start, StartSignal, Status, Timestamp, WorkflowDefaults, limits,
+    ComingKind, Command, DeadlineKind, EventKind, PausedActivity, Run, RunPause, Standing, Status, Timestamp,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,10 +19,7 @@ use uuid::Uuid;
 use super::extract::{IdempotencyKey, IfMatch, Json, NoQuery, Path, Query, Tag, Wait, with_etag, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
-use crate::engine::{Deletion, Described, Engine, Refusal, RunRef, TypeKind};
-
-/// The task list of a run whose start does not name one.
-const TASK_LIST_DEFAULT: &str = "default";
+use crate::engine::{Deletion, Described, Engine, RunRef};
 
 /// Runs on a page where the request does not say, and at most.
 const LIST_DEFAULT: usize = 100;
@@ -53,50 +49,7 @@ pub(super) async fn start(
 ) -> Answer {
     let key = key.of("start");
     let workflow_id = start.workflow_id.clone();
-    let retention = match start.retention {
-        Some(retention) => retention,
-        None => engine.domain(&domain).await?.retention,
-    };
-    let registration: Registration<WorkflowDefaults> = engine.registration(&domain, &start.workflow_type).await?;
-    if registration == Registration::Deprecated {
-        return Err(Refusal::TypeDeprecated { kind: WorkflowDefaults::WORD, name: start.workflow_type }.into());
-    }
-    let registered = registration.defaults().cloned().unwrap_or_default();
-    let defaults = ActivityTimeouts {
-        start_to_close: Some(limits::ACTIVITY_START_TO_CLOSE_DEFAULT),
-        ..ActivityTimeouts::default()
-    };
-    // Who signals with a start wants the signal to arrive, whoever starts the run.
-    let conflict_default = start.signal.as_ref().map_or_else(ConflictPolicy::default, |_| ConflictPolicy::UseExisting);
-    let start = Start {
-        workflow_id: start.workflow_id,
-        workflow_type: start.workflow_type,
-        task_list: start.task_list.or(registered.task_list).unwrap_or_else(|| TASK_LIST_DEFAULT.to_owned()),
-        input: start.input,
-        execution_timeout: start
-            .execution_timeout
-            .or(registered.execution_timeout)
-            .unwrap_or(limits::EXECUTION_TIMEOUT_DEFAULT),
-        decider_start_to_close: start
-            .decider_start_to_close
-            .or(registered.decider_start_to_close)
-            .unwrap_or(limits::DECIDER_START_TO_CLOSE_DEFAULT),
-        decider_schedule_to_start: start.decider_schedule_to_start,
-        activity_timeouts: start.activity_timeouts.or(defaults),
-        tags: start.tags,
-        retention,
-        reuse_policy: start.reuse_policy.unwrap_or_default(),
-        conflict_policy: start.conflict_policy.unwrap_or(conflict_default),
-        signal: start.signal.map(|signal| StartSignal { name: signal.name, input: signal.input }),
-        start_after: start.start_after,
-        run_timeout: start.run_timeout,
-        retry: start.retry,
-        identity: start.identity,
-        key,
-        parent: None,
-        schedule: None,
-        swf: None,
-    };
+    let start = engine.start_of(&domain, start, key).await?;
     let started = engine.start(&domain, start).await?;
     let status = if started.repeated || started.existing { StatusCode::OK } else { StatusCode::CREATED };
     let mut body = body::Started { workflow_id, run_id: started.run_id, existing: started.existing, closed: None };

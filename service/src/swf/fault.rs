@@ -103,6 +103,8 @@ impl From<Refusal> for Fault {
             // Nobody can ask a run anything on this wire, nor be asked.
             Refusal::Fault(_)
             | Refusal::RunTooLarge { .. }
+            | Refusal::UnknownSchedule { .. }
+            | Refusal::ScheduleExists { .. }
             | Refusal::UnknownQuery { .. }
             | Refusal::QueryFailed { .. }
             | Refusal::NotAnswered { .. }

@@ -23,6 +23,7 @@ mod pause;
 mod queries;
 mod refusals;
 mod retries;
+mod schedules;
 mod sockets;
 mod starts;
 mod successors;

@@ -29,6 +29,7 @@ async fn the_document_names_these_calls() {
     calls.sort();
     let expected = [
         "delete /v1/domains/{domain}/activity-types/{type}",
+        "delete /v1/domains/{domain}/schedules/{id}",
         "delete /v1/domains/{domain}/workflow-types/{type}",
         "delete /v1/domains/{domain}/workflows/{id}",
         "get /healthz",
@@ -40,6 +41,9 @@ async fn the_document_names_these_calls() {
         "get /v1/domains/{domain}",
         "get /v1/domains/{domain}/activity-types",
         "get /v1/domains/{domain}/activity-types/{type}",
+        "get /v1/domains/{domain}/schedules",
+        "get /v1/domains/{domain}/schedules/{id}",
+        "get /v1/domains/{domain}/schedules/{id}/next",
         "get /v1/domains/{domain}/workflow-types",
         "get /v1/domains/{domain}/workflow-types/{type}",
         "get /v1/domains/{domain}/workflows",
@@ -59,6 +63,11 @@ async fn the_document_names_these_calls() {
         "post /v1/domains/{domain}/activity-types/{type}/deprecate",
         "post /v1/domains/{domain}/activity-types/{type}/undeprecate",
         "post /v1/domains/{domain}/deprecate",
+        "post /v1/domains/{domain}/schedules",
+        "post /v1/domains/{domain}/schedules/{id}/backfill",
+        "post /v1/domains/{domain}/schedules/{id}/pause",
+        "post /v1/domains/{domain}/schedules/{id}/resume",
+        "post /v1/domains/{domain}/schedules/{id}/trigger",
         "post /v1/domains/{domain}/tags",
         "post /v1/domains/{domain}/task-lists/{list}/activity/poll",
         "post /v1/domains/{domain}/task-lists/{list}/decider/poll",
@@ -80,6 +89,7 @@ async fn the_document_names_these_calls() {
         "post /v1/domains/{domain}/workflows/{id}/signals/{name}",
         "post /v1/domains/{domain}/workflows/{id}/terminate",
         "post /v1/domains/{domain}/workflows/{id}/updates/{name}",
+        "put /v1/domains/{domain}/schedules/{id}",
     ];
     assert_eq!(calls, expected);
 }
@@ -154,6 +164,16 @@ async fn the_fields_of_the_document_are_those_that_bodies_and_queries_take() {
     }
 }
 
+/// The least that a schema takes.
+fn example(schema: &Value) -> Value {
+    if schema["type"] != "object" {
+        return json!(if schema["format"] == "date-time" { "2026-01-01T00:00:00Z" } else { "x" });
+    }
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    let fields = required.iter().map(|name| name.as_str().unwrap().to_owned());
+    fields.map(|name| (name.clone(), example(&schema["properties"][&name]))).collect::<serde_json::Map<_, _>>().into()
+}
+
 #[tokio::test]
 async fn required_fields_are_required() {
     let api = Api::open().await;
@@ -167,7 +187,8 @@ async fn required_fields_are_required() {
         for field in &required {
             let mut body = json!({});
             for other in required.iter().filter(|other| *other != field) {
-                body[other.as_str().unwrap()] = json!("x");
+                let other = other.as_str().unwrap();
+                body[other] = example(&schema["properties"][other]);
             }
             let problem = api.post(&filled(path), &body).await.problem(400, "bad-json");
             let missing = format!("missing field `{}`", field.as_str().unwrap());

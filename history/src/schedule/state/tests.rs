@@ -123,6 +123,15 @@ fn a_run_that_is_to_end_is_told_once_and_harder_only() {
 }
 
 #[test]
+fn a_run_that_is_being_started_is_ended_when_it_is_there() {
+    for (overlap, end) in [(Overlap::CancelOther, Ended::Canceled), (Overlap::TerminateOther, Ended::Terminated)] {
+        let both = scene(overlap).look(2, &[]).start();
+        let told: Vec<_> = both.state.to_tell().map(|run| (run.number, run.end)).collect();
+        assert_eq!(told, [(1, Some(end))], "{overlap:?}");
+    }
+}
+
+#[test]
 fn what_was_missed_is_made_good_within_the_catch_up_window_oldest_first() {
     let back = scene(Overlap::AllowAll).look(30, &[]);
     assert_eq!(back.starting(), (20..=30).collect::<Vec<_>>(), "the edge counts");

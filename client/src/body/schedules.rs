@@ -1,0 +1,197 @@
+//! Bodies of calls about schedules.
+
+use history::{Duration, Overlap, ScheduleSpec, Timestamp};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::StartWorkflow;
+
+/// A schedule: what it starts, and when.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Schedule {
+    /// Which times it names.
+    pub spec: ScheduleSpec,
+    /// The run that it starts: the body of a start. Its workflow id gets the nominal time appended; its id may be used again
+    /// unless it says otherwise.
+    pub action: StartWorkflow,
+    /// What an action does while a run that this schedule started is open; `skip` when absent.
+    #[serde(default)]
+    pub overlap: Overlap,
+    /// Times that were missed by less than this are made good, oldest first; a day when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catch_up_window: Option<Duration>,
+    /// A run that fails or times out pauses the schedule.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pause_on_failure: bool,
+    /// How many more times have an action; no limit when absent. What is asked for by hand does not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining_actions: Option<u64>,
+    /// What it is for. At most 1,024 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// Creates a schedule.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateSchedule {
+    /// Its id. 1 to 256 bytes.
+    pub schedule_id: String,
+    /// What it starts, and when.
+    pub schedule: Schedule,
+    /// It begins paused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+}
+
+/// Pauses a schedule.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PauseSchedule {
+    /// Why. At most 256 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Lets a schedule go on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResumeSchedule {}
+
+/// Has a schedule act now.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TriggerSchedule {
+    /// What to do while an earlier run is open; as the schedule says when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Overlap>,
+}
+
+/// Has a schedule act for the times that its spec names in a span, as if they came now.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BackfillSchedule {
+    /// The first instant of the span.
+    pub from: Timestamp,
+    /// The last one.
+    pub to: Timestamp,
+    /// What to do while an earlier run is open; as the schedule says when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Overlap>,
+}
+
+/// An action that a schedule decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ScheduleAction {
+    /// 1, 2, 3, … among the actions of the schedule.
+    pub action: u64,
+    /// The time that the schedule names.
+    pub nominal_time: Timestamp,
+    /// `time`, `trigger` or `backfill`.
+    pub cause: String,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// The run's workflow id, once it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow_id: Option<String>,
+    /// The run, once it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<Uuid>,
+    /// `starting`, `open`, how the run closed, `refused`, or `unknown` when the run was forgotten before anybody looked.
+    pub outcome: String,
+    /// Why the run could not be started: the code of the problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
+    /// When the run closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_at: Option<Timestamp>,
+}
+
+/// What a schedule has done, and what not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ScheduleTotals {
+    /// Runs that were started.
+    pub started: u64,
+    /// Runs that could not be started.
+    pub refused: u64,
+    /// Actions that were left out because an earlier run was open.
+    pub skipped: u64,
+    /// Times that were found too late to be made good; where there were very many, at least so many.
+    pub missed: u64,
+}
+
+/// A schedule as it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct DescribedSchedule {
+    /// Its id.
+    pub schedule_id: String,
+    /// What it starts, and when.
+    pub schedule: Schedule,
+    /// Since when.
+    pub created_at: Timestamp,
+    /// Since when it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_at: Option<Timestamp>,
+    /// Why it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_reason: Option<String>,
+    /// The next times, without jitter; none while it is paused.
+    pub next_times: Vec<Timestamp>,
+    /// Runs that are not known to have closed.
+    pub running: u64,
+    /// Actions that wait for them to close, and that were asked for and not decided yet.
+    pub waiting: u64,
+    /// What it has done.
+    pub totals: ScheduleTotals,
+    /// The newest actions, newest first.
+    pub recent_actions: Vec<ScheduleAction>,
+}
+
+/// A schedule in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ListedSchedule {
+    /// Its id.
+    pub schedule_id: String,
+    /// The workflow type that it starts.
+    pub workflow_type: String,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// Since when.
+    pub created_at: Timestamp,
+}
+
+/// A page of schedules, newest first. It may be short, or empty, and still have a next one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Schedules {
+    /// The schedules.
+    pub schedules: Vec<ListedSchedule>,
+    /// What to give as `page` for the next page; absent on the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_page: Option<String>,
+}
+
+/// The next times of a schedule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct NextTimes {
+    /// In order, without jitter.
+    pub times: Vec<Timestamp>,
+}

@@ -1,0 +1,481 @@
+//! Schedules: their records in the store, and what callers do to them (ADR 14). What they come to is in
+//! `schedules/look.rs`; which times they name, and what they do at one of them, are rules of `history`.
+//!
+//! A schedule is a head under a domain name that no caller can use, with its next instant in the due index, so that sweeps
+//! of any node find it on any store, and with a row, so that lists of schedules are lists like any other.
+
+mod look;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use client::body::{Schedule, StartWorkflow};
+use history::{
+    ActionCause, Fault, Overlap, RequestKey, Rules, ScheduleState, Start, Times, Timestamp, Transition, admit, limits,
+};
+use serde::{Deserialize, Serialize};
+use store::{Cas, Expect, Head, HeadKey, ListQuery, PageToken, Row};
+use uuid::Uuid;
+
+use super::{Engine, Refusal};
+
+/// The domain of a domain's schedules begins with this, which no caller's domain can.
+const PREFIX: char = '\u{1}';
+
+/// The format of the records that this module writes.
+const FORMAT: u8 = 1;
+
+/// How often a change is tried against the changes of others.
+const TRIES_MAX: u32 = 16;
+
+/// The wait after a try that the store did not take.
+const TRY_WAIT: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// Largest schedule, in bytes of JSON. Ours: its record is written anew with each action.
+const BYTES_MAX: usize = 64 * 1024;
+
+/// Longest note, in bytes. Source: that of a domain's description.
+const NOTE_BYTES_MAX: usize = 1_024;
+
+/// The status words of rows.
+const ACTIVE: &str = "active";
+const PAUSED: &str = "paused";
+
+/// A schedule as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Record {
+    format: u8,
+    /// What its user says.
+    pub(super) schedule: Schedule,
+    /// Since when.
+    pub(super) created_at: Timestamp,
+    /// What it remembers.
+    pub(super) state: ScheduleState,
+}
+
+/// A schedule, for its user.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScheduleView {
+    /// Its id.
+    pub id: String,
+    /// What its user says.
+    pub schedule: Schedule,
+    /// Since when.
+    pub created_at: Timestamp,
+    /// What it remembers, and what could be seen of its runs just now.
+    pub state: ScheduleState,
+    /// The next times, without jitter.
+    pub next_times: Vec<Timestamp>,
+}
+
+/// A schedule in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScheduleRow {
+    /// Its id.
+    pub id: String,
+    /// The workflow type that it starts.
+    pub workflow_type: String,
+    /// Whether it is paused.
+    pub is_paused: bool,
+    /// Since when.
+    pub created_at: Timestamp,
+}
+
+/// Where a schedule is stored.
+pub(super) fn key_of(domain: &str, id: &str) -> HeadKey {
+    HeadKey { domain: format!("{PREFIX}{domain}").into(), workflow_id: id.into() }
+}
+
+/// The domain of the schedule that is stored here; `None` where runs are.
+pub(super) fn domain_of(key: &HeadKey) -> Option<&str> {
+    key.domain.strip_prefix(PREFIX)
+}
+
+impl Record {
+    fn decode(head: &Head) -> Result<Self, Refusal> {
+        let garbled = |what: String| Refusal::Corrupt { what: format!("a schedule: {what}") };
+        let record: Self = serde_json::from_slice(&head.body).map_err(|error| garbled(error.to_string()))?;
+        match record.format {
+            FORMAT => Ok(record),
+            other => Err(garbled(format!("format {other}, this program reads {FORMAT}"))),
+        }
+    }
+
+    fn rules(&self) -> Rules {
+        Rules {
+            overlap: self.schedule.overlap,
+            catch_up: self.schedule.catch_up_window.unwrap_or(limits::SCHEDULE_CATCH_UP_DEFAULT),
+            pause_on_failure: self.schedule.pause_on_failure,
+        }
+    }
+
+    /// What it names. It was read when it was written.
+    fn times(&self) -> Result<Times, Refusal> {
+        let garbled = |fault: Fault| Refusal::Corrupt { what: format!("a schedule: {fault}") };
+        Times::new("spec", &self.schedule.spec).map_err(garbled)
+    }
+
+    /// The head that holds it, after `before`.
+    fn head(&self, id: Uuid, before: Option<&Head>, now: Timestamp) -> Result<Head, Refusal> {
+        let due = self.state.due(self.rules(), &self.times()?, id, now);
+        let body = serde_json::to_vec(self).map_err(|error| Refusal::Corrupt { what: error.to_string() })?;
+        Ok(Head {
+            run: *id.as_bytes(),
+            version: before.map_or(1, |head| head.version + 1),
+            body: body.into(),
+            due: due.map(Timestamp::as_millis),
+            row: Some(Row {
+                workflow_type: self.schedule.action.workflow_type.as_str().into(),
+                status: if self.state.paused.is_some() { PAUSED } else { ACTIVE }.into(),
+                started_at: self.created_at.as_millis(),
+                closed_at: None,
+                tags: Vec::new(),
+            }),
+            expires_at: None,
+        })
+    }
+}
+
+/// The workflow id of an action: that of the schedule with the nominal time.
+pub(super) fn workflow_id(base: &str, nominal: Timestamp) -> String {
+    let text = nominal.to_string();
+    format!("{base}-{}", text.strip_suffix(".000Z").map_or(text.clone(), |seconds| format!("{seconds}Z")))
+}
+
+impl Engine {
+    /// The start that a body asks for, with the defaults of its domain and its type.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], [`Refusal::TypeDeprecated`], or the store's.
+    pub async fn start_of(&self, domain: &str, body: StartWorkflow, key: Option<RequestKey>) -> Result<Start, Refusal> {
+        super::start::start_of(self, domain, body, key).await
+    }
+
+    /// Holds a schedule against the rules.
+    async fn check_schedule(&self, domain: &str, id: &str, schedule: &Schedule) -> Result<(), Refusal> {
+        let now = self.clock.now();
+        admit::check_name("scheduleId", id)?;
+        let invalid = |field: &str, problem: String| Fault::Invalid { field: field.to_owned(), problem };
+        let times = Times::new("spec", &schedule.spec)?;
+        if times.next(now).is_none() {
+            return Err(invalid("spec", format!("names no time after {now}")).into());
+        }
+        if let Some(window) = schedule.catch_up_window.filter(|window| *window > limits::SPAN_MAX) {
+            return Err(
+                invalid("catchUpWindow", format!("is {window}, at most {} is allowed", limits::SPAN_MAX)).into()
+            );
+        }
+        let too_large = |field: &str, found, max| Fault::TooLarge { field: field.to_owned(), found, max };
+        let note = schedule.note.as_ref().map_or(0, String::len);
+        if note > NOTE_BYTES_MAX {
+            return Err(too_large("note", note, NOTE_BYTES_MAX).into());
+        }
+        let found = serde_json::to_vec(schedule).map_or(usize::MAX, |bytes| bytes.len());
+        if found > BYTES_MAX {
+            return Err(too_large("schedule", found, BYTES_MAX).into());
+        }
+        let mut action = schedule.action.clone();
+        admit::check_name("action.workflowId", &action.workflow_id)?;
+        // The longest that a nominal time can be.
+        action.workflow_id = workflow_id(&action.workflow_id, Timestamp::from_millis(1));
+        let start = self.start_of(domain, action, None).await?;
+        Transition::start(&start, Uuid::nil(), now).map_err(of_action)?;
+        Ok(())
+    }
+
+    /// Creates a schedule. `request` tells it apart from others, so that who repeats it hears that it is done.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ScheduleExists`], a fault for a part that is not acceptable, or the store's.
+    pub async fn create_schedule(
+        self: &Arc<Self>,
+        domain: &str,
+        id: &str,
+        schedule: Schedule,
+        is_paused: bool,
+        request: Option<RequestKey>,
+    ) -> Result<ScheduleView, Refusal> {
+        let domain = self.domain_in_use(domain).await?.name;
+        self.check_schedule(&domain, id, &schedule).await?;
+        let (now, key) = (self.clock.now(), key_of(&domain, id));
+        let mut state = ScheduleState::begin(now, schedule.remaining_actions);
+        state.is_repeated(request);
+        if is_paused {
+            state.pause(now, "created so".to_owned());
+        }
+        let record = Record { format: FORMAT, schedule, created_at: now, state };
+        let own = self.ids.run_id(now);
+        let head = record.head(own, None, now)?;
+        match self.store.commit(&key, Expect::Absent, &head, &[]).await? {
+            Cas::Won => self.agenda.set(&key, head.due.map(Timestamp::from_millis)),
+            Cas::Lost(Some(found)) if found.run == head.run => {}
+            Cas::Lost(Some(found)) if Record::decode(&found)?.state.is_repeated(request) => {}
+            Cas::Lost(_) => return Err(Refusal::ScheduleExists { schedule: id.to_owned() }),
+        }
+        self.schedule(&domain, id).await
+    }
+
+    /// A schedule, with what can be seen of its runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownSchedule`], or the store's.
+    pub async fn schedule(&self, domain: &str, id: &str) -> Result<ScheduleView, Refusal> {
+        self.must_know(domain).await?;
+        let key = key_of(domain, id);
+        let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
+        let mut record = Record::decode(&head)?;
+        let (rules, times, now) = (record.rules(), record.times()?, self.clock.now());
+        let sights = self.sights(domain, &record.state).await?;
+        record.state.see(rules, &sights, now);
+        let is_over = record.state.paused.is_some() || record.state.remaining == Some(0);
+        let next_times = if is_over { Vec::new() } else { times.upcoming(record.state.cursor.max(now), NEXT_SHOWN) };
+        let Record { schedule, created_at, state, .. } = record;
+        Ok(ScheduleView { id: id.to_owned(), schedule, created_at, state, next_times })
+    }
+
+    /// The next times of a schedule, without jitter, whether it is paused or not.
+    ///
+    /// # Errors
+    ///
+    /// As for [`schedule`](Self::schedule).
+    pub async fn next_times(&self, domain: &str, id: &str, limit: usize) -> Result<Vec<Timestamp>, Refusal> {
+        self.must_know(domain).await?;
+        let head = self.store.load(&key_of(domain, id)).await?.ok_or_else(|| unknown(domain, id))?;
+        let record = Record::decode(&head)?;
+        Ok(record.times()?.upcoming(record.state.cursor.max(self.clock.now()), limit))
+    }
+
+    /// A page of schedules, newest first.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or the store's.
+    pub async fn schedules(
+        &self,
+        domain: &str,
+        limit: usize,
+        page: Option<&PageToken>,
+    ) -> Result<(Vec<ScheduleRow>, Option<PageToken>), Refusal> {
+        self.must_know(domain).await?;
+        let query = ListQuery { domain: key_of(domain, "").domain, open: Some(true), limit, ..ListQuery::default() };
+        let found = self.store.list(&query, page).await?;
+        let rows = found.rows.into_iter().map(|listed| ScheduleRow {
+            id: listed.workflow_id.to_string(),
+            workflow_type: listed.row.workflow_type.to_string(),
+            is_paused: *listed.row.status == *PAUSED,
+            created_at: Timestamp::from_millis(listed.row.started_at),
+        });
+        Ok((rows.collect(), found.next))
+    }
+
+    /// Has a schedule be another one from now on. What it remembers stays; of what it names, what comes from now on counts.
+    ///
+    /// # Errors
+    ///
+    /// As for [`create_schedule`](Self::create_schedule); [`Refusal::UnknownSchedule`].
+    pub async fn change_schedule(
+        self: &Arc<Self>,
+        domain: &str,
+        id: &str,
+        schedule: Schedule,
+    ) -> Result<ScheduleView, Refusal> {
+        self.domain_in_use(domain).await?;
+        self.check_schedule(domain, id, &schedule).await?;
+        self.change(domain, id, |record, now| {
+            record.state.remaining = schedule.remaining_actions;
+            record.state.cursor = record.state.cursor.max(now);
+            record.schedule = schedule.clone();
+            Ok(())
+        })
+        .await?;
+        self.schedule(domain, id).await
+    }
+
+    /// Forgets a schedule. Its runs go on.
+    ///
+    /// # Errors
+    ///
+    /// As for [`schedule`](Self::schedule).
+    pub async fn delete_schedule(&self, domain: &str, id: &str) -> Result<(), Refusal> {
+        self.must_know(domain).await?;
+        let key = key_of(domain, id);
+        let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
+        self.store.drop_run(&key, head.run).await?;
+        self.agenda.set(&key, None);
+        Ok(())
+    }
+
+    /// Has times pass without an action.
+    ///
+    /// # Errors
+    ///
+    /// As for [`schedule`](Self::schedule); a fault for a reason that is not acceptable.
+    pub async fn pause_schedule(
+        self: &Arc<Self>,
+        domain: &str,
+        id: &str,
+        reason: Option<String>,
+    ) -> Result<ScheduleView, Refusal> {
+        let reason = reason.unwrap_or_else(|| "asked to".to_owned());
+        admit::check_name("reason", &reason)?;
+        self.change(domain, id, |record, now| {
+            record.state.pause(now, reason.clone());
+            Ok(())
+        })
+        .await?;
+        self.schedule(domain, id).await
+    }
+
+    /// Lets a schedule go on, from now.
+    ///
+    /// # Errors
+    ///
+    /// As for [`schedule`](Self::schedule).
+    pub async fn resume_schedule(self: &Arc<Self>, domain: &str, id: &str) -> Result<ScheduleView, Refusal> {
+        self.change(domain, id, |record, now| {
+            record.state.resume(now);
+            Ok(())
+        })
+        .await?;
+        self.schedule(domain, id).await
+    }
+
+    /// Has a schedule act now.
+    ///
+    /// # Errors
+    ///
+    /// As for [`schedule`](Self::schedule).
+    pub async fn trigger_schedule(
+        self: &Arc<Self>,
+        domain: &str,
+        id: &str,
+        overlap: Option<Overlap>,
+        request: Option<RequestKey>,
+    ) -> Result<ScheduleView, Refusal> {
+        // Without a key of the caller's one of ours: a write whose answer was lost must not be made again.
+        let request = request.unwrap_or_else(|| RequestKey(self.ids.op()));
+        self.change(domain, id, |record, now| {
+            if !record.state.is_repeated(Some(request)) {
+                record.state.ask(now, ActionCause::Trigger, overlap);
+            }
+            Ok(())
+        })
+        .await?;
+        self.look(&key_of(domain, id)).await?;
+        self.schedule(domain, id).await
+    }
+
+    /// Has a schedule act for the times that its spec names from one instant to another, both included.
+    ///
+    /// # Errors
+    ///
+    /// As for [`schedule`](Self::schedule); a fault for a span that names too many times.
+    pub async fn backfill_schedule(
+        self: &Arc<Self>,
+        domain: &str,
+        id: &str,
+        (from, to): (Timestamp, Timestamp),
+        overlap: Option<Overlap>,
+        request: Option<RequestKey>,
+    ) -> Result<ScheduleView, Refusal> {
+        let request = request.unwrap_or_else(|| RequestKey(self.ids.op()));
+        let max = limits::SCHEDULE_BACKFILL_MAX;
+        self.change(domain, id, |record, _| {
+            if record.state.is_repeated(Some(request)) {
+                return Ok(());
+            }
+            let invalid = |field: &str, problem: String| Fault::Invalid { field: field.to_owned(), problem };
+            if to < from {
+                return Err(invalid("to", format!("is {to}, before `from`, {from}")).into());
+            }
+            let before = Timestamp::from_millis(from.as_millis().saturating_sub(1));
+            let mut named = record.times()?.upcoming(before, max + 1);
+            named.retain(|at| *at <= to);
+            if named.len() + record.state.asked.len() > max {
+                let problem =
+                    format!("makes a span with more than {max} times, with those of earlier requests; ask for less");
+                return Err(invalid("to", problem).into());
+            }
+            for at in named {
+                record.state.ask(at, ActionCause::Backfill, overlap);
+            }
+            Ok(())
+        })
+        .await?;
+        self.look(&key_of(domain, id)).await?;
+        self.schedule(domain, id).await
+    }
+
+    /// Changes a schedule, against the changes of others. The change may be made more than once, on what others left.
+    async fn change(
+        &self,
+        domain: &str,
+        id: &str,
+        mut change: impl FnMut(&mut Record, Timestamp) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        self.must_know(domain).await?;
+        let key = key_of(domain, id);
+        for _ in 0..TRIES_MAX {
+            let now = self.clock.now();
+            let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
+            let mut record = Record::decode(&head)?;
+            let before = record.clone();
+            change(&mut record, now)?;
+            if record == before || self.write_schedule(&key, &head, &record, now).await? {
+                return Ok(());
+            }
+        }
+        let why = "too many others write to this schedule".to_owned();
+        Err(Refusal::Unavailable { why, retry_after: None })
+    }
+
+    /// Writes a schedule, if it still is as it was read. False when it is not, or may not be: read it again.
+    async fn write_schedule(
+        &self,
+        key: &HeadKey,
+        before: &Head,
+        record: &Record,
+        now: Timestamp,
+    ) -> Result<bool, Refusal> {
+        let head = record.head(Uuid::from_bytes(before.run), Some(before), now)?;
+        let expect = Expect::Exactly { run: before.run, version: before.version };
+        match self.store.commit(key, expect, &head, &[]).await {
+            Ok(Cas::Won) => {
+                self.agenda.set(key, head.due.map(Timestamp::from_millis));
+                Ok(true)
+            }
+            Ok(Cas::Lost(_)) => {
+                self.metrics.conflict();
+                Ok(false)
+            }
+            // Whether it was written is seen when it is read again: each change knows itself again.
+            Err(store::Error::NotApplied { .. } | store::Error::Unknown { .. }) => {
+                tokio::time::sleep(TRY_WAIT).await;
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// How many of its next times a schedule shows.
+const NEXT_SHOWN: usize = 5;
+
+fn unknown(domain: &str, id: &str) -> Refusal {
+    Refusal::UnknownSchedule { domain: domain.to_owned(), schedule: id.to_owned() }
+}
+
+/// A fault of a start, as one of the schedule's action.
+fn of_action(fault: Fault) -> Fault {
+    let named = |field: String| format!("action.{field}");
+    match fault {
+        Fault::Invalid { field, problem } => Fault::Invalid { field: named(field), problem },
+        Fault::TooLarge { field, found, max } => Fault::TooLarge { field: named(field), found, max },
+        other => other,
+    }
+}

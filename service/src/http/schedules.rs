@@ -1,0 +1,184 @@
+//! Schedules: create, list, show, change, forget, pause, resume, trigger, backfill, next times.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use client::body;
+use history::{ActionCause, ActionOutcome, Recent};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use store::PageToken;
+
+use super::extract::{IdempotencyKey, Json, NoQuery, Path, Query};
+use super::problem::Refused;
+use super::{Answer, AppState, json};
+use crate::engine::{ScheduleRow, ScheduleView};
+
+/// Schedules on a page, and next times, where the request does not say and at most.
+const LIST_DEFAULT: usize = 100;
+const LIST_MAX: usize = 1_000;
+const NEXT_DEFAULT: usize = 10;
+const NEXT_MAX: usize = 1_000;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ListParams {
+    /// The most schedules on a page, 1 to 1,000; 100 when absent.
+    limit: Option<usize>,
+    /// The `nextPage` of the page before.
+    page: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct NextParams {
+    /// How many times, 1 to 1,000; 10 when absent.
+    limit: Option<usize>,
+}
+
+fn shown(view: ScheduleView) -> body::DescribedSchedule {
+    let ScheduleView { id, mut schedule, created_at, state, next_times } = view;
+    schedule.remaining_actions = state.remaining;
+    let counts = state.counts;
+    let (paused_at, pause_reason) = state.paused.unzip();
+    body::DescribedSchedule {
+        schedule_id: id,
+        schedule,
+        created_at,
+        paused_at,
+        pause_reason,
+        next_times,
+        running: state.running.len() as u64,
+        waiting: (state.waiting.len() + state.asked.len()) as u64,
+        totals: body::ScheduleTotals {
+            started: counts.started,
+            refused: counts.refused,
+            skipped: counts.skipped,
+            missed: counts.missed,
+        },
+        recent_actions: state.recent.into_iter().rev().map(action).collect(),
+    }
+}
+
+fn action(recent: Recent) -> body::ScheduleAction {
+    let (workflow_id, run_id) = recent.run.unzip();
+    let (outcome, refusal) = match recent.outcome {
+        ActionOutcome::Starting => ("starting", None),
+        ActionOutcome::Running => ("open", None),
+        ActionOutcome::Closed(status) => (status.word(), None),
+        ActionOutcome::Refused(code) => ("refused", Some(code)),
+        ActionOutcome::Unknown => ("unknown", None),
+    };
+    let cause = match recent.cause {
+        ActionCause::Time => "time",
+        ActionCause::Trigger => "trigger",
+        ActionCause::Backfill => "backfill",
+    };
+    body::ScheduleAction {
+        action: recent.number,
+        nominal_time: recent.nominal,
+        cause: cause.to_owned(),
+        at: recent.at,
+        workflow_id,
+        run_id,
+        outcome: outcome.to_owned(),
+        refusal,
+        closed_at: recent.closed_at,
+    }
+}
+
+pub(super) async fn create(
+    State(engine): AppState,
+    Path([domain]): Path<1>,
+    _: NoQuery,
+    key: IdempotencyKey,
+    Json(create): Json<body::CreateSchedule>,
+) -> Answer {
+    let body::CreateSchedule { schedule_id, schedule, paused } = create;
+    let key = key.of("create-schedule");
+    let view = engine.create_schedule(&domain, &schedule_id, schedule, paused, key).await?;
+    Ok(json(StatusCode::CREATED, &shown(view)))
+}
+
+pub(super) async fn list(State(engine): AppState, Path([domain]): Path<1>, Query(params): Query<ListParams>) -> Answer {
+    let page = params.page.as_deref().map(|page| URL_SAFE_NO_PAD.decode(page).map(PageToken)).transpose();
+    let page = page.map_err(|_| Refused::BadQuery("`page` is not one that this service gave".to_owned()))?;
+    let limit = params.limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
+    let (rows, next) = engine.schedules(&domain, limit, page.as_ref()).await?;
+    let schedules = rows.into_iter().map(|row| {
+        let ScheduleRow { id, workflow_type, is_paused, created_at } = row;
+        body::ListedSchedule { schedule_id: id, workflow_type, paused: is_paused, created_at }
+    });
+    let next_page = next.map(|token| URL_SAFE_NO_PAD.encode(token.0));
+    Ok(json(StatusCode::OK, &body::Schedules { schedules: schedules.collect(), next_page }))
+}
+
+pub(super) async fn show(State(engine): AppState, Path([domain, id]): Path<2>, _: NoQuery) -> Answer {
+    Ok(json(StatusCode::OK, &shown(engine.schedule(&domain, &id).await?)))
+}
+
+pub(super) async fn change(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    _: NoQuery,
+    Json(schedule): Json<body::Schedule>,
+) -> Answer {
+    Ok(json(StatusCode::OK, &shown(engine.change_schedule(&domain, &id, schedule).await?)))
+}
+
+pub(super) async fn forget(State(engine): AppState, Path([domain, id]): Path<2>, _: NoQuery) -> Answer {
+    engine.delete_schedule(&domain, &id).await?;
+    Ok(json(StatusCode::OK, &serde_json::json!({})))
+}
+
+pub(super) async fn pause(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    _: NoQuery,
+    Json(pause): Json<body::PauseSchedule>,
+) -> Answer {
+    Ok(json(StatusCode::OK, &shown(engine.pause_schedule(&domain, &id, pause.reason).await?)))
+}
+
+pub(super) async fn resume(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    _: NoQuery,
+    Json(body::ResumeSchedule {}): Json<body::ResumeSchedule>,
+) -> Answer {
+    Ok(json(StatusCode::OK, &shown(engine.resume_schedule(&domain, &id).await?)))
+}
+
+pub(super) async fn trigger(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    _: NoQuery,
+    key: IdempotencyKey,
+    Json(trigger): Json<body::TriggerSchedule>,
+) -> Answer {
+    let view = engine.trigger_schedule(&domain, &id, trigger.overlap, key.of("trigger")).await?;
+    Ok(json(StatusCode::OK, &shown(view)))
+}
+
+pub(super) async fn backfill(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    _: NoQuery,
+    key: IdempotencyKey,
+    Json(backfill): Json<body::BackfillSchedule>,
+) -> Answer {
+    let body::BackfillSchedule { from, to, overlap } = backfill;
+    let view = engine.backfill_schedule(&domain, &id, (from, to), overlap, key.of("backfill")).await?;
+    Ok(json(StatusCode::OK, &shown(view)))
+}
+
+pub(super) async fn next(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    Query(params): Query<NextParams>,
+) -> Answer {
+    let limit = params.limit.unwrap_or(NEXT_DEFAULT).clamp(1, NEXT_MAX);
+    let times = engine.next_times(&domain, &id, limit).await?;
+    Ok(json(StatusCode::OK, &body::NextTimes { times }))
+}

@@ -1,0 +1,158 @@
+//! Schedules, whose node dies before or after each of its writes, and those of two nodes at once.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use client::body::{Schedule, StartWorkflow};
+use history::{Overlap, ScheduleSpec, Timestamp};
+use service::engine::{Clock, Engine, ScheduleView, Settings};
+use simulation::broken::Dying;
+use store::memory::Memory;
+use store::{ListQuery, Store};
+
+const DOMAIN: &str = "default";
+
+/// 2023-11-14T22:13:20Z.
+const BEGIN: u64 = 1_700_000_000_000;
+
+/// A clock that goes on when it is told to.
+struct Told {
+    now: AtomicU64,
+    moved: tokio::sync::Notify,
+}
+
+impl Told {
+    fn go_on(&self, seconds: u64) {
+        self.now.fetch_add(seconds * 1_000, Ordering::SeqCst);
+        self.moved.notify_waiters();
+    }
+}
+
+#[async_trait]
+impl Clock for Told {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.now.load(Ordering::SeqCst))
+    }
+
+    async fn sleep_until(&self, at: Timestamp) {
+        loop {
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            if self.now() >= at {
+                return;
+            }
+            moved.await;
+        }
+    }
+}
+
+fn clock() -> Arc<Told> {
+    Arc::new(Told { now: AtomicU64::new(BEGIN), moved: tokio::sync::Notify::new() })
+}
+
+async fn node(store: Arc<dyn Store>, clock: &Arc<Told>) -> Arc<Engine> {
+    Engine::open(store, Arc::clone(clock) as _, Settings::default()).await.unwrap()
+}
+
+async fn create(engine: &Arc<Engine>, overlap: Overlap) {
+    let schedule = Schedule {
+        spec: ScheduleSpec { cron: vec!["* * * * *".to_owned()], ..ScheduleSpec::default() },
+        action: StartWorkflow {
+            workflow_id: "w".to_owned(),
+            workflow_type: "t".to_owned(),
+            ..StartWorkflow::default()
+        },
+        overlap,
+        ..Schedule::default()
+    };
+    engine.create_schedule(DOMAIN, "s", schedule, false, None).await.unwrap();
+}
+
+/// The schedule, once so many of its runs have started and nothing is under way.
+async fn settled(engine: &Arc<Engine>, started: u64) -> ScheduleView {
+    loop {
+        let view = engine.schedule(DOMAIN, "s").await.unwrap();
+        let is_over = view.state.starting.is_empty() && view.state.to_tell().next().is_none();
+        if view.state.counts.started >= started && is_over {
+            return view;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Every run in the store, by workflow id, with its status.
+async fn runs(store: &Arc<dyn Store>) -> Vec<(String, String)> {
+    let query = ListQuery { domain: DOMAIN.into(), limit: 100, ..ListQuery::default() };
+    let found = store.list(&query, None).await.unwrap().rows;
+    let mut runs: Vec<_> = found.iter().map(|it| (it.workflow_id.to_string(), it.row.status.to_string())).collect();
+    runs.sort();
+    runs
+}
+
+#[tokio::test]
+async fn a_schedule_whose_node_dies_at_any_write_starts_a_run_for_each_time_and_no_other() {
+    for lands in [false, true] {
+        let mut at = 0;
+        loop {
+            let (store, time): (Arc<dyn Store>, _) = (Arc::new(Memory::new()), clock());
+            let calm = node(Arc::clone(&store), &time).await;
+            create(&calm, Overlap::TerminateOther).await;
+            calm.begin_shutdown();
+            let dying = Arc::new(Dying::new(Arc::clone(&store), at, lands));
+            let open = Engine::open(Arc::clone(&dying) as _, Arc::clone(&time) as _, Settings::default());
+            let work = async {
+                let engine = open.await.unwrap();
+                for minute in 1..=2 {
+                    time.go_on(60);
+                    settled(&engine, minute).await;
+                }
+                engine
+            };
+            let survived = tokio::select! {
+                biased;
+                () = dying.died() => None,
+                engine = work => Some(engine),
+            };
+            if let Some(engine) = &survived {
+                engine.begin_shutdown();
+            }
+            // Another node takes over, half a minute later.
+            let now = time.now().as_millis();
+            time.go_on((BEGIN + 120_000).saturating_sub(now) / 1_000 + 31);
+            let other = node(Arc::clone(&store), &time).await;
+            let wait = tokio::time::timeout(Duration::from_secs(20), settled(&other, 2));
+            let view = wait.await.unwrap_or_else(|_| panic!("write {at}, lands {lands}: it does not go on"));
+            let expected = [("w-2023-11-14T22:14:00Z", "terminated"), ("w-2023-11-14T22:15:00Z", "open")];
+            let expected = expected.map(|(id, status)| (id.to_owned(), status.to_owned()));
+            assert_eq!(runs(&store).await, expected, "write {at}, lands {lands}");
+            let counts = view.state.counts;
+            assert_eq!((counts.started, counts.refused, counts.skipped, counts.missed), (2, 0, 0, 0), "write {at}");
+            other.begin_shutdown();
+            if survived.is_some() {
+                assert!(at > 5, "there are more writes than {at}");
+                break;
+            }
+            at += 1;
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_nodes_that_look_at_once_start_one_run_for_each_time() {
+    let (store, time): (Arc<dyn Store>, _) = (Arc::new(Memory::new()), clock());
+    let one = node(Arc::clone(&store), &time).await;
+    create(&one, Overlap::AllowAll).await;
+    let other = node(Arc::clone(&store), &time).await;
+    for minute in 1..=20 {
+        time.go_on(60);
+        settled(&one, minute).await;
+        settled(&other, minute).await;
+    }
+    let found = runs(&store).await;
+    assert_eq!((found.len(), settled(&one, 20).await.state.counts.started), (20, 20), "{found:?}");
+}
