@@ -49,7 +49,7 @@ fn an_order_goes_from_screen_to_screen_and_takes_none_twice() {
 struct Browser {
     http: reqwest::Client,
     session: String,
-    _driver: tokio::process::Child,
+    driver: tokio::process::Child,
 }
 
 /// How long a page may take.
@@ -58,11 +58,21 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 /// What the protocol calls the id of an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
+impl Drop for Browser {
+    /// Ends the driver together with the browser that it started, which would stay behind.
+    fn drop(&mut self) {
+        if let Some(group) = self.driver.id() {
+            drop(std::process::Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).status());
+        }
+    }
+}
+
 impl Browser {
     async fn open() -> Self {
         let driver = tokio::process::Command::new("chromedriver")
             .args(["--port=0"])
             .stdout(Stdio::piped())
+            .process_group(0)
             .kill_on_drop(true)
             .spawn();
         let mut driver = driver.unwrap_or_else(|error| {
@@ -79,7 +89,7 @@ impl Browser {
         let args = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
         let wanted = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": { "args": args } } } });
         let url = format!("http://127.0.0.1:{port}/session");
-        let mut browser = Self { http, session: url, _driver: driver };
+        let mut browser = Self { http, session: url, driver };
         let session = browser.ask("", Some(&wanted)).await;
         browser.session = format!("{}/{}", browser.session, session["sessionId"].as_str().unwrap());
         browser
