@@ -255,12 +255,17 @@ impl Engine {
         }
     }
 
-    /// Nodes have come or gone: what they were told is told anew.
+    /// Nodes have come or gone: what they were told is told anew. What the others said stands, for they may not have seen a
+    /// change and will not say it again.
     pub(super) fn tell_all_waiting(self: &Arc<Self>) {
+        let others = self.others();
         {
             let mut told = self.elsewhere.lock();
             told.knowing.clear();
-            told.waiting_at.clear();
+            told.waiting_at.retain(|_, nodes| {
+                nodes.retain(|node| others.contains(node));
+                !nodes.is_empty()
+            });
         }
         for (list, _, pollers) in self.matching.depths() {
             if pollers > 0 {
