@@ -46,16 +46,19 @@ async fn start(table: &[String], port: u16) -> Result<(Child, SocketAddr), Faile
     command.args(["serve", "--store", "dynamodb", "--log", "error", "--listen", &format!("127.0.0.1:{port}")]);
     command.arg("--port-file").arg(&port_file).args(table);
     command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| other(format!("a node could not be started: {error}")))?;
+    let spawn =
+        |command: &mut Command| command.spawn().map_err(|error| other(format!("a node could not be started: {error}")));
+    let mut child = spawn(&mut command)?;
     let address = async {
         loop {
             if let Ok(text) = std::fs::read_to_string(&port_file)
                 && let Ok(address) = text.trim().parse()
             {
-                return Ok(address);
+                return Ok::<_, Failed>(address);
             }
-            if let Ok(Some(status)) = child.try_wait() {
-                return Err(other(format!("a node ended early: {status}")));
+            if let Ok(Some(_)) = child.try_wait() {
+                // The table was in trouble when the node began. Who runs nodes has them started again.
+                child = spawn(&mut command)?;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
