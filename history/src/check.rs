@@ -7,114 +7,30 @@
 //! What a history cannot show is not checked: that a closing decision was forced (D8), heartbeats (D6), answers that
 //! were refused.
 
+mod activities;
 mod by_hand;
 mod clock;
 mod others;
 mod part;
 mod retries;
+mod rule;
+mod turns;
 mod updates;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::event::{
-    ActivityPausedCause, ActivityScheduled, ActivityStarted, ActivityTimedOut, ActivityTimeout, DeciderScheduled,
-    DeciderTimeout, Event, EventId, EventKind, WorkflowStarted, WorkflowTimeout,
+    ActivityPausedCause, ActivityScheduled, DeciderScheduled, Event, EventId, EventKind, WorkflowStarted,
+    WorkflowTimeout,
 };
 use crate::time::{Duration, Timestamp};
+use activities::{closes_activity, is_by_hand};
 use clock::Clock;
 use others::Others;
 use part::{Part, decision_event_id, part};
 use updates::Updates;
 
-/// A rule that a history breaks.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("event {event_id} breaks the rule that {rule}: {found}")]
-pub struct Violation {
-    /// Which.
-    pub rule: Rule,
-    /// At which event; for [`Rule::NewsIsAnswered`] at the end of a history: the news that nobody will look at.
-    pub event_id: EventId,
-    /// What was found there.
-    pub found: String,
-}
-
-/// The invariants of histories.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
-    /// Ids are 1, 2, 3, … without gaps.
-    Ids,
-    /// Time never goes back.
-    Time,
-    /// Event 1 is WorkflowStarted, event 2 DeciderScheduled, and WorkflowStarted is nowhere else (S3.6).
-    Beginning,
-    /// Nothing follows a closing event (S3.7).
-    NothingAfterClose,
-    /// At most one DeciderScheduled since the last DeciderStarted (S3.36, D1).
-    OneTurnWaits,
-    /// Never two deciders active at once (S3.37).
-    OneTurnStarted,
-    /// A turn is scheduled because of news, and of nothing else (S3.38, S3.54), unless an update or a decision is recorded
-    /// with all of it at once (S1.34).
-    TurnHasCause,
-    /// News that schedules a decider is followed by a DeciderScheduled, unless one waits (S3.38, D7).
-    NewsIsAnswered,
-    /// A link names an earlier event of the right kind, and that event's ids.
-    Link,
-    /// An activity starts at most once, closes at most once, and is not answered before it starts.
-    ActivityLife,
-    /// What is paused is resumed before it is paused again, and is not begun in between.
-    Pause,
-    /// A timer is set, then expires or is canceled, once.
-    TimerLife,
-    /// No two open activities, timers or children share an id (S3.23).
-    IdInUse,
-    /// A child starts at most once, and closes at most once, not before it started.
-    ChildLife,
-    /// An update is accepted, then answered once.
-    UpdateLife,
-    /// An effect on another run is known to have happened, or not to, once.
-    EffectOnce,
-    /// What comes from an event of another run comes once.
-    OriginOnce,
-    /// A decision's events stand directly behind its DeciderCompleted (S3.43).
-    DecisionsTogether,
-    /// Nothing expires before its time (S3.50), and no turn is handed out while it is held back.
-    NotBeforeTime,
-    /// A run that failed or took too long is tried again only where its retry policy has another try (S2.30).
-    Retry,
-    /// A decider sees its window, from the last completed turn's DeciderStarted to its own, and nothing later (S3.39,
-    /// S3.40, D2, D3).
-    Window,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ids => "ids are 1, 2, 3, … without gaps",
-            Self::Time => "time never goes back",
-            Self::Beginning => "a history begins with WorkflowStarted and DeciderScheduled (S3.6)",
-            Self::NothingAfterClose => "nothing follows a closing event (S3.7)",
-            Self::OneTurnWaits => "at most one DeciderScheduled is outstanding (S3.36)",
-            Self::OneTurnStarted => "at most one decider is active (S3.37)",
-            Self::TurnHasCause => "a turn is scheduled because of news (S3.38)",
-            Self::NewsIsAnswered => "news is followed by a DeciderScheduled unless one waits (S3.38)",
-            Self::Link => "a link names an earlier event of the right kind",
-            Self::ActivityLife => "an activity starts once, then closes once",
-            Self::Pause => "what is paused is not begun, and is resumed once",
-            Self::TimerLife => "a timer expires or is canceled, once",
-            Self::IdInUse => "no two open activities, timers or children share an id (S3.23)",
-            Self::ChildLife => "a child starts once, then closes once",
-            Self::UpdateLife => "an update is accepted, then answered once",
-            Self::EffectOnce => "an effect on another run has one outcome",
-            Self::OriginOnce => "an effect of another run happens once",
-            Self::DecisionsTogether => "decision events stand directly behind their DeciderCompleted (S3.43)",
-            Self::NotBeforeTime => "nothing happens before its time (S3.50)",
-            Self::Retry => "a run is tried again as its retry policy says (S2.30)",
-            Self::Window => "a window ends with its own DeciderStarted and begins with the last completed one (S3.39)",
-        })
-    }
-}
+pub use rule::{Rule, Violation};
 
 /// Holds a whole history against every rule.
 ///
@@ -441,221 +357,6 @@ impl Reader {
         }
     }
 
-    fn turn_waits(&mut self, id: EventId, at: Timestamp, scheduled: &DeciderScheduled) -> Result<(), Violation> {
-        if let Some((waiting, _)) = self.waiting {
-            return broken(Rule::OneTurnWaits, id, format!("turn {waiting} waits already"));
-        }
-        if self.news.take().is_none() {
-            self.updates.turn_without_news(id);
-        }
-        let start = self.start.as_ref().filter(|_| id == 2);
-        if let Some(first) = start.and_then(|(start, started_at)| Some(started_at.plus(start.start_after?)))
-            && scheduled.not_before != Some(first)
-        {
-            let found = format!("the first turn is to wait until {first}, and waits until {:?}", scheduled.not_before);
-            return broken(Rule::NotBeforeTime, id, found);
-        }
-        self.turns.insert(id, scheduled.clone());
-        self.waiting = Some((id, at));
-        Ok(())
-    }
-
-    fn turn_starts(&mut self, id: EventId, at: Timestamp, scheduled: EventId) -> Result<(), Violation> {
-        if let Some((_, started, _)) = self.active {
-            return broken(Rule::OneTurnStarted, id, format!("turn {started} has not ended"));
-        }
-        match self.waiting.take() {
-            Some((waiting, _)) if waiting == scheduled => {}
-            other => {
-                let found = format!("it names turn {scheduled}, waiting is {:?}", other.map(|(id, _)| id));
-                return broken(Rule::Link, id, found);
-            }
-        }
-        if self.clock.is_paused() {
-            return broken(Rule::Pause, id, "the run is paused");
-        }
-        if let Some(held_until) = self.turns.get(&scheduled).and_then(|turn| turn.not_before) {
-            not_before(id, at, held_until)?;
-        }
-        self.active = Some((scheduled, id, at));
-        Ok(())
-    }
-
-    fn turn_ends(
-        &mut self,
-        id: EventId,
-        at: Timestamp,
-        scheduled: EventId,
-        started: EventId,
-    ) -> Result<Timestamp, Violation> {
-        match self.active {
-            Some((held_scheduled, held_started, since)) if (held_scheduled, held_started) == (scheduled, started) => {
-                self.active = None;
-                if let Some((_, waits_since)) = &mut self.waiting {
-                    *waits_since = at;
-                }
-                Ok(since)
-            }
-            other => {
-                let held = other.map(|(scheduled, started, _)| (scheduled, started));
-                broken(Rule::Link, id, format!("it names turn {:?}, started is {held:?}", (scheduled, started)))
-            }
-        }
-    }
-
-    fn turn_times_out(
-        &mut self,
-        id: EventId,
-        at: Timestamp,
-        scheduled: EventId,
-        started: Option<EventId>,
-        timeout: DeciderTimeout,
-    ) -> Result<(), Violation> {
-        let turn = self.turns.get(&scheduled).cloned();
-        match (timeout, started) {
-            (DeciderTimeout::StartToClose, Some(started)) => {
-                let since = self.turn_ends(id, at, scheduled, started)?;
-                self.clock.expired(id, at, since, turn.map(|turn| turn.start_to_close))
-            }
-            (DeciderTimeout::ScheduleToStart, None) => match self.waiting.take() {
-                Some((waiting, since)) if waiting == scheduled && self.active.is_none() => {
-                    let since = turn.as_ref().and_then(|turn| turn.not_before).unwrap_or(since);
-                    self.clock.expired(id, at, since, turn.and_then(|turn| turn.schedule_to_start))
-                }
-                _ => broken(Rule::Link, id, format!("turn {scheduled} is not waiting for a decider")),
-            },
-            (timeout, started) => broken(Rule::Link, id, format!("{timeout:?} of a turn started by {started:?}")),
-        }
-    }
-
-    fn activity_waits(&mut self, id: EventId, at: Timestamp, scheduled: &ActivityScheduled) -> Result<(), Violation> {
-        if let Some(other) = self.newest_activity.insert(scheduled.activity_id.clone(), id)
-            && self.activities.get(&other).is_some_and(|other| other.closed.is_none())
-        {
-            let found = format!("activity `{}` is open since event {other}", scheduled.activity_id);
-            return broken(Rule::IdInUse, id, found);
-        }
-        let activity = Activity {
-            scheduled: scheduled.clone(),
-            scheduled_at: at,
-            started: None,
-            cancels: Vec::new(),
-            closed: None,
-            is_paused: false,
-            attempts_max: by_hand::attempts(scheduled.retry.as_ref()),
-            tries_more: 0,
-        };
-        self.activities.insert(id, activity);
-        Ok(())
-    }
-
-    fn open_activity(&mut self, id: EventId, scheduled: EventId) -> Result<&mut Activity, Violation> {
-        match self.activities.get_mut(&scheduled) {
-            None => broken(Rule::Link, id, format!("event {scheduled} is not an ActivityScheduled before it")),
-            Some(Activity { closed: Some(closed), .. }) => {
-                broken(Rule::ActivityLife, id, format!("event {closed} closed the activity"))
-            }
-            Some(activity) => Ok(activity),
-        }
-    }
-
-    fn activity_started(&mut self, id: EventId, at: Timestamp, it: &ActivityStarted) -> Result<(), Violation> {
-        let run_is_paused = self.clock.is_paused();
-        let activity = self.open_activity(id, it.scheduled_event_id)?;
-        if let Some((started, _)) = activity.started {
-            return broken(Rule::ActivityLife, id, format!("event {started} started it already"));
-        }
-        if activity.scheduled.retry.is_none() {
-            activity.started = Some((id, at));
-            if activity.is_paused || run_is_paused {
-                self.closing = Some((it.scheduled_event_id, true));
-            }
-            return match (it.attempt, it.started_at, &it.last_failure) {
-                (None, None, None) => Ok(()),
-                _ => broken(Rule::ActivityLife, id, "it tells of tries, and there is no retry policy"),
-            };
-        }
-        let (Some(attempt), Some(started_at)) = (it.attempt, it.started_at) else {
-            return broken(Rule::ActivityLife, id, "the last try of an activity has no number or no time");
-        };
-        let attempts_max = activity.attempts_max.saturating_add(activity.tries_more);
-        if attempt == 0 || attempt > attempts_max {
-            return broken(Rule::ActivityLife, id, format!("try {attempt} of {attempts_max}"));
-        }
-        if it.last_failure.is_some() != (attempt > 1) {
-            return broken(Rule::ActivityLife, id, format!("try {attempt} comes after {:?}", it.last_failure));
-        }
-        let since = it.last_failure.as_ref().map_or(activity.scheduled_at, |failure| failure.at);
-        if since < activity.scheduled_at || started_at < since || at < started_at {
-            let found = format!("try {attempt} at {started_at}, the one before it ended at {since}");
-            return broken(Rule::NotBeforeTime, id, found);
-        }
-        activity.started = Some((id, started_at));
-        // Whether the try began before a pause cannot be told: tries move no clock, and clocks may go back.
-        self.closing = Some((it.scheduled_event_id, false));
-        Ok(())
-    }
-
-    fn activity_answered(&mut self, id: EventId, scheduled: EventId, started: EventId) -> Result<(), Violation> {
-        let activity = self.open_activity(id, scheduled)?;
-        match activity.started {
-            None => return broken(Rule::ActivityLife, id, "the activity was not started"),
-            Some((found, _)) if found != started => {
-                return broken(Rule::Link, id, format!("it names start {started}, the activity's is {found}"));
-            }
-            Some(_) => {}
-        }
-        activity.closed = Some(id);
-        Ok(())
-    }
-
-    fn activity_canceled(
-        &mut self,
-        id: EventId,
-        scheduled: EventId,
-        started: Option<EventId>,
-        cancel: EventId,
-    ) -> Result<(), Violation> {
-        let (canceling, is_swf) = (self.canceling, self.is_swf());
-        let activity = self.open_activity(id, scheduled)?;
-        let is_unasked = cancel == 0 && started.is_some() && is_swf;
-        if !activity.cancels.contains(&cancel) && !is_unasked {
-            return broken(Rule::Link, id, format!("event {cancel} did not ask for this"));
-        }
-        if activity.started.map(|(started, _)| started) != started {
-            let found = format!("it names start {started:?}, the activity's is {:?}", activity.started);
-            return broken(Rule::Link, id, found);
-        }
-        if started.is_none() && canceling != Some(cancel) {
-            return broken(Rule::DecisionsTogether, id, "an unstarted activity is canceled at once");
-        }
-        activity.closed = Some(id);
-        Ok(())
-    }
-
-    fn activity_timed_out(&mut self, id: EventId, at: Timestamp, it: &ActivityTimedOut) -> Result<(), Violation> {
-        let activity = self.open_activity(id, it.scheduled_event_id)?;
-        if activity.started.map(|(started, _)| started) != it.started_event_id {
-            let found = format!("it names start {:?}, the activity's is {:?}", it.started_event_id, activity.started);
-            return broken(Rule::Link, id, found);
-        }
-        let timeouts = &activity.scheduled.timeouts;
-        let started_at = activity.started.map(|(_, at)| at);
-        let (from, limit) = match it.timeout {
-            ActivityTimeout::StartToClose => (started_at, timeouts.start_to_close),
-            ActivityTimeout::Heartbeat => (started_at, timeouts.heartbeat),
-            ActivityTimeout::ScheduleToClose => (Some(activity.scheduled_at), timeouts.schedule_to_close),
-        };
-        let Some(from) = from else {
-            return broken(Rule::ActivityLife, id, format!("{:?} of an activity that was not started", it.timeout));
-        };
-        activity.closed = Some(id);
-        match it.cause {
-            None => self.clock.expired(id, at, from, limit),
-            Some(_) => Ok(()),
-        }
-    }
-
     fn timer_set(&mut self, id: EventId, set: (Timestamp, Duration), timer_id: &str) -> Result<(), Violation> {
         if let Some(other) = self.newest_timer.insert(timer_id.to_owned(), id)
             && self.timers.get(&other).is_some_and(|other| other.closed.is_none())
@@ -685,26 +386,6 @@ impl Reader {
         }
         timer.closed = Some(id);
         Ok(timer.set)
-    }
-}
-
-/// The activity that an event closes.
-fn closes_activity(kind: &EventKind) -> Option<EventId> {
-    match kind {
-        EventKind::ActivitySuccess(it) => Some(it.scheduled_event_id),
-        EventKind::ActivityFailed(it) => Some(it.scheduled_event_id),
-        EventKind::ActivityCanceled(it) => Some(it.scheduled_event_id),
-        EventKind::ActivityTimedOut(it) => Some(it.scheduled_event_id),
-        _ => None,
-    }
-}
-
-/// Whether somebody who operates the run closed the activity.
-fn is_by_hand(kind: &EventKind) -> bool {
-    match kind {
-        EventKind::ActivitySuccess(it) => it.by_hand.is_some(),
-        EventKind::ActivityFailed(it) => it.by_hand.is_some(),
-        _ => false,
     }
 }
 

@@ -11,18 +11,26 @@ use crate::payload::Payload;
 use crate::tagged::{self, Tagged};
 use crate::time::Timestamp;
 
-mod attributes;
+mod activities;
 mod by_hand;
 mod children;
+mod decider;
 mod key;
+mod messages;
 mod others;
+mod timers;
 mod updates;
-pub use attributes::*;
+mod workflow;
+pub use activities::*;
 pub use by_hand::*;
 pub use children::*;
+pub use decider::*;
 pub use key::RequestKey;
+pub use messages::*;
 pub use others::*;
+pub use timers::*;
 pub use updates::*;
+pub use workflow::*;
 
 /// The position of an event in its history: 1, 2, 3, … without gaps.
 pub type EventId = u64;

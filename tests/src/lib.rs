@@ -13,6 +13,7 @@ pub mod meddled;
 mod reluctant;
 pub mod rules;
 mod script;
+pub mod still;
 mod stored;
 mod world;
 

@@ -8,27 +8,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use history::{Command, Decision, ReusePolicy, Start, StartChild, SucceedWorkflow, Timestamp};
-use service::engine::{Clock, Engine, Page, Poll, Refusal, RunRef, Settings};
+use history::{Command, Decision, ReusePolicy, Start, StartChild, SucceedWorkflow};
+use service::engine::{Engine, Page, Poll, Refusal, RunRef};
 use simulation::meddled::{Meddled, Meddler};
+use simulation::still::open;
 use store::memory::Memory;
 use store::{Cas, Due, Error, Expect, Head, HeadKey, PartKey, RunId, Store, UnixMs};
 
 const DOMAIN: &str = "default";
-
-/// A clock that stands still.
-struct Still;
-
-#[async_trait]
-impl Clock for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_700_000_000_000)
-    }
-
-    async fn sleep_until(&self, _: Timestamp) {
-        std::future::pending::<()>().await;
-    }
-}
 
 /// The version of the run `parent` that knows of its child: started, turn taken, turn done, this.
 const KNOWS: u64 = 4;
@@ -82,10 +69,6 @@ impl Meddler for Second {
         due.retain(|due| &*due.key.workflow_id == "parent");
         Ok(due)
     }
-}
-
-async fn open(store: Arc<dyn Store>, seed: u64) -> Arc<Engine> {
-    Engine::open(store, Arc::new(Still), Settings { seed: Some(seed), ..Settings::default() }).await.unwrap()
 }
 
 fn at(id: &str) -> RunRef {

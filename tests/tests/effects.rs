@@ -8,28 +8,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use history::{Command, Decision, EventKind, SignalExternal, Start, Timestamp};
-use service::engine::{Clock, Engine, Page, Poll, RunRef, Settings};
+use history::{Command, Decision, EventKind, SignalExternal, Start};
+use service::engine::{Engine, Page, Poll, RunRef};
 use simulation::meddled::{Meddled, Meddler};
+use simulation::still::open;
 use store::memory::Memory;
 use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
 use tokio::sync::Notify;
 
 const DOMAIN: &str = "default";
-
-/// A clock that stands still.
-struct Still;
-
-#[async_trait]
-impl Clock for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_700_000_000_000)
-    }
-
-    async fn sleep_until(&self, _: Timestamp) {
-        std::future::pending::<()>().await;
-    }
-}
 
 /// The version of the run `source` that knows what became of its signal: started, turn taken, turn done, this.
 const SETTLED: u64 = 4;
@@ -163,10 +150,6 @@ async fn until(mut is_so: impl AsyncFnMut() -> bool) {
 
 fn at(id: &str) -> RunRef {
     RunRef { domain: DOMAIN.into(), workflow_id: id.into(), run_id: None }
-}
-
-async fn open(store: Arc<dyn Store>, seed: u64) -> Arc<Engine> {
-    Engine::open(store, Arc::new(Still), Settings { seed: Some(seed), ..Settings::default() }).await.unwrap()
 }
 
 async fn names(engine: &Arc<Engine>, id: &str) -> Vec<&'static str> {

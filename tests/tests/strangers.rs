@@ -6,29 +6,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use history::{Command, Duration, Start, Timestamp};
-use service::engine::{Clock, Engine, RunRef, Settings};
+use history::{Command, Duration, Start};
+use service::engine::RunRef;
 use simulation::meddled::{Meddled, Meddler};
+use simulation::still::open;
 use store::memory::Memory;
 use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 const DOMAIN: &str = "default";
-
-/// A clock that stands still.
-struct Still;
-
-#[async_trait]
-impl Clock for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_700_000_000_000)
-    }
-
-    async fn sleep_until(&self, _: Timestamp) {
-        std::future::pending::<()>().await;
-    }
-}
 
 /// What a node sees of the store whose second commit to the run `w` is held up on its way.
 struct Stalled {
@@ -66,10 +53,6 @@ impl Meddler for Stalled {
         };
         self.store.commit(key, expect, head, parts).await
     }
-}
-
-async fn open(store: Arc<dyn Store>, seed: u64) -> Arc<Engine> {
-    Engine::open(store, Arc::new(Still), Settings { seed: Some(seed), ..Settings::default() }).await.unwrap()
 }
 
 fn forgettable() -> Start {

@@ -5,12 +5,13 @@ use uuid::Uuid;
 use super::*;
 use crate::command::ReusePolicy;
 use crate::event::{
-    ActivityCanceled, ActivityScheduledTimeout, ActivityStarted, ActivitySuccess, ActivityTaskCancel, ActivityTimeouts,
-    ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause, ChildScheduled, ChildStarted, ChildSuccess,
-    CloseDecision, CloseFailedCause, DeciderCompleted, DeciderFailed, DeciderFailedCause, DeciderStarted,
-    DeciderTimedOut, ExternalCancelFailed, ExternalFailedCause, ExternalSignalDelivered, ExternalSignalScheduled,
-    Marker, Origin, Signal, TimerCanceled, TimerExpired, TimerScheduled, UpdateAccepted, UpdateCompleted, UpdateFailed,
-    WorkflowCloseFailed, WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
+    ActivityCanceled, ActivityScheduledTimeout, ActivityStarted, ActivitySuccess, ActivityTaskCancel, ActivityTimedOut,
+    ActivityTimeout, ActivityTimeouts, ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause, ChildScheduled,
+    ChildStarted, ChildSuccess, CloseDecision, CloseFailedCause, DeciderCompleted, DeciderFailed, DeciderFailedCause,
+    DeciderStarted, DeciderTimedOut, DeciderTimeout, ExternalCancelFailed, ExternalFailedCause,
+    ExternalSignalDelivered, ExternalSignalScheduled, Marker, Origin, Signal, TimerCanceled, TimerExpired,
+    TimerScheduled, UpdateAccepted, UpdateCompleted, UpdateFailed, WorkflowCloseFailed, WorkflowSuccess,
+    WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use crate::retry::{LastFailure, RetryPolicy};
 

@@ -137,11 +137,6 @@ impl Engine {
         self.mint.is_node_pass(pass)
     }
 
-    /// How the other nodes are reached.
-    pub(super) fn peers(&self) -> Option<Arc<dyn Peers>> {
-        self.elsewhere.peers.get().cloned()
-    }
-
     /// The other nodes.
     pub(super) fn others(&self) -> Vec<String> {
         let me = self.nodes.address();
@@ -151,7 +146,7 @@ impl Engine {
 
     /// Somebody waits here on a list: tells the nodes that do not know.
     pub(super) fn tell_waiting(self: &Arc<Self>, list: &ListKey) {
-        let Some(peers) = self.elsewhere.peers.get().filter(|_| self.nodes.is_shared()) else { return };
+        let Some(peers) = self.elsewhere.peers().filter(|_| self.nodes.is_shared()) else { return };
         let others = self.others();
         let untold: Vec<String> = {
             let mut told = self.elsewhere.lock();
@@ -207,7 +202,7 @@ impl Engine {
 
     /// Tasks wait here: offers them to nodes where somebody waits, until there are no more of either.
     pub(super) fn offer_elsewhere(self: &Arc<Self>, list: &ListKey) {
-        let Some(peers) = self.elsewhere.peers.get() else { return };
+        let Some(peers) = self.elsewhere.peers() else { return };
         {
             let mut told = self.elsewhere.lock();
             if !told.waiting_at.contains_key(list) || !told.busy.insert(list.clone()) {

@@ -148,10 +148,10 @@ impl Engine {
     }
 
     async fn ask_for_lost(self: &Arc<Self>, polls: &[PollId]) -> Option<WaitingTask> {
-        let peers = self.peers()?;
+        let peers = self.elsewhere.peers()?;
         let mut asked = JoinSet::new();
         for node in self.others() {
-            let (peers, polls) = (Arc::clone(&peers), polls.iter().map(|poll| poll.0).collect::<Vec<_>>());
+            let (peers, polls) = (Arc::clone(peers), polls.iter().map(|poll| poll.0).collect::<Vec<_>>());
             asked.spawn(async move { peers.lost(&node, &polls).await });
         }
         let first = async {

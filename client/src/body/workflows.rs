@@ -1,0 +1,406 @@
+//! Runs: starting them, asking things of them, and what is told of them.
+
+use history::event::{ActivityTimeouts, ChildPolicy};
+use history::{
+    ConflictPolicy, Duration, Event, EventId, LastFailure, Origin, Payload, RetryPolicy, ReusePolicy, Status, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{PausedActivity, PausedRun};
+
+bodies! {@request
+    /// Starts a run.
+    #[schemars(inline)]
+    StartWorkflow {
+        /// The workflow id. 1 to 256 bytes.
+        workflow_id: String,
+        /// The workflow type. 1 to 256 bytes.
+        workflow_type: String,
+        /// The task list of its deciders; `default` when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        task_list: Option<String>,
+        /// The input.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input: Option<Payload>,
+        /// From start to close, at most; a year when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        execution_timeout: Option<Duration>,
+        /// From start to close of one run, at most; unlimited when absent. The execution timeout is that of all runs that go on
+        /// for each other.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        run_timeout: Option<Duration>,
+        /// From DeciderStarted to the answer, at most; 30 seconds when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        decider_start_to_close: Option<Duration>,
+        /// From DeciderScheduled to DeciderStarted, at most; unlimited when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        decider_schedule_to_start: Option<Duration>,
+        /// What applies to activities whose decisions do not say; start to close 5 minutes when absent.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::event::timeouts_of_request")]
+        activity_timeouts: ActivityTimeouts,
+        /// At most five tags.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tags: Vec<String>,
+        /// How long it stays readable after it closed; as its domain says when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retention: Option<Duration>,
+        /// Whether the id of a closed run may be used again; only after a failure when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reuse_policy: Option<ReusePolicy>,
+        /// What to do while a run of this id is open: `fail` when absent, but `use-existing` with a `signal`.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        conflict_policy: Option<ConflictPolicy>,
+        /// Signals the run in the commit that starts it, or the open one that is used instead.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        signal: Option<StartSignal>,
+        /// How long the first turn waits; the execution timeout counts from then.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        start_after: Option<Duration>,
+        /// Whether and when the workflow is tried again, by a new run of the same id, after it failed or took longer than its
+        /// run timeout; never when absent. The execution timeout spans all tries.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::retry_of_request")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retry: Option<RetryPolicy>,
+        /// Who asks.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+    }
+    /// A signal that comes with a start.
+    #[schemars(inline)]
+    StartSignal {
+        /// Its name. 1 to 256 bytes.
+        name: String,
+        /// What it says.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input: Option<Payload>,
+    }
+    /// Signals a run.
+    SignalWorkflow {
+        /// What the signal says.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input: Option<Payload>,
+        /// Who asks.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+    }
+    /// Asks for a run to be canceled.
+    CancelWorkflow {
+        /// Why. At most 256 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Who asks.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+    }
+    /// Ends a run.
+    TerminateWorkflow {
+        /// Why. At most 256 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// More of it.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        details: Option<Payload>,
+        /// Who asks.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+    }
+}
+
+answers! {
+    /// A run that was started.
+    Started {
+        /// The workflow id.
+        workflow_id: String,
+        /// The run.
+        run_id: Uuid,
+        /// The run was open already, and is used instead of a new one.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        existing: bool,
+        /// How it ended, where that was waited for and came in time.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        closed: Option<RunResult>,
+    }
+    /// A request that was recorded.
+    Recorded {
+        /// The first event that it caused.
+        event_id: EventId,
+        /// On this run.
+        run_id: Uuid,
+    }
+    /// A run in a list.
+    Listed {
+        /// The workflow id.
+        workflow_id: String,
+        /// The run.
+        run_id: Uuid,
+        /// The workflow type.
+        workflow_type: String,
+        /// Whether it is open, and how it closed.
+        status: Status,
+        /// When it started.
+        started_at: Timestamp,
+        /// When it closed.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        closed_at: Option<Timestamp>,
+        /// Its tags.
+        tags: Vec<String>,
+        /// Nothing will ever wake it but its execution timeout.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        stuck: bool,
+        /// An activity of it is paused and waits for somebody.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        blocked: bool,
+        /// It is paused.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        paused: bool,
+    }
+    /// A page of runs, newest start first. It may be short, or empty, and still have a next one.
+    Workflows {
+        /// The runs.
+        workflows: Vec<Listed>,
+        /// What to give as `page` for the next page; absent on the last.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next_page: Option<String>,
+    }
+    /// How many runs there are.
+    Count {
+        /// So many.
+        count: u64,
+        /// There are more: counting stopped.
+        truncated: bool,
+    }
+    /// Something that time will do to a run.
+    Deadline {
+        /// When.
+        at: Timestamp,
+        /// What: `timer`, `execution`, `turn-start-to-close`, `first-turn`, `turn-again`, `effects`, ….
+        what: String,
+        /// The event that set it.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        scheduled_event_id: Option<EventId>,
+        /// The name of the activity or timer.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    }
+    /// An open activity.
+    OpenActivity {
+        /// The decider's name for it.
+        activity_id: String,
+        /// Its type.
+        activity_type: String,
+        /// Its task list.
+        task_list: String,
+        /// Its ActivityScheduled.
+        scheduled_event_id: EventId,
+        /// When it was scheduled.
+        scheduled_at: Timestamp,
+        /// When a runner took it; absent while it waits for one.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        started_at: Option<Timestamp>,
+        /// Which try it is in, or waits for: 1, 2, 3, …
+        attempt: u32,
+        /// How many tries its retry policy allows; absent without a limit or a policy.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        maximum_attempts: Option<u32>,
+        /// When it may be tried again, while it waits for that.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next_try_at: Option<Timestamp>,
+        /// How the newest try ended that was followed by another.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        last_failure: Option<LastFailure>,
+        /// Whether it was asked to stop.
+        cancel_requested: bool,
+        /// That it is paused: not handed out until somebody retries, resumes, completes or fails it.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        paused: Option<PausedActivity>,
+        /// When its runner last gave a sign of life.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        last_heartbeat_at: Option<Timestamp>,
+    }
+    /// An open timer.
+    OpenTimer {
+        /// Its name.
+        timer_id: String,
+        /// Its TimerScheduled.
+        scheduled_event_id: EventId,
+        /// When it expires.
+        expires_at: Timestamp,
+    }
+    /// A child that is not known to have closed.
+    OpenChild {
+        /// Its workflow id.
+        workflow_id: String,
+        /// Its ChildScheduled.
+        scheduled_event_id: EventId,
+        /// Its ChildStarted.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        started_event_id: Option<EventId>,
+        /// What becomes of it when this run closes first.
+        child_policy: ChildPolicy,
+    }
+    /// The state of a run.
+    Described {
+        /// The workflow id.
+        workflow_id: String,
+        /// The run.
+        run_id: Uuid,
+        /// The workflow type.
+        workflow_type: String,
+        /// The task list of its deciders.
+        task_list: String,
+        /// Whether it is open, and how it closed.
+        status: Status,
+        /// When it started.
+        started_at: Timestamp,
+        /// When it closed.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        closed_at: Option<Timestamp>,
+        /// From start to close, at most, of all runs that go on for each other.
+        execution_timeout: Duration,
+        /// From start to close of this run, at most.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        run_timeout: Option<Duration>,
+        /// The run that this one goes on for, or tries again.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        continued_from: Option<Uuid>,
+        /// Whether and when the workflow is tried again after it failed or took too long.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retry: Option<RetryPolicy>,
+        /// With a retry policy: which try this run is, 1, 2, 3, …
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        attempt: Option<u32>,
+        /// When this try begins, while it waits for that.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next_try_at: Option<Timestamp>,
+        /// The run that tries again, when this one failed or took too long and has one.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retried_as: Option<Uuid>,
+        /// Its tags.
+        tags: Vec<String>,
+        /// Whether somebody asked for it to be canceled.
+        cancel_requested: bool,
+        /// Nothing will ever wake it but its execution timeout: no turn, activity or timer is open, and its last turn named
+        /// no signal that it waits for.
+        stuck: bool,
+        /// An activity of it is paused and waits for somebody.
+        #[serde(default)]
+        blocked: bool,
+        /// That it is paused: nothing of it is handed out.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        paused: Option<PausedRun>,
+        /// The signals that its last turn said it waits for; `baton.cancel` for a cancel request.
+        awaiting: Vec<String>,
+        /// The newest event that is news; also in its entity tag.
+        version: EventId,
+        /// The newest event.
+        history_length: EventId,
+        /// `none`, `waiting` for a decider, or `started` by one.
+        turn: String,
+        /// Activities that have not closed.
+        open_activities: Vec<OpenActivity>,
+        /// Timers that have not expired.
+        open_timers: Vec<OpenTimer>,
+        /// Children that are not known to have closed.
+        #[serde(default)]
+        open_children: Vec<OpenChild>,
+        /// The event of the parent that wanted it, where the run is a child.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent: Option<Origin>,
+        /// What time will do, in order.
+        deadlines: Vec<Deadline>,
+    }
+    /// Events of a run.
+    History {
+        /// The events, in the order asked for.
+        events: Vec<Event>,
+        /// The run.
+        run_id: Uuid,
+        /// The run's newest event.
+        last_event_id: EventId,
+        /// Whether the run has closed.
+        closed: bool,
+        /// Where to go on: `after` of the next page, `before` when reversed; absent on the last.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next: Option<EventId>,
+    }
+}
+
+/// How a run ended, or that it has not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RunResult {
+    /// Whether it is open, and how it closed.
+    pub status: Status,
+    /// The run.
+    pub run_id: Uuid,
+    /// When it closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_at: Option<Timestamp>,
+    /// What the decider said on success.
+    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    pub result: Option<Payload>,
+    /// Why it failed or was terminated, for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// More of it.
+    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    pub details: Option<Payload>,
+    /// The run that goes on, when it continued as new or is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continued_as: Option<Uuid>,
+}

@@ -1,0 +1,175 @@
+//! Activities, as the checker sees them.
+
+use super::{Activity, Reader, Rule, Violation, broken, by_hand};
+use crate::event::{ActivityScheduled, ActivityStarted, ActivityTimedOut, ActivityTimeout, EventId, EventKind};
+use crate::time::Timestamp;
+
+impl Reader {
+    pub(super) fn activity_waits(
+        &mut self,
+        id: EventId,
+        at: Timestamp,
+        scheduled: &ActivityScheduled,
+    ) -> Result<(), Violation> {
+        if let Some(other) = self.newest_activity.insert(scheduled.activity_id.clone(), id)
+            && self.activities.get(&other).is_some_and(|other| other.closed.is_none())
+        {
+            let found = format!("activity `{}` is open since event {other}", scheduled.activity_id);
+            return broken(Rule::IdInUse, id, found);
+        }
+        let activity = Activity {
+            scheduled: scheduled.clone(),
+            scheduled_at: at,
+            started: None,
+            cancels: Vec::new(),
+            closed: None,
+            is_paused: false,
+            attempts_max: by_hand::attempts(scheduled.retry.as_ref()),
+            tries_more: 0,
+        };
+        self.activities.insert(id, activity);
+        Ok(())
+    }
+
+    pub(super) fn open_activity(&mut self, id: EventId, scheduled: EventId) -> Result<&mut Activity, Violation> {
+        match self.activities.get_mut(&scheduled) {
+            None => broken(Rule::Link, id, format!("event {scheduled} is not an ActivityScheduled before it")),
+            Some(Activity { closed: Some(closed), .. }) => {
+                broken(Rule::ActivityLife, id, format!("event {closed} closed the activity"))
+            }
+            Some(activity) => Ok(activity),
+        }
+    }
+
+    pub(super) fn activity_started(
+        &mut self,
+        id: EventId,
+        at: Timestamp,
+        it: &ActivityStarted,
+    ) -> Result<(), Violation> {
+        let run_is_paused = self.clock.is_paused();
+        let activity = self.open_activity(id, it.scheduled_event_id)?;
+        if let Some((started, _)) = activity.started {
+            return broken(Rule::ActivityLife, id, format!("event {started} started it already"));
+        }
+        if activity.scheduled.retry.is_none() {
+            activity.started = Some((id, at));
+            if activity.is_paused || run_is_paused {
+                self.closing = Some((it.scheduled_event_id, true));
+            }
+            return match (it.attempt, it.started_at, &it.last_failure) {
+                (None, None, None) => Ok(()),
+                _ => broken(Rule::ActivityLife, id, "it tells of tries, and there is no retry policy"),
+            };
+        }
+        let (Some(attempt), Some(started_at)) = (it.attempt, it.started_at) else {
+            return broken(Rule::ActivityLife, id, "the last try of an activity has no number or no time");
+        };
+        let attempts_max = activity.attempts_max.saturating_add(activity.tries_more);
+        if attempt == 0 || attempt > attempts_max {
+            return broken(Rule::ActivityLife, id, format!("try {attempt} of {attempts_max}"));
+        }
+        if it.last_failure.is_some() != (attempt > 1) {
+            return broken(Rule::ActivityLife, id, format!("try {attempt} comes after {:?}", it.last_failure));
+        }
+        let since = it.last_failure.as_ref().map_or(activity.scheduled_at, |failure| failure.at);
+        if since < activity.scheduled_at || started_at < since || at < started_at {
+            let found = format!("try {attempt} at {started_at}, the one before it ended at {since}");
+            return broken(Rule::NotBeforeTime, id, found);
+        }
+        activity.started = Some((id, started_at));
+        // Whether the try began before a pause cannot be told: tries move no clock, and clocks may go back.
+        self.closing = Some((it.scheduled_event_id, false));
+        Ok(())
+    }
+
+    pub(super) fn activity_answered(
+        &mut self,
+        id: EventId,
+        scheduled: EventId,
+        started: EventId,
+    ) -> Result<(), Violation> {
+        let activity = self.open_activity(id, scheduled)?;
+        match activity.started {
+            None => return broken(Rule::ActivityLife, id, "the activity was not started"),
+            Some((found, _)) if found != started => {
+                return broken(Rule::Link, id, format!("it names start {started}, the activity's is {found}"));
+            }
+            Some(_) => {}
+        }
+        activity.closed = Some(id);
+        Ok(())
+    }
+
+    pub(super) fn activity_canceled(
+        &mut self,
+        id: EventId,
+        scheduled: EventId,
+        started: Option<EventId>,
+        cancel: EventId,
+    ) -> Result<(), Violation> {
+        let (canceling, is_swf) = (self.canceling, self.is_swf());
+        let activity = self.open_activity(id, scheduled)?;
+        let is_unasked = cancel == 0 && started.is_some() && is_swf;
+        if !activity.cancels.contains(&cancel) && !is_unasked {
+            return broken(Rule::Link, id, format!("event {cancel} did not ask for this"));
+        }
+        if activity.started.map(|(started, _)| started) != started {
+            let found = format!("it names start {started:?}, the activity's is {:?}", activity.started);
+            return broken(Rule::Link, id, found);
+        }
+        if started.is_none() && canceling != Some(cancel) {
+            return broken(Rule::DecisionsTogether, id, "an unstarted activity is canceled at once");
+        }
+        activity.closed = Some(id);
+        Ok(())
+    }
+
+    pub(super) fn activity_timed_out(
+        &mut self,
+        id: EventId,
+        at: Timestamp,
+        it: &ActivityTimedOut,
+    ) -> Result<(), Violation> {
+        let activity = self.open_activity(id, it.scheduled_event_id)?;
+        if activity.started.map(|(started, _)| started) != it.started_event_id {
+            let found = format!("it names start {:?}, the activity's is {:?}", it.started_event_id, activity.started);
+            return broken(Rule::Link, id, found);
+        }
+        let timeouts = &activity.scheduled.timeouts;
+        let started_at = activity.started.map(|(_, at)| at);
+        let (from, limit) = match it.timeout {
+            ActivityTimeout::StartToClose => (started_at, timeouts.start_to_close),
+            ActivityTimeout::Heartbeat => (started_at, timeouts.heartbeat),
+            ActivityTimeout::ScheduleToClose => (Some(activity.scheduled_at), timeouts.schedule_to_close),
+        };
+        let Some(from) = from else {
+            return broken(Rule::ActivityLife, id, format!("{:?} of an activity that was not started", it.timeout));
+        };
+        activity.closed = Some(id);
+        match it.cause {
+            None => self.clock.expired(id, at, from, limit),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// The activity that an event closes.
+pub(super) fn closes_activity(kind: &EventKind) -> Option<EventId> {
+    match kind {
+        EventKind::ActivitySuccess(it) => Some(it.scheduled_event_id),
+        EventKind::ActivityFailed(it) => Some(it.scheduled_event_id),
+        EventKind::ActivityCanceled(it) => Some(it.scheduled_event_id),
+        EventKind::ActivityTimedOut(it) => Some(it.scheduled_event_id),
+        _ => None,
+    }
+}
+
+/// Whether somebody who operates the run closed the activity.
+pub(super) fn is_by_hand(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::ActivitySuccess(it) => it.by_hand.is_some(),
+        EventKind::ActivityFailed(it) => it.by_hand.is_some(),
+        _ => false,
+    }
+}

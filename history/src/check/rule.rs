@@ -1,0 +1,94 @@
+//! The rules that a history can break.
+
+use std::fmt;
+
+use crate::event::EventId;
+
+/// A rule that a history breaks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("event {event_id} breaks the rule that {rule}: {found}")]
+pub struct Violation {
+    /// Which.
+    pub rule: Rule,
+    /// At which event; for [`Rule::NewsIsAnswered`] at the end of a history: the news that nobody will look at.
+    pub event_id: EventId,
+    /// What was found there.
+    pub found: String,
+}
+
+/// The invariants of histories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// Ids are 1, 2, 3, … without gaps.
+    Ids,
+    /// Time never goes back.
+    Time,
+    /// Event 1 is WorkflowStarted, event 2 DeciderScheduled, and WorkflowStarted is nowhere else (S3.6).
+    Beginning,
+    /// Nothing follows a closing event (S3.7).
+    NothingAfterClose,
+    /// At most one DeciderScheduled since the last DeciderStarted (S3.36, D1).
+    OneTurnWaits,
+    /// Never two deciders active at once (S3.37).
+    OneTurnStarted,
+    /// A turn is scheduled because of news, and of nothing else (S3.38, S3.54), unless an update or a decision is recorded
+    /// with all of it at once (S1.34).
+    TurnHasCause,
+    /// News that schedules a decider is followed by a DeciderScheduled, unless one waits (S3.38, D7).
+    NewsIsAnswered,
+    /// A link names an earlier event of the right kind, and that event's ids.
+    Link,
+    /// An activity starts at most once, closes at most once, and is not answered before it starts.
+    ActivityLife,
+    /// What is paused is resumed before it is paused again, and is not begun in between.
+    Pause,
+    /// A timer is set, then expires or is canceled, once.
+    TimerLife,
+    /// No two open activities, timers or children share an id (S3.23).
+    IdInUse,
+    /// A child starts at most once, and closes at most once, not before it started.
+    ChildLife,
+    /// An update is accepted, then answered once.
+    UpdateLife,
+    /// An effect on another run is known to have happened, or not to, once.
+    EffectOnce,
+    /// What comes from an event of another run comes once.
+    OriginOnce,
+    /// A decision's events stand directly behind its DeciderCompleted (S3.43).
+    DecisionsTogether,
+    /// Nothing expires before its time (S3.50), and no turn is handed out while it is held back.
+    NotBeforeTime,
+    /// A run that failed or took too long is tried again only where its retry policy has another try (S2.30).
+    Retry,
+    /// A decider sees its window, from the last completed turn's DeciderStarted to its own, and nothing later (S3.39,
+    /// S3.40, D2, D3).
+    Window,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ids => "ids are 1, 2, 3, … without gaps",
+            Self::Time => "time never goes back",
+            Self::Beginning => "a history begins with WorkflowStarted and DeciderScheduled (S3.6)",
+            Self::NothingAfterClose => "nothing follows a closing event (S3.7)",
+            Self::OneTurnWaits => "at most one DeciderScheduled is outstanding (S3.36)",
+            Self::OneTurnStarted => "at most one decider is active (S3.37)",
+            Self::TurnHasCause => "a turn is scheduled because of news (S3.38)",
+            Self::NewsIsAnswered => "news is followed by a DeciderScheduled unless one waits (S3.38)",
+            Self::Link => "a link names an earlier event of the right kind",
+            Self::ActivityLife => "an activity starts once, then closes once",
+            Self::Pause => "what is paused is not begun, and is resumed once",
+            Self::TimerLife => "a timer expires or is canceled, once",
+            Self::IdInUse => "no two open activities, timers or children share an id (S3.23)",
+            Self::ChildLife => "a child starts once, then closes once",
+            Self::UpdateLife => "an update is accepted, then answered once",
+            Self::EffectOnce => "an effect on another run has one outcome",
+            Self::OriginOnce => "an effect of another run happens once",
+            Self::DecisionsTogether => "decision events stand directly behind their DeciderCompleted (S3.43)",
+            Self::NotBeforeTime => "nothing happens before its time (S3.50)",
+            Self::Retry => "a run is tried again as its retry policy says (S2.30)",
+            Self::Window => "a window ends with its own DeciderStarted and begins with the last completed one (S3.39)",
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! Turns, as the checker sees them.
+
+use super::{Reader, Rule, Violation, broken, not_before};
+use crate::event::{DeciderScheduled, DeciderTimeout, EventId};
+use crate::time::Timestamp;
+
+impl Reader {
+    pub(super) fn turn_waits(
+        &mut self,
+        id: EventId,
+        at: Timestamp,
+        scheduled: &DeciderScheduled,
+    ) -> Result<(), Violation> {
+        if let Some((waiting, _)) = self.waiting {
+            return broken(Rule::OneTurnWaits, id, format!("turn {waiting} waits already"));
+        }
+        if self.news.take().is_none() {
+            self.updates.turn_without_news(id);
+        }
+        let start = self.start.as_ref().filter(|_| id == 2);
+        if let Some(first) = start.and_then(|(start, started_at)| Some(started_at.plus(start.start_after?)))
+            && scheduled.not_before != Some(first)
+        {
+            let found = format!("the first turn is to wait until {first}, and waits until {:?}", scheduled.not_before);
+            return broken(Rule::NotBeforeTime, id, found);
+        }
+        self.turns.insert(id, scheduled.clone());
+        self.waiting = Some((id, at));
+        Ok(())
+    }
+
+    pub(super) fn turn_starts(&mut self, id: EventId, at: Timestamp, scheduled: EventId) -> Result<(), Violation> {
+        if let Some((_, started, _)) = self.active {
+            return broken(Rule::OneTurnStarted, id, format!("turn {started} has not ended"));
+        }
+        match self.waiting.take() {
+            Some((waiting, _)) if waiting == scheduled => {}
+            other => {
+                let found = format!("it names turn {scheduled}, waiting is {:?}", other.map(|(id, _)| id));
+                return broken(Rule::Link, id, found);
+            }
+        }
+        if self.clock.is_paused() {
+            return broken(Rule::Pause, id, "the run is paused");
+        }
+        if let Some(held_until) = self.turns.get(&scheduled).and_then(|turn| turn.not_before) {
+            not_before(id, at, held_until)?;
+        }
+        self.active = Some((scheduled, id, at));
+        Ok(())
+    }
+
+    pub(super) fn turn_ends(
+        &mut self,
+        id: EventId,
+        at: Timestamp,
+        scheduled: EventId,
+        started: EventId,
+    ) -> Result<Timestamp, Violation> {
+        match self.active {
+            Some((held_scheduled, held_started, since)) if (held_scheduled, held_started) == (scheduled, started) => {
+                self.active = None;
+                if let Some((_, waits_since)) = &mut self.waiting {
+                    *waits_since = at;
+                }
+                Ok(since)
+            }
+            other => {
+                let held = other.map(|(scheduled, started, _)| (scheduled, started));
+                broken(Rule::Link, id, format!("it names turn {:?}, started is {held:?}", (scheduled, started)))
+            }
+        }
+    }
+
+    pub(super) fn turn_times_out(
+        &mut self,
+        id: EventId,
+        at: Timestamp,
+        scheduled: EventId,
+        started: Option<EventId>,
+        timeout: DeciderTimeout,
+    ) -> Result<(), Violation> {
+        let turn = self.turns.get(&scheduled).cloned();
+        match (timeout, started) {
+            (DeciderTimeout::StartToClose, Some(started)) => {
+                let since = self.turn_ends(id, at, scheduled, started)?;
+                self.clock.expired(id, at, since, turn.map(|turn| turn.start_to_close))
+            }
+            (DeciderTimeout::ScheduleToStart, None) => match self.waiting.take() {
+                Some((waiting, since)) if waiting == scheduled && self.active.is_none() => {
+                    let since = turn.as_ref().and_then(|turn| turn.not_before).unwrap_or(since);
+                    self.clock.expired(id, at, since, turn.and_then(|turn| turn.schedule_to_start))
+                }
+                _ => broken(Rule::Link, id, format!("turn {scheduled} is not waiting for a decider")),
+            },
+            (timeout, started) => broken(Rule::Link, id, format!("{timeout:?} of a turn started by {started:?}")),
+        }
+    }
+}

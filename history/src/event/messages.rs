@@ -1,0 +1,72 @@
+//! Signals and markers.
+
+use minicbor::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+
+use crate::event::{EventId, Origin};
+use crate::payload::{self, Payload};
+
+/// News from outside.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Signal {
+    /// Its name.
+    #[n(0)]
+    pub name: String,
+    /// What it says.
+    #[n(1)]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub input: Option<Payload>,
+    /// Who sent it.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// The event of the other run that it comes from, if one decided it.
+    #[n(3)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// A decider's note to itself.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Marker {
+    /// Its name.
+    #[n(0)]
+    pub name: String,
+    /// The note.
+    #[n(1)]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub details: Option<Payload>,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(2)]
+    pub decision_event_id: EventId,
+}
+
+/// A note could not be recorded.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MarkerFailed {
+    /// Its name.
+    #[n(0)]
+    pub name: String,
+    /// Why.
+    #[n(1)]
+    pub cause: MarkerFailedCause,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(2)]
+    pub decision_event_id: EventId,
+}
+
+/// Why a marker could not be recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cbor(index_only)]
+pub enum MarkerFailedCause {
+    /// Names that begin with `baton.` are reserved.
+    #[n(0)]
+    NameReserved,
+}

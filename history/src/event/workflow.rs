@@ -1,0 +1,324 @@
+//! A run: how it begins, how it ends, and what is asked of it.
+
+use minicbor::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::dialect::{SwfRun, SwfSuccessor};
+use crate::event::{ActivityTimeouts, ChildPolicy, EventId, Origin};
+use crate::payload::{self, Payload};
+use crate::retry::RetryPolicy;
+use crate::schedule::Scheduled;
+use crate::time::{Duration, Timestamp};
+
+/// The run began.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowStarted {
+    /// The workflow id, chosen by the caller.
+    #[n(0)]
+    pub workflow_id: String,
+    /// The run's id, given by the service.
+    #[n(1)]
+    #[cbor(with = "crate::codec::uuid")]
+    pub run_id: Uuid,
+    /// The workflow type.
+    #[n(2)]
+    pub workflow_type: String,
+    /// The task list where its deciders poll.
+    #[n(3)]
+    pub task_list: String,
+    /// The input.
+    #[n(4)]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub input: Option<Payload>,
+    /// From start to close, at most.
+    #[n(5)]
+    pub execution_timeout: Duration,
+    /// From DeciderStarted to the answer, at most.
+    #[n(6)]
+    pub decider_start_to_close: Duration,
+    /// From DeciderScheduled to DeciderStarted, at most; unlimited when absent (D13).
+    #[n(7)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decider_schedule_to_start: Option<Duration>,
+    /// What applies to an activity whose decision does not say (D9).
+    #[n(8)]
+    #[serde(default)]
+    pub activity_timeouts: ActivityTimeouts,
+    /// Tags, for lists.
+    #[n(9)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// How long the run stays readable after it closed.
+    #[n(10)]
+    pub retention: Duration,
+    /// Who started it.
+    #[n(11)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// How long the first turn waits; the execution timeout counts from then.
+    #[n(12)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_after: Option<Duration>,
+    /// The event of the parent that wanted it, where the run is a child.
+    #[n(13)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Origin>,
+    /// From the first turn to close of this one run, at most; unlimited when absent (S2.28).
+    #[n(14)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_timeout: Option<Duration>,
+    /// The run that this one goes on for.
+    #[cbor(n(15), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continued_from: Option<Uuid>,
+    /// Since when the execution timeout counts, where that is not this run's own beginning (S2.27).
+    #[n(16)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_from: Option<Timestamp>,
+    /// Whether and when the workflow is tried again, by a run of its own, after it failed or took too long (S2.30); never
+    /// when absent.
+    #[n(17)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    /// With a retry policy: which try this run is, 1, 2, 3, …; `continued_from` is the one before it.
+    #[n(18)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// The schedule that started it, or the run that it goes on for.
+    #[n(19)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Scheduled>,
+    /// Present where the run speaks SWF's dialect: it was started over SWF's wire.
+    #[n(20)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swf: Option<SwfRun>,
+}
+
+/// The decider closed the run as done.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowSuccess {
+    /// The result.
+    #[n(0)]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub result: Option<Payload>,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(1)]
+    pub decision_event_id: EventId,
+}
+
+/// The decider closed the run as failed.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowFailed {
+    /// Why, for programs.
+    #[n(0)]
+    pub reason: String,
+    /// Why, for people and programs.
+    #[n(1)]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub details: Option<Payload>,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(2)]
+    pub decision_event_id: EventId,
+    /// The run that tries again, where the retry policy has another try.
+    #[cbor(n(3), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_run_id: Option<Uuid>,
+    /// When its first turn is handed out at the earliest.
+    #[n(4)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try_at: Option<Timestamp>,
+}
+
+/// The decider closed the run as canceled.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowCanceled {
+    /// What was done.
+    #[n(0)]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub details: Option<Payload>,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(1)]
+    pub decision_event_id: EventId,
+}
+
+/// The decider closed the run, and another one goes on.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowContinuedAsNew {
+    /// The run that goes on.
+    #[n(0)]
+    #[cbor(with = "crate::codec::uuid")]
+    pub new_run_id: Uuid,
+    /// Its input.
+    #[n(1)]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub input: Option<Payload>,
+    /// Its workflow type.
+    #[n(2)]
+    pub workflow_type: String,
+    /// The task list of its deciders.
+    #[n(3)]
+    pub task_list: String,
+    /// Its tags.
+    #[n(4)]
+    #[cbor(skip_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(5)]
+    pub decision_event_id: EventId,
+    /// In runs over SWF's wire: the settings of the run that goes on.
+    #[n(6)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swf: Option<SwfSuccessor>,
+}
+
+/// The run took too long.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowTimedOut {
+    /// Which timeout.
+    #[n(0)]
+    pub timeout: WorkflowTimeout,
+    /// The run that tries again, where the retry policy has another try.
+    #[cbor(n(1), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_run_id: Option<Uuid>,
+    /// When its first turn is handed out at the earliest.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try_at: Option<Timestamp>,
+}
+
+/// Somebody ended the run from outside.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowTerminated {
+    /// Why.
+    #[n(0)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// More of it.
+    #[n(1)]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub details: Option<Payload>,
+    /// Who.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// The event of the parent that wanted the run, where it was terminated because the parent closed.
+    #[n(3)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// In runs over SWF's wire: what becomes of the children, where that is not what the run's policy says.
+    #[n(4)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_policy: Option<ChildPolicy>,
+}
+
+/// A closing decision was refused.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowCloseFailed {
+    /// Which decision.
+    #[n(0)]
+    pub decision: CloseDecision,
+    /// Why.
+    #[n(1)]
+    pub cause: CloseFailedCause,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(2)]
+    pub decision_event_id: EventId,
+}
+
+/// Somebody asked for the run to be canceled.
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowCancelRequested {
+    /// Why.
+    #[n(0)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who.
+    #[n(1)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// The event of the other run that it comes from, if one decided it.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// The timeouts of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cbor(index_only)]
+pub enum WorkflowTimeout {
+    /// From WorkflowStarted to close, of all runs that go on for each other.
+    #[n(0)]
+    Execution,
+    /// From WorkflowStarted to close, of one run.
+    #[n(1)]
+    Run,
+}
+
+/// A decision that closes a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cbor(index_only)]
+pub enum CloseDecision {
+    /// It did what it should.
+    #[n(0)]
+    SucceedWorkflow,
+    /// It failed.
+    #[n(1)]
+    FailWorkflow,
+    /// It was canceled.
+    #[n(2)]
+    CancelWorkflow,
+    /// Another run goes on.
+    #[n(3)]
+    ContinueAsNew,
+}
+
+/// Why a closing decision was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cbor(index_only)]
+pub enum CloseFailedCause {
+    /// There is news that the decider had not seen (D8).
+    #[n(0)]
+    UnhandledEvents,
+    /// The type of the run that is to go on is deprecated. In runs over SWF's wire.
+    #[n(1)]
+    WorkflowTypeDeprecated,
+    /// It is not registered. In runs over SWF's wire.
+    #[n(2)]
+    WorkflowTypeUnknown,
+    /// Neither the decision nor the type says the execution timeout. In runs over SWF's wire.
+    #[n(3)]
+    DefaultExecutionTimeoutUndefined,
+    /// Neither says on which task list its deciders poll. In runs over SWF's wire.
+    #[n(4)]
+    DefaultTaskListUndefined,
+    /// Neither says how long its deciders may take. In runs over SWF's wire.
+    #[n(5)]
+    DefaultDeciderTimeoutUndefined,
+    /// Neither says what becomes of its children. In runs over SWF's wire.
+    #[n(6)]
+    DefaultChildPolicyUndefined,
+}

@@ -1,0 +1,258 @@
+//! How each event changes the state of its run.
+
+use super::{
+    PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Run, RunPause, Status,
+    Turn, TurnTask,
+};
+use crate::event::{ByHand, DeciderFailedCause, Event, EventId, EventKind, RequestKey};
+use crate::limits;
+use crate::time::Timestamp;
+
+impl Run {
+    /// Takes one more event into the state. Total: stored events are facts, and facts are not argued with.
+    pub fn evolve(&mut self, event: &Event) {
+        self.last_event_id = event.id;
+        self.last_timestamp = event.timestamp;
+        if event.kind.is_news() {
+            self.version = event.id;
+        }
+        self.remember(event.key, event.id);
+        match &event.kind {
+            EventKind::WorkflowStarted(started) => *self = Self::begin(event.timestamp, started, event.key),
+            EventKind::WorkflowSuccess(_) => self.close(Status::Success, event),
+            EventKind::WorkflowFailed(_) => self.close(Status::Failed, event),
+            EventKind::WorkflowCanceled(_) => self.close(Status::Canceled, event),
+            EventKind::WorkflowContinuedAsNew(_) => self.close(Status::ContinuedAsNew, event),
+            EventKind::WorkflowTimedOut(_) => self.close(Status::TimedOut, event),
+            EventKind::WorkflowTerminated(it) => {
+                if let (Some(swf), Some(policy)) = (&mut self.started.swf, it.child_policy) {
+                    swf.child_policy = policy;
+                }
+                self.close(Status::Terminated, event);
+            }
+            EventKind::WorkflowCancelRequested(_) => self.cancel_requested = true,
+            EventKind::DeciderScheduled(it) => {
+                self.turn_task = Some(TurnTask {
+                    scheduled_event_id: event.id,
+                    waits_since: event.timestamp,
+                    attempt: it.attempt,
+                    not_before: it.not_before,
+                });
+            }
+            EventKind::DeciderStarted(it) => {
+                let attempt = self.turn_task.take().map_or(1, |task| task.attempt);
+                self.turn = Some(Turn {
+                    scheduled_event_id: it.scheduled_event_id,
+                    started_event_id: event.id,
+                    started_at: event.timestamp,
+                    attempt,
+                });
+            }
+            EventKind::DeciderCompleted(it) => {
+                self.end_turn(event.timestamp);
+                self.turns_lost = 0;
+                self.previous_started_event_id = it.started_event_id;
+                self.awaiting.clone_from(&it.awaiting);
+            }
+            EventKind::DeciderTimedOut(it) => {
+                self.turns_lost = self.turns_lost.saturating_add(1);
+                match it.started_event_id {
+                    Some(_) => self.end_turn(event.timestamp),
+                    None => self.turn_task = None,
+                }
+            }
+            EventKind::DeciderFailed(it) => {
+                // A turn that never reached its decider says nothing about the decider.
+                if it.cause == DeciderFailedCause::Reported {
+                    self.turns_lost = self.turns_lost.saturating_add(1);
+                }
+                self.end_turn(event.timestamp);
+                if let (Some(task), Some(_)) = (&mut self.turn_task, it.next_not_before) {
+                    task.not_before = it.next_not_before;
+                }
+            }
+            EventKind::ActivityScheduled(it) => {
+                let activity = PendingActivity {
+                    activity_id: it.activity_id.clone(),
+                    activity_type: it.activity_type.clone(),
+                    task_list: it.task_list.clone(),
+                    scheduled_at: event.timestamp,
+                    timeouts: it.timeouts,
+                    started_event_id: None,
+                    started_at: None,
+                    cancel_event_id: None,
+                    retry: it.retry.clone(),
+                    tries: None,
+                    paused: None,
+                    released: None,
+                };
+                self.activities.insert(event.id, activity);
+            }
+            EventKind::ActivityStarted(it) => {
+                if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
+                    activity.started_event_id = Some(event.id);
+                    activity.started_at = Some(event.timestamp);
+                }
+            }
+            EventKind::ActivitySuccess(it) => self.activities.remove(it.scheduled_event_id),
+            EventKind::ActivityFailed(it) => self.activities.remove(it.scheduled_event_id),
+            EventKind::ActivityCanceled(it) => self.activities.remove(it.scheduled_event_id),
+            EventKind::ActivityTimedOut(it) => self.activities.remove(it.scheduled_event_id),
+            EventKind::ActivityScheduledTimeout(it) => self.activities.remove(it.scheduled_event_id),
+            EventKind::ActivityTaskCancel(it) => {
+                if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
+                    activity.cancel_event_id = Some(event.id);
+                }
+            }
+            EventKind::ActivityPaused(it) => {
+                if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
+                    let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
+                    let (event_id, at, cause) = (event.id, event.timestamp, it.cause);
+                    activity.paused = Some(Box::new(PausedActivity { event_id, at, cause, by_hand }));
+                }
+            }
+            EventKind::WorkflowPaused(it) => {
+                let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
+                let (event_id, at, stops_clock) = (event.id, event.timestamp, it.stop_clocks);
+                self.paused = Some(Box::new(RunPause { event_id, at, stops_clock, by_hand }));
+                if stops_clock {
+                    self.clock.stop(at);
+                }
+            }
+            EventKind::WorkflowResumed(_) => self.resume(event),
+            EventKind::ActivityResumed(it) => self.release(it.scheduled_event_id, event),
+            EventKind::ActivityRetried(it) => self.release(it.scheduled_event_id, event),
+            EventKind::ActivityOptionsChanged(it) => {
+                let released = Released { event_id: event.id, at: event.timestamp };
+                if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
+                    if activity.task_list != it.task_list {
+                        activity.released = Some(released);
+                    }
+                    activity.task_list.clone_from(&it.task_list);
+                    activity.timeouts = it.timeouts;
+                    activity.retry.clone_from(&it.retry);
+                }
+            }
+            EventKind::TimerScheduled(it) => {
+                // While the clock stands still, it is set to what the clock shows.
+                let set_at = self.clock.stopped_at().unwrap_or(event.timestamp);
+                let timer = PendingTimer { scheduled_event_id: event.id, expires_at: set_at.plus(it.after) };
+                self.timers.insert(it.timer_id.clone(), timer);
+            }
+            EventKind::TimerExpired(it) => drop(self.timers.remove(&it.timer_id)),
+            EventKind::TimerCanceled(it) => drop(self.timers.remove(&it.timer_id)),
+            EventKind::ChildScheduled(it) => {
+                let child = PendingChild {
+                    workflow_id: it.workflow_id.clone(),
+                    decision_event_id: it.decision_event_id,
+                    policy: it.child_policy,
+                    started_event_id: None,
+                };
+                self.children.insert(event.id, child);
+            }
+            EventKind::ChildScheduleFailed(it) => {
+                if let Some(scheduled_event_id) = it.scheduled_event_id {
+                    self.children.remove(&scheduled_event_id);
+                }
+            }
+            EventKind::ChildStarted(it) => {
+                if let Some(child) = self.children.get_mut(&it.scheduled_event_id) {
+                    child.started_event_id = Some(event.id);
+                }
+            }
+            EventKind::ChildSuccess(it) => drop(self.children.remove(&it.scheduled_event_id)),
+            EventKind::ChildFailed(it) => drop(self.children.remove(&it.scheduled_event_id)),
+            EventKind::ChildTimedOut(it) => drop(self.children.remove(&it.scheduled_event_id)),
+            EventKind::ChildCanceled(it) => drop(self.children.remove(&it.scheduled_event_id)),
+            EventKind::ChildTerminated(it) => drop(self.children.remove(&it.scheduled_event_id)),
+            EventKind::ExternalSignalScheduled(it) => {
+                self.external(event.id, &it.workflow_id, it.decision_event_id);
+            }
+            EventKind::ExternalCancelScheduled(it) => {
+                self.external(event.id, &it.workflow_id, it.decision_event_id);
+            }
+            EventKind::ExternalSignalDelivered(it) => drop(self.externals.remove(&it.scheduled_event_id)),
+            EventKind::ExternalCancelDelivered(it) => drop(self.externals.remove(&it.scheduled_event_id)),
+            EventKind::ExternalSignalFailed(it) => self.external_failed(it.scheduled_event_id),
+            EventKind::ExternalCancelFailed(it) => self.external_failed(it.scheduled_event_id),
+            EventKind::UpdateAccepted(it) => self.updates.accept(event.id, event.timestamp, it),
+            EventKind::UpdateCompleted(it) => self.updates.end(event.id, it.accepted_event_id, &it.update_id),
+            EventKind::UpdateFailed(it) => self.updates.end(event.id, it.accepted_event_id, &it.update_id),
+            EventKind::WorkflowCloseFailed(_)
+            | EventKind::ActivityScheduleFailed(_)
+            | EventKind::ActivityTaskCancelFailed(_)
+            | EventKind::TimerScheduleFailed(_)
+            | EventKind::TimerCancelFailed(_)
+            | EventKind::Signal(_)
+            | EventKind::Marker(_)
+            | EventKind::MarkerFailed(_) => {}
+        }
+    }
+
+    fn release(&mut self, scheduled_event_id: EventId, event: &Event) {
+        if let Some(activity) = self.activities.get_mut(scheduled_event_id) {
+            activity.paused = None;
+            activity.released = Some(Released { event_id: event.id, at: event.timestamp });
+        }
+    }
+
+    /// What waited while it was paused waits for somebody from here on; its timers go on where they were.
+    fn resume(&mut self, event: &Event) {
+        self.paused = None;
+        if let Some((stopped_at, span)) = self.clock.go(event.timestamp) {
+            for timer in self.timers.values_mut().filter(|timer| timer.expires_at > stopped_at) {
+                timer.expires_at = timer.expires_at.plus(span);
+            }
+        }
+        if let Some(task) = &mut self.turn_task {
+            task.waits_since = event.timestamp;
+        }
+        self.activities.release(Released { event_id: event.id, at: event.timestamp });
+    }
+
+    fn external(&mut self, event_id: EventId, workflow_id: &str, decision_event_id: EventId) {
+        let pending = PendingExternal { workflow_id: workflow_id.to_owned(), decision_event_id };
+        self.externals.insert(event_id, pending);
+    }
+
+    fn external_failed(&mut self, scheduled_event_id: Option<EventId>) {
+        if let Some(scheduled_event_id) = scheduled_event_id {
+            self.externals.remove(&scheduled_event_id);
+        }
+    }
+
+    fn end_turn(&mut self, at: Timestamp) {
+        self.turn = None;
+        if let Some(task) = &mut self.turn_task {
+            task.waits_since = at;
+        }
+    }
+
+    fn close(&mut self, status: Status, event: &Event) {
+        self.status = status;
+        self.closed_at = Some(event.timestamp);
+        self.turn_task = None;
+        self.turn = None;
+        self.activities.clear();
+        self.timers.clear();
+        self.externals.clear();
+        self.awaiting.clear();
+        self.children.clear();
+        self.clock.go(event.timestamp);
+        self.updates.close();
+        let followed_by = event.kind.followed_by().filter(|_| status != Status::ContinuedAsNew);
+        self.retried_as = followed_by.map(|(run_id, _)| run_id);
+        if !self.goes_on() {
+            self.paused = None;
+        }
+    }
+
+    pub(super) fn remember(&mut self, key: Option<RequestKey>, event_id: EventId) {
+        if let Some(key) = key {
+            if self.request_keys.len() >= limits::REQUEST_KEYS_MAX {
+                self.request_keys.pop_front();
+            }
+            self.request_keys.push_back((key, event_id));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What is open in a run: its turn, its activities, timers, children, and effects on others.
+
+use minicbor::{Decode, Encode};
+
+use super::Tries;
+use crate::event::{ActivityPausedCause, ActivityTimeouts, ByHand, ChildPolicy, EventId};
+use crate::retry::RetryPolicy;
+use crate::time::Timestamp;
+
+/// A turn that waits for a decider.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct TurnTask {
+    /// Its DeciderScheduled.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// Since when a decider could have taken it: when it was scheduled, or when the turn before it ended.
+    #[n(1)]
+    pub waits_since: Timestamp,
+    /// See [`crate::event::DeciderScheduled::attempt`].
+    #[n(2)]
+    pub attempt: u32,
+    /// Not handed out before.
+    #[n(3)]
+    pub not_before: Option<Timestamp>,
+}
+
+/// A turn that a decider holds.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Turn {
+    /// Its DeciderScheduled.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// Its DeciderStarted.
+    #[n(1)]
+    pub started_event_id: EventId,
+    /// When it was started.
+    #[n(2)]
+    pub started_at: Timestamp,
+    /// See [`crate::event::DeciderScheduled::attempt`].
+    #[n(3)]
+    pub attempt: u32,
+}
+
+/// An activity that is scheduled and not closed.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PendingActivity {
+    /// The decider's name for it.
+    #[n(0)]
+    pub activity_id: String,
+    /// Its type.
+    #[n(1)]
+    pub activity_type: String,
+    /// The task list where it waits, or was taken from.
+    #[n(2)]
+    pub task_list: String,
+    /// When it was scheduled.
+    #[n(3)]
+    pub scheduled_at: Timestamp,
+    /// Its timeouts.
+    #[n(4)]
+    pub timeouts: ActivityTimeouts,
+    /// Its ActivityStarted.
+    #[n(5)]
+    pub started_event_id: Option<EventId>,
+    /// When it was started; with a retry policy see [`PendingActivity::held_since`].
+    #[n(6)]
+    pub started_at: Option<Timestamp>,
+    /// The newest ActivityTaskCancel.
+    #[n(7)]
+    pub cancel_event_id: Option<EventId>,
+    /// Whether and when it is tried again.
+    #[n(8)]
+    pub retry: Option<RetryPolicy>,
+    /// What has been tried: kept beside the history, which says nothing of it before the activity closes. `None` without
+    /// a retry policy, and before the first try.
+    #[n(9)]
+    pub tries: Option<Box<Tries>>,
+    /// Whether it is paused: not handed out.
+    #[n(10)]
+    pub paused: Option<Box<PausedActivity>>,
+    /// Since when it waits for a runner by somebody's hand, rather than since it was scheduled.
+    #[n(11)]
+    pub released: Option<Released>,
+}
+
+/// That an activity is paused.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PausedActivity {
+    /// Its ActivityPaused.
+    #[n(0)]
+    pub event_id: EventId,
+    /// Since when.
+    #[n(1)]
+    pub at: Timestamp,
+    /// Why, for programs.
+    #[n(2)]
+    pub cause: ActivityPausedCause,
+    /// Who did it, and why.
+    #[n(3)]
+    pub by_hand: ByHand,
+}
+
+/// That an activity was given free by hand to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Released {
+    /// The event that says so.
+    #[n(0)]
+    pub event_id: EventId,
+    /// When.
+    #[n(1)]
+    pub at: Timestamp,
+}
+
+/// A timer that is set and has neither expired nor been taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PendingTimer {
+    /// Its TimerScheduled.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// When it expires.
+    #[n(1)]
+    pub expires_at: Timestamp,
+}
+
+/// A child that is wanted and of which it is not known that it has closed.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PendingChild {
+    /// Its workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(1)]
+    pub decision_event_id: EventId,
+    /// What becomes of it when this run closes first.
+    #[n(2)]
+    pub policy: ChildPolicy,
+    /// Its ChildStarted.
+    #[n(3)]
+    pub started_event_id: Option<EventId>,
+}
+
+/// A signal or cancel request that is on its way to another run.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PendingExternal {
+    /// The other run's workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(1)]
+    pub decision_event_id: EventId,
+}

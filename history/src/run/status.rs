@@ -1,0 +1,73 @@
+//! Whether a run is open, and how it closed.
+
+use std::fmt;
+
+use minicbor::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+
+/// Whether a run is open, and how it closed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[cbor(index_only)]
+pub enum Status {
+    /// Not closed.
+    #[default]
+    #[n(0)]
+    Open,
+    /// WorkflowSuccess.
+    #[n(1)]
+    Success,
+    /// WorkflowFailed.
+    #[n(2)]
+    Failed,
+    /// WorkflowCanceled.
+    #[n(3)]
+    Canceled,
+    /// WorkflowTimedOut.
+    #[n(4)]
+    TimedOut,
+    /// WorkflowTerminated.
+    #[n(5)]
+    Terminated,
+    /// WorkflowContinuedAsNew.
+    #[n(6)]
+    ContinuedAsNew,
+}
+
+impl Status {
+    /// Every status.
+    pub const ALL: [Self; 7] = [
+        Self::Open,
+        Self::Success,
+        Self::Failed,
+        Self::Canceled,
+        Self::TimedOut,
+        Self::Terminated,
+        Self::ContinuedAsNew,
+    ];
+
+    /// The word used on the wire, in lists and in stores.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Success => "success",
+            Self::Failed => "failed",
+            Self::Canceled => "canceled",
+            Self::TimedOut => "timed-out",
+            Self::Terminated => "terminated",
+            Self::ContinuedAsNew => "continued-as-new",
+        }
+    }
+
+    /// The status with this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.word() == word)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}

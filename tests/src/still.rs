@@ -1,0 +1,32 @@
+//! Nodes whose time stands still, for tests of one moment.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use history::Timestamp;
+use service::engine::{Clock, Engine, Settings};
+use store::Store;
+
+/// A clock that stands still: nothing is seen to because it is late.
+struct Still;
+
+#[async_trait]
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000)
+    }
+
+    async fn sleep_until(&self, _: Timestamp) {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// A node over a store, whose time stands still.
+///
+/// # Panics
+///
+/// When the store does not open.
+pub async fn open(store: Arc<dyn Store>, seed: u64) -> Arc<Engine> {
+    let settings = Settings { seed: Some(seed), ..Settings::default() };
+    Engine::open(store, Arc::new(Still), settings).await.expect("a store that can be opened")
+}
