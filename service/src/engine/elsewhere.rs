@@ -56,10 +56,18 @@ pub trait Peers: Send + Sync + 'static {
     async fn say(&self, node: &str, said: &Said) -> Result<bool, String>;
 }
 
+/// A node where somebody waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct WaitsAt {
+    node: String,
+    /// How often it has said so: what it says while it answers an offer holds after a no, which it said before.
+    said: u64,
+}
+
 #[derive(Default)]
 struct Told {
     /// Nodes where somebody waits, by list, as far as this one knows.
-    waiting_at: HashMap<ListKey, VecDeque<String>>,
+    waiting_at: HashMap<ListKey, VecDeque<WaitsAt>>,
     /// Nodes that were told that somebody waits here, by list.
     knowing: HashMap<ListKey, HashSet<String>>,
     /// Lists whose tasks are being offered.
@@ -84,7 +92,7 @@ impl Elsewhere {
         let mut told = self.lock();
         let nodes = told.waiting_at.get_mut(list)?;
         nodes.rotate_left(1.min(nodes.len()));
-        nodes.back().cloned()
+        nodes.back().map(|it| it.node.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, Told> {
@@ -164,14 +172,15 @@ impl Engine {
         }
     }
 
-    fn untell(&self, list: &ListKey, node: &str) {
+    /// Answers whether it knew.
+    fn untell(&self, list: &ListKey, node: &str) -> bool {
         let mut told = self.elsewhere.lock();
-        if let Some(known) = told.knowing.get_mut(list) {
-            known.remove(node);
-            if known.is_empty() {
-                told.knowing.remove(list);
-            }
+        let Some(known) = told.knowing.get_mut(list) else { return false };
+        let knew = known.remove(node);
+        if known.is_empty() {
+            told.knowing.remove(list);
         }
+        knew
     }
 
     /// Another node says that somebody waits there.
@@ -180,8 +189,9 @@ impl Engine {
         {
             let mut told = self.elsewhere.lock();
             let nodes = told.waiting_at.entry(list.clone()).or_default();
-            if !nodes.contains(&node) {
-                nodes.push_back(node);
+            match nodes.iter_mut().find(|it| it.node == node) {
+                Some(known) => known.said += 1,
+                None => nodes.push_back(WaitsAt { node, said: 1 }),
             }
         }
         self.offer_elsewhere(&list);
@@ -190,11 +200,12 @@ impl Engine {
     /// Another node offers a task; answers whether somebody waits for it here.
     pub fn take_offer(self: &Arc<Self>, node: &str, offer: &Offer) -> bool {
         let list = ListKey::from(&offer.list);
-        let Some(poller) = self.matching.reserve(&list) else {
-            // It will not ask again until it is told.
-            self.untell(&list, node);
-            return false;
-        };
+        // After a no it will not ask again until it is told: so whoever begins to wait from here on tells it.
+        let knew = self.untell(&list, node);
+        let Some(poller) = self.matching.reserve(&list) else { return false };
+        if knew {
+            self.elsewhere.lock().knowing.entry(list.clone()).or_default().insert(node.to_owned());
+        }
         let (engine, task) = (Arc::clone(self), offer.task());
         tokio::spawn(async move { engine.hand_over(list, poller, task).await });
         true
@@ -211,13 +222,13 @@ impl Engine {
         }
         let (engine, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
         tokio::spawn(async move {
-            while let Some((node, task)) = engine.next_offer(&list) {
-                let is_taken = peers.offer(&node, &Offer::of(&list, &task)).await.unwrap_or_else(|error| {
-                    tracing::debug!(error, node, "a task could not be offered to a node");
+            while let Some((at, task)) = engine.next_offer(&list) {
+                let is_taken = peers.offer(&at.node, &Offer::of(&list, &task)).await.unwrap_or_else(|error| {
+                    tracing::debug!(error, node = at.node, "a task could not be offered to a node");
                     false
                 });
                 if !is_taken {
-                    engine.forget_waiting(&list, &node);
+                    engine.forget_waiting(&list, &at);
                     engine.offer(&list, task);
                 }
             }
@@ -226,13 +237,13 @@ impl Engine {
 
     /// The next task and a node to offer it to, in turns; nothing when there is none of one, and then the list is no longer
     /// busy.
-    fn next_offer(&self, list: &ListKey) -> Option<(String, WaitingTask)> {
+    fn next_offer(&self, list: &ListKey) -> Option<(WaitsAt, WaitingTask)> {
         let mut told = self.elsewhere.lock();
         let nodes = told.waiting_at.get_mut(list).filter(|nodes| !nodes.is_empty());
         let next = nodes.and_then(|nodes| {
             let task = self.matching.pop_waiting(list)?;
             nodes.rotate_left(1);
-            nodes.back().map(|node| (node.clone(), task))
+            nodes.back().map(|at| (at.clone(), task))
         });
         if next.is_none() {
             told.busy.remove(list);
@@ -240,10 +251,11 @@ impl Engine {
         next
     }
 
-    fn forget_waiting(&self, list: &ListKey, node: &str) {
+    /// A node has said no, unless it has said meanwhile that somebody waits there again.
+    fn forget_waiting(&self, list: &ListKey, at: &WaitsAt) {
         let mut told = self.elsewhere.lock();
         if let Some(nodes) = told.waiting_at.get_mut(list) {
-            nodes.retain(|known| known != node);
+            nodes.retain(|known| known != at);
             if nodes.is_empty() {
                 told.waiting_at.remove(list);
             }
@@ -258,7 +270,7 @@ impl Engine {
             let mut told = self.elsewhere.lock();
             told.knowing.clear();
             told.waiting_at.retain(|_, nodes| {
-                nodes.retain(|node| others.contains(node));
+                nodes.retain(|it| others.contains(&it.node));
                 !nodes.is_empty()
             });
         }

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use service::engine::{DeciderTask, Delivery, Engine, Forwarded, FromNode, ListName, Offer, Peers, Poll, Said};
 use store::Store;
 use store::memory::Memory;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::members::{clock, open, pass};
@@ -21,6 +22,10 @@ const HANDOVER_MAX: Duration = Duration::from_millis(50);
 pub(crate) struct Line {
     pub(crate) nodes: Mutex<HashMap<String, Arc<Engine>>>,
     offers: Mutex<Vec<String>>,
+    /// Where it is set, the answer to an offer is held back: the first tells that it is there, the second lets it go.
+    hold: Mutex<Option<(Arc<Notify>, Arc<Notify>)>>,
+    /// Told when a node has heard that somebody waits elsewhere.
+    waits: Notify,
 }
 
 impl Line {
@@ -38,12 +43,19 @@ struct From {
 impl Peers for From {
     async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String> {
         self.line.node(node)?.waits_at(self.me.clone(), list);
+        self.line.waits.notify_one();
         Ok(())
     }
 
     async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String> {
         self.line.offers.lock().unwrap().push(node.to_owned());
-        Ok(self.line.node(node)?.take_offer(&self.me, offer))
+        let is_taken = self.line.node(node)?.take_offer(&self.me, offer);
+        let hold = self.line.hold.lock().unwrap().take();
+        if let Some((is_there, go)) = hold {
+            is_there.notify_one();
+            go.notified().await;
+        }
+        Ok(is_taken)
     }
 
     async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String> {
@@ -154,6 +166,27 @@ async fn a_node_where_nobody_waits_any_more_is_asked_once_and_the_task_stays() {
     until_waiting(&two, 1).await;
     one.start("c").await;
     polling.await.unwrap().expect("it comes").delivered();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_waits_again_while_its_no_is_under_way_gets_the_task() {
+    let ([one, two], line) = nodes().await;
+    let polling = poll(&two);
+    line.waits.notified().await;
+    until_waiting(&two, 1).await;
+    polling.abort();
+    drop(polling.await);
+    let (is_there, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    *line.hold.lock().unwrap() = Some((Arc::clone(&is_there), Arc::clone(&go)));
+    one.start("w").await;
+    is_there.notified().await;
+    let polling = poll(&two);
+    line.waits.notified().await;
+    let began = Instant::now();
+    go.notify_one();
+    polling.await.unwrap().expect("it comes").delivered();
+    assert!(began.elapsed() < HANDOVER_MAX, "{:?}", began.elapsed());
+    assert_eq!(line.offers.lock().unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
