@@ -179,49 +179,26 @@ pub(crate) struct Calls {
     calls: Vec<Call>,
 }
 
+macro_rules! methods {
+    ($($name:ident $method:ident)*) => {
+        impl Calls {
+            $(
+                pub(crate) fn $name<H, T, D>(self, path: &'static str, handler: H, doc: Doc) -> Self
+                where
+                    H: Handler<T, Arc<Engine>> + Described<D>,
+                    T: 'static,
+                {
+                    self.call(Method::$method, MethodFilter::$method, path, handler, doc)
+                }
+            )*
+        }
+    };
+}
+methods!(get GET put PUT post POST patch PATCH delete DELETE);
+
 impl Calls {
     pub(crate) fn none() -> Self {
         Self { router: Router::new(), calls: Vec::new() }
-    }
-
-    pub(crate) fn get<H, T, D>(self, path: &'static str, handler: H, doc: Doc) -> Self
-    where
-        H: Handler<T, Arc<Engine>> + Described<D>,
-        T: 'static,
-    {
-        self.call(Method::GET, MethodFilter::GET, path, handler, doc)
-    }
-
-    pub(crate) fn post<H, T, D>(self, path: &'static str, handler: H, doc: Doc) -> Self
-    where
-        H: Handler<T, Arc<Engine>> + Described<D>,
-        T: 'static,
-    {
-        self.call(Method::POST, MethodFilter::POST, path, handler, doc)
-    }
-
-    pub(crate) fn put<H, T, D>(self, path: &'static str, handler: H, doc: Doc) -> Self
-    where
-        H: Handler<T, Arc<Engine>> + Described<D>,
-        T: 'static,
-    {
-        self.call(Method::PUT, MethodFilter::PUT, path, handler, doc)
-    }
-
-    pub(crate) fn delete<H, T, D>(self, path: &'static str, handler: H, doc: Doc) -> Self
-    where
-        H: Handler<T, Arc<Engine>> + Described<D>,
-        T: 'static,
-    {
-        self.call(Method::DELETE, MethodFilter::DELETE, path, handler, doc)
-    }
-
-    pub(crate) fn patch<H, T, D>(self, path: &'static str, handler: H, doc: Doc) -> Self
-    where
-        H: Handler<T, Arc<Engine>> + Described<D>,
-        T: 'static,
-    {
-        self.call(Method::PATCH, MethodFilter::PATCH, path, handler, doc)
     }
 
     fn call<H, T, D>(mut self, method: Method, filter: MethodFilter, path: &'static str, handler: H, doc: Doc) -> Self

@@ -13,6 +13,7 @@ mod by_hand;
 mod calls;
 mod conditions;
 mod contract;
+mod decisions;
 mod deletion;
 mod histories;
 mod kits;

@@ -360,36 +360,6 @@ async fn a_token_that_the_service_did_not_make_for_this_is_refused() {
 }
 
 #[tokio::test]
-async fn a_decision_of_an_unknown_type_or_with_wrong_fields_is_refused() {
-    let api = Api::open().await;
-    api.start("w").await;
-    let path = format!("{}/complete", turn_path(&api.turn().await));
-    for (decisions, expected) in [
-        (json!([{ "type": "ShipIt" }]), "unknown decision type `ShipIt`"),
-        (json!([{ "timerId": "t" }]), "missing field `type`"),
-        (json!([{ "type": "StartTimer", "timerId": "t" }]), "missing field `after`"),
-        (json!([{ "type": "StartTimer", "timerId": "t", "after": 1, "at": 2 }]), "unknown field `at`"),
-        (json!([{ "type": "SucceedWorkflow" }, { "type": "ShipIt" }]), "`decisions[1]`: "),
-        (json!([7]), ""),
-        (json!({}), ""),
-    ] {
-        let problem = api.refused(Ask::post(&path, &json!({ "decisions": decisions })), 400, "bad-json").await;
-        assert!(problem["detail"].as_str().unwrap().contains(expected), "{problem}");
-    }
-    let twice = r#"{"decisions":[{"type":"StartTimer","timerId":"t","after":1,"after":2}]}"#;
-    api.refused(Ask::text(&path, twice), 400, "bad-json").await;
-    let empty = json!({ "decisions": [{ "type": "StartTimer", "timerId": "", "after": 1 }] });
-    assert_eq!(field_of(&api.refused(Ask::post(&path, &empty), 400, "invalid-field").await), "decisions[0].timerId");
-    let many: Vec<Value> = (0..2_501).map(|_| json!({ "type": "RecordMarker", "name": "m" })).collect();
-    let problem = api.refused(Ask::post(&path, &json!({ "decisions": many })), 400, "invalid-field").await;
-    assert_eq!(field_of(&problem), "decisions");
-    for wait in [json!(-1), json!("1")] {
-        api.refused(Ask::post(&path, &json!({ "next": { "wait": wait } })), 400, "bad-json").await;
-    }
-    api.post(&path, &json!({})).await.json(200);
-}
-
-#[tokio::test]
 async fn a_next_whose_poll_would_be_refused_is_refused_with_the_answer() {
     let api = Api::open().await;
     api.start("w").await;
@@ -399,36 +369,6 @@ async fn a_next_whose_poll_would_be_refused_is_refused_with_the_answer() {
     let long = json!({ "next": { "identity": "x".repeat(257) } });
     api.refused(Ask::post(&path, &long), 413, "too-large").await;
     api.post(&path, &json!({})).await.json(200);
-}
-
-#[tokio::test]
-async fn a_closing_decision_that_is_not_last_is_refused() {
-    let api = Api::open().await;
-    api.start("w").await;
-    let path = format!("{}/complete", turn_path(&api.turn().await));
-    for close in [
-        json!({ "type": "SucceedWorkflow" }),
-        json!({ "type": "FailWorkflow", "reason": "r" }),
-        json!({ "type": "CancelWorkflow" }),
-    ] {
-        let decisions = json!({ "decisions": [schedule("a", "acts"), close, schedule("b", "acts")] });
-        let problem = api.refused(Ask::post(&path, &decisions), 400, "invalid-field").await;
-        assert_eq!(field_of(&problem), "decisions[1]");
-    }
-    api.post(&path, &json!({})).await.json(200);
-}
-
-#[tokio::test]
-async fn an_activity_that_is_named_twice_is_recorded_as_failed_to_schedule() {
-    let api = Api::open().await;
-    api.start("w").await;
-    api.decide(json!([schedule("a", "acts"), schedule("a", "acts"), schedule("b", "acts")])).await;
-    let names = api.names("w").await;
-    let expected =
-        ["DeciderCompleted", "ActivityScheduled", "ActivityScheduleFailed", "ActivityScheduled", "DeciderScheduled"];
-    assert_eq!(names.iter().skip(3).collect::<Vec<_>>(), expected);
-    let history = api.get(&format!("{WORKFLOWS}/w/history?after=5&limit=1")).await.json(200);
-    assert_eq!(history["events"][0]["cause"], "ActivityIdAlreadyInUse", "{history}");
 }
 
 #[tokio::test]
