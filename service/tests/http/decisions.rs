@@ -77,8 +77,10 @@ impl Holds {
     }
 }
 
-/// Every decision: one that is right and all its fields, the required ones first.
-fn decisions() -> Vec<(Value, usize, Vec<(&'static str, Holds)>)> {
+type Fields = Vec<(&'static str, Holds)>;
+
+/// Every decision: one that is right, how many of its fields are required, and all of them, the required ones first.
+fn decisions() -> Vec<(Value, usize, Fields)> {
     let (name, kind, control) = (Name(NAME_BYTES_MAX), Name(TYPE_BYTES_MAX), Note(CONTROL_BYTES_MAX));
     let reason = Name(REASON_BYTES_MAX);
     vec![
