@@ -3,6 +3,7 @@
 mod activity;
 mod compact;
 mod credential;
+mod described;
 mod domain;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;

@@ -3,12 +3,12 @@
 use clap::{Args, Subcommand};
 use client::Filter;
 use client::body::{
-    ByHand, CancelWorkflow, Described, Listed, PauseWorkflow, RunResult, StartSignal, StartWorkflow, TerminateWorkflow,
+    ByHand, CancelWorkflow, Listed, PauseWorkflow, RunResult, StartSignal, StartWorkflow, TerminateWorkflow,
 };
 use history::{ConflictPolicy, Duration, Factor, RetryPolicy, ReusePolicy, Standing, Status};
 use uuid::Uuid;
 
-use super::{Done, Failed, Target, print_json, print_text, read_input};
+use super::{Done, Failed, Target, described, print_json, print_text, read_input};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Workflow {
@@ -287,7 +287,7 @@ impl Workflow {
             }
             Self::Show { which, json, target } => {
                 let described = target.client()?.describe(&which.workflow_id, which.run).await?;
-                if json { print_json(&described) } else { print_text(&show(&described)) }
+                if json { print_json(&described) } else { print_text(&described::lines(&described)) }
             }
             Self::Signal { workflow_id, name, input, key, target } => {
                 let input = read_input(input.as_deref())?;
@@ -396,58 +396,4 @@ async fn list(filters: &Filters, json: bool, target: &Target) -> Done {
         print_text(&format!("{}  {status:<10} {kind:<20} {id:<30} {}", run.started_at, run.tags.join(",")))?;
     }
     Ok(())
-}
-
-fn show(run: &Described) -> String {
-    let mut lines = vec![
-        format!("workflow   {} ({})", run.workflow_id, run.workflow_type),
-        format!("run        {}", run.run_id),
-        format!("status     {}", run.status),
-        format!("started    {}", run.started_at),
-        format!("events     {}", run.history_length),
-        format!("turn       {} on {}", run.turn, run.task_list),
-    ];
-    if let Some(pause) = &run.paused {
-        let clocks = if pause.stop_clocks { ", its clocks stand still" } else { "" };
-        let by = pause.identity.as_ref().map(|who| format!(" by {who}")).unwrap_or_default();
-        let why = pause.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        lines.push(format!("paused     since {}{by}{clocks}{why}", pause.at));
-    }
-    if run.stuck {
-        lines.push("stuck      nothing will wake it but its execution timeout".to_owned());
-    }
-    if run.blocked {
-        lines.push("blocked    an activity is paused and waits for somebody: `baton activity` acts on it".to_owned());
-    }
-    lines.extend(run.awaiting.iter().map(|name| format!("awaits     signal `{name}`")));
-    lines.extend(run.closed_at.map(|at| format!("closed     {at}")));
-    if let (Some(policy), Some(attempt)) = (&run.retry, run.attempt) {
-        let of = policy.maximum_attempts.map(|attempts| format!(" of {attempts}")).unwrap_or_default();
-        let after = run.continued_from.filter(|_| attempt > 1).map(|run_id| format!(", after run {run_id}"));
-        let waits = run.next_try_at.map(|at| format!("; begins {at}")).unwrap_or_default();
-        lines.push(format!("try        {attempt}{of}{}{waits}", after.unwrap_or_default()));
-    }
-    lines.extend(run.retried_as.map(|run_id| format!("tried      again as run {run_id}")));
-    lines.extend(run.open_activities.iter().map(|it| {
-        let state = match (it.started_at, it.next_try_at) {
-            _ if it.paused.is_some() => "paused".to_owned(),
-            (Some(_), _) => "started".to_owned(),
-            (None, Some(at)) => format!("waits until {at} to be tried again"),
-            (None, None) => "waits for a runner".to_owned(),
-        };
-        let of = it.maximum_attempts.map(|attempts| format!(" of {attempts}")).unwrap_or_default();
-        let tried = if it.attempt > 1 { format!(", try {}{of}", it.attempt) } else { String::new() };
-        let failure = it.last_failure.as_ref().map(|failure| {
-            let timeout = failure.timeout.map(|timeout| format!("{timeout:?}"));
-            format!("; the last one failed: {}", failure.reason.clone().or(timeout).unwrap_or_default())
-        });
-        let (id, kind, list) = (&it.activity_id, &it.activity_type, &it.task_list);
-        format!("activity   {id} ({kind}) on {list}: {state}{tried}{}", failure.unwrap_or_default())
-    }));
-    lines.extend(run.deadlines.iter().map(|it| {
-        let of = it.scheduled_event_id.map(|id| format!(" of event {id}")).unwrap_or_default();
-        let name = it.name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
-        format!("next       {}  {}{name}{of}", it.at, it.what)
-    }));
-    lines.join("\n")
 }

@@ -1,0 +1,134 @@
+//! The state of a run, for people.
+
+use client::body::Described;
+use history::event::ChildPolicy;
+
+/// What a person wants to know of it, a line each.
+pub(super) fn lines(run: &Described) -> String {
+    let mut lines = vec![
+        format!("workflow   {} ({})", run.workflow_id, run.workflow_type),
+        format!("run        {}", run.run_id),
+        format!("status     {}", run.status),
+        format!("started    {}", run.started_at),
+        format!("events     {}", run.history_length),
+        format!("turn       {} on {}", run.turn, run.task_list),
+    ];
+    if !run.tags.is_empty() {
+        lines.push(format!("tags       {}", run.tags.join(", ")));
+    }
+    lines.extend(
+        run.parent
+            .as_ref()
+            .map(|it| format!("child      of {}, run {}: its event {}", it.workflow_id, it.run_id, it.event_id)),
+    );
+    if run.cancel_requested {
+        lines.push("cancel     was asked for".to_owned());
+    }
+    if let Some(pause) = &run.paused {
+        let clocks = if pause.stop_clocks { ", its clocks stand still" } else { "" };
+        let by = pause.identity.as_ref().map(|who| format!(" by {who}")).unwrap_or_default();
+        let why = pause.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        lines.push(format!("paused     since {}{by}{clocks}{why}", pause.at));
+    }
+    if run.stuck {
+        lines.push("stuck      nothing will wake it but its execution timeout".to_owned());
+    }
+    if run.blocked {
+        lines.push("blocked    an activity is paused and waits for somebody: `baton activity` acts on it".to_owned());
+    }
+    lines.extend(run.awaiting.iter().map(|name| format!("awaits     signal `{name}`")));
+    lines.extend(run.closed_at.map(|at| format!("closed     {at}")));
+    if let (Some(policy), Some(attempt)) = (&run.retry, run.attempt) {
+        let of = policy.maximum_attempts.map(|attempts| format!(" of {attempts}")).unwrap_or_default();
+        let after = run.continued_from.filter(|_| attempt > 1).map(|run_id| format!(", after run {run_id}"));
+        let waits = run.next_try_at.map(|at| format!("; begins {at}")).unwrap_or_default();
+        lines.push(format!("try        {attempt}{of}{}{waits}", after.unwrap_or_default()));
+    }
+    lines.extend(
+        run.continued_from.filter(|_| run.attempt.is_none()).map(|run_id| format!("goes on    for run {run_id}")),
+    );
+    lines.extend(run.retried_as.map(|run_id| format!("tried      again as run {run_id}")));
+    lines.extend(run.open_activities.iter().map(|it| {
+        let state = match (it.started_at, it.next_try_at) {
+            _ if it.paused.is_some() => "paused".to_owned(),
+            (Some(_), _) => "started".to_owned(),
+            (None, Some(at)) => format!("waits until {at} to be tried again"),
+            (None, None) => "waits for a runner".to_owned(),
+        };
+        let of = it.maximum_attempts.map(|attempts| format!(" of {attempts}")).unwrap_or_default();
+        let tried = if it.attempt > 1 { format!(", try {}{of}", it.attempt) } else { String::new() };
+        let failure = it.last_failure.as_ref().map(|failure| {
+            let timeout = failure.timeout.map(|timeout| format!("{timeout:?}"));
+            format!("; the last one failed: {}", failure.reason.clone().or(timeout).unwrap_or_default())
+        });
+        let (id, kind, list) = (&it.activity_id, &it.activity_type, &it.task_list);
+        format!("activity   {id} ({kind}) on {list}: {state}{tried}{}", failure.unwrap_or_default())
+    }));
+    lines.extend(run.open_children.iter().map(|it| {
+        let state = if it.started_event_id.is_some() { "started" } else { "is being started" };
+        let then = match it.child_policy {
+            ChildPolicy::Terminate => "is terminated",
+            ChildPolicy::RequestCancel => "is asked to cancel",
+            ChildPolicy::Abandon => "goes on",
+        };
+        format!("child      {}: {state}; {then} when this run closes first", it.workflow_id)
+    }));
+    lines.extend(run.deadlines.iter().map(|it| {
+        let of = it.scheduled_event_id.map(|id| format!(" of event {id}")).unwrap_or_default();
+        let name = it.name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
+        format!("next       {}  {}{name}{of}", it.at, it.what)
+    }));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_run_is_shown_with_all_that_is_open_and_what_comes_next() {
+        let run = "01890000-0000-7000-8000-000000000001";
+        let at = "2026-01-01T00:00:00.000Z";
+        let described = json!({
+            "workflowId": "order-1", "runId": run, "workflowType": "order", "taskList": "orders", "status": "open",
+            "startedAt": at, "executionTimeout": "P365D", "tags": ["eu", "gold"], "cancelRequested": true,
+            "stuck": false, "awaiting": ["approve"], "version": 9, "historyLength": 12, "turn": "none",
+            "parent": { "workflowId": "batch", "runId": run, "eventId": 7 },
+            "continuedFrom": run,
+            "openActivities": [{
+                "activityId": "ship", "activityType": "ship", "taskList": "carriers", "scheduledEventId": 5,
+                "scheduledAt": at, "cancelRequested": false, "attempt": 2, "maximumAttempts": 3, "timeouts": {},
+                "lastFailure": { "at": at, "reason": "carrier-busy" },
+                "nextTryAt": "2026-01-01T00:01:00.000Z",
+            }],
+            "openTimers": [{ "timerId": "t", "scheduledEventId": 6, "expiresAt": at }],
+            "openChildren": [
+                { "workflowId": "a", "scheduledEventId": 7, "startedEventId": 8, "childPolicy": "terminate" },
+                { "workflowId": "b", "scheduledEventId": 9, "childPolicy": "abandon" },
+            ],
+            "deadlines": [{ "at": at, "what": "TimerExpired", "name": "t", "scheduledEventId": 6 }],
+        });
+        let described = serde_json::from_value(described).unwrap();
+        let expected = format!(
+            "\
+workflow   order-1 (order)
+run        {run}
+status     open
+started    {at}
+events     12
+turn       none on orders
+tags       eu, gold
+child      of batch, run {run}: its event 7
+cancel     was asked for
+awaits     signal `approve`
+goes on    for run {run}
+activity   ship (ship) on carriers: waits until 2026-01-01T00:01:00.000Z to be tried again, try 2 of 3; the last one failed: carrier-busy
+child      a: started; is terminated when this run closes first
+child      b: is being started; goes on when this run closes first
+next       {at}  TimerExpired `t` of event 6"
+        );
+        assert_eq!(lines(&described), expected);
+    }
+}
