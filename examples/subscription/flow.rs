@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use decider_kit::flow::{Context, Failure};
 
-use crate::customers::{Bill, Customer};
+use super::customers::{Bill, Customer};
 
 /// A month for nothing, then one month after the other, until the customer cancels.
 pub(crate) async fn subscription(ctx: Context, customer: Customer) -> Result<Bill, Failure> {

@@ -1,9 +1,13 @@
 //! The real binary as real processes: restarts, `kill -9` under load, the command line's exit codes, credentials.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+mod commands;
+mod subscription;
+mod support;
+
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use client::body::{CompleteTurn, PollDecider, StartWorkflow, TerminateWorkflow};
@@ -11,73 +15,7 @@ use client::tasks::Outcome;
 use client::{Client, Patience};
 use history::{Decision, Status, SucceedWorkflow, check};
 
-/// A directory of this test's own, removed at its end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("baton-test-{name}-{}", std::process::id()));
-        drop(std::fs::remove_dir_all(&path));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
-    }
-}
-
-/// A `baton serve` that dies with the test.
-struct Service {
-    child: Child,
-    url: String,
-}
-
-impl Service {
-    fn start(scratch: &Path, args: &[&str]) -> Self {
-        let port_file = scratch.join("address");
-        drop(std::fs::remove_file(&port_file));
-        let mut child = Command::new(env!("CARGO_BIN_EXE_baton"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--port-file"])
-            .arg(&port_file)
-            .arg("--data-dir")
-            .arg(scratch.join("data"))
-            .args(args)
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
-        let url = loop {
-            if let Ok(address) = std::fs::read_to_string(&port_file) {
-                break format!("http://{}", address.trim());
-            }
-            assert!(child.try_wait().unwrap().is_none(), "the service ended early");
-            std::thread::yield_now();
-        };
-        Self { child, url }
-    }
-
-    fn client(&self) -> Client {
-        Client::new(&self.url).unwrap().patience(Patience::None)
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-fn baton(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_baton")).args(args).stdin(Stdio::null()).output().unwrap()
-}
+use crate::support::{Scratch, Service, baton};
 
 fn start(id: &str) -> StartWorkflow {
     StartWorkflow {

@@ -1,0 +1,164 @@
+//! The command line against a real service: what each command does, and what it prints.
+
+use std::time::Duration;
+
+use client::body::{CompleteTurn, PollDecider};
+use client::{Client, Patience};
+use history::{Decision, ScheduleActivity, StartChild};
+use serde_json::Value;
+
+use crate::start;
+use crate::support::{Scratch, Service, baton};
+
+/// A service, and the commands that are put to it.
+struct Shell {
+    service: Service,
+    _scratch: Scratch,
+}
+
+impl Shell {
+    fn open(name: &str) -> Self {
+        let scratch = Scratch::new(name);
+        Self { service: Service::start(&scratch.0, &[]), _scratch: scratch }
+    }
+
+    fn client(&self) -> Client {
+        self.service.client()
+    }
+
+    /// The exit code of a command, and what it prints.
+    fn run(&self, line: &str) -> (i32, String) {
+        let args: Vec<&str> = line.split(' ').chain(["--url", &self.service.url]).collect();
+        let output = baton(&args);
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (output.status.code().unwrap(), text)
+    }
+
+    /// What a command prints that does what it should.
+    fn ok(&self, line: &str) -> String {
+        let (code, text) = self.run(line);
+        assert_eq!(code, 0, "{line}: {text}");
+        text
+    }
+
+    fn json(&self, line: &str) -> Value {
+        let text = self.ok(line);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error}: {text}"))
+    }
+
+    /// What a command says that is refused.
+    fn refused(&self, line: &str) -> String {
+        let (code, text) = self.run(line);
+        assert_eq!(code, 1, "{line}: {text}");
+        text
+    }
+
+    /// Has the next turn decide.
+    async fn decide(&self, decisions: Vec<Decision>) {
+        let client = self.client();
+        let turn = client.poll_decider("deciders", &PollDecider::default(), Duration::from_secs(30)).await.unwrap();
+        let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
+        client.complete_turn(&turn.unwrap().token, &complete, Patience::None).await.unwrap();
+    }
+}
+
+fn activity(id: &str) -> Decision {
+    let (activity_type, task_list) = ("work".to_owned(), Some("runners".to_owned()));
+    ScheduleActivity { activity_id: id.to_owned(), activity_type, task_list, ..ScheduleActivity::default() }.into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn activities_are_seen_to_by_hand() {
+    let shell = Shell::open("by-hand");
+    shell.client().start(&start("w"), None).await.unwrap();
+    shell.decide(["a", "b", "c"].map(activity).to_vec()).await;
+
+    shell.ok("activity pause w a --reason bank-closed --identity ada");
+    assert!(shell.ok("workflow show w").contains("activity   a (work) on runners: paused"));
+    assert!(shell.ok("workflow show w").contains("blocked    "));
+    assert!(shell.ok("workflow list --status blocked").contains(" w "));
+    assert!(shell.ok("history w").contains("ActivityPaused"));
+    shell.ok("activity set w a --list others --start-to-close PT1M --heartbeat none");
+    assert!(shell.ok("workflow show w").contains("activity   a (work) on others"));
+    shell.ok("activity resume w a");
+    assert!(shell.refused("activity retry w a").contains("activity-not-retryable"));
+    shell.ok("activity complete w a --result {\"by\":\"phone\"}");
+    shell.ok("activity fail w b --failure no-such-customer --key once");
+    shell.ok("activity fail w b --failure no-such-customer --key once");
+    let history = shell.ok("history w");
+    for told in ["{\"by\":\"phone\"}", "no-such-customer", "ada"] {
+        assert!(history.contains(told), "{told} in {history}");
+    }
+    assert!(shell.refused("activity complete w a").contains("activity-closed"));
+    assert!(shell.refused("activity retry w nothing").contains("activity-closed"));
+    assert_eq!(shell.run("activity set w c").0, 1, "it says nothing to change");
+    assert_eq!(shell.run("activity set w c --heartbeat soon").0, 2);
+    assert_eq!(shell.run("activity fail w c").0, 2, "a failure has a reason");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_paused_resumed_and_deleted_and_its_children_are_shown() {
+    let shell = Shell::open("operate");
+    shell.client().start(&start("w"), None).await.unwrap();
+    let (workflow_id, workflow_type) = ("child".to_owned(), "test".to_owned());
+    shell.decide(vec![StartChild { workflow_id, workflow_type, ..StartChild::default() }.into()]).await;
+    assert!(shell.ok("workflow show w").contains("child      child: "));
+
+    shell.ok("workflow pause w --stop-clocks --reason audit --identity ada");
+    let shown = shell.ok("workflow show w");
+    assert!(shown.contains(" by ada, its clocks stand still: audit"), "{shown}");
+    assert!(shell.ok("workflow list --status paused").contains(" w "));
+    assert!(shell.refused("workflow pause w").contains("paused"));
+    shell.ok("workflow resume w");
+    assert!(!shell.ok("workflow show w").contains("paused "));
+
+    assert!(shell.refused("workflow delete w").contains("run-open"));
+    assert_eq!(shell.ok("workflow count").trim(), "2");
+    let deleted = shell.json("workflow delete w --terminate");
+    assert_eq!(deleted["runs"], 1, "{deleted}");
+    assert!(shell.refused("workflow show w").contains("unknown-workflow"));
+    assert!(shell.refused("history w").contains("unknown-workflow"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn domains_are_made_changed_and_shown() {
+    let shell = Shell::open("domains");
+    shell.ok("domain create shop --description orders --retention P7D");
+    shell.ok("domain set --domain shop --retention P90D");
+    let shown = shell.json("domain show --domain shop");
+    assert_eq!((&shown["retention"], &shown["description"]), (&"P90D".into(), &"orders".into()));
+    let listed = shell.ok("domain list");
+    assert!(listed.contains("shop") && listed.contains("default"), "{listed}");
+    assert!(shell.refused("domain create shop").contains("domain-exists"));
+    assert!(shell.refused("domain show --domain nowhere").contains("unknown-domain"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_is_made_looked_at_acted_with_and_forgotten() {
+    let shell = Shell::open("schedules");
+    let shown = shell.ok("schedule create nightly --every PT24H --type report --list reports --paused --note books");
+    for line in
+        ["schedule   nightly since ", "note       books", "starts     report as nightly-<time>", "every      P1D"]
+    {
+        assert!(shown.contains(line), "{line} in {shown}");
+    }
+    assert!(shell.ok("schedule list").contains("paused"));
+    assert!(shell.ok("schedule resume nightly").contains("next       "));
+    assert_eq!(shell.ok("schedule next nightly --limit 3").lines().count(), 3);
+    assert!(shell.ok("schedule pause nightly --reason holidays").contains("holidays"));
+    shell.ok("schedule trigger nightly --key once");
+    shell.ok("schedule trigger nightly --key once");
+    // It acts a moment later.
+    while shell.json("schedule show nightly --json")["totals"]["started"] != 1 {
+        tokio::task::yield_now().await;
+    }
+    assert!(shell.ok("workflow list").contains("nightly-"));
+    shell.ok("schedule backfill nightly --from 2026-01-01T00:00:00Z --to 2026-01-03T00:00:00Z --overlap allow-all");
+    while shell.json("schedule show nightly --json")["totals"]["started"] != 4 {
+        tokio::task::yield_now().await;
+    }
+    shell.ok("schedule delete nightly");
+    assert!(shell.refused("schedule show nightly").contains("unknown-schedule"));
+    assert_eq!(shell.run("schedule create broken --type t --every soon").0, 2);
+    assert!(shell.refused("schedule create broken --type t --cron never").contains("cron"));
+}
