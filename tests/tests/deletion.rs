@@ -1,0 +1,154 @@
+//! A node that dies between any two writes of a deletion: what it deleted is gone, the rest is whole, and asked again, at
+//! another node, the deletion goes on where it was.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use history::{Command, ContinueAsNew, Decision, Payload, Start, StartTimer, check};
+use service::engine::{Deletion, Engine, Page, Poll, Refusal, RunRef};
+use simulation::meddled::{Meddled, Meddler};
+use simulation::still::open;
+use store::memory::Memory;
+use store::{Cas, Error, Expect, Head, HeadKey, ListQuery, PartKey, RunId, Store};
+use uuid::Uuid;
+
+const DOMAIN: &str = "default";
+
+/// What a node sees of the store that dies at one of its writes: before it, or after it and before it hears of it.
+struct Dying {
+    store: Arc<dyn Store>,
+    /// Writes until it dies.
+    left: AtomicU32,
+    writes_its_last: bool,
+}
+
+impl Dying {
+    /// Whether a write is done, and whether anything is heard of it.
+    fn next(&self) -> (bool, bool) {
+        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        match left {
+            Ok(1) => (self.writes_its_last, false),
+            Ok(_) => (true, true),
+            Err(_) => (false, false),
+        }
+    }
+
+    async fn write<T>(&self, write: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let (is_done, is_heard) = self.next();
+        let done = if is_done { Some(write.await) } else { None };
+        match done {
+            Some(done) if is_heard => done,
+            _ => Err(Error::Failed { why: "the node has died".to_owned() }),
+        }
+    }
+}
+
+#[async_trait]
+impl Meddler for Dying {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        self.write(self.store.commit(key, expect, head, parts)).await
+    }
+
+    async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
+        self.write(self.store.drop_run(key, run)).await
+    }
+}
+
+fn at(run_id: Option<Uuid>) -> RunRef {
+    RunRef { domain: DOMAIN.into(), workflow_id: "w".into(), run_id }
+}
+
+async fn decide(engine: &Arc<Engine>, decision: Decision) {
+    let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
+    let turn = engine.poll_decider(DOMAIN, "w", poll).await.unwrap().expect("a turn");
+    let token = engine.decider_token(&turn.task().token).unwrap();
+    turn.delivered();
+    let (decisions, awaiting) = (vec![decision], Vec::new());
+    let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
+    engine.answer_turn(&token, command).await.unwrap();
+}
+
+/// Three runs of one workflow id, the newest of them open, with a timer; whose histories do not fit into their heads.
+async fn three_runs(store: &Arc<dyn Store>) -> Vec<Uuid> {
+    let engine = open(Arc::clone(store), 1).await;
+    let large = || Payload::from_json(&format!("\"{}\"", "x".repeat(200 * 1024))).unwrap();
+    let start = Start { input: Some(large()), ..Start::new("w", "test", "w") };
+    let mut runs = vec![engine.start(DOMAIN, start).await.unwrap().run_id];
+    for _ in 0..2 {
+        decide(&engine, ContinueAsNew { input: Some(large()), ..ContinueAsNew::default() }.into()).await;
+        // The next run begins when what the earlier one owes it is delivered: its turn says that it has.
+        let described = loop {
+            let run_id = engine.describe(&at(None)).await.unwrap().run.started.run_id;
+            if !runs.contains(&run_id) {
+                break run_id;
+            }
+            tokio::task::yield_now().await;
+        };
+        runs.push(described);
+    }
+    let timer = StartTimer { timer_id: "t".to_owned(), after: history::Duration::from_days(30), control: None };
+    decide(&engine, timer.into()).await;
+    runs
+}
+
+async fn rows(store: &Arc<dyn Store>) -> usize {
+    let query = ListQuery { domain: DOMAIN.into(), limit: 100, ..ListQuery::default() };
+    store.list(&query, None).await.unwrap().rows.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_is_cut_short_goes_on_where_it_was() {
+    let deletion = Deletion { terminates: true, ..Deletion::default() };
+    let mut cuts = 0;
+    for writes_its_last in [false, true] {
+        for write in 1.. {
+            let store: Arc<dyn Store> = Arc::new(Memory::new());
+            let runs = three_runs(&store).await;
+            assert_eq!(rows(&store).await, 3);
+            let dying = Dying { store: Arc::clone(&store), left: AtomicU32::new(write), writes_its_last };
+            let node = open(Arc::new(Meddled(dying)), 2).await;
+            let is_over = node.delete(&at(None), &deletion).await.is_ok();
+            drop(node);
+
+            let node = open(Arc::clone(&store), 3).await;
+            for run in &runs {
+                match node.history(&at(Some(*run)), &Page { limit: 1_000, ..Page::default() }).await {
+                    Ok(page) => check::history(&page.events).unwrap(),
+                    Err(Refusal::UnknownRun { .. } | Refusal::UnknownWorkflow { .. }) => {}
+                    Err(other) => panic!("run {run} after write {write}: {other}"),
+                }
+            }
+            match node.delete(&at(None), &deletion).await {
+                Ok(count) => assert!(!is_over && count > 0),
+                Err(Refusal::UnknownWorkflow { .. }) => {}
+                Err(other) => panic!("after write {write}: {other}"),
+            }
+            assert_eq!(rows(&store).await, 0, "after write {write}");
+            for run in &runs {
+                let key = HeadKey { domain: DOMAIN.into(), workflow_id: "w".into() };
+                assert!(store.load_run(&key, *run.as_bytes()).await.unwrap().is_none());
+                assert!(store.chunks(&key, *run.as_bytes(), 1, 1 << 20).await.unwrap().is_empty());
+            }
+            if is_over {
+                break;
+            }
+            cuts += 1;
+        }
+    }
+    assert!(cuts >= 8, "one termination and three runs, each before and after: {cuts}");
+}
