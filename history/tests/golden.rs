@@ -275,6 +275,8 @@ fn full() -> Vec<EventKind> {
             cause: ChildScheduleFailedCause::WorkflowIdReuseRefused,
             scheduled_event_id: Some(5),
             decision_event_id: 4,
+            workflow_type: None,
+            control: None,
         }),
         EventKind::ChildStarted(ChildStarted {
             workflow_id: "order-43".to_owned(),
@@ -926,6 +928,8 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 cause: ChildScheduleFailedCause::WorkflowAlreadyOpen,
                 scheduled_event_id: None,
                 decision_event_id: 4,
+                workflow_type: None,
+                control: None,
             }),
         ),
         (
@@ -935,6 +939,19 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 cause: ChildScheduleFailedCause::OpenChildrenLimit,
                 scheduled_event_id: None,
                 decision_event_id: 4,
+                workflow_type: None,
+                control: None,
+            }),
+        ),
+        (
+            "ChildScheduleFailed-not-tried",
+            EventKind::ChildScheduleFailed(ChildScheduleFailed {
+                workflow_id: "w".to_owned(),
+                cause: ChildScheduleFailedCause::WorkflowTypeUnknown,
+                scheduled_event_id: None,
+                decision_event_id: 4,
+                workflow_type: text("order/1"),
+                control: text("note"),
             }),
         ),
         (

@@ -18,19 +18,24 @@ use crate::time::Timestamp;
 /// The reason that a child is given when it is ended because its parent closed.
 pub const PARENT_CLOSED: &str = "the parent has closed";
 
+fn not_tried(it: &StartChild, cause: ChildScheduleFailedCause, decision_event_id: EventId) -> EventKind {
+    EventKind::ChildScheduleFailed(ChildScheduleFailed {
+        workflow_id: it.workflow_id.clone(),
+        cause,
+        scheduled_event_id: None,
+        decision_event_id,
+        workflow_type: Some(it.workflow_type.clone()),
+        control: it.control.clone(),
+    })
+}
+
 impl Transition {
     pub(super) fn start_child(&self, it: &StartChild, decision_event_id: EventId) -> EventKind {
         let workflow_id = it.workflow_id.clone();
         if self.run.started.is_swf() {
-            return self.child_in_swf(it, decision_event_id).unwrap_or_else(|cause| {
-                let scheduled_event_id = None;
-                EventKind::ChildScheduleFailed(ChildScheduleFailed {
-                    workflow_id,
-                    cause,
-                    scheduled_event_id,
-                    decision_event_id,
-                })
-            });
+            return self
+                .child_in_swf(it, decision_event_id)
+                .unwrap_or_else(|cause| not_tried(it, cause, decision_event_id));
         }
         let cause = if it.registration == Registration::Deprecated {
             Some(ChildScheduleFailedCause::WorkflowTypeDeprecated)
@@ -42,9 +47,7 @@ impl Transition {
             None
         };
         if let Some(cause) = cause {
-            let scheduled_event_id = None;
-            let failed = ChildScheduleFailed { workflow_id, cause, scheduled_event_id, decision_event_id };
-            return EventKind::ChildScheduleFailed(failed);
+            return not_tried(it, cause, decision_event_id);
         }
         let own = &self.run.started;
         let defaults = it.registration.defaults();
@@ -108,7 +111,10 @@ impl Transition {
         };
         let (workflow_id, decision_event_id) = (child.workflow_id.clone(), child.decision_event_id);
         let scheduled_event_id = Some(scheduled_event_id);
-        let failed = ChildScheduleFailed { workflow_id, cause, scheduled_event_id, decision_event_id };
+        // What else there is to say of it, its ChildScheduled says.
+        let (workflow_type, control) = (None, None);
+        let failed =
+            ChildScheduleFailed { workflow_id, cause, scheduled_event_id, decision_event_id, workflow_type, control };
         self.push(now, EventKind::ChildScheduleFailed(failed));
     }
 

@@ -537,6 +537,8 @@ fn unborn(workflow_id: &str, scheduled_event_id: EventId) -> EventKind {
         cause: ChildScheduleFailedCause::WorkflowAlreadyOpen,
         scheduled_event_id: Some(scheduled_event_id),
         decision_event_id: 4,
+        workflow_type: None,
+        control: None,
     })
 }
 

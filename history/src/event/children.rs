@@ -113,6 +113,14 @@ pub struct ChildScheduleFailed {
     /// The DeciderCompleted of the turn that decided it.
     #[n(3)]
     pub decision_event_id: EventId,
+    /// Its type, where there is no ChildScheduled to say.
+    #[n(4)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow_type: Option<String>,
+    /// The decider's note, likewise.
+    #[n(5)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
 }
 
 /// Why a child could not be started.

@@ -380,7 +380,7 @@ fn words_of(kind: &EventKind, related: &Related) -> (&'static str, Attributes) {
             let scheduled = it.scheduled_event_id.and_then(|id| related.events.get(&id)).map(|event| &event.kind);
             let (kind, control) = match scheduled {
                 Some(EventKind::ChildScheduled(it)) => (it.workflow_type.as_str(), it.control.as_ref()),
-                _ => ("", None),
+                _ => (it.workflow_type.as_deref().unwrap_or_default(), it.control.as_ref()),
             };
             let attributes = decided(it.decision_event_id)
                 .with("workflowType", shown(kind))

@@ -1,0 +1,117 @@
+//! Nothing of the SDK is left out: every operation is called, every decision taken, every event and every cause named.
+
+use aws_sdk_swf::types::{
+    CancelTimerFailedCause, CancelWorkflowExecutionFailedCause, CompleteWorkflowExecutionFailedCause,
+    ContinueAsNewWorkflowExecutionFailedCause, DecisionType, EventType, FailWorkflowExecutionFailedCause,
+    RequestCancelActivityTaskFailedCause, RequestCancelExternalWorkflowExecutionFailedCause,
+    ScheduleActivityTaskFailedCause, ScheduleLambdaFunctionFailedCause, SignalExternalWorkflowExecutionFailedCause,
+    StartChildWorkflowExecutionFailedCause, StartLambdaFunctionFailedCause, StartTimerFailedCause,
+    WorkflowExecutionCancelRequestedCause, WorkflowExecutionTerminatedCause,
+};
+
+/// Everything that the tests are written in, and what they expect.
+const TESTS: &[&str] = &[
+    include_str!("activities.rs"),
+    include_str!("causes.rs"),
+    include_str!("decisions.rs"),
+    include_str!("golden.rs"),
+    include_str!("operations.rs"),
+    include_str!("runs.rs"),
+    include_str!("../../src/lib.rs"),
+    include_str!("../../src/decisions.rs"),
+    include_str!("../golden/child-in-its-parent.txt"),
+    include_str!("../golden/continue-as-new.txt"),
+    include_str!("../golden/decision-that-times-out.txt"),
+    include_str!("../golden/one-activity.txt"),
+];
+
+/// The operations of SWF.md §2, as the SDK's client names them.
+const OPERATIONS: &str = "count_closed_workflow_executions count_open_workflow_executions count_pending_activity_tasks \
+    count_pending_decision_tasks delete_activity_type delete_workflow_type deprecate_activity_type deprecate_domain \
+    deprecate_workflow_type describe_activity_type describe_domain describe_workflow_execution describe_workflow_type \
+    get_workflow_execution_history list_activity_types list_closed_workflow_executions list_domains \
+    list_open_workflow_executions list_tags_for_resource list_workflow_types poll_for_activity_task \
+    poll_for_decision_task record_activity_task_heartbeat register_activity_type register_domain \
+    register_workflow_type request_cancel_workflow_execution respond_activity_task_canceled \
+    respond_activity_task_completed respond_activity_task_failed respond_decision_task_completed \
+    signal_workflow_execution start_workflow_execution tag_resource terminate_workflow_execution \
+    undeprecate_activity_type undeprecate_domain undeprecate_workflow_type untag_resource";
+
+/// What Baton never answers: it has no IAM, and no rates.
+const NEVER: [&str; 4] = [
+    "OPERATION_NOT_PERMITTED",
+    "CREATION_RATE_EXCEEDED",
+    "CONTINUE_AS_NEW_WORKFLOW_EXECUTION_RATE_EXCEEDED",
+    "RecordMarkerFailed",
+];
+
+/// What is not there yet.
+const NOT_YET: [&str; 5] =
+    ["LambdaFunction", "LAMBDA_", "OPEN_WORKFLOWS_LIMIT_EXCEEDED", "ASSUME_ROLE_FAILED", "EVENT_LIMIT_EXCEEDED"];
+
+fn is_there(name: &str) -> bool {
+    !NOT_YET.iter().any(|not_yet| name.contains(not_yet))
+}
+
+fn is_named(name: &str) -> bool {
+    TESTS.iter().any(|text| text.contains(name))
+}
+
+/// `TIMER_ID_UNKNOWN` as the SDK's debug text has it.
+fn camel(cause: &str) -> String {
+    let word = |word: &str| {
+        let (first, rest) = word.split_at(1);
+        format!("{first}{}", rest.to_lowercase())
+    };
+    cause.split('_').map(word).collect()
+}
+
+#[test]
+fn every_operation_is_called() {
+    let operations: Vec<&str> = OPERATIONS.split_whitespace().collect();
+    assert_eq!(operations.len(), 39);
+    let missing: Vec<_> = operations.into_iter().filter(|name| !is_named(&format!(".{name}()"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_decision_is_taken() {
+    let missing: Vec<_> = DecisionType::values().iter().filter(|name| !is_named(name)).collect();
+    assert_eq!(DecisionType::values().len(), 13);
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_event_is_expected() {
+    // Child closes are expected by a name with a hole.
+    let is_there = |name: &str| is_named(name) || name.starts_with("ChildWorkflowExecution");
+    let is_ever = |name: &str| !NEVER.contains(&name) && self::is_there(name);
+    let missing: Vec<_> = EventType::values().iter().filter(|name| is_ever(name) && !is_there(name)).collect();
+    assert_eq!(EventType::values().len(), 54);
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_cause_is_expected() {
+    let causes = [
+        CancelTimerFailedCause::values(),
+        CancelWorkflowExecutionFailedCause::values(),
+        CompleteWorkflowExecutionFailedCause::values(),
+        ContinueAsNewWorkflowExecutionFailedCause::values(),
+        FailWorkflowExecutionFailedCause::values(),
+        RequestCancelActivityTaskFailedCause::values(),
+        RequestCancelExternalWorkflowExecutionFailedCause::values(),
+        ScheduleActivityTaskFailedCause::values(),
+        ScheduleLambdaFunctionFailedCause::values(),
+        SignalExternalWorkflowExecutionFailedCause::values(),
+        StartChildWorkflowExecutionFailedCause::values(),
+        StartLambdaFunctionFailedCause::values(),
+        StartTimerFailedCause::values(),
+        WorkflowExecutionCancelRequestedCause::values(),
+        WorkflowExecutionTerminatedCause::values(),
+    ];
+    let is_ever = |cause: &str| !NEVER.iter().any(|never| cause.ends_with(never)) && is_there(cause);
+    let causes = causes.into_iter().flatten().filter(|cause| is_ever(cause));
+    let missing: Vec<_> = causes.filter(|cause| !is_named(&camel(cause))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

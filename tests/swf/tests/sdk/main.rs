@@ -1,0 +1,10 @@
+//! SWF's wire, driven by the AWS SDK.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod activities;
+mod causes;
+mod coverage;
+mod decisions;
+mod golden;
+mod operations;
+mod runs;
