@@ -35,6 +35,7 @@ pub use auth::{Credential, Credentials};
 pub use nodes::join;
 pub use server::{Server, ServerLimits};
 
+pub(crate) use auth::{Holder, Need};
 pub(crate) use deliver::task as deliver_task;
 pub(crate) use extract::{BODY_BYTES_MAX, read as read_body};
 pub(crate) use problem::Refused;

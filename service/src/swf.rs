@@ -1,9 +1,10 @@
 //! AWS SWF's own wire protocol, so that existing programs run unchanged: `POST /` with `X-Amz-Target`, AWS JSON 1.0.
 //! Translates, and holds no rules: those are `history`'s, and the engine's.
 //!
-//! One call's way: `call` finds the operation; `shape::check` holds the whole request against its fields
+//! One call's way: `call` finds the operation; `access` finds out who asks, by the signature; `shape::check` holds the whole request against its fields
 //! (`operations.rs`); the operation's function asks the engine; the answer goes back with a request id.
 
+mod access;
 mod decisions;
 mod domains;
 mod events;
@@ -11,6 +12,7 @@ mod fault;
 mod operations;
 mod page;
 mod shape;
+mod signature;
 mod tasks;
 mod types;
 mod visibility;
@@ -31,7 +33,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::engine::Engine;
-use crate::http::{BODY_BYTES_MAX, read_body};
+use crate::http::{BODY_BYTES_MAX, Credentials, read_body};
 use fault::{Fault, FaultKind, JSON};
 use operations::Operation;
 
@@ -60,9 +62,12 @@ struct Call {
 /// What an operation answers: a body, or with `None` nothing at all, not even `{}`.
 type Answer = Result<Option<Response>, Fault>;
 
+/// Where everything is asked for.
+pub(crate) const PATH: &str = "/";
+
 /// The one route.
 pub(crate) fn router(engine: Arc<Engine>) -> Router {
-    Router::new().route("/", post(call)).with_state(engine)
+    Router::new().route(PATH, post(call)).with_state(engine)
 }
 
 async fn call(State(engine): State<Arc<Engine>>, request: Request) -> Response {
@@ -83,9 +88,19 @@ async fn answer(engine: Arc<Engine>, request: Request) -> Answer {
     let operation = operation(request.headers())?;
     must_be_json(request.headers())?;
     let region = region(request.headers()).unwrap_or(REGION_DEFAULT).to_owned();
+    // Not there where nobody is asked who they are.
+    let credentials = request.extensions().get::<Arc<Credentials>>().cloned();
+    let signed = credentials.map(|credentials| (credentials, request.uri().clone(), request.headers().clone()));
     let bytes = read_body(request, BODY_BYTES_MAX).await?;
+    let holder = match &signed {
+        Some((credentials, uri, headers)) => Some(access::holder(credentials, &engine, uri, headers, &bytes)?),
+        None => None,
+    };
     let input = object(&bytes)?;
     shape::check(operation.fields(), &input)?;
+    if let Some(holder) = holder {
+        access::check(holder, operation, &engine, &input)?;
+    }
     operations::perform(operation, Call { engine, region }, input).await
 }
 

@@ -33,6 +33,11 @@ pub(crate) struct New {
     /// A task list where it may take and answer activities; DOMAIN/* is all of a domain
     #[arg(long = "runner", value_name = "DOMAIN/LIST")]
     runners: Vec<String>,
+    /// Make a key that signs, for clients of AWS SWF
+    ///
+    /// Its secret is in the stanza, because signatures cannot be checked with less: keep the file from others' eyes.
+    #[arg(long)]
+    aws: bool,
 }
 
 impl Credential {
@@ -44,23 +49,39 @@ impl Credential {
 
 impl New {
     fn run(self) -> Done {
-        let Self { name, operator, applications, deciders, runners } = self;
+        let Self { name, operator, applications, deciders, runners, aws } = self;
         let allows_nothing = !operator && applications.is_empty() && deciders.is_empty() && runners.is_empty();
         if allows_nothing {
             let what = "say what it may do: --operator, --application, --decider or --runner";
             return Err(Failed::Usage(what.to_owned()));
         }
-        let mut entropy = [0; 32];
-        getrandom::fill(&mut entropy).map_err(|error| Failed::Other(1, format!("no randomness: {error}")))?;
-        let secret = URL_SAFE_NO_PAD.encode(entropy);
-        let digest = Sha256::digest(secret.as_bytes());
-        let secret_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
-        let stanza = Stanza { name, secret_sha256, operator, applications, deciders, runners };
+        let secret = URL_SAFE_NO_PAD.encode(random::<32>()?);
+        let may = Stanza { name, operator, applications, deciders, runners, ..Stanza::default() };
+        let stanza = if aws {
+            // As long as AWS's, and of the characters that AWS's have.
+            let id: String = random::<16>()?.iter().map(|byte| char::from(b'A' + byte % 26)).collect();
+            Stanza { access_key_id: Some(format!("BATN{id}")), secret_access_key: Some(secret.clone()), ..may }
+        } else {
+            let digest = Sha256::digest(secret.as_bytes());
+            let secret_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+            Stanza { secret_sha256, ..may }
+        };
         Credentials::new(vec![stanza.clone()]).map_err(Failed::Usage)?;
         print_text(&toml(&stanza)?)?;
-        eprintln!("the secret of `{}`, for BATON_SECRET: {secret}", stanza.name);
+        match &stanza.access_key_id {
+            Some(id) => {
+                eprintln!("the key of `{}`: AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret}", stanza.name);
+            }
+            None => eprintln!("the secret of `{}`, for BATON_SECRET: {secret}", stanza.name),
+        }
         Ok(())
     }
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Failed> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| Failed::Other(1, format!("no randomness: {error}")))?;
+    Ok(bytes)
 }
 
 /// The stanza. Strings and lists of strings without control characters are the same in TOML as in JSON.
@@ -70,11 +91,13 @@ fn toml(stanza: &Stanza) -> Result<String, Failed> {
     if texts.flat_map(|text| text.chars()).any(char::is_control) {
         return Err(Failed::Usage("names have no control characters".to_owned()));
     }
-    let mut lines = vec![
-        "[[credentials]]".to_owned(),
-        format!("name = {}", json!(stanza.name)),
-        format!("secret-sha256 = {}", json!(stanza.secret_sha256)),
+    let mut lines = vec!["[[credentials]]".to_owned(), format!("name = {}", json!(stanza.name))];
+    let secrets = [
+        ("secret-sha256", Some(&stanza.secret_sha256).filter(|hash| !hash.is_empty())),
+        ("access-key-id", stanza.access_key_id.as_ref()),
+        ("secret-access-key", stanza.secret_access_key.as_ref()),
     ];
+    lines.extend(secrets.iter().filter_map(|(name, value)| Some(format!("{name} = {}", json!((*value)?)))));
     lines.extend(stanza.operator.then(|| "operator = true".to_owned()));
     let given = lists.iter().filter(|(_, list)| !list.is_empty());
     lines.extend(given.map(|(name, list)| format!("{name} = {}", json!(list))));

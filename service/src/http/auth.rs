@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::Method;
 use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use percent_encoding::percent_decode_str;
@@ -14,14 +14,21 @@ use sha2::{Digest, Sha256};
 use super::problem::Refused;
 use crate::engine::Engine;
 
-/// A credential, as an operator writes it down. The secret itself is nowhere but with its holder.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+/// A credential, as an operator writes it down. The secret of a bearer is nowhere but with its holder.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Credential {
     /// Whose it is, for people.
     pub name: String,
-    /// The SHA-256 of the secret, in hexadecimal.
+    /// The SHA-256 of the secret, in hexadecimal. Empty for one that only signs.
+    #[serde(default)]
     pub secret_sha256: String,
+    /// Names this credential in signatures over SWF's wire.
+    #[serde(default)]
+    pub access_key_id: Option<String>,
+    /// What those signatures are made with. The secret itself: a signature cannot be checked with less.
+    #[serde(default)]
+    pub secret_access_key: Option<String>,
     /// May do everything.
     #[serde(default)]
     pub operator: bool,
@@ -37,6 +44,13 @@ pub struct Credential {
     pub runners: Vec<String>,
 }
 
+impl std::fmt::Debug for Credential {
+    /// Without its secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credential").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 /// Every credential.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
@@ -44,13 +58,23 @@ pub struct Credentials {
 }
 
 /// A credential, read.
-#[derive(Debug, Clone)]
-struct Holder {
-    digest: [u8; 32],
+#[derive(Clone)]
+pub(crate) struct Holder {
+    /// None for one that only signs.
+    digest: Option<[u8; 32]>,
+    /// Its id and its secret.
+    key: Option<(String, String)>,
     is_operator: bool,
     applications: Vec<String>,
     deciders: Vec<Lists>,
     runners: Vec<Lists>,
+}
+
+impl std::fmt::Debug for Holder {
+    /// Without its secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Holder").finish_non_exhaustive()
+    }
 }
 
 /// A task list of a domain, or all of them.
@@ -76,16 +100,31 @@ impl Lists {
 
 impl Holder {
     fn read(credential: Credential) -> Result<Self, String> {
-        let Credential { name, secret_sha256, operator, applications, deciders, runners } = credential;
-        let digest = unhex(&secret_sha256)
-            .ok_or_else(|| format!("credential `{name}`: secret-sha256 must have 64 hexadecimal digits"))?;
+        let Credential { name, secret_sha256, access_key_id, secret_access_key, .. } = credential;
+        let Credential { operator, applications, deciders, runners, .. } = credential;
+        let key = match (access_key_id, secret_access_key) {
+            (None, None) => None,
+            (Some(id), Some(secret)) if !id.is_empty() && !secret.is_empty() => Some((id, secret)),
+            _ => {
+                let both = "access-key-id and secret-access-key belong together, and neither is empty";
+                return Err(format!("credential `{name}`: {both}"));
+            }
+        };
+        // One that signs needs no other secret.
+        let digest = if key.is_some() && secret_sha256.is_empty() { None } else { Some(unhex(&secret_sha256)) };
+        let digest = digest
+            .map(|digest| {
+                digest.ok_or_else(|| format!("credential `{name}`: secret-sha256 must have 64 hexadecimal digits"))
+            })
+            .transpose()?;
         let lists = |entries: Vec<String>| -> Result<Vec<Lists>, String> {
             let read = |entry: String| {
                 Lists::read(&entry).ok_or_else(|| format!("credential `{name}`: `{entry}` is not `domain/list`"))
             };
             entries.into_iter().map(read).collect()
         };
-        Ok(Self { digest, is_operator: operator, applications, deciders: lists(deciders)?, runners: lists(runners)? })
+        let (deciders, runners) = (lists(deciders)?, lists(runners)?);
+        Ok(Self { digest, key, is_operator: operator, applications, deciders, runners })
     }
 }
 
@@ -94,9 +133,16 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// For a hash that is not 64 hexadecimal digits and for a task list that is not `domain/list`, naming the credential.
+    /// For a hash that is not 64 hexadecimal digits, a task list that is not `domain/list`, half a key, naming the
+    /// credential; and for two of the same key id.
     pub fn new(credentials: Vec<Credential>) -> Result<Self, String> {
-        let known = credentials.into_iter().map(Holder::read).collect::<Result<_, String>>()?;
+        let known = credentials.into_iter().map(Holder::read).collect::<Result<Vec<_>, String>>()?;
+        let mut ids = std::collections::BTreeSet::new();
+        for (id, _) in known.iter().filter_map(|holder| holder.key.as_ref()) {
+            if !ids.insert(id) {
+                return Err(format!("two credentials have the access-key-id `{id}`"));
+            }
+        }
         Ok(Self { known })
     }
 
@@ -108,7 +154,21 @@ impl Credentials {
     /// Whoever holds this secret.
     fn holder(&self, secret: &str) -> Option<&Holder> {
         let digest: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
-        self.known.iter().find(|holder| is_same(&holder.digest, &digest))
+        self.known.iter().find(|holder| holder.digest.is_some_and(|own| is_same(&own, &digest)))
+    }
+
+    /// Whoever shows a secret in these headers.
+    pub(crate) fn bearer(&self, headers: &HeaderMap) -> Option<&Holder> {
+        let secret = headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")?;
+        self.holder(secret)
+    }
+
+    /// Whoever signs with this key, and what with.
+    pub(crate) fn signer(&self, access_key_id: &str) -> Option<(&Holder, &str)> {
+        self.known.iter().find_map(|holder| {
+            let (id, secret) = holder.key.as_ref()?;
+            (id == access_key_id).then_some((holder, secret.as_str()))
+        })
     }
 }
 
@@ -130,7 +190,7 @@ fn unhex(text: &str) -> Option<[u8; 32]> {
 
 /// What a call needs.
 #[derive(Debug, PartialEq, Eq)]
-enum Need {
+pub(crate) enum Need {
     /// Nothing.
     Nothing,
     /// Any credential.
@@ -186,7 +246,7 @@ impl Need {
         })
     }
 
-    fn is_met_by(&self, holder: &Holder) -> bool {
+    pub(crate) fn is_met_by(&self, holder: &Holder) -> bool {
         holder.is_operator
             || match self {
                 Self::Nothing | Self::Known => true,
@@ -197,7 +257,7 @@ impl Need {
             }
     }
 
-    fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         match self {
             Self::Nothing | Self::Known => "do this".to_owned(),
             Self::Operator => "do what operators do".to_owned(),
@@ -215,10 +275,13 @@ pub(super) struct Gate {
     pub(super) credentials: Arc<Credentials>,
 }
 
-/// Lets a request pass, or says why not.
-pub(super) async fn check(State(gate): State<Gate>, request: Request, next: Next) -> Response {
-    let secret = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-    let holder = secret.and_then(|secret| gate.credentials.holder(secret));
+/// Lets a request pass, or says why not. SWF's wire, which says so in its own words, is told who there is.
+pub(super) async fn check(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    if request.uri().path() == crate::swf::PATH && request.method() == Method::POST {
+        request.extensions_mut().insert(gate.credentials);
+        return next.run(request).await;
+    }
+    let holder = gate.credentials.bearer(request.headers());
     let need = match (Need::of(&gate.engine, request.method(), request.uri().path()), holder) {
         (Ok(Need::Nothing), _) => return next.run(request).await,
         (_, None) => return Refused::Unauthorized.into_response(),

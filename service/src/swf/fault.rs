@@ -37,6 +37,7 @@ kinds! {
     DomainAlreadyExists BAD_REQUEST "com.amazonaws.swf.base.model#DomainAlreadyExistsFault";
     DomainDeprecated BAD_REQUEST "com.amazonaws.swf.base.model#DomainDeprecatedFault";
     LimitExceeded BAD_REQUEST "com.amazonaws.swf.base.model#LimitExceededFault";
+    OperationNotPermitted BAD_REQUEST "com.amazonaws.swf.base.model#OperationNotPermittedFault";
     TooManyTags BAD_REQUEST "com.amazonaws.swf.base.model#TooManyTagsFault";
     TypeAlreadyExists BAD_REQUEST "com.amazonaws.swf.base.model#TypeAlreadyExistsFault";
     TypeDeprecated BAD_REQUEST "com.amazonaws.swf.base.model#TypeDeprecatedFault";
@@ -44,6 +45,10 @@ kinds! {
     UnknownResource BAD_REQUEST "com.amazonaws.swf.base.model#UnknownResourceFault";
     WorkflowExecutionAlreadyStarted BAD_REQUEST "com.amazonaws.swf.base.model#WorkflowExecutionAlreadyStartedFault";
     Validation BAD_REQUEST "com.amazon.coral.validate#ValidationException";
+    IncompleteSignature BAD_REQUEST "com.amazon.coral.service#IncompleteSignatureException";
+    InvalidSignature BAD_REQUEST "com.amazon.coral.service#InvalidSignatureException";
+    MissingAuthenticationToken BAD_REQUEST "com.amazon.coral.service#MissingAuthenticationTokenException";
+    UnrecognizedClient BAD_REQUEST "com.amazon.coral.service#UnrecognizedClientException";
     Serialization BAD_REQUEST "com.amazon.coral.service#SerializationException";
     UnknownOperation BAD_REQUEST "com.amazon.coral.service#UnknownOperationException";
     TooLarge PAYLOAD_TOO_LARGE "com.amazon.coral.service#RequestEntityTooLargeException";

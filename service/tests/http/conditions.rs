@@ -103,6 +103,14 @@ fn a_credential_that_could_never_match_is_refused_at_the_start() {
     }
     let refused = refused(Credential { secret_sha256: "ab".to_owned(), ..credential("rack") });
     assert!(refused.contains("`rack`") && refused.contains("64 hexadecimal digits"), "{refused}");
+    let half = Credential { access_key_id: Some("id".to_owned()), ..credential("rack") };
+    let refused = Credentials::new(vec![half.clone()]).unwrap_err();
+    let expected = "credential `rack`: access-key-id and secret-access-key belong together, and neither is empty";
+    assert_eq!(refused, expected);
+    let whole = Credential { secret_access_key: Some("s".to_owned()), secret_sha256: String::new(), ..half };
+    assert_eq!(format!("{whole:?}"), "Credential { name: \"rack\", .. }", "its secret is not told");
+    let twice = Credentials::new(vec![whole.clone(), whole]).unwrap_err();
+    assert_eq!(twice, "two credentials have the access-key-id `id`");
 }
 
 #[tokio::test]

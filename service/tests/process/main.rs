@@ -241,6 +241,29 @@ async fn a_credential_that_the_command_line_made_lets_its_holder_in() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_the_command_line_made_is_asked_for() {
+    let scratch = Scratch::new("new-key");
+    let made = baton(&["credential", "new", "shop", "--application", "default", "--aws"]);
+    assert!(made.status.success());
+    let told = String::from_utf8(made.stderr).unwrap();
+    let value = |name: &str| told.split_whitespace().find_map(|word| word.strip_prefix(name)).unwrap().to_owned();
+    let (id, secret) = (value("AWS_ACCESS_KEY_ID="), value("AWS_SECRET_ACCESS_KEY="));
+    let stanza = String::from_utf8(made.stdout).unwrap();
+    let expected = format!(
+        "[[credentials]]\nname = \"shop\"\naccess-key-id = \"{id}\"\nsecret-access-key = \"{secret}\"\napplications = [\"default\"]\n"
+    );
+    assert_eq!(stanza, expected);
+    let config = scratch.0.join("baton.toml");
+    std::fs::write(&config, stanza).unwrap();
+    let service = Service::start(&scratch.0, &["--config", config.to_str().unwrap()]);
+    let unsigned =
+        reqwest::Client::new().post(&service.url).header("x-amz-target", "SimpleWorkflowService.ListDomains");
+    let answer = unsigned.body("{}").send().await.unwrap();
+    assert_eq!(answer.status().as_u16(), 400);
+    assert!(answer.text().await.unwrap().contains("MissingAuthenticationTokenException"));
+}
+
 #[test]
 fn a_setting_of_the_file_that_nobody_knows_is_refused_and_one_of_the_table_is_not() {
     let scratch = Scratch::new("settings");

@@ -7,6 +7,7 @@
 
 mod domains;
 mod histories;
+mod signatures;
 mod support;
 mod types;
 mod wire;

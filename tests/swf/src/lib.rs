@@ -43,13 +43,15 @@ const BEGIN: Duration = Duration::from_secs(1_700_000_000);
 #[derive(Debug, Clone, Copy)]
 pub struct WorldTime {
     began: Instant,
-    /// How far off it is.
-    ahead: Duration,
+    /// How far off it is, in seconds.
+    ahead: i64,
 }
 
 impl WorldTime {
     fn since_1970(&self) -> Duration {
-        BEGIN + self.ahead + self.began.elapsed()
+        let now = BEGIN + self.began.elapsed();
+        let off = Duration::from_secs(self.ahead.unsigned_abs());
+        if self.ahead < 0 { now.saturating_sub(off) } else { now + off }
     }
 }
 
@@ -121,7 +123,7 @@ impl World {
 
     /// A service that knows these holders of credentials.
     pub async fn guarded(holders: Holders) -> Self {
-        let time = WorldTime { began: Instant::now(), ahead: Duration::ZERO };
+        let time = WorldTime { began: Instant::now(), ahead: 0 };
         let settings = Settings { seed: Some(7), ..Settings::default() };
         let engine = Engine::open(Arc::new(Memory::new()), Arc::new(time), settings).await.expect("a new store");
         let router = service::http::router_for(Arc::clone(&engine), holders);
@@ -129,8 +131,8 @@ impl World {
         Self { swf, engine, router, time }
     }
 
-    /// Another client of the same service, with these credentials, whose clock is ahead by so much.
-    pub fn client(&self, id: &str, secret: &str, ahead: Duration) -> Client {
+    /// Another client of the same service, with these credentials, whose clock is ahead by so many seconds.
+    pub fn client(&self, id: &str, secret: &str, ahead: i64) -> Client {
         let time = WorldTime { ahead, ..self.time };
         client(&self.router, time, &Credentials::new(id, secret, None, None, "test"))
     }
@@ -142,7 +144,8 @@ impl World {
         world
     }
 
-    async fn register(&self) {
+    /// Registers those types.
+    pub async fn register(&self) {
         let workflow = |name| self.swf.register_workflow_type().domain("default").name(name).version("1");
         let order = workflow(ORDER)
             .default_task_start_to_close_timeout("60")

@@ -8,3 +8,4 @@ mod decisions;
 mod golden;
 mod operations;
 mod runs;
+mod signatures;

@@ -1,0 +1,233 @@
+//! Signatures of requests: AWS Signature Version 4, in headers. Owns the reading and checking of one; whose keys there are
+//! is `http::auth`'s, and what a holder may do `access.rs`'s.
+//!
+//! Source: AWS's documentation of Signature Version 4; the faults are those of its JSON services.
+
+use std::fmt::Write as _;
+
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, Uri};
+use history::{Duration, Timestamp};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+
+use super::fault::{Fault, FaultKind};
+
+/// What the header of a signed request begins with.
+const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+
+/// Where a scope ends.
+const TERMINATOR: &str = "aws4_request";
+
+/// The service in the scope.
+const SERVICE: &str = "swf";
+
+/// When the request was signed, by its sender's clock.
+const DATE: &str = "x-amz-date";
+
+/// The most that a sender's clock is off. Source: AWS's five minutes.
+pub(super) const SKEW_MAX: Duration = Duration::from_secs(300);
+
+/// A signature, taken apart.
+pub(super) struct Signature<'a> {
+    /// Whose it is.
+    pub(super) access_key_id: &'a str,
+    /// The day, the region, the service.
+    scope: Scope<'a>,
+    signed_headers: &'a str,
+    digits: &'a str,
+    date: &'a str,
+}
+
+struct Scope<'a> {
+    day: &'a str,
+    region: &'a str,
+    service: &'a str,
+}
+
+fn incomplete(message: impl Into<String>) -> Fault {
+    Fault::new(FaultKind::IncompleteSignature, message)
+}
+
+fn invalid(message: impl Into<String>) -> Fault {
+    Fault::new(FaultKind::InvalidSignature, message)
+}
+
+fn credential(text: &str) -> Option<(&str, Scope<'_>)> {
+    // A key id may have slashes; the scope has four parts.
+    let mut parts = text.rsplitn(5, '/');
+    let is_terminated = parts.next()? == TERMINATOR;
+    let (service, region, day, access_key_id) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    is_terminated.then_some((access_key_id, Scope { day, region, service }))
+}
+
+impl<'a> Signature<'a> {
+    /// The signature in a request's headers.
+    ///
+    /// # Errors
+    ///
+    /// `MissingAuthenticationTokenException` where there is none, `IncompleteSignatureException` where a part is missing.
+    pub(super) fn read(headers: &'a HeaderMap) -> Result<Self, Fault> {
+        let missing = || Fault::new(FaultKind::MissingAuthenticationToken, "Missing Authentication Token");
+        let authorization = headers.get(AUTHORIZATION).ok_or_else(missing)?;
+        let authorization = authorization.to_str().map_err(|_| missing())?;
+        let parameters = authorization.strip_prefix(ALGORITHM).ok_or_else(missing)?;
+        let (mut key, mut signed_headers, mut signature) = (None, None, None);
+        for parameter in parameters.split(',') {
+            match parameter.trim().split_once('=') {
+                Some(("Credential", value)) => key = Some(value),
+                Some(("SignedHeaders", value)) => signed_headers = Some(value),
+                Some(("Signature", value)) => signature = Some(value),
+                _ => {}
+            }
+        }
+        let required = |name| incomplete(format!("Authorization header requires '{name}' parameter."));
+        let key = key.ok_or_else(|| required("Credential"))?;
+        let signature = signature.ok_or_else(|| required("Signature"))?;
+        let signed_headers = signed_headers.ok_or_else(|| required("SignedHeaders"))?;
+        let (access_key_id, scope) = credential(key).ok_or_else(|| {
+            incomplete(format!(
+                "Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, got '{key}'"
+            ))
+        })?;
+        let date = headers.get(DATE).and_then(|date| date.to_str().ok());
+        let date =
+            date.ok_or_else(|| incomplete("Authorization header requires existence of a 'X-Amz-Date' header."))?;
+        Ok(Self { access_key_id, scope, signed_headers, digits: signature, date })
+    }
+
+    /// Holds it against the request and the holder's secret.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidSignatureException`: for another day or service, a clock that is off, a header that must be signed and is
+    /// not, and for another signature than the one that the request should have.
+    pub(super) fn check(
+        &self,
+        secret: &str,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: &[u8],
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        self.check_date(now)?;
+        self.check_scope()?;
+        for required in ["host", DATE] {
+            if !self.signed_headers.split(';').any(|name| name == required) {
+                return Err(invalid(format!("'{required}' must be a 'SignedHeader' in the AWS Authorization.")));
+            }
+        }
+        let expected = self.expected(secret, uri, headers, body);
+        // Compared by the library, in a time that tells nothing.
+        let found = unhex(self.digits).unwrap_or_default();
+        expected.verify_slice(&found).map_err(|_| {
+            invalid(
+                "The request signature we calculated does not match the signature you provided. Check your AWS Secret \
+                 Access Key and signing method. Consult the service documentation for details.",
+            )
+        })
+    }
+
+    fn check_scope(&self) -> Result<(), Fault> {
+        let Scope { day, service, .. } = self.scope;
+        if service != SERVICE {
+            return Err(invalid(format!("Credential should be scoped to correct service: '{SERVICE}'.")));
+        }
+        if self.date.get(..8) != Some(day) {
+            let signed = self.date;
+            return Err(invalid(format!(
+                "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '{day}' != '{signed}'."
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_date(&self, now: Timestamp) -> Result<(), Fault> {
+        let date = self.date;
+        let malformed = || {
+            incomplete(format!(
+                "Date must be in ISO-8601 'basic format'. Got '{date}'. See http://en.wikipedia.org/wiki/ISO_8601"
+            ))
+        };
+        let is_basic = date.len() == "20261121T141407Z".len() && date.is_ascii();
+        let signed: Timestamp =
+            Some(date).filter(|_| is_basic).and_then(|date| date.parse().ok()).ok_or_else(malformed)?;
+        let minutes = SKEW_MAX.as_millis() / 60_000;
+        if now.since(signed) > SKEW_MAX {
+            let (now, oldest) =
+                (basic(now), basic(Timestamp::from_millis(now.as_millis().saturating_sub(SKEW_MAX.as_millis()))));
+            return Err(invalid(format!(
+                "Signature expired: {date} is now earlier than {oldest} ({now} - {minutes} min.)"
+            )));
+        }
+        if signed.since(now) > SKEW_MAX {
+            let (newest, now) = (basic(now.plus(SKEW_MAX)), basic(now));
+            return Err(invalid(format!(
+                "Signature not yet current: {date} is still later than {newest} ({now} + {minutes} min.)"
+            )));
+        }
+        Ok(())
+    }
+
+    /// What signs the request as it is.
+    fn expected(&self, secret: &str, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Hmac<Sha256> {
+        let Scope { day, region, service } = self.scope;
+        let canonical = self.canonical(uri, headers, body);
+        let text = format!(
+            "{ALGORITHM}\n{}\n{day}/{region}/{service}/{TERMINATOR}\n{}",
+            self.date,
+            hex(&Sha256::digest(canonical.as_bytes()))
+        );
+        let mut key = format!("AWS4{secret}").into_bytes();
+        for part in [day, region, service, TERMINATOR] {
+            key = keyed(&key, part.as_bytes()).finalize().into_bytes().to_vec();
+        }
+        keyed(&key, text.as_bytes())
+    }
+
+    /// The request as it is signed: of its headers those that the signature names, of its body the hash.
+    fn canonical(&self, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> String {
+        let mut query: Vec<&str> = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()).collect();
+        query.sort_unstable();
+        let mut text = format!("POST\n{}\n{}\n", uri.path(), query.join("&"));
+        for name in self.signed_headers.split(';') {
+            // In the order of the message; white space within is one space.
+            let values = headers.get_all(name).iter().map(|value| {
+                let value = String::from_utf8_lossy(value.as_bytes());
+                value.split_whitespace().collect::<Vec<_>>().join(" ")
+            });
+            let mut value = values.collect::<Vec<_>>().join(",");
+            if name == "host" && value.is_empty() {
+                value = uri.authority().map(ToString::to_string).unwrap_or_default();
+            }
+            let _ = writeln!(text, "{name}:{value}");
+        }
+        let _ = write!(text, "\n{}\n{}", self.signed_headers, hex(&Sha256::digest(body)));
+        text
+    }
+}
+
+fn keyed(key: &[u8], text: &[u8]) -> Hmac<Sha256> {
+    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key).expect("HMAC takes keys of any length");
+    mac.update(text);
+    mac
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = Some(text).filter(|text| text.is_ascii() && text.len() % 2 == 0)?;
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()).collect()
+}
+
+/// An instant in the basic format, to the second.
+fn basic(at: Timestamp) -> String {
+    let text = at.to_string();
+    let seconds = text.split('.').next().unwrap_or_default();
+    seconds.chars().filter(|c| !matches!(c, '-' | ':')).chain(['Z']).collect()
+}

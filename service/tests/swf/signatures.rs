@@ -1,0 +1,183 @@
+//! Signatures, header by header: what botocore signs is taken, and nothing that differs from it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use history::Timestamp;
+use service::engine::{Clock, Engine, Settings};
+use service::http::{Credential, Credentials, router_for};
+use store::memory::Memory;
+
+use crate::support::{Answer, Swf};
+
+/// Stands still but for who sets it.
+struct Still(AtomicU64);
+
+#[async_trait]
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+
+    async fn sleep_until(&self, _: Timestamp) {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// What botocore 1.44.5 sends for `describe_domain(name="défaut")`, but for headers that it does not sign.
+const BOTOCORE: [(&str, &str); 5] = [
+    ("host", "127.0.0.1:7420"),
+    ("x-amz-target", "SimpleWorkflowService.DescribeDomain"),
+    ("content-type", "application/x-amz-json-1.0"),
+    ("x-amz-date", "20231114T221320Z"),
+    (
+        "authorization",
+        "AWS4-HMAC-SHA256 Credential=BATNKEY/20231114/eu-west-2/swf/aws4_request, \
+         SignedHeaders=content-type;host;x-amz-date;x-amz-target, \
+         Signature=8f1c57df525232aeda01a805d83779a2fbf2cf2dfda53de8c14409a11b4ad893",
+    ),
+];
+
+const BODY: &str = r#"{"name": "d\u00e9faut"}"#;
+
+/// When it was signed.
+const SIGNED: u64 = 1_700_000_000_000;
+
+const MINUTE: u64 = 60_000;
+
+struct Guarded {
+    swf: Swf,
+    clock: Arc<Still>,
+}
+
+impl Guarded {
+    async fn open() -> Self {
+        let clock = Arc::new(Still(AtomicU64::new(SIGNED)));
+        let settings = Settings { seed: Some(7), ..Settings::default() };
+        let engine = Engine::open(Arc::new(Memory::new()), Arc::clone(&clock) as _, settings).await.unwrap();
+        let key = Credential {
+            name: "k".to_owned(),
+            access_key_id: Some("BATNKEY".to_owned()),
+            secret_access_key: Some("wJalrXUtnFEMI/K7MDENG".to_owned()),
+            operator: true,
+            ..Credential::default()
+        };
+        Self { swf: Swf { router: router_for(engine, Credentials::new(vec![key]).unwrap()) }, clock }
+    }
+
+    /// Sends what botocore sends with some headers changed, or with an empty value left out.
+    async fn send(&self, changed: &[(&str, &str)], body: &str) -> Answer {
+        let headers = BOTOCORE.iter().map(|(name, value)| {
+            let other = changed.iter().find(|(changed, _)| changed == name).map(|(_, value)| *value);
+            (*name, other.unwrap_or(value))
+        });
+        let headers: Vec<_> = headers.filter(|(_, value)| !value.is_empty()).collect();
+        self.swf.send(&headers, body.to_owned()).await
+    }
+}
+
+/// It is past the signature: there is no such domain.
+#[track_caller]
+fn is_let_in(answer: &Answer) {
+    answer.fault("com.amazonaws.swf.base.model#UnknownResourceFault", "Unknown domain: défaut");
+}
+
+const INVALID: &str = "com.amazon.coral.service#InvalidSignatureException";
+const INCOMPLETE: &str = "com.amazon.coral.service#IncompleteSignatureException";
+
+const MISMATCH: &str = "The request signature we calculated does not match the signature you provided. Check your AWS Secret \
+                        Access Key and signing method. Consult the service documentation for details.";
+
+#[tokio::test]
+async fn what_botocore_signs_is_taken() {
+    let guarded = Guarded::open().await;
+    is_let_in(&guarded.send(&[], BODY).await);
+    let spaced = BOTOCORE[4].1.replace(", ", ",");
+    is_let_in(&guarded.send(&[("authorization", &spaced)], BODY).await);
+}
+
+#[tokio::test]
+async fn what_differs_from_what_was_signed_is_refused() {
+    let guarded = Guarded::open().await;
+    guarded.send(&[], &BODY.replace("faut", "fiut")).await.fault(INVALID, MISMATCH);
+    guarded.send(&[], "").await.fault(INVALID, MISMATCH);
+    for (name, value) in [
+        ("host", "127.0.0.1:7421"),
+        ("x-amz-target", "SimpleWorkflowService.DeprecateDomain"),
+        ("content-type", "application/json"),
+        ("x-amz-date", "20231114T221321Z"),
+    ] {
+        guarded.send(&[(name, value)], BODY).await.fault(INVALID, MISMATCH);
+    }
+    let signature = BOTOCORE[4].1;
+    for (what, other) in [("8f1c", "8f1d"), ("8f1c", ""), ("Signature=", "Signature=zz"), ("eu-west-2", "us-east-1")] {
+        guarded.send(&[("authorization", &signature.replace(what, other))], BODY).await.fault(INVALID, MISMATCH);
+    }
+    let unsigned = signature.replace("host;", "");
+    let expected = "'host' must be a 'SignedHeader' in the AWS Authorization.";
+    guarded.send(&[("authorization", &unsigned)], BODY).await.fault(INVALID, expected);
+    let other = signature.replace("/swf/", "/sns/");
+    let expected = "Credential should be scoped to correct service: 'swf'.";
+    guarded.send(&[("authorization", &other)], BODY).await.fault(INVALID, expected);
+    let other = signature.replace("/20231114/", "/20231113/");
+    let answer = guarded.send(&[("authorization", &other)], BODY).await;
+    assert!(answer.text.contains("Date in Credential scope"), "{}", answer.text);
+}
+
+#[tokio::test]
+async fn a_clock_may_be_off_by_five_minutes() {
+    let guarded = Guarded::open().await;
+    let at = async |millis: u64| {
+        guarded.clock.0.store(millis, Ordering::SeqCst);
+        guarded.send(&[], BODY).await
+    };
+    is_let_in(&at(SIGNED + 5 * MINUTE).await);
+    is_let_in(&at(SIGNED - 5 * MINUTE).await);
+    let expected =
+        "Signature expired: 20231114T221320Z is now earlier than 20231114T221321Z (20231114T221821Z - 5 min.)";
+    at(SIGNED + 5 * MINUTE + 1_000).await.fault(INVALID, expected);
+    at(SIGNED + 5 * MINUTE + 1)
+        .await
+        .fault(INVALID, &expected.replace("221321Z", "221320Z").replace("221821Z", "221820Z"));
+    let expected =
+        "Signature not yet current: 20231114T221320Z is still later than 20231114T221319Z (20231114T220819Z + 5 min.)";
+    at(SIGNED - 5 * MINUTE - 1_000).await.fault(INVALID, expected);
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_signed_or_by_halves_is_refused() {
+    let guarded = Guarded::open().await;
+    let missing = "com.amazon.coral.service#MissingAuthenticationTokenException";
+    guarded.send(&[("authorization", "")], BODY).await.fault(missing, "Missing Authentication Token");
+    guarded.send(&[("authorization", "Bearer no")], BODY).await.fault(missing, "Missing Authentication Token");
+    guarded.send(&[("authorization", "AWS4-HMAC-SHA256 é")], BODY).await.fault(missing, "Missing Authentication Token");
+    let unknown = "com.amazon.coral.service#UnrecognizedClientException";
+    let other = BOTOCORE[4].1.replace("BATNKEY", "BATNKEYS");
+    let expected = "The security token included in the request is invalid.";
+    guarded.send(&[("authorization", &other)], BODY).await.fault(unknown, expected);
+    for part in ["Credential", "SignedHeaders", "Signature"] {
+        let without = BOTOCORE[4].1.replace(&format!("{part}="), "Other=");
+        let expected = format!("Authorization header requires '{part}' parameter.");
+        guarded.send(&[("authorization", &without)], BODY).await.fault(INCOMPLETE, &expected);
+    }
+    let expected = "Authorization header requires existence of a 'X-Amz-Date' header.";
+    guarded.send(&[("x-amz-date", "")], BODY).await.fault(INCOMPLETE, expected);
+    for date in ["20231114", "20231114T2213200", "2023-11-14T22:13:20", "20231114T256320Z"] {
+        let answer = guarded.send(&[("x-amz-date", date)], BODY).await;
+        assert!(answer.text.contains("ISO-8601 'basic format'"), "{date}: {}", answer.text);
+    }
+    for key in ["Credential=BATNKEY", "Credential=", "Credential=////"] {
+        let header = format!("AWS4-HMAC-SHA256 {key}, SignedHeaders=host;x-amz-date, Signature=00");
+        let answer = guarded.send(&[("authorization", &header)], BODY).await;
+        assert!(answer.text.contains("Credential must have exactly 5"), "{}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn garbage_hears_first_that_it_is_not_signed() {
+    let guarded = Guarded::open().await;
+    let headers = [("x-amz-target", "SimpleWorkflowService.DescribeDomain")];
+    let answer = guarded.swf.send(&headers, "!").await;
+    assert!(answer.text.contains("MissingAuthenticationTokenException"), "{}", answer.text);
+}
