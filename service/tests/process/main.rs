@@ -253,7 +253,7 @@ async fn a_key_that_the_command_line_made_is_asked_for() {
     let expected = format!(
         "[[credentials]]\nname = \"shop\"\naccess-key-id = \"{id}\"\nsecret-access-key = \"{secret}\"\napplications = [\"default\"]\n"
     );
-    assert_eq!(stanza, expected);
+    assert_eq!(stanza.trim_end(), expected.trim_end());
     let config = scratch.0.join("baton.toml");
     std::fs::write(&config, stanza).unwrap();
     let service = Service::start(&scratch.0, &["--config", config.to_str().unwrap()]);
