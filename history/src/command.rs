@@ -171,13 +171,15 @@ pub struct Beat {
 }
 
 /// An update that a turn was asked to judge. It lives nowhere but in memory until a decider accepts it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AskedUpdate {
     /// The caller's name for it. 1 to 256 bytes.
     pub update_id: String,
     /// What kind of update it is. 1 to 256 bytes.
     pub name: String,
     /// What it says.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::payload_present")]
     pub input: Option<Payload>,
     /// Who asks.
     pub identity: Option<String>,
@@ -186,7 +188,8 @@ pub struct AskedUpdate {
 }
 
 /// What a decider says to an update.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct UpdateAnswer {
     /// Which.
     pub update_id: String,
@@ -195,11 +198,13 @@ pub struct UpdateAnswer {
 }
 
 /// A decider's verdict on an update.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Verdict {
     /// It is accepted, by this turn or an earlier one, and done.
     Done {
         /// The answer.
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::payload_present")]
         result: Option<Payload>,
     },
     /// It is accepted, by this turn or an earlier one, and could not be done. Recorded, unlike a rejection.
@@ -207,6 +212,7 @@ pub enum Verdict {
         /// Why, for programs.
         reason: String,
         /// Why, for people and programs.
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::payload_present")]
         details: Option<Payload>,
     },
     /// It is rejected, and nothing of it is recorded. Where an earlier turn accepted it, it has failed.
@@ -214,6 +220,7 @@ pub enum Verdict {
         /// Why, for programs.
         reason: String,
         /// Why, for people and programs.
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::payload_present")]
         details: Option<Payload>,
     },
     /// It is accepted, by this turn or an earlier one, and a later turn will answer.

@@ -6,7 +6,8 @@ use crate::event::EventId;
 use crate::run::Status;
 
 /// Why a command was refused. Nothing was recorded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Fault {
     /// The run has closed.
     #[error("the run has closed ({status})")]
@@ -62,7 +63,7 @@ pub enum Fault {
     #[error("the activity cannot be tried again: {problem}")]
     ActivityNotRetryable {
         /// Why.
-        problem: &'static str,
+        problem: String,
     },
     /// Nobody asked for the activity to be canceled.
     #[error("nobody asked for this activity to be canceled")]

@@ -62,7 +62,7 @@ impl Transition {
                 let was_started = activity.started_event_id.is_some();
                 if change.retry.is_some() && activity.retry.is_none() && was_started {
                     let problem = "a runner has taken it without a retry policy, and it cannot be given one any more";
-                    return Err(Fault::ActivityNotRetryable { problem });
+                    return Err(Fault::ActivityNotRetryable { problem: problem.to_owned() });
                 }
                 EventKind::ActivityOptionsChanged(ActivityOptionsChanged {
                     scheduled_event_id,
@@ -94,5 +94,5 @@ fn may_be_retried(activity: &PendingActivity, now: Timestamp) -> Result<(), Faul
     } else {
         "it waits for a runner already"
     };
-    Err(Fault::ActivityNotRetryable { problem })
+    Err(Fault::ActivityNotRetryable { problem: problem.to_owned() })
 }

@@ -12,7 +12,7 @@ use store::HeadKey;
 use uuid::Uuid;
 
 use super::matching::{ListKey, Side, WaitingTask};
-use super::{Engine, Forwarded, FromNode, Said};
+use super::{Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, PassedAnswer, Said};
 
 /// Names a task list between nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +51,12 @@ pub trait Peers: Send + Sync + 'static {
 
     /// Asks a node's deciders.
     async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String>;
+
+    /// Lends an update to a node, for its deciders to judge.
+    async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String>;
+
+    /// Tells a node what a decider said to a turn whose updates it has.
+    async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String>;
 
     /// Tells a node what a decider said to its questions; answers whether anybody waited for it.
     async fn say(&self, node: &str, said: &Said) -> Result<bool, String>;
@@ -93,6 +99,21 @@ impl Elsewhere {
         let nodes = told.waiting_at.get_mut(list)?;
         nodes.rotate_left(1.min(nodes.len()));
         nodes.back().map(|it| it.node.clone())
+    }
+
+    /// A node does not answer: it is left alone until it says again that somebody waits there.
+    pub(super) fn forget(&self, list: &ListKey, node: &str) {
+        self.forget_where(list, |known| known.node == node);
+    }
+
+    fn forget_where(&self, list: &ListKey, is_it: impl Fn(&WaitsAt) -> bool) {
+        let mut told = self.lock();
+        if let Some(nodes) = told.waiting_at.get_mut(list) {
+            nodes.retain(|known| !is_it(known));
+            if nodes.is_empty() {
+                told.waiting_at.remove(list);
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Told> {
@@ -228,7 +249,8 @@ impl Engine {
                     false
                 });
                 if !is_taken {
-                    engine.forget_waiting(&list, &at);
+                    // Unless it has said meanwhile that somebody waits there again.
+                    engine.elsewhere.forget_where(&list, |known| *known == at);
                     engine.offer(&list, task);
                 }
             }
@@ -249,17 +271,6 @@ impl Engine {
             told.busy.remove(list);
         }
         next
-    }
-
-    /// A node has said no, unless it has said meanwhile that somebody waits there again.
-    fn forget_waiting(&self, list: &ListKey, at: &WaitsAt) {
-        let mut told = self.elsewhere.lock();
-        if let Some(nodes) = told.waiting_at.get_mut(list) {
-            nodes.retain(|known| known != at);
-            if nodes.is_empty() {
-                told.waiting_at.remove(list);
-            }
-        }
     }
 
     /// Nodes have come or gone: what they were told is told anew. What the others said stands, for they may not have seen a

@@ -186,7 +186,7 @@ impl Engine {
                 questions = self.questions.ride(&cell.key, run.started.run_id, id);
             }
             if taker.updates > 0 {
-                updates = self.updates.ride(&cell.key, run.started.run_id, id, taker.updates);
+                updates = self.updates.ride(&cell.key, run, id, taker.updates);
             }
             let what = Granted::Turn { turn: id, previous_started_event_id, attempt: turn.attempt };
             (run.started.task_list.clone(), what)

@@ -198,7 +198,8 @@ impl Engine {
         }
     }
 
-    async fn speculation_lost(&self, key: &HeadKey, token: &TurnToken) -> Refusal {
+    /// Why the answer to a speculative turn that is not there is refused.
+    pub(super) async fn speculation_lost(&self, key: &HeadKey, token: &TurnToken) -> Refusal {
         let (domain, workflow_id) = (Arc::clone(&key.domain), Arc::clone(&key.workflow_id));
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
         match self.describe(&at).await {

@@ -244,11 +244,18 @@ impl Matching {
         lists.get(key).is_some_and(|list| list.pollers.iter().any(|poller| poller.taker.answers && poller.is_waiting()))
     }
 
+    /// Whether somebody waits who judges updates.
+    pub(super) fn has_judging_poller(&self, key: &ListKey) -> bool {
+        let lists = self.lock();
+        let judges = |poller: &Poller| poller.taker.updates > 0 && poller.is_waiting();
+        lists.get(key).is_some_and(|list| list.pollers.iter().any(judges))
+    }
+
     /// Takes the task that has waited longest, to have it done elsewhere.
     pub(super) fn pop_waiting(&self, key: &ListKey) -> Option<WaitingTask> {
         let mut lists = self.lock();
         let list = lists.get_mut(key)?;
-        // What is only asked is asked at another node in another way, and updates are judged where they were put.
+        // What is only asked is asked at another node in another way, and so are updates judged.
         let task = list.pop_task(|task| !task.only_asks());
         if list.is_idle() {
             lists.remove(key);

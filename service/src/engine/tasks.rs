@@ -358,7 +358,12 @@ impl Engine {
             turn,
             only_asks,
             speculative,
-            node: self.nodes.address().filter(|_| !grant.questions.is_empty()).map(Into::into),
+            node: self
+                .nodes
+                .address()
+                .filter(|_| !(grant.questions.is_empty() && grant.updates.is_empty()))
+                .map(Into::into),
+            judges: !grant.updates.is_empty(),
         };
         let question = |posed: &Posed| Question {
             id: self.mint.question(grant.run_id, posed.number),

@@ -39,8 +39,10 @@ pub struct TurnToken {
     pub only_asks: Option<EventId>,
     /// For a speculative turn: its number.
     pub speculative: Option<u64>,
-    /// The node that has the questions which the task takes along, where there are several nodes and any questions.
+    /// The node that has the questions and updates which the task takes along, where there are several nodes and any of them.
     pub node: Option<Arc<str>>,
+    /// Whether it takes updates along, so that the node which has them is the one to record its answer.
+    pub judges: bool,
 }
 
 /// Names an activity that a runner holds.
@@ -84,9 +86,12 @@ struct Wire<'a> {
     /// The number of a speculative turn.
     #[n(9)]
     speculative: Option<u64>,
-    /// The node that has the task's questions.
+    /// The node that has the task's questions and updates.
     #[b(10)]
     node: Option<&'a str>,
+    /// Present where it takes updates along.
+    #[n(11)]
+    judges: Option<bool>,
 }
 
 /// What is signed to make the id of a question, before its run and its number. No token's content begins like this.
@@ -115,6 +120,7 @@ impl Mint {
             only_asks: token.only_asks,
             speculative: token.speculative,
             node: token.node.as_deref(),
+            judges: token.judges.then_some(true),
         })
     }
 
@@ -131,6 +137,7 @@ impl Mint {
             only_asks: None,
             speculative: None,
             node: None,
+            judges: None,
         })
     }
 
@@ -195,6 +202,7 @@ impl Mint {
                 only_asks: wire.only_asks,
                 speculative: wire.speculative,
                 node: wire.node.map(Into::into),
+                judges: wire.judges.unwrap_or_default(),
             })
         })
     }
@@ -230,6 +238,7 @@ mod tests {
             only_asks: None,
             speculative: None,
             node: None,
+            judges: false,
         }
     }
 
@@ -239,7 +248,7 @@ mod tests {
         assert_eq!(mint.open_turn(&mint.turn(&turn())).unwrap(), turn());
         let asks = TurnToken { only_asks: Some(1), node: Some("http://10.0.0.7:7420".into()), ..turn() };
         assert_eq!(mint.open_turn(&mint.turn(&asks)).unwrap(), asks);
-        let speculative = TurnToken { speculative: Some(1), ..turn() };
+        let speculative = TurnToken { speculative: Some(1), judges: true, ..turn() };
         assert_eq!(mint.open_turn(&mint.turn(&speculative)).unwrap(), speculative);
         for (started_event_id, start) in [(7, 0), (0, 3)] {
             let TurnToken { domain, workflow_id, run_id, task_list, .. } = turn();
@@ -304,6 +313,7 @@ mod tests {
             only_asks: Some(u64::MAX),
             speculative: Some(u64::MAX),
             node: Some(long.as_str().into()),
+            judges: true,
         };
         assert_eq!(mint.open_turn(&mint.turn(&token)).unwrap(), token);
     }

@@ -1,5 +1,7 @@
 //! Updates: from the caller who asks to the decider who judges, and back (S1-E).
 
+mod lend;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +14,11 @@ use uuid::Uuid;
 
 use super::cell::{Request, RunCell, State};
 use super::commit::Loaded;
+use super::matching::{ListKey, Side};
 use super::updates::Heard;
 use super::{Engine, Page, Refusal, RunRef, head_key};
+
+pub use lend::{FromJudge, FromRecorder, LentUpdate, PassedAnswer};
 
 /// Before a run is looked for again that goes on for another.
 const GO_ON_WAIT: Duration = Duration::from_millis(10);
@@ -65,8 +70,8 @@ pub(super) struct PutUpdate {
 
 /// What a run says to an update that is put to it.
 pub(super) enum Putting {
-    /// A decider will be asked.
-    Waits(Uuid),
+    /// A decider will be asked that polls this list.
+    Waits(Uuid, ListKey),
     /// Its run goes on as another, which is about to begin.
     GoesOn,
     /// It was judged before.
@@ -140,10 +145,15 @@ impl Engine {
             let put = self.ask(&key, |reply| Request::Update { run_id: at.run_id, put, reply }).await;
             let (run_id, heard) = match put {
                 Ok(Putting::Known(run_id, heard)) => (run_id, heard),
-                Ok(Putting::Waits(run_id)) => {
+                Ok(Putting::Waits(run_id, list)) => {
                     let update_id = &asked.update_id;
                     let waiting = Waiting { engine: self, key: &key, update_id, caller, is_over: false };
-                    (run_id, self.hear(waiting, heard, deadline).await?)
+                    let elsewhere = self.have_judged_elsewhere(&key, run_id, update_id, &list, deadline);
+                    let heard = tokio::select! {
+                        heard = self.hear(waiting, heard, deadline) => heard?,
+                        () = elsewhere => std::future::pending().await,
+                    };
+                    (run_id, heard)
                 }
                 Ok(Putting::GoesOn) => {
                     if Instant::now() >= deadline || self.is_stopping() {
@@ -299,9 +309,11 @@ impl Engine {
                     if let Some(heard) = self.updates.rejection(current, &asked.update_id, self.clock.now()) {
                         return Ok(Putting::Known(current, heard));
                     }
+                    let name = run.started.task_list.as_str().into();
+                    let list = ListKey { domain: Arc::clone(&cell.key.domain), side: Side::Decider, name };
                     self.updates.put(&cell.key, current, asked, is_named, caller, reply)?;
                     self.see_to_updates(&cell.key, loaded);
-                    Ok(Putting::Waits(current))
+                    Ok(Putting::Waits(current, list))
                 }
             };
         }

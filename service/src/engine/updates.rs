@@ -3,13 +3,16 @@
 //!
 //! An update waits until a turn takes it along: one that starts for another reason, or a speculative one that is made for it
 //! (ADR 10). One with a condition is judged alone, in a speculative turn. What a decider has been given stays until its turn
-//! is over, also when nobody waits for it any more, so that the turn's answer finds what it answers.
+//! is over, also when nobody waits for it any more, so that the turn's answer finds what it answers. One that was lent to
+//! another node is in its hands alone until that one has answered, or is lost.
+
+mod lent;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use history::{AskedUpdate, EventId, Fault, Payload, Run, Status, Timestamp, TurnId, limits};
+use history::{AskedUpdate, EventId, Fault, Payload, Run, Status, Timestamp, TurnId, UpdateStanding, limits};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -80,6 +83,8 @@ pub(super) struct Speculation {
 enum Place {
     /// The next turn takes it along.
     Waits,
+    /// Another node has it, and no turn of this one takes it along.
+    Lent,
     /// A turn that is started has taken it along.
     Out { by: By, speculation: Option<Arc<Speculation>> },
     /// That turn's answer is being recorded.
@@ -108,6 +113,8 @@ struct Put {
     callers: Vec<Caller>,
     /// Its caller chose the id, and may ask again with it.
     is_named: bool,
+    /// A node was lost that had it, where a decider may accept it yet.
+    may_be_elsewhere: bool,
 }
 
 impl Put {
@@ -186,7 +193,14 @@ impl Updates {
             }
             return Err(Refusal::TooManyQuestions { found, max, what });
         }
-        puts.push_back(Put { run_id, asked, place: Place::Waits, callers: vec![caller], is_named });
+        puts.push_back(Put {
+            run_id,
+            asked,
+            place: Place::Waits,
+            callers: vec![caller],
+            is_named,
+            may_be_elsewhere: false,
+        });
         self.count.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -215,9 +229,9 @@ impl Updates {
     }
 
     /// A turn takes along what waits and has no condition.
-    pub(super) fn ride(&self, key: &HeadKey, run_id: Uuid, turn: TurnId, most: usize) -> Vec<AskedUpdate> {
-        let may = |put: &Put| put.asked.if_version.is_none();
-        self.take_along(key, run_id, most, may, || Place::Out { by: By::Turn(turn), speculation: None })
+    pub(super) fn ride(&self, key: &HeadKey, run: &Run, turn: TurnId, most: usize) -> Vec<AskedUpdate> {
+        let may = |put: &Put| put.asked.if_version.is_none() && is_new(put, run);
+        self.take_along(key, run.started.run_id, most, may, || Place::Out { by: By::Turn(turn), speculation: None })
     }
 
     /// A speculative turn takes along what waits: several without a condition, or one with one.
@@ -320,6 +334,11 @@ impl Updates {
         }
         drop(runs);
         self.count.fetch_sub(1, Ordering::SeqCst);
+        if put.may_be_elsewhere && matches!(heard, Heard::Rejected { .. } | Heard::Unanswered) {
+            let (update_id, why) = (update_id.to_owned(), "a node was lost where a decider may accept it yet");
+            put.tell(&Heard::Refused(Refusal::UpdateNotAnswered { update_id, recorded: true, why }));
+            return;
+        }
         if let Heard::Rejected { reason, details } = heard
             && put.is_named
             && details.as_ref().map_or(0, Payload::len) <= REJECTION_BYTES_MAX
@@ -378,7 +397,10 @@ impl Updates {
         let mut at = 0;
         while let Some(put) = puts.get(at) {
             let heard = match (&put.place, put.asked.if_version) {
-                (Place::Answering { .. }, _) => None,
+                // Who has it says what becomes of it.
+                (Place::Answering { .. } | Place::Lent, _) => None,
+                // A decider at another node has accepted it: whoever waits for it looks at the run.
+                (Place::Waits, _) if !is_new(put, run) => Some(Heard::Accepted),
                 _ if put.run_id != run_id || run.status == Status::ContinuedAsNew => Some(Heard::GoneOn),
                 _ if !run.is_open() => Some(Heard::Refused(Fault::RunClosed { status: run.status }.into())),
                 (Place::Waits, Some(expected)) if expected != run.version => {
@@ -410,6 +432,7 @@ impl Updates {
         let put = runs.get(key).into_iter().flatten().find(|put| put.asked.update_id == update_id);
         match put.map(|put| &put.place) {
             Some(Place::Out { .. } | Place::Answering { .. }) => "the decider that was asked has not answered",
+            Some(Place::Lent) => "no decider has answered at the node where it was asked for",
             Some(Place::Waits) | None => "no decider that takes updates took a turn of the run, or a turn is under way",
         }
     }
@@ -417,6 +440,11 @@ impl Updates {
 
 fn is_waiting(put: &Put, run_id: Uuid) -> bool {
     put.run_id == run_id && matches!(put.place, Place::Waits)
+}
+
+/// Whether its run knows nothing of it.
+fn is_new(put: &Put, run: &Run) -> bool {
+    put.run_id != run.started.run_id || run.updates.standing(&put.asked.update_id) == UpdateStanding::New
 }
 
 fn is_over(rejection: &Rejection, now: Timestamp) -> bool {

@@ -15,10 +15,15 @@ use serde::{Deserialize, Serialize};
 use super::extract::{Json, TURN_BYTES_MAX};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
-use crate::engine::{Engine, Forwarded, FromNode, ListName, Offer, Peers, Said};
+use crate::engine::{
+    Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, Said,
+};
 
 /// How long a node may take to answer another. Longer than any pause that is not a failure.
 const PEER_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a node may take to record what a decider said. Ours: a commit that has to be tried again because the store is busy.
+const RECORD_WAIT: Duration = Duration::from_secs(10);
 
 /// How a node says who it is.
 const SCHEME: &str = "Baton-Node ";
@@ -87,6 +92,14 @@ async fn asked(State(engine): AppState, _: Peer, Json(forwarded): Json<Forwarded
     Ok(json(StatusCode::OK, &engine.query_for_node(forwarded).await))
 }
 
+async fn judged(State(engine): AppState, _: Peer, Json(lent): Json<LentUpdate>) -> Answer {
+    Ok(json(StatusCode::OK, &engine.judge_for_node(lent).await))
+}
+
+async fn recorded(State(engine): AppState, _: Peer, Json(answer): Json<PassedAnswer, TURN_BYTES_MAX>) -> Answer {
+    Ok(json(StatusCode::OK, &engine.record_for_node(answer).await))
+}
+
 async fn said(State(engine): AppState, _: Peer, Json(said): Json<Said, TURN_BYTES_MAX>) -> Answer {
     Ok(json(StatusCode::OK, &Taken { taken: engine.hear_answers(said) }))
 }
@@ -96,6 +109,8 @@ pub(super) fn router(engine: Arc<Engine>) -> Router {
         .route("/nodes/waiting", post(waiting))
         .route("/nodes/offer", post(offered))
         .route("/nodes/query", post(asked))
+        .route("/nodes/judge", post(judged))
+        .route("/nodes/record", post(recorded))
         .route("/nodes/said", post(said))
         .route("/nodes/lost", post(lost))
         .with_state(engine)
@@ -147,6 +162,16 @@ impl Peers for OverHttp {
 
     async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String> {
         let answer = self.call_within(format!("{node}/nodes/query"), forwarded, forwarded.wait + PEER_WAIT).await?;
+        serde_json::from_slice(&answer).map_err(|error| error.to_string())
+    }
+
+    async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String> {
+        let answer = self.call_within(format!("{node}/nodes/judge"), lent, lent.wait + PEER_WAIT).await?;
+        serde_json::from_slice(&answer).map_err(|error| error.to_string())
+    }
+
+    async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String> {
+        let answer = self.call_within(format!("{node}/nodes/record"), answer, RECORD_WAIT).await?;
         serde_json::from_slice(&answer).map_err(|error| error.to_string())
     }
 

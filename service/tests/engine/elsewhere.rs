@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use service::engine::{DeciderTask, Delivery, Engine, Forwarded, FromNode, ListName, Offer, Peers, Poll, Said};
+use service::engine::{
+    DeciderTask, Delivery, Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer,
+    PassedAnswer, Peers, Poll, Said,
+};
 use store::Store;
 use store::memory::Memory;
 use tokio::sync::Notify;
@@ -64,6 +67,16 @@ impl Peers for From {
 
     async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String> {
         Ok(self.line.node(node)?.query_for_node(forwarded.clone()).await)
+    }
+
+    async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String> {
+        let judged = self.line.node(node)?.judge_for_node(lent.clone()).await;
+        // A node that has vanished meanwhile says nothing any more.
+        self.line.node(node).map(|_| judged)
+    }
+
+    async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String> {
+        Ok(self.line.node(node)?.record_for_node(answer.clone()).await)
     }
 
     async fn say(&self, node: &str, said: &Said) -> Result<bool, String> {

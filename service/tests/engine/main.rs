@@ -9,6 +9,7 @@ mod polls;
 mod queries;
 mod queries_elsewhere;
 mod updates;
+mod updates_elsewhere;
 mod waiting;
 mod watching;
 

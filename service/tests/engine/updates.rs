@@ -14,41 +14,41 @@ fn json(text: &str) -> Option<Payload> {
     Some(payload(text))
 }
 
-type Asking = tokio::task::JoinHandle<Result<Updated, Refusal>>;
+pub(crate) type Asking = tokio::task::JoinHandle<Result<Updated, Refusal>>;
 
-fn named(update_id: &str) -> Update {
+pub(crate) fn named(update_id: &str) -> Update {
     let (update_id, name) = (Some(update_id.to_owned()), "match".to_owned());
     Update { update_id, name, input: json("1"), identity: None, if_version: None }
 }
 
-fn done(text: &str) -> Verdict {
+pub(crate) fn done(text: &str) -> Verdict {
     Verdict::Done { result: json(text) }
 }
 
-fn rejected() -> Verdict {
+pub(crate) fn rejected() -> Verdict {
     Verdict::Rejected { reason: "taken".to_owned(), details: json("[2]") }
 }
 
 /// A poll that takes updates.
-fn takes_updates(wait: Duration, updates: usize) -> Poll {
+pub(crate) fn takes_updates(wait: Duration, updates: usize) -> Poll {
     Poll { wait, updates, identity: Some("d".to_owned()), ..Poll::default() }
 }
 
-fn marker() -> Decision {
+pub(crate) fn marker() -> Decision {
     RecordMarker { name: "m".to_owned(), details: None }.into()
 }
 
-fn ids(task: &Delivery<DeciderTask>) -> Vec<&str> {
+pub(crate) fn ids(task: &Delivery<DeciderTask>) -> Vec<&str> {
     task.task().updates.iter().map(|update| update.update_id.as_str()).collect()
 }
 
 #[track_caller]
-fn code(answered: Result<Updated, Refusal>) -> &'static str {
+pub(crate) fn code(answered: Result<Updated, Refusal>) -> &'static str {
     answered.unwrap_err().code()
 }
 
 #[track_caller]
-fn result(answered: Result<Updated, Refusal>) -> (String, u64, u64) {
+pub(crate) fn result(answered: Result<Updated, Refusal>) -> (String, u64, u64) {
     let Updated { event_id, done, .. } = answered.unwrap();
     let (version, result) = done.expect("it is done");
     (result.unwrap().text().unwrap().to_owned(), event_id, version)
@@ -56,7 +56,7 @@ fn result(answered: Result<Updated, Refusal>) -> (String, u64, u64) {
 
 impl Service {
     /// Asks for an update and does not wait for the answer; it is put when this returns, or has its answer.
-    async fn update_of(&self, at: RunRef, update: Update, wait: Duration) -> Asking {
+    pub(crate) async fn update_of(&self, at: RunRef, update: Update, wait: Duration) -> Asking {
         let before = self.gauge("updates_waiting");
         let engine = Arc::clone(&self.engine);
         let asking = tokio::spawn(async move { engine.update(&at, update, wait).await });
@@ -66,11 +66,11 @@ impl Service {
         asking
     }
 
-    async fn update(&self, id: &str, update_id: &str) -> Asking {
+    pub(crate) async fn update(&self, id: &str, update_id: &str) -> Asking {
         self.update_of(at(id), named(update_id), Duration::from_secs(600)).await
     }
 
-    async fn judge(&self) -> Delivery<DeciderTask> {
+    pub(crate) async fn judge(&self) -> Delivery<DeciderTask> {
         let poll = takes_updates(Duration::from_secs(600), 64);
         self.engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().expect("a task waits")
     }
@@ -80,7 +80,12 @@ impl Service {
         assert!(self.engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().is_none(), "no task waits");
     }
 
-    async fn say(&self, token: &str, answers: &[(&str, Verdict)], decisions: Vec<Decision>) -> Result<(), Refusal> {
+    pub(crate) async fn say(
+        &self,
+        token: &str,
+        answers: &[(&str, Verdict)],
+        decisions: Vec<Decision>,
+    ) -> Result<(), Refusal> {
         let token = self.engine.decider_token(token).unwrap();
         let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
         let answers = answers
@@ -107,7 +112,7 @@ impl Service {
     }
 
     /// Everything that is stored of a run.
-    async fn stored(&self, id: &str) -> Option<store::Head> {
+    pub(crate) async fn stored(&self, id: &str) -> Option<store::Head> {
         let key = store::HeadKey { domain: DOMAIN.into(), workflow_id: id.into() };
         self.store.load(&key).await.unwrap()
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::body::{PollDecider, StartWorkflow};
+use client::body::{CompleteTurn, PollDecider, Rejection, StartWorkflow, UpdateResult, UpdateWorkflow};
 use client::{Client, Patience};
 use serde_json::json;
 use service::engine::{Engine, Node, Settings, SystemClock};
@@ -57,6 +57,50 @@ async fn a_task_made_at_one_node_reaches_a_poller_at_another_over_http() {
     // Without a word between the nodes it would come with the due index, half a minute later.
     let task = tokio::time::timeout(Duration::from_secs(10), polling).await.expect("it comes").unwrap();
     assert_eq!(task.expect("a turn").workflow_id, "w");
+}
+
+#[tokio::test]
+async fn an_update_goes_to_a_decider_at_another_node_and_its_verdict_comes_by_a_third_over_http() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let (_one, at_one) = open(&store).await;
+    let (two, at_two) = open(&store).await;
+    let (_three, at_three) = open(&store).await;
+    let task_list = Some("deciders".to_owned());
+    let (workflow_id, workflow_type) = ("w".to_owned(), "t".to_owned());
+    let start = StartWorkflow { workflow_id, workflow_type, task_list, ..StartWorkflow::default() };
+    at_two.start(&start, None).await.unwrap();
+    let polls = PollDecider { updates: Some(8), ..PollDecider::default() };
+    let turn = at_two.poll_decider("deciders", &polls, PATIENCE).await.unwrap().expect("its first turn");
+    at_two.complete_turn(&turn.token, &CompleteTurn::default(), Patience::None).await.unwrap();
+    let result = |id: &str| UpdateResult { id: id.to_owned(), ..UpdateResult::default() };
+    let accepted = UpdateResult { accepted: Some(history::Payload::of("yes").unwrap()), ..result("a") };
+    let rejection = Rejection { reason: "no".to_owned(), details: None };
+    let rejected = UpdateResult { rejected: Some(rejection), ..result("r") };
+    for (id, said) in [("a", accepted), ("r", rejected)] {
+        let polling = tokio::spawn({
+            let (at_two, polls) = (at_two.clone(), polls.clone());
+            async move { at_two.poll_decider("deciders", &polls, PATIENCE).await.unwrap() }
+        });
+        while !two.render_metrics().contains("baton_pollers_waiting{") {
+            tokio::task::yield_now().await;
+        }
+        let asking = tokio::spawn({
+            let (at_one, update_id) = (at_one.clone(), Some(id.to_owned()));
+            let update = UpdateWorkflow { update_id, ..UpdateWorkflow::default() };
+            async move { at_one.update("w", "match", &update, None, PATIENCE).await }
+        });
+        let turn = polling.await.unwrap().expect("a speculative turn");
+        assert!(turn.speculative && turn.updates.iter().any(|update| update.id == id));
+        let complete =
+            |said: &UpdateResult| CompleteTurn { update_results: vec![said.clone()], ..CompleteTurn::default() };
+        let refused = at_three.complete_turn(&turn.token, &complete(&result("x")), Patience::None).await.unwrap_err();
+        assert_eq!(refused.code(), Some("invalid-field"), "{refused}");
+        at_three.complete_turn(&turn.token, &complete(&said), Patience::None).await.unwrap();
+        match asking.await.unwrap() {
+            Ok(answer) => assert_eq!((id, answer.updated.result.unwrap().text()), ("a", Some("\"yes\""))),
+            Err(error) => assert_eq!((id, error.code()), ("r", Some("update-rejected")), "{error}"),
+        }
+    }
 }
 
 #[tokio::test]

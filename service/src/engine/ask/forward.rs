@@ -115,7 +115,7 @@ impl Engine {
     }
 
     /// Another node may have ended the turn that a question waits for.
-    async fn keep_looking(self: &Arc<Self>, key: &HeadKey) {
+    pub(in super::super) async fn keep_looking(self: &Arc<Self>, key: &HeadKey) {
         let mut wait = LOOK_FIRST;
         loop {
             tokio::time::sleep(wait).await;
@@ -152,7 +152,8 @@ impl Engine {
         }
     }
 
-    async fn until_dead(&self, node: &str) {
+    /// Returns when a node is not alive any more.
+    pub(in super::super) async fn until_dead(&self, node: &str) {
         while self.nodes_alive().iter().any(|alive| alive == node) {
             tokio::time::sleep(ALIVE_EVERY).await;
         }
