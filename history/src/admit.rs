@@ -265,7 +265,8 @@ impl Transition {
             schedule: start.schedule.clone(),
         };
         let run = Run::begin(now, &started, start.key);
-        let event = Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(started), key: start.key };
+        let event =
+            Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key: start.key };
         let mut transition = Self { run, links: Links::default(), events: vec![event], has_changed_beside: false };
         transition.schedule_turn(now);
         if let Some(StartSignal { name, input }) = start.signal.clone() {

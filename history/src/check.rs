@@ -187,7 +187,7 @@ impl Reader {
             return broken(Rule::NothingAfterClose, id, format!("event {closed} closed the run"));
         }
         match (id, &event.kind) {
-            (1, EventKind::WorkflowStarted(started)) => self.start = Some((started.clone(), event.timestamp)),
+            (1, EventKind::WorkflowStarted(started)) => self.start = Some((started.as_ref().clone(), event.timestamp)),
             (2, EventKind::DeciderScheduled(_)) => {}
             (1 | 2, other) => return broken(Rule::Beginning, id, other.name()),
             (_, EventKind::WorkflowStarted(_)) => return broken(Rule::Beginning, id, "a second WorkflowStarted"),

@@ -114,13 +114,13 @@ impl Event {
 }
 
 macro_rules! catalogue {
-    ($( $(#[doc = $doc:literal])+ $code:tt $name:ident $level:ident $news:ident $schedules:ident; )+) => {
+    ($( $(#[doc = $doc:literal])+ $code:tt $name:ident $level:ident $news:ident $schedules:ident $($boxed:ident)?; )+) => {
         /// What happened, with its attributes. The catalogue: one row per kind of event.
         #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(tag = "type")]
         pub enum EventKind {
-            $( $(#[doc = $doc])+ #[n($code)] $name(#[n(0)] $name), )+
+            $( $(#[doc = $doc])+ #[n($code)] $name(#[n(0)] held!($name $($boxed)?)), )+
         }
 
         impl EventKind {
@@ -159,6 +159,18 @@ macro_rules! catalogue {
     };
 }
 
+/// What is large, and there is little of, is boxed: events are moved about more than anything else.
+macro_rules! held {
+    ($name:ident) => {
+        $name
+    };
+    ($name:ident boxed) => {
+        Box<$name>
+    };
+}
+
+const _: () = assert!(size_of::<Event>() <= 256, "box what has become large");
+
 macro_rules! column {
     (news) => {
         true
@@ -178,7 +190,7 @@ macro_rules! column {
 // the child, external and update families have their place after 40.
 catalogue! {
     /// The run began. Always event 1.
-    0 WorkflowStarted External news schedules;
+    0 WorkflowStarted External news schedules boxed;
     /// A decider closed the run: it did what it should. Last event.
     1 WorkflowSuccess Decider news quiet;
     /// A decider closed the run as failed. Last event.
@@ -204,7 +216,7 @@ catalogue! {
     /// The decider gave the turn back.
     12 DeciderFailed Service bookkeeping schedules;
     /// A decider wants an activity done.
-    13 ActivityScheduled Decider news quiet;
+    13 ActivityScheduled Decider news quiet boxed;
     /// A decider wanted an activity that could not be scheduled.
     14 ActivityScheduleFailed Decider news schedules;
     /// A runner took the activity.
@@ -242,7 +254,7 @@ catalogue! {
     /// A decider closed the run, and another one goes on with a history of its own (S3.32). Last event.
     31 WorkflowContinuedAsNew Decider news quiet;
     /// A decider wants a child to be started.
-    41 ChildScheduled Decider news quiet;
+    41 ChildScheduled Decider news quiet boxed;
     /// A child could not be started.
     42 ChildScheduleFailed Decider news schedules;
     /// The child has begun.
@@ -282,7 +294,7 @@ catalogue! {
     /// Somebody has an activity tried again at once.
     62 ActivityRetried External bookkeeping quiet;
     /// Somebody changed the timeouts, the retry policy or the task list of an open activity.
-    63 ActivityOptionsChanged External bookkeeping quiet;
+    63 ActivityOptionsChanged External bookkeeping quiet boxed;
     /// Somebody has the run wait: nothing of it is handed out.
     64 WorkflowPaused External bookkeeping quiet;
     /// Somebody has a paused run go on.

@@ -119,7 +119,7 @@ fn swf() -> SwfRun {
 /// One of each kind, with every attribute.
 fn full() -> Vec<EventKind> {
     vec![
-        EventKind::WorkflowStarted(started()),
+        EventKind::WorkflowStarted(Box::new(started())),
         EventKind::WorkflowSuccess(WorkflowSuccess { result: payload(), decision_event_id: 4 }),
         EventKind::WorkflowFailed(WorkflowFailed {
             reason: "no stock".to_owned(),
@@ -183,7 +183,7 @@ fn full() -> Vec<EventKind> {
             details: payload(),
             next_not_before: None,
         }),
-        EventKind::ActivityScheduled(ActivityScheduled {
+        EventKind::ActivityScheduled(Box::new(ActivityScheduled {
             activity_id: "charge".to_owned(),
             activity_type: "ChargeCard".to_owned(),
             task_list: "PCI".to_owned(),
@@ -193,7 +193,7 @@ fn full() -> Vec<EventKind> {
             retry: None,
             control: None,
             task_priority: None,
-        }),
+        })),
         EventKind::ActivityScheduleFailed(ActivityScheduleFailed {
             activity_id: "charge".to_owned(),
             activity_type: "ChargeCard".to_owned(),
@@ -269,7 +269,7 @@ fn full() -> Vec<EventKind> {
             cause: MarkerFailedCause::NameReserved,
             decision_event_id: 4,
         }),
-        EventKind::ChildScheduled(child()),
+        EventKind::ChildScheduled(Box::new(child())),
         EventKind::ChildScheduleFailed(ChildScheduleFailed {
             workflow_id: "order-43".to_owned(),
             cause: ChildScheduleFailedCause::WorkflowIdReuseRefused,
@@ -393,14 +393,14 @@ fn full() -> Vec<EventKind> {
             identity: text("ann"),
             reason: text("the bank is back"),
         }),
-        EventKind::ActivityOptionsChanged(ActivityOptionsChanged {
+        EventKind::ActivityOptionsChanged(Box::new(ActivityOptionsChanged {
             scheduled_event_id: 5,
             task_list: "GPU".to_owned(),
             timeouts: timeouts(),
             retry: Some(retry()),
             identity: text("ann"),
             reason: text("slow today"),
-        }),
+        })),
         EventKind::WorkflowPaused(WorkflowPaused {
             stop_clocks: true,
             identity: text("ann"),
@@ -447,7 +447,10 @@ fn origin() -> Option<Origin> {
 /// Those of which something may be absent, with nothing that may be; and the values of enums that `full` has not.
 fn bare() -> Vec<(&'static str, EventKind)> {
     vec![
-        ("WorkflowStarted-swf", EventKind::WorkflowStarted(WorkflowStarted { swf: Some(swf()), ..started() })),
+        (
+            "WorkflowStarted-swf",
+            EventKind::WorkflowStarted(Box::new(WorkflowStarted { swf: Some(swf()), ..started() })),
+        ),
         (
             "WorkflowContinuedAsNew-swf",
             EventKind::WorkflowContinuedAsNew(WorkflowContinuedAsNew {
@@ -476,7 +479,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         ),
         (
             "ActivityScheduled-swf",
-            EventKind::ActivityScheduled(ActivityScheduled {
+            EventKind::ActivityScheduled(Box::new(ActivityScheduled {
                 activity_id: "charge".to_owned(),
                 activity_type: "Charge/1".to_owned(),
                 task_list: "PCI".to_owned(),
@@ -486,7 +489,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 retry: None,
                 control: text("note"),
                 task_priority: Some(-7),
-            }),
+            })),
         ),
         (
             "TimerScheduled-swf",
@@ -499,7 +502,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         ),
         (
             "ChildScheduled-swf",
-            EventKind::ChildScheduled(ChildScheduled { control: text("note"), swf: Some(swf()), ..child() }),
+            EventKind::ChildScheduled(Box::new(ChildScheduled { control: text("note"), swf: Some(swf()), ..child() })),
         ),
         (
             "ExternalSignalScheduled-swf",
@@ -524,27 +527,30 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         ),
         (
             "WorkflowStarted-bare",
-            EventKind::WorkflowStarted(WorkflowStarted {
+            EventKind::WorkflowStarted(Box::new(WorkflowStarted {
                 input: None,
                 decider_schedule_to_start: None,
                 activity_timeouts: ActivityTimeouts::default(),
                 tags: vec![],
                 identity: None,
                 ..started()
-            }),
+            })),
         ),
         (
             "WorkflowStarted-later",
-            EventKind::WorkflowStarted(WorkflowStarted { start_after: Some(Duration::from_days(2)), ..started() }),
+            EventKind::WorkflowStarted(Box::new(WorkflowStarted {
+                start_after: Some(Duration::from_days(2)),
+                ..started()
+            })),
         ),
         (
             "WorkflowStarted-continued",
-            EventKind::WorkflowStarted(WorkflowStarted {
+            EventKind::WorkflowStarted(Box::new(WorkflowStarted {
                 run_timeout: Some(Duration::from_days(1)),
                 continued_from: Some(Uuid::from_u128(7)),
                 execution_from: Some(Timestamp::from_millis(1_600_000_000_000)),
                 ..started()
-            }),
+            })),
         ),
         ("WorkflowTimedOut-run", EventKind::WorkflowTimedOut(timed_out(WorkflowTimeout::Run))),
         (
@@ -580,17 +586,17 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         ),
         (
             "WorkflowStarted-retried",
-            EventKind::WorkflowStarted(WorkflowStarted {
+            EventKind::WorkflowStarted(Box::new(WorkflowStarted {
                 continued_from: Some(Uuid::from_u128(7)),
                 execution_from: Some(Timestamp::from_millis(1_600_000_000_000)),
                 retry: Some(retry()),
                 attempt: Some(3),
                 ..started()
-            }),
+            })),
         ),
         (
             "WorkflowStarted-scheduled",
-            EventKind::WorkflowStarted(WorkflowStarted { schedule: Some(scheduled()), ..started() }),
+            EventKind::WorkflowStarted(Box::new(WorkflowStarted { schedule: Some(scheduled()), ..started() })),
         ),
         (
             "WorkflowFailed-retried",
@@ -612,11 +618,11 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         ),
         (
             "ChildScheduled-retry",
-            EventKind::ChildScheduled(ChildScheduled {
+            EventKind::ChildScheduled(Box::new(ChildScheduled {
                 run_timeout: Some(Duration::from_secs(3_600)),
                 retry: Some(retry()),
                 ..child()
-            }),
+            })),
         ),
         (
             "WorkflowCanceled-bare",
@@ -702,7 +708,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         ),
         (
             "ActivityScheduled-bare",
-            EventKind::ActivityScheduled(ActivityScheduled {
+            EventKind::ActivityScheduled(Box::new(ActivityScheduled {
                 activity_id: "a".to_owned(),
                 activity_type: "A".to_owned(),
                 task_list: "l".to_owned(),
@@ -712,11 +718,11 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 retry: None,
                 control: None,
                 task_priority: None,
-            }),
+            })),
         ),
         (
             "ActivityScheduled-retry",
-            EventKind::ActivityScheduled(ActivityScheduled {
+            EventKind::ActivityScheduled(Box::new(ActivityScheduled {
                 activity_id: "a".to_owned(),
                 activity_type: "A".to_owned(),
                 task_list: "l".to_owned(),
@@ -726,11 +732,11 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 retry: Some(retry()),
                 control: None,
                 task_priority: None,
-            }),
+            })),
         ),
         (
             "ActivityScheduled-retry-bare",
-            EventKind::ActivityScheduled(ActivityScheduled {
+            EventKind::ActivityScheduled(Box::new(ActivityScheduled {
                 activity_id: "a".to_owned(),
                 activity_type: "A".to_owned(),
                 task_list: "l".to_owned(),
@@ -740,7 +746,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 retry: Some(RetryPolicy::default()),
                 control: None,
                 task_priority: None,
-            }),
+            })),
         ),
         (
             "ActivityScheduleFailed-in-use",
@@ -831,14 +837,14 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         ),
         (
             "ActivityOptionsChanged-pause",
-            EventKind::ActivityOptionsChanged(ActivityOptionsChanged {
+            EventKind::ActivityOptionsChanged(Box::new(ActivityOptionsChanged {
                 scheduled_event_id: 5,
                 task_list: "GPU".to_owned(),
                 timeouts: ActivityTimeouts::default(),
                 retry: Some(RetryPolicy { when_exhausted: WhenExhausted::Pause, ..RetryPolicy::default() }),
                 identity: None,
                 reason: None,
-            }),
+            })),
         ),
         (
             "ActivityFailed-bare",
@@ -903,7 +909,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         ("Marker-bare", EventKind::Marker(Marker { name: "m".to_owned(), details: None, decision_event_id: 4 })),
         (
             "ChildScheduled-bare",
-            EventKind::ChildScheduled(ChildScheduled {
+            EventKind::ChildScheduled(Box::new(ChildScheduled {
                 input: None,
                 decider_schedule_to_start: None,
                 activity_timeouts: ActivityTimeouts::default(),
@@ -911,15 +917,15 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 reuse_policy: ReusePolicy::AllowDuplicateFailedOnly,
                 child_policy: ChildPolicy::Terminate,
                 ..child()
-            }),
+            })),
         ),
         (
             "ChildScheduled-policies",
-            EventKind::ChildScheduled(ChildScheduled {
+            EventKind::ChildScheduled(Box::new(ChildScheduled {
                 reuse_policy: ReusePolicy::AllowDuplicate,
                 child_policy: ChildPolicy::RequestCancel,
                 ..child()
-            }),
+            })),
         ),
         (
             "ChildScheduleFailed-open",
@@ -995,7 +1001,10 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 reason: None,
             }),
         ),
-        ("WorkflowStarted-child", EventKind::WorkflowStarted(WorkflowStarted { parent: origin(), ..started() })),
+        (
+            "WorkflowStarted-child",
+            EventKind::WorkflowStarted(Box::new(WorkflowStarted { parent: origin(), ..started() })),
+        ),
         (
             "WorkflowTerminated-origin",
             EventKind::WorkflowTerminated(WorkflowTerminated {

@@ -431,7 +431,7 @@ fn news(kind: &EventKind) -> Option<News> {
         Some(News::Activity { scheduled_event_id, end, reason: reason.to_owned(), details: details.clone() })
     };
     match kind {
-        EventKind::WorkflowStarted(it) => Some(News::Started(Box::new(it.clone()))),
+        EventKind::WorkflowStarted(it) => Some(News::Started(it.clone())),
         EventKind::ActivitySuccess(it) => {
             Some(News::Ended { scheduled_event_id: it.scheduled_event_id, outcome: Ok(it.result.clone()) })
         }

@@ -64,14 +64,14 @@ impl Transition {
                     let problem = "a runner has taken it without a retry policy, and it cannot be given one any more";
                     return Err(Fault::ActivityNotRetryable { problem: problem.to_owned() });
                 }
-                EventKind::ActivityOptionsChanged(ActivityOptionsChanged {
+                EventKind::ActivityOptionsChanged(Box::new(ActivityOptionsChanged {
                     scheduled_event_id,
                     task_list: change.task_list.as_ref().unwrap_or(&activity.task_list).clone(),
                     timeouts: change.timeouts(activity.timeouts),
                     retry: change.retry.clone().or_else(|| activity.retry.clone()),
                     identity,
                     reason,
-                })
+                }))
             }
         };
         self.push_keyed(now, kind, key);

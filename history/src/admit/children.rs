@@ -54,7 +54,7 @@ impl Transition {
         let list = it.task_list.as_ref().or(defaults.and_then(|defaults| defaults.task_list.as_ref()));
         let default_timeout = defaults.and_then(|defaults| defaults.execution_timeout);
         let default_decider_timeout = defaults.and_then(|defaults| defaults.decider_start_to_close);
-        EventKind::ChildScheduled(ChildScheduled {
+        EventKind::ChildScheduled(Box::new(ChildScheduled {
             workflow_id,
             workflow_type: it.workflow_type.clone(),
             task_list: list.unwrap_or(&own.task_list).clone(),
@@ -75,7 +75,7 @@ impl Transition {
             retry: it.retry.clone(),
             control: it.control.clone(),
             swf: None,
-        })
+        }))
     }
 
     /// What a run that closes owes: their end to its children, in the order they were wanted, and its own to its parent.

@@ -153,7 +153,7 @@ impl Transition {
         let defaults = it.registration.defaults();
         let list = it.task_list.as_ref().or(defaults.and_then(|defaults| defaults.task_list.as_ref()));
         let timeouts = it.timeouts.or(defaults.map(|defaults| defaults.timeouts).unwrap_or_default());
-        EventKind::ActivityScheduled(ActivityScheduled {
+        EventKind::ActivityScheduled(Box::new(ActivityScheduled {
             activity_id,
             activity_type,
             task_list: list.unwrap_or(&started.task_list).clone(),
@@ -163,7 +163,7 @@ impl Transition {
             retry: it.retry.clone(),
             control: it.control.clone(),
             task_priority: it.task_priority.or(defaults.and_then(|defaults| defaults.task_priority)),
-        })
+        }))
     }
 
     fn cancel_activity(&mut self, activity_id: &str, decision_event_id: EventId, now: Timestamp) -> bool {

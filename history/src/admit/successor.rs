@@ -52,7 +52,7 @@ impl Transition {
         // Who repeats the request that started the first run hears of the one that is open now.
         let key = run.request_keys.iter().find(|(_, event_id)| *event_id == 1).map(|(key, _)| *key);
         let next = Run::begin(now, &started, key);
-        let event = Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(started), key };
+        let event = Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key };
         let mut transition = Self::of(next);
         transition.events.push(event);
         transition.schedule_turn(now);

@@ -100,7 +100,7 @@ impl Transition {
             Missing::DeciderTimeout => Cause::DefaultDeciderTimeoutUndefined,
             Missing::ChildPolicy => Cause::DefaultChildPolicyUndefined,
         })?;
-        Ok(EventKind::ChildScheduled(ChildScheduled {
+        Ok(EventKind::ChildScheduled(Box::new(ChildScheduled {
             workflow_id: it.workflow_id.clone(),
             workflow_type: it.workflow_type.clone(),
             task_list: settled.task_list,
@@ -123,7 +123,7 @@ impl Transition {
                 task_priority: it.swf.task_priority.or(defaults.task_priority),
                 lambda_role: it.swf.lambda_role.clone().or_else(|| defaults.lambda_role.clone()),
             }),
-        }))
+        })))
     }
 
     /// Going on as new in SWF's dialect: what is not said comes from the type, not from this run.

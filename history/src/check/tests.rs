@@ -18,7 +18,7 @@ use crate::retry::{LastFailure, RetryPolicy};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn begun() -> EventKind {
-    EventKind::WorkflowStarted(WorkflowStarted {
+    EventKind::WorkflowStarted(Box::new(WorkflowStarted {
         workflow_id: "w".to_owned(),
         run_id: Uuid::nil(),
         workflow_type: "t".to_owned(),
@@ -40,7 +40,7 @@ fn begun() -> EventKind {
         attempt: None,
         schedule: None,
         swf: None,
-    })
+    }))
 }
 
 fn waits() -> EventKind {
@@ -97,7 +97,7 @@ fn signal() -> EventKind {
 }
 
 fn activity(activity_id: &str, decision_event_id: EventId) -> EventKind {
-    EventKind::ActivityScheduled(ActivityScheduled {
+    EventKind::ActivityScheduled(Box::new(ActivityScheduled {
         activity_id: activity_id.to_owned(),
         activity_type: "A".to_owned(),
         task_list: "l".to_owned(),
@@ -112,13 +112,13 @@ fn activity(activity_id: &str, decision_event_id: EventId) -> EventKind {
         retry: None,
         control: None,
         task_priority: None,
-    })
+    }))
 }
 
 fn retried(decision_event_id: EventId) -> EventKind {
     let EventKind::ActivityScheduled(it) = activity("a", decision_event_id) else { unreachable!() };
     let retry = Some(RetryPolicy { maximum_attempts: Some(3), ..RetryPolicy::default() });
-    EventKind::ActivityScheduled(ActivityScheduled { retry, ..it })
+    EventKind::ActivityScheduled(Box::new(ActivityScheduled { retry, ..*it }))
 }
 
 /// The last try, with its number, when it began, and when the one before it ended; in seconds.
@@ -505,7 +505,7 @@ fn effects_on_others_that_have_two_outcomes_or_are_somebody_elses_are_caught() {
 }
 
 fn child(workflow_id: &str) -> EventKind {
-    EventKind::ChildScheduled(ChildScheduled {
+    EventKind::ChildScheduled(Box::new(ChildScheduled {
         workflow_id: workflow_id.to_owned(),
         workflow_type: "t".to_owned(),
         task_list: "l".to_owned(),
@@ -523,7 +523,7 @@ fn child(workflow_id: &str) -> EventKind {
         retry: None,
         control: None,
         swf: None,
-    })
+    }))
 }
 
 fn born(workflow_id: &str, scheduled_event_id: EventId) -> EventKind {
@@ -667,7 +667,8 @@ fn what_happens_before_its_time_is_caught() {
 #[test]
 fn a_first_turn_that_does_not_wait_for_its_time_is_caught() {
     let EventKind::WorkflowStarted(started) = begun() else { unreachable!() };
-    let late = EventKind::WorkflowStarted(WorkflowStarted { start_after: Some(Duration::from_secs(5)), ..started });
+    let late =
+        EventKind::WorkflowStarted(Box::new(WorkflowStarted { start_after: Some(Duration::from_secs(5)), ..*started }));
     let held = |seconds: u64| held_until(Some(Timestamp::from_millis(seconds * 1_000)));
     sound(&numbered([(0, late.clone()), (0, held(5)), (5, starts(2))]));
     sound(&numbered([(0, late.clone()), (0, held(5)), (1_005, ran_out())]));
