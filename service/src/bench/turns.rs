@@ -20,6 +20,12 @@ const WORKFLOW: &str = "long";
 /// Decisions of one turn while the history is made long. Source: the limit of a turn's decisions.
 const MARKERS_A_TURN: u64 = history::limits::DECISIONS_MAX as u64;
 
+/// Longer histories are not read whole: it says nothing new.
+const LOOK_BACK_MAX: u64 = 100_000;
+
+/// How often a whole history is read at each length.
+const LOOKS_BACK: u64 = 20;
+
 /// The store is at rest when it has written nothing for so long.
 const SETTLED_FOR: Duration = Duration::from_secs(2);
 
@@ -41,7 +47,9 @@ impl Turns {
         let service = Service::start(&scratch).await?;
         let client = client(&service.url)?;
         begin(&client).await?;
-        println!("    events   turn p50 ms   turn p99 ms   window bytes   written bytes   service MiB");
+        println!(
+            "    events   turn p50 ms   turn p99 ms   window bytes   written bytes   service MiB   whole history p50 ms"
+        );
         for events in &self.events {
             grow(&client, *events).await?;
             settle(&client).await?;
@@ -52,8 +60,10 @@ impl Turns {
                 window_bytes += measured_turn(&client, &mut latencies).await?;
             }
             let written = Counters::read(std::slice::from_ref(&client)).await?.written - before.written;
+            let whole =
+                if *events > LOOK_BACK_MAX { "-".to_owned() } else { format!("{:.1}", looks_back(&client).await?) };
             println!(
-                "{events:>10}   {:>11.2}   {:>11.2}   {:>12}   {:>13}   {:>11.0}",
+                "{events:>10}   {:>11.2}   {:>11.2}   {:>12}   {:>13}   {:>11.0}   {whole:>20}",
                 ms(&latencies, 0.5),
                 ms(&latencies, 0.99),
                 window_bytes / self.turns.max(1),
@@ -119,6 +129,24 @@ pub(super) async fn measured_turn(client: &Client, latencies: &mut Histogram<u64
     complete(client, task, Vec::new()).await?;
     latencies.saturating_record(micros_since(began));
     Ok(window.len() as u64)
+}
+
+/// The median of what a decider waits that has no state of the run and reads its whole history first, in milliseconds.
+async fn looks_back(client: &Client) -> Result<f64, Failed> {
+    let mut latencies = histogram();
+    for _ in 0..LOOKS_BACK {
+        client.signal(WORKFLOW, "measured", None, None).await?;
+        let task = poll(client).await?;
+        let began = Instant::now();
+        let first = task.events.first().map_or(1, |event| event.id);
+        let earlier = client.look_back(&task.token, first).await?;
+        latencies.saturating_record(micros_since(began));
+        if earlier.len() as u64 + 1 != first {
+            return Err(other(format!("{} events before event {first}", earlier.len())));
+        }
+        complete(client, task, Vec::new()).await?;
+    }
+    Ok(ms(&latencies, 0.5))
 }
 
 async fn poll(client: &Client) -> Result<DeciderTask, Failed> {
