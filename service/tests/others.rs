@@ -318,7 +318,7 @@ async fn children_of_a_parent_that_closes_are_ended_as_they_are_meant_to_be() {
     service.decide("left", vec![succeed()]).await;
     service.decide("asked", vec![succeed()]).await;
     // Nobody listens any more, and nobody is waited for.
-    let is_quiet = async || service.store.due(0, u64::MAX, 10).await.unwrap().is_empty();
+    let is_quiet = async || service.store.due(0, u64::MAX, None, 10).await.unwrap().is_empty();
     while !is_quiet().await {
         tokio::task::yield_now().await;
     }

@@ -58,6 +58,7 @@ pub async fn all(make: impl AsyncFn() -> Arc<dyn Store>) {
         chunks_are_read_forward_from_an_event,
         chunks_are_read_back_from_an_event,
         due_heads_come_earliest_first,
+        due_heads_behind_one_are_the_rest,
         due_follows_the_head,
         a_due_shard_out_of_range_is_empty,
         a_due_head_stands_in_the_shard_that_the_store_names,

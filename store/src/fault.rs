@@ -320,11 +320,14 @@ impl<S: Store> Store for FaultStore<S> {
         Ok(count)
     }
 
-    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
         self.before_read().await?;
         let is_stale = self.strikes(self.chances().stale_due);
+        if after.is_some() {
+            return self.inner.due(shard, until, after, limit).await;
+        }
         if !is_stale {
-            let fresh = self.inner.due(shard, until, limit).await?;
+            let fresh = self.inner.due(shard, until, after, limit).await?;
             let mut last = self.last_due.lock().unwrap_or_else(PoisonError::into_inner);
             last.retain(|(of, _)| *of != shard);
             last.push((shard, fresh.clone()));

@@ -322,9 +322,10 @@ pub trait Store: Send + Sync + 'static {
     /// yet forgotten can still be read.
     async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error>;
 
-    /// Heads of a shard with `due <= until`, earliest first, at most `limit`. Kept heads are not
-    /// looked at, and a shard outside [`Limits::due_shards`] is empty.
-    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error>;
+    /// Heads of a shard with `due <= until`, earliest first, at most `limit`; with `after`, the last of a page, those that
+    /// stand behind it, whether it is still there or not. Answers none when there are no more of them, and only then or when
+    /// `limit` is 0. Kept heads are not looked at, and a shard outside [`Limits::due_shards`] is empty.
+    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error>;
 
     /// In which shard of the due index this key's head stands.
     fn due_shard(&self, key: &HeadKey) -> u32 {
@@ -413,8 +414,8 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).expire(now, limit).await
     }
 
-    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
-        (**self).due(shard, until, limit).await
+    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
+        (**self).due(shard, until, after, limit).await
     }
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {

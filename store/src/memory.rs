@@ -2,6 +2,7 @@
 //! reading; it is not durable, and its lists are scans.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -256,12 +257,14 @@ impl Store for Memory {
         sum % self.limits.due_shards.max(1)
     }
 
-    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
         let state = self.open()?;
         if shard >= self.limits.due_shards {
             return Ok(Vec::new());
         }
-        let due = state.due.iter().take_while(|(at, _)| *at <= until).filter(|(_, key)| self.due_shard(key) == shard);
+        let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded((after.at, after.key.clone())));
+        let due = state.due.range((from, Bound::Unbounded)).take_while(|(at, _)| *at <= until);
+        let due = due.filter(|(_, key)| self.due_shard(key) == shard);
         Ok(due.take(limit).map(|(at, key)| Due { at: *at, key: key.clone() }).collect())
     }
 

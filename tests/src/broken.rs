@@ -100,11 +100,11 @@ impl Meddler for Broken {
         self.store.commit(key, expect, head, parts).await
     }
 
-    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
         if self.how == Break::LosesDue {
             return Ok(Vec::new());
         }
-        self.store.due(shard, until, limit).await
+        self.store.due(shard, until, after, limit).await
     }
 }
 
@@ -224,8 +224,8 @@ impl Store for Dying {
         self.alive(self.store.expire(now, limit)).await
     }
 
-    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
-        self.alive(self.store.due(shard, until, limit)).await
+    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
+        self.alive(self.store.due(shard, until, after, limit)).await
     }
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {

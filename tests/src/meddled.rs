@@ -74,8 +74,8 @@ pub trait Meddler: Send + Sync + 'static {
         self.store().expire(now, limit).await
     }
 
-    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
-        self.store().due(shard, until, limit).await
+    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
+        self.store().due(shard, until, after, limit).await
     }
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
@@ -154,8 +154,8 @@ impl<M: Meddler> Store for Meddled<M> {
         self.0.expire(now, limit).await
     }
 
-    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
-        self.0.due(shard, until, limit).await
+    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
+        self.0.due(shard, until, after, limit).await
     }
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {

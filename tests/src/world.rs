@@ -177,7 +177,7 @@ impl World {
     async fn is_at_rest(&self) -> bool {
         let query = ListQuery { domain: DOMAIN.into(), open: Some(true), limit: 1, ..ListQuery::default() };
         let open = self.store.list(&query, None).await;
-        let due = self.store.due(0, u64::MAX, 1).await;
+        let due = self.store.due(0, u64::MAX, None, 1).await;
         open.is_ok_and(|page| page.rows.is_empty()) && due.is_ok_and(|due| due.is_empty())
     }
 

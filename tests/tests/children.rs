@@ -64,8 +64,8 @@ impl Meddler for Second {
         Ok(found.filter(|_| self.looks || &*key.workflow_id != "child"))
     }
 
-    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
-        let mut due = self.store.due(shard, until, limit).await?;
+    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
+        let mut due = self.store.due(shard, until, after, limit).await?;
         due.retain(|due| &*due.key.workflow_id == "parent");
         Ok(due)
     }

@@ -3,8 +3,7 @@
 //!
 //! A task that waits is on a list in memory, and the due index has its run as due when it must be [offered
 //! again](OFFER_EVERY_MAX). A node that starts, or that others have left, takes over: it offers at once what its shards have
-//! as due within that time, so a task waits no longer because the node that had it in memory has gone. Where more runs than
-//! [`TAKE_OVER_MAX`] are due so soon, the later ones are offered when they are due, ten minutes later at most. What is due
+//! as due within that time, so a task waits no longer because the node that had it in memory has gone. What is due
 //! later waits for time alone and is not read, so the start does not depend on the number of open runs. The cost: a run that
 //! nobody polls for is written once in ten minutes, which on DynamoDB is three units, 430 a day.
 
@@ -24,8 +23,8 @@ use super::{Engine, Refusal, schedules};
 /// disagree.
 const TAKE_OVER_AHEAD: history::Duration = history::Duration::from_millis(OFFER_EVERY_MAX.as_millis() + 1_000);
 
-/// The most runs that a node looks at ahead of time when it takes over.
-const TAKE_OVER_MAX: usize = 10_000;
+/// Runs that a node which takes over reads at once.
+const TAKE_OVER_AT_ONCE: usize = 1_000;
 
 /// Runs looked at at the same time.
 const LOOKS_AT_ONCE: usize = 64;
@@ -123,9 +122,14 @@ impl Engine {
         let until = self.clock.now().plus(TAKE_OVER_AHEAD).as_millis();
         let shards = self.limits.due_shards.max(1);
         for shard in (0..shards).filter(|shard| self.nodes.is_home(*shard)) {
-            let due = self.store.due(shard, until, (TAKE_OVER_MAX / shards as usize).max(1)).await?;
-            for due in due.chunks(LOOKS_AT_ONCE) {
-                self.look_at(due.iter().map(|due| due.key.clone()).collect()).await;
+            let mut after = None;
+            loop {
+                let due = self.store.due(shard, until, after.as_ref(), TAKE_OVER_AT_ONCE).await?;
+                for due in due.chunks(LOOKS_AT_ONCE) {
+                    self.look_at(due.iter().map(|due| due.key.clone()).collect()).await;
+                }
+                let Some(last) = due.last() else { break };
+                after = Some(last.clone());
             }
         }
         Ok(())
@@ -144,7 +148,7 @@ impl Engine {
             }
             let overdue = now.as_millis().saturating_sub(FOREIGN_OVERDUE.as_millis());
             let until = if is_home { horizon.as_millis() } else { overdue };
-            let due = self.store.due(shard, until, limit).await;
+            let due = self.store.due(shard, until, None, limit).await;
             let due: Vec<Due> = due.inspect_err(|_| self.agenda.retract(before))?;
             let complete = due.len() < limit || !is_home;
             self.agenda.fill(due, complete);

@@ -335,12 +335,12 @@ impl Store for Dynamo {
         self.go_over(now, limit).await
     }
 
-    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
         self.check_open()?;
         if shard >= self.options.due_shards {
             return Ok(Vec::new());
         }
-        let rows = self.early(keys::due_shard(shard), until, limit).await?;
+        let rows = self.early(keys::due_shard(shard), until, after, limit).await?;
         rows.iter().map(|row| Ok(Due { at: read_number(row, "dt")?, key: read_key(row)? })).collect()
     }
 

@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 use bytes::Bytes;
-use store::{Error, Head, HeadKey, PartKey, RunId, UnixMs};
+use store::{Due, Error, Head, HeadKey, PartKey, RunId, UnixMs};
 
 use crate::Dynamo;
 use crate::errors::not_applied;
@@ -167,17 +167,30 @@ impl Dynamo {
         Ok(taken)
     }
 
-    /// The rows of one partition of the index `due` up to an instant, earliest first.
-    pub(crate) async fn early(&self, partition: String, until: UnixMs, limit: usize) -> Result<Vec<Item>, Error> {
-        if limit == 0 {
+    /// The rows of one partition of the index `due` up to an instant, earliest first, behind one of them.
+    pub(crate) async fn early(
+        &self,
+        partition: String,
+        until: UnixMs,
+        after: Option<&Due>,
+        limit: usize,
+    ) -> Result<Vec<Item>, Error> {
+        if limit == 0 || after.is_some_and(|after| after.at > until) {
             return Ok(Vec::new());
         }
+        // The key of its row, as DynamoDB names it at the end of a page.
+        let start = after.map(|after| {
+            let of_head = [("k", text(keys::partition(&after.key))), ("s", text(keys::HEAD.to_owned()))];
+            let of_row = [("d", text(partition.clone())), ("dt", number(after.at))];
+            of_head.into_iter().chain(of_row).map(|(name, value)| (name.to_owned(), value)).collect()
+        });
         let query = self
             .query()
             .index_name("due")
             .key_condition_expression("d = :p AND dt <= :u")
             .expression_attribute_values(":p", text(partition))
             .expression_attribute_values(":u", number(until))
+            .set_exclusive_start_key(start)
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
         self.query_all(query, Some(limit)).await
     }

@@ -73,7 +73,7 @@ async fn main() {
         ["open", directory] => {
             let store = Embedded::open(Options::new(directory)).await.expect("an open store");
             println!("open after {:?}: {:?}; {}", started.elapsed(), store.recovery(), memory());
-            let due = store.due(0, START + DAYS_30 + 999, 2000).await.expect("the due index");
+            let due = store.due(0, START + DAYS_30 + 999, None, 2000).await.expect("the due index");
             println!("{} due, looked for after {:?}", due.len(), started.elapsed());
             for (what, from, step) in
                 [("near each other", 5000, 1), ("far from each other", 3, 97), ("absent", 1 << 40, 1)]

@@ -269,11 +269,11 @@ impl Store for Embedded {
         self.forget_expired(now, limit).await
     }
 
-    async fn due(&self, shard: u32, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
         if shard >= LIMITS.due_shards {
             return Ok(Vec::new());
         }
-        read::due(&self.shared, until, limit).await
+        read::due(&self.shared, until, after, limit).await
     }
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {

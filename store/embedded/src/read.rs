@@ -212,14 +212,29 @@ pub(crate) async fn chunks(
     pairs.into_iter().map(|(key, value)| Ok((keys::read_part_number(&key)?, value))).collect()
 }
 
-/// The earliest due heads.
-pub(crate) async fn due(shared: &Arc<Shared>, until: UnixMs, limit: usize) -> Result<Vec<Due>, Error> {
+/// The earliest due heads, behind one of them.
+pub(crate) async fn due(
+    shared: &Arc<Shared>,
+    until: UnixMs,
+    after: Option<&Due>,
+    limit: usize,
+) -> Result<Vec<Due>, Error> {
     if limit == 0 {
         return Ok(Vec::new());
     }
     let mut to = vec![keys::DUE];
     to.extend_from_slice(&until.to_be_bytes());
     let want = Want { pairs: limit, bytes: usize::MAX, is_reverse: false };
-    let pairs = shared.scan(vec![keys::DUE], keys::after_prefix(&to), want).await?.pairs;
+    let to = keys::after_prefix(&to);
+    let mut from = vec![keys::DUE];
+    if let Some(after) = after {
+        from = keys::due(after.at, &after.key);
+        // The next key there can be.
+        from.push(0);
+    }
+    if from >= to {
+        return Ok(Vec::new());
+    }
+    let pairs = shared.scan(from, to, want).await?.pairs;
     pairs.iter().map(|(key, _)| keys::read_due(key).map(|(at, key)| Due { at, key })).collect()
 }

@@ -89,7 +89,7 @@ async fn check(store: &dyn Store) {
     let want = PARTS.map(|(part, _)| part);
     assert_eq!(store.parts(&a, FIRST, &want).await.unwrap(), PARTS.map(|(_, bytes)| Some(bytes)));
     assert_eq!(store.parts(&key("gone"), FIRST, &want).await.unwrap(), [None, None, None]);
-    assert_eq!(store.due(0, u64::MAX, 9).await.unwrap(), [Due { at: open().due.unwrap(), key: a.clone() }]);
+    assert_eq!(store.due(0, u64::MAX, None, 9).await.unwrap(), [Due { at: open().due.unwrap(), key: a.clone() }]);
     let query = ListQuery { domain: Arc::from("crash"), limit: 9, ..ListQuery::default() };
     let rows: Vec<_> = store.list(&query, None).await.unwrap().rows.into_iter().map(|listed| listed.row).collect();
     assert_eq!(rows, [open().row.unwrap(), closed().row.unwrap()]);

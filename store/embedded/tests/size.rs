@@ -58,7 +58,7 @@ async fn work_of_a_start(directory: &Path, runs: u64) -> store_embedded::Recover
     store.close().await.unwrap();
     drop(store);
     let store = Embedded::open(small(directory)).await.unwrap();
-    assert_eq!(store.due(0, u64::MAX, usize::try_from(runs).unwrap() + 1).await.unwrap().len() as u64, runs);
+    assert_eq!(store.due(0, u64::MAX, None, usize::try_from(runs).unwrap() + 1).await.unwrap().len() as u64, runs);
     store.recovery()
 }
 
@@ -83,7 +83,7 @@ async fn the_work_of_a_start_after_a_crash_is_bounded_by_the_log() {
     let store = Embedded::open(options.clone()).await.unwrap();
     let read = store.recovery().bytes_read;
     assert!(read <= options.log_bytes * 2, "{read} bytes read of a log of at most {}", options.log_bytes);
-    assert_eq!(store.due(0, u64::MAX, 20_000).await.unwrap().len(), 10_000);
+    assert_eq!(store.due(0, u64::MAX, None, 20_000).await.unwrap().len(), 10_000);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,7 +142,7 @@ async fn retention_frees_disk_for_later_runs_and_compaction_gives_it_back() {
         })
         .await;
         while store.expire(u64::from(generation), 1000).await.unwrap() > 0 {}
-        assert_eq!(store.due(0, u64::MAX, 10).await.unwrap(), []);
+        assert_eq!(store.due(0, u64::MAX, None, 10).await.unwrap(), []);
         store.close().await.unwrap();
         drop(store);
         sizes.push(tree_bytes(directory.path()));

@@ -8,7 +8,7 @@ pub async fn nothing_is_there_at_first(store: Arc<dyn Store>) {
     assert_eq!(store.load(&key("a")).await.unwrap(), None);
     assert_eq!(store.load_run(&key("a"), RUN).await.unwrap(), None);
     assert!(store.chunks(&key("a"), RUN, 0, 1000).await.unwrap().is_empty());
-    assert!(store.due(0, u64::MAX, 10).await.unwrap().is_empty());
+    assert!(store.due(0, u64::MAX, None, 10).await.unwrap().is_empty());
     store.drop_run(&key("a"), RUN).await.unwrap();
     assert_eq!(store.expire(u64::MAX, 10).await.unwrap(), 0);
 }
@@ -52,7 +52,7 @@ pub async fn a_lost_commit_changes_nothing_and_shows_what_is_there(store: Arc<dy
     assert_eq!(answer, Cas::Lost(Some(first.clone())));
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(first));
     assert_eq!(store.load_run(&key("a"), LATER).await.unwrap(), None);
-    assert!(store.due(0, 1, 10).await.unwrap().is_empty());
+    assert!(store.due(0, 1, None, 10).await.unwrap().is_empty());
     assert_eq!(store.expire(1, 10).await.unwrap(), 0);
     let query = ListQuery { domain: Arc::from("orders"), limit: 10, ..Default::default() };
     assert_eq!(store.list(&query, None).await.unwrap().rows.len(), 1);
@@ -77,7 +77,7 @@ pub async fn a_replaced_head_is_kept_for_its_run(store: Arc<dyn Store>) {
     let query = ListQuery { domain: Arc::from("orders"), limit: 10, ..Default::default() };
     let runs: Vec<_> = store.list(&query, None).await.unwrap().rows.iter().map(|listed| listed.run).collect();
     assert_eq!(runs, [LATER, RUN]);
-    let due = store.due(0, u64::MAX, 10).await.unwrap();
+    let due = store.due(0, u64::MAX, None, 10).await.unwrap();
     assert_eq!(due.iter().map(|due| due.at).collect::<Vec<_>>(), [second.due.unwrap()]);
 }
 
@@ -125,7 +125,7 @@ pub async fn keys_do_not_run_into_each_other(store: Arc<dyn Store>) {
     for (index, key) in keys.iter().enumerate() {
         assert_eq!(store.load(key).await.unwrap().unwrap().body, format!("body of {index}"), "{key:?}");
     }
-    assert_eq!(store.due(0, u64::MAX, 100).await.unwrap().len(), keys.len());
+    assert_eq!(store.due(0, u64::MAX, None, 100).await.unwrap().len(), keys.len());
 }
 
 /// The limit itself is allowed; one byte more writes nothing.
@@ -224,5 +224,5 @@ pub async fn a_closed_store_answers_failed(store: Arc<dyn Store>) {
     let commit = store.commit(&key("a"), at(&first), &head(RUN, 2), &[]).await.unwrap_err();
     assert!(matches!(commit, Error::Failed { .. }), "{commit}");
     assert!(matches!(store.load(&key("a")).await, Err(Error::Failed { .. })));
-    assert!(matches!(store.due(0, 0, 1).await, Err(Error::Failed { .. })));
+    assert!(matches!(store.due(0, 0, None, 1).await, Err(Error::Failed { .. })));
 }

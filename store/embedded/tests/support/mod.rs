@@ -87,7 +87,7 @@ impl Acknowledged {
     /// Opens the store, checks everything in it against what was acknowledged, and leaves without closing.
     pub async fn check(&mut self, directory: &Path) -> Arc<Embedded> {
         let store = Embedded::open(small(directory)).await.expect("opens after a crash");
-        let due = store.due(0, u64::MAX, 1000).await.unwrap();
+        let due = store.due(0, u64::MAX, None, 1000).await.unwrap();
         let mut expected_due = Vec::new();
         for writer in 0..WRITERS {
             let key = key(&writer.to_string());

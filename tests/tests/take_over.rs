@@ -1,0 +1,65 @@
+//! A node that takes over finds every task that waits, however many there are and however few come in one page of the due
+//! index.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use history::Start;
+use service::engine::Poll;
+use simulation::meddled::{Meddled, Meddler};
+use simulation::still::open;
+use store::memory::Memory;
+use store::{Due, Error, Store, UnixMs};
+
+const DOMAIN: &str = "default";
+
+/// Runs in a page of this store's due index, however many are asked for.
+const PAGE: usize = 3;
+
+/// A store whose pages are small.
+struct SmallPages(Arc<dyn Store>);
+
+#[async_trait]
+impl Meddler for SmallPages {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.0
+    }
+
+    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
+        self.0.due(shard, until, after, limit.min(PAGE)).await
+    }
+}
+
+async fn finds(runs: usize) {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let one = open(Arc::clone(&store), 1).await;
+    let mut started = BTreeSet::new();
+    for number in 0..runs {
+        let id = format!("w{number}");
+        one.start(DOMAIN, Start::new(&id, "test", "deciders")).await.unwrap();
+        started.insert(id);
+    }
+    one.begin_shutdown();
+    // Its time stands still, so that nothing is found because it is late.
+    let two = open(Arc::new(Meddled(SmallPages(store))), 2).await;
+    let mut found = BTreeSet::new();
+    for _ in 0..runs {
+        let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
+        let turn = two.poll_decider(DOMAIN, "deciders", poll).await.unwrap();
+        let turn = turn.unwrap_or_else(|| panic!("only {} of {runs} are found", found.len()));
+        found.insert(turn.task().workflow_id.to_string());
+        turn.delivered();
+    }
+    assert_eq!(found, started);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_takes_over_finds_what_waits_on_every_page() {
+    for runs in [PAGE, PAGE + 1, 2 * PAGE, 20] {
+        finds(runs).await;
+    }
+}
