@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{Beat, Event, EventId, Links, Payload, Run};
+use history::{Beat, Event, EventId, Links, Payload, Run, codec};
 use store::{HeadKey, PartKey};
 use uuid::Uuid;
 
@@ -15,12 +15,50 @@ use super::{Described, Engine, HistoryPage, Page, Refusal, RunRef, TurnToken, he
 /// Before a run is looked for again that goes on for another.
 const GO_ON_WAIT: Duration = Duration::from_millis(10);
 
+/// Bytes of chunks that are asked of the store at once while a page is read: what a page of a thousand small events needs,
+/// and little more.
+const READ_BYTES: usize = 256 * 1024;
+
 /// Where the events of a run are.
 pub(super) struct Source<'a> {
     pub(super) key: &'a HeadKey,
     pub(super) run_id: Uuid,
     pub(super) tail: &'a Bytes,
     pub(super) tail_first: EventId,
+}
+
+/// A page of events while it is read.
+struct Gathered {
+    events: Vec<Event>,
+    /// The event that comes next.
+    next: EventId,
+    before: EventId,
+    limit: usize,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Gathered {
+    fn is_full(&self) -> bool {
+        self.next >= self.before || self.events.len() >= self.limit || self.bytes >= self.bytes_max
+    }
+
+    /// Takes events from stored ones while there is room; none, if the next one is not among them.
+    fn take(&mut self, stored: &[u8]) -> Result<(), Refusal> {
+        for event in codec::events_from(stored, self.next) {
+            if self.is_full() {
+                break;
+            }
+            let event = event?;
+            if event.id != self.next {
+                break;
+            }
+            self.bytes += event.kind.payload().map_or(0, Payload::len);
+            self.next += 1;
+            self.events.push(event);
+        }
+        Ok(())
+    }
 }
 
 impl Grant {
@@ -211,38 +249,26 @@ impl Engine {
         limit: usize,
         bytes_max: usize,
     ) -> Result<Vec<Event>, Refusal> {
-        let mut events: Vec<Event> = Vec::new();
-        let mut bytes = 0;
-        let mut from = after + 1;
-        while from < before && events.len() < limit && bytes < bytes_max {
-            let batch = if from >= source.tail_first {
-                tail_from(source.tail, from)?
+        let mut read = Gathered { events: Vec::new(), next: after + 1, before, limit, bytes: 0, bytes_max };
+        while !read.is_full() {
+            let wanted = read.next;
+            if wanted >= source.tail_first {
+                read.take(source.tail)?;
             } else {
-                let run = *source.run_id.as_bytes();
-                let chunks = self.store.chunks(source.key, run, from, bytes_max - bytes).await?;
-                let mut batch = Vec::new();
-                for (_, chunk) in chunks {
-                    bytes += chunk.len();
-                    batch.extend(tail_from(&chunk, from)?);
-                }
-                batch
-            };
-            let last = match (batch.first(), batch.last()) {
-                (Some(first), Some(last)) if first.id == from => last.id,
-                _ => return Err(self.missing(source, &format!("event {from}")).await),
-            };
-            let room = limit - events.len();
-            for event in batch.into_iter().take_while(|event| event.id < before).take(room) {
-                bytes += event.kind.payload().map_or(0, Payload::len);
-                let is_full = bytes >= bytes_max;
-                events.push(event);
-                if is_full {
-                    break;
+                let (run, bytes) = (*source.run_id.as_bytes(), READ_BYTES.min(bytes_max - read.bytes));
+                for (_, chunk) in self.store.chunks(source.key, run, wanted, bytes).await? {
+                    if read.is_full() {
+                        break;
+                    }
+                    read.take(&chunk)?;
+                    read.bytes += chunk.len();
                 }
             }
-            from = events.last().map_or(last, |event| event.id) + 1;
+            if read.next == wanted {
+                return Err(self.missing(source, &format!("event {wanted}")).await);
+            }
         }
-        Ok(events)
+        Ok(read.events)
     }
 
     /// The events with `after < id < before`, newest first.
