@@ -297,6 +297,10 @@ impl Reader {
                 }
                 let (since, limit) = (activity.scheduled_at, activity.scheduled.timeouts.schedule_to_start);
                 activity.closed = Some(id);
+                if it.cause.is_some() {
+                    // No time is up.
+                    return Ok(());
+                }
                 self.clock.expired(id, at, since, limit)
             }
             EventKind::ActivityPaused(it) => self.activity_paused(id, it),

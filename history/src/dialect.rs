@@ -8,6 +8,20 @@ use serde::{Deserialize, Serialize};
 use crate::event::ChildPolicy;
 use crate::time::Duration;
 
+/// The task list where Lambda tasks wait, of every function: in SWF's dialect an activity on it is one. SWF's own lists have
+/// no colon in their names.
+pub const LAMBDA_LIST: &str = "lambda:";
+
+/// The name of the activity that is the Lambda task with this id, apart from those of other activities.
+pub fn lambda_activity_id(id: &str) -> String {
+    format!("{LAMBDA_LIST}{id}")
+}
+
+/// The id of the Lambda task that this activity is, by its name.
+pub fn lambda_id(activity_id: &str) -> Option<&str> {
+    activity_id.strip_prefix(LAMBDA_LIST)
+}
+
 /// The settings of a run of SWF's dialect that others do not have.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]

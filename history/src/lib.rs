@@ -52,7 +52,7 @@ pub use decision::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, FailWorkflow, RecordMarker,
     ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow, SwfSettings,
 };
-pub use dialect::{SwfRun, SwfSuccessor};
+pub use dialect::{LAMBDA_LIST, SwfRun, SwfSuccessor, lambda_activity_id, lambda_id};
 pub use event::{Event, EventId, EventKind, Level, Origin, RequestKey};
 pub use fault::Fault;
 pub use links::{Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PollId, Seen, SeenOrigin, Sent, child_run_id};

@@ -11,6 +11,10 @@ pub const NAME_BYTES_MAX: usize = 256;
 /// them (SWF.md §4).
 pub const TYPE_BYTES_MAX: usize = NAME_BYTES_MAX + 1 + 64;
 
+/// Longest name of an activity in runs over SWF's wire, in bytes. Source: SWF's 256 characters, each of which may take four,
+/// behind the mark of a Lambda task.
+pub const SWF_ACTIVITY_ID_BYTES_MAX: usize = 4 * NAME_BYTES_MAX + crate::dialect::LAMBDA_LIST.len();
+
 /// Longest name of a Lambda role, in bytes. Source: SWF's 1,600 characters.
 pub const LAMBDA_ROLE_BYTES_MAX: usize = 1_600;
 

@@ -9,19 +9,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use history::event::{
-    ActivityCanceled, ActivityFailed, ActivityOptionsChanged, ActivityPaused, ActivityPausedCause, ActivityResumed,
-    ActivityRetried, ActivityScheduleFailed, ActivityScheduleFailedCause, ActivityScheduled, ActivityScheduledTimeout,
-    ActivityStarted, ActivitySuccess, ActivityTaskCancel, ActivityTaskCancelFailed, ActivityTaskCancelFailedCause,
-    ActivityTimedOut, ActivityTimedOutCause, ActivityTimeout, ActivityTimeouts, ByHand, ChildCanceled, ChildFailed,
-    ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause, ChildScheduled, ChildStarted, ChildSuccess,
-    ChildTerminated, ChildTimedOut, CloseDecision, CloseFailedCause, DeciderCompleted, DeciderFailed,
-    DeciderFailedCause, DeciderScheduled, DeciderStarted, DeciderTimedOut, DeciderTimeout, ExternalCancelDelivered,
-    ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause, ExternalSignalDelivered, ExternalSignalFailed,
-    ExternalSignalScheduled, Marker, MarkerFailed, MarkerFailedCause, Signal, TimerCancelFailed,
-    TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled,
-    UpdateAccepted, UpdateCompleted, UpdateFailed, WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed,
-    WorkflowContinuedAsNew, WorkflowFailed, WorkflowPaused, WorkflowResumed, WorkflowStarted, WorkflowSuccess,
-    WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
+    ActivityCanceled, ActivityFailed, ActivityNotStartedCause, ActivityOptionsChanged, ActivityPaused,
+    ActivityPausedCause, ActivityResumed, ActivityRetried, ActivityScheduleFailed, ActivityScheduleFailedCause,
+    ActivityScheduled, ActivityScheduledTimeout, ActivityStarted, ActivitySuccess, ActivityTaskCancel,
+    ActivityTaskCancelFailed, ActivityTaskCancelFailedCause, ActivityTimedOut, ActivityTimedOutCause, ActivityTimeout,
+    ActivityTimeouts, ByHand, ChildCanceled, ChildFailed, ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause,
+    ChildScheduled, ChildStarted, ChildSuccess, ChildTerminated, ChildTimedOut, CloseDecision, CloseFailedCause,
+    DeciderCompleted, DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, DeciderTimedOut,
+    DeciderTimeout, ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause,
+    ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled, Marker, MarkerFailed, MarkerFailedCause,
+    Signal, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed,
+    TimerScheduleFailedCause, TimerScheduled, UpdateAccepted, UpdateCompleted, UpdateFailed, WorkflowCancelRequested,
+    WorkflowCanceled, WorkflowCloseFailed, WorkflowContinuedAsNew, WorkflowFailed, WorkflowPaused, WorkflowResumed,
+    WorkflowStarted, WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
     CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin, PackRef,
@@ -229,7 +229,11 @@ fn full() -> Vec<EventKind> {
             cause: Some(ActivityTimedOutCause::DeliveryFailed),
             last_failure: None,
         }),
-        EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout { scheduled_event_id: 5, last_failure: None }),
+        EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout {
+            scheduled_event_id: 5,
+            last_failure: None,
+            cause: None,
+        }),
         EventKind::ActivityTaskCancel(ActivityTaskCancel {
             activity_id: "charge".to_owned(),
             scheduled_event_id: 5,
@@ -789,6 +793,24 @@ fn bare() -> Vec<(&'static str, EventKind)> {
             EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout {
                 scheduled_event_id: 5,
                 last_failure: Some(last_failure()),
+                cause: None,
+            }),
+        ),
+        (
+            "ActivityScheduledTimeout-role",
+            EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout {
+                scheduled_event_id: 5,
+                last_failure: None,
+                cause: Some(ActivityNotStartedCause::LambdaRoleUndefined),
+            }),
+        ),
+        (
+            "ActivityScheduleFailed-lambda",
+            EventKind::ActivityScheduleFailed(ActivityScheduleFailed {
+                activity_id: "lambda:1".to_owned(),
+                activity_type: "resize".to_owned(),
+                cause: ActivityScheduleFailedCause::LambdaUnavailable,
+                decision_event_id: 4,
             }),
         ),
         (

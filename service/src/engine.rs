@@ -37,12 +37,13 @@ mod updates;
 mod watch;
 mod write;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use history::{Beat, Command, Event, EventId, Outbox, Run, Start, UpdateStanding};
 use store::{HeadKey, ListPage, ListQuery, PageToken, Store};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
@@ -187,6 +188,8 @@ pub struct Engine {
     questions: questions::Questions,
     updates: updates::Updates,
     metrics: Metrics,
+    /// Who calls functions is told the domains in which Lambda tasks wait.
+    lambda: OnceLock<UnboundedSender<Arc<str>>>,
     /// How often the due index was read.
     rescans: AtomicU32,
     is_stopping: AtomicBool,
@@ -240,6 +243,7 @@ impl Engine {
             questions: questions::Questions::default(),
             updates: updates::Updates::default(),
             metrics: Metrics::new(),
+            lambda: OnceLock::new(),
             rescans: AtomicU32::new(0),
             is_stopping: AtomicBool::new(false),
             stopping: Notify::new(),
@@ -267,6 +271,14 @@ impl Engine {
             store: self.store.stats(),
         };
         self.metrics.render(&gauges)
+    }
+
+    /// Says that there are functions to be called. The domains in which Lambda tasks wait are told from then on, each time
+    /// that one waits; to the first who asks.
+    pub fn lambda_tasks(&self) -> UnboundedReceiver<Arc<str>> {
+        let (sender, receiver) = unbounded_channel();
+        drop(self.lambda.set(sender));
+        receiver
     }
 
     /// The store below.

@@ -2,5 +2,6 @@
 
 pub mod engine;
 pub mod http;
+pub mod lambda;
 mod openapi;
 mod swf;

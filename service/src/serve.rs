@@ -1,5 +1,6 @@
 //! `baton serve`: settings, the store, the sockets, and an orderly end.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,6 +11,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use service::engine::{Engine, Node, Settings, SystemClock};
 use service::http::{Credential, Credentials, Server, ServerLimits, join, router_for};
+use service::lambda::Function;
 use store::Store;
 use store::memory::Memory;
 use store_embedded::{Embedded, Options};
@@ -85,6 +87,14 @@ pub(crate) struct Serve {
     /// How long requests under way may take when the service stops, in seconds [default: 10]
     #[arg(long, env = "BATON_SHUTDOWN_SECONDS", value_name = "SECONDS")]
     shutdown_seconds: Option<u64>,
+    /// A function of SWF's Lambda tasks: an address that its input is posted to, or a line for the shell; may be repeated
+    #[arg(long = "lambda", value_name = "NAME=URL|COMMAND")]
+    #[serde(skip)]
+    lambdas: Vec<String>,
+    /// The same in the file
+    #[arg(skip)]
+    #[serde(default, rename = "lambda")]
+    functions: BTreeMap<String, String>,
     /// Who may do what; only in the file
     #[arg(skip)]
     #[serde(default)]
@@ -120,6 +130,8 @@ impl Serve {
             store_log_mib: self.store_log_mib.or(file.store_log_mib),
             connections_max: self.connections_max.or(file.connections_max),
             shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
+            lambdas: self.lambdas,
+            functions: file.functions,
             credentials: file.credentials,
             log_json: self.log_json || file.log_json,
             log: self.log.or(file.log),
@@ -180,6 +192,21 @@ impl Serve {
         self.data_dir.clone().unwrap_or_else(|| PathBuf::from("baton-data"))
     }
 
+    /// The functions by their names; those of the command line come first.
+    fn lambda(&self) -> Result<BTreeMap<String, Function>, String> {
+        let given = self.lambdas.iter().map(|entry| {
+            let given = entry.split_once('=').filter(|(name, _)| !name.is_empty());
+            given.ok_or_else(|| format!("`--lambda {entry}`: expected NAME=URL or NAME=COMMAND"))
+        });
+        let given = given.collect::<Result<Vec<_>, _>>()?;
+        let in_file = self.functions.iter().map(|(name, what)| (name.as_str(), what.as_str()));
+        let all = in_file.chain(given);
+        all.map(|(name, what)| {
+            Ok((name.to_owned(), what.parse().map_err(|error| format!("lambda `{name}`: {error}"))?))
+        })
+        .collect()
+    }
+
     /// Which of several nodes this is, where the store may be shared.
     fn node(&self, listened: SocketAddr) -> Result<Option<Node>, String> {
         let is_shared = matches!(self.store, Some(StoreKind::Dynamodb));
@@ -206,6 +233,7 @@ impl Serve {
             None => LISTEN_DEFAULT.parse().map_err(|error| format!("{LISTEN_DEFAULT}: {error}"))?,
         };
         let credentials = Credentials::new(self.credentials.clone())?;
+        let functions = self.lambda()?;
         if !listen.ip().is_loopback() && credentials.is_empty() && !self.allow_remote_without_credentials {
             return Err(format!(
                 "{listen} can be reached from other machines, and nobody is asked who they are; give [[credentials]] \
@@ -223,6 +251,9 @@ impl Serve {
         let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings)
             .await
             .map_err(|refusal| refusal.to_string())?;
+        if !functions.is_empty() {
+            service::lambda::serve(&engine, functions);
+        }
         if let Some(node) = &node {
             join(&engine, &node.address)?;
         }

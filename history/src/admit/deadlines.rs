@@ -67,7 +67,11 @@ impl Transition {
             DeadlineKind::ActivityScheduleToStart { scheduled_event_id } => {
                 self.run.activities.get(&scheduled_event_id).map(|activity| {
                     let last_failure = activity.last_failure().cloned();
-                    EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout { scheduled_event_id, last_failure })
+                    EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout {
+                        scheduled_event_id,
+                        last_failure,
+                        cause: None,
+                    })
                 })
             }
             DeadlineKind::ActivityHeartbeat { scheduled_event_id: id } => {

@@ -4,11 +4,11 @@ use super::{Transition, must_hold, swf, validate};
 use crate::command::TurnId;
 use crate::decision::{Decision, ScheduleActivity, StartTimer};
 use crate::event::{
-    ActivityCanceled, ActivityScheduleFailed, ActivityScheduleFailedCause, ActivityScheduled, ActivityTaskCancel,
-    ActivityTaskCancelFailed, ActivityTaskCancelFailedCause, CloseFailedCause, DeciderCompleted, EventId, EventKind,
-    Marker, MarkerFailed, MarkerFailedCause, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled,
-    TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled, WorkflowCanceled, WorkflowCloseFailed,
-    WorkflowContinuedAsNew, WorkflowFailed, WorkflowSuccess,
+    ActivityCanceled, ActivityNotStartedCause, ActivityScheduleFailed, ActivityScheduleFailedCause, ActivityScheduled,
+    ActivityScheduledTimeout, ActivityTaskCancel, ActivityTaskCancelFailed, ActivityTaskCancelFailedCause,
+    CloseFailedCause, DeciderCompleted, EventId, EventKind, Marker, MarkerFailed, MarkerFailedCause, TimerCancelFailed,
+    TimerCancelFailedCause, TimerCanceled, TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled,
+    WorkflowCanceled, WorkflowCloseFailed, WorkflowContinuedAsNew, WorkflowFailed, WorkflowSuccess,
 };
 use crate::fault::Fault;
 use crate::limits;
@@ -77,7 +77,14 @@ impl Transition {
             return true;
         }
         let kind = match decision {
-            Decision::ScheduleActivity(it) => self.schedule_activity(it, decision_event_id),
+            Decision::ScheduleActivity(it) => {
+                let kind = self.schedule_activity(it, decision_event_id);
+                if self.lacks_role(it, &kind) {
+                    let scheduled_event_id = self.push(now, kind);
+                    return self.no_runner_may_take(scheduled_event_id, now);
+                }
+                kind
+            }
             Decision::CancelActivity(it) => return self.cancel_activity(&it.activity_id, decision_event_id, now),
             Decision::StartTimer(it) => self.start_timer(it, decision_event_id),
             Decision::CancelTimer(it) => self.cancel_timer(&it.timer_id, decision_event_id),
@@ -164,6 +171,20 @@ impl Transition {
             control: it.control.clone(),
             task_priority: it.task_priority.or(defaults.and_then(|defaults| defaults.task_priority)),
         }))
+    }
+
+    /// Whether it was scheduled, and nobody may do it: a Lambda task without a role (SWF.md §8.11).
+    fn lacks_role(&self, it: &ScheduleActivity, kind: &EventKind) -> bool {
+        let swf = self.run.started.swf.as_ref();
+        matches!(kind, EventKind::ActivityScheduled(_))
+            && swf.is_some_and(|swf| swf.lambda_role.is_none() && swf::is_lambda(it))
+    }
+
+    fn no_runner_may_take(&mut self, scheduled_event_id: EventId, now: Timestamp) -> bool {
+        let (last_failure, cause) = (None, Some(ActivityNotStartedCause::LambdaRoleUndefined));
+        let timeout = ActivityScheduledTimeout { scheduled_event_id, last_failure, cause };
+        self.push(now, EventKind::ActivityScheduledTimeout(timeout));
+        true
     }
 
     fn cancel_activity(&mut self, activity_id: &str, decision_event_id: EventId, now: Timestamp) -> bool {

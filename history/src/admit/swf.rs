@@ -4,7 +4,7 @@
 
 use super::Transition;
 use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild};
-use crate::dialect::{SwfRun, SwfSuccessor};
+use crate::dialect::{LAMBDA_LIST, SwfRun, SwfSuccessor};
 use crate::event::{
     ActivityScheduleFailedCause, ActivityTimeouts, ChildPolicy, ChildScheduleFailedCause, ChildScheduled,
     CloseDecision, CloseFailedCause, EventId, EventKind, WorkflowCloseFailed, WorkflowContinuedAsNew,
@@ -14,9 +14,18 @@ use crate::links::child_run_id;
 use crate::registered::{ActivityDefaults, Registration, WorkflowDefaults};
 use crate::time::{Duration, Timestamp};
 
+/// Whether it is a Lambda task, in a run of SWF's dialect.
+pub(super) fn is_lambda(it: &ScheduleActivity) -> bool {
+    it.task_list.as_deref() == Some(LAMBDA_LIST)
+}
+
 /// What neither an activity's decision nor its type says, and must.
 pub(super) fn undefined_activity(it: &ScheduleActivity) -> Option<ActivityScheduleFailedCause> {
     use ActivityScheduleFailedCause as Cause;
+    if is_lambda(it) {
+        // Functions have no types; whether there are any is what is known of them.
+        return it.registration.defaults().is_none().then_some(Cause::LambdaUnavailable);
+    }
     let Registration::Known(defaults) = &it.registration else { return Some(Cause::ActivityTypeUnknown) };
     let ActivityDefaults { task_list, timeouts, .. } = &**defaults;
     let ActivityTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat } =

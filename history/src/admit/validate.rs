@@ -90,7 +90,9 @@ pub(super) fn decisions(decisions: &[Decision], is_swf: bool) -> Result<(), Faul
         }
         match decision {
             Decision::ScheduleActivity(it) => {
-                name(&field("activityId"), &it.activity_id)?;
+                // A Lambda task's name has more than its id.
+                let bytes_max = if is_swf { limits::SWF_ACTIVITY_ID_BYTES_MAX } else { limits::NAME_BYTES_MAX };
+                name_up_to(&field("activityId"), &it.activity_id, bytes_max)?;
                 type_name(&field("activityType"), &it.activity_type)?;
                 if let Some(list) = &it.task_list {
                     name(&field("taskList"), list)?;

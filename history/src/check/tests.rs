@@ -165,7 +165,11 @@ fn too_slow(scheduled_event_id: EventId, started_event_id: Option<EventId>, time
 }
 
 fn never_taken(scheduled_event_id: EventId) -> EventKind {
-    EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout { scheduled_event_id, last_failure: None })
+    EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout {
+        scheduled_event_id,
+        last_failure: None,
+        cause: None,
+    })
 }
 
 fn to_cancel(activity_id: &str, scheduled_event_id: EventId, decision_event_id: EventId) -> EventKind {

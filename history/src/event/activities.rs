@@ -191,7 +191,7 @@ pub struct ActivityTimedOut {
     pub last_failure: Option<LastFailure>,
 }
 
-/// No runner took the activity in time (schedule to start).
+/// No runner took the activity in time (schedule to start), or none ever may.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -203,6 +203,20 @@ pub struct ActivityScheduledTimeout {
     #[n(1)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
+    /// Why no runner may take it; absent where time was up.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<ActivityNotStartedCause>,
+}
+
+/// Why no runner may take an activity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cbor(index_only)]
+pub enum ActivityNotStartedCause {
+    /// It is a Lambda task of a run without a Lambda role.
+    #[n(0)]
+    LambdaRoleUndefined,
 }
 
 /// A decider wants an activity to stop.
@@ -349,6 +363,9 @@ pub enum ActivityScheduleFailedCause {
     /// Neither says its heartbeat timeout. In runs over SWF's wire.
     #[n(8)]
     DefaultHeartbeatUndefined,
+    /// It is a Lambda task, and the service has no functions. In runs over SWF's wire.
+    #[n(9)]
+    LambdaUnavailable,
 }
 
 /// Why an activity could not be asked to stop.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use history::{Command, EventId, PollId, Standing, TaskRef, Timestamp, Transition, TurnId};
+use history::{Command, EventId, LAMBDA_LIST, PollId, Standing, TaskRef, Timestamp, Transition, TurnId};
 
 use super::cell::{Grant, Granted, RunCell, State};
 use super::commit::Loaded;
@@ -123,6 +123,12 @@ impl Engine {
 
     /// Puts a task on its list.
     pub(super) fn offer(self: &Arc<Self>, list: &ListKey, task: WaitingTask) {
+        if list.side == Side::Activity
+            && &*list.name == LAMBDA_LIST
+            && let Some(caller) = self.lambda.get()
+        {
+            drop(caller.send(Arc::clone(&list.domain)));
+        }
         match self.matching.offer(list, task) {
             Offered::Poller(poller, task) => {
                 let (engine, list) = (Arc::clone(self), list.clone());

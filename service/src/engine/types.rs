@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{ActivityDefaults, Decision, Fault, Registration, Timestamp, WorkflowDefaults, admit};
+use history::{ActivityDefaults, Decision, Fault, LAMBDA_LIST, Registration, Timestamp, WorkflowDefaults, admit};
 use lru::LruCache;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -385,6 +385,11 @@ impl Engine {
         let domain = &token.domain;
         for decision in decisions {
             match decision {
+                Decision::ScheduleActivity(it) if it.task_list.as_deref() == Some(LAMBDA_LIST) => {
+                    // Functions have no types; what is known of them is whether there are any.
+                    let known = Registration::Known(Box::default());
+                    it.registration = if self.lambda.get().is_some() { known } else { Registration::Unknown };
+                }
                 Decision::ScheduleActivity(it) => {
                     it.registration = self.registration(domain, &it.activity_type).await?;
                 }

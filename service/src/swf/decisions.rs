@@ -4,15 +4,16 @@
 
 use history::event::ActivityTimeouts;
 use history::{
-    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, Decision, FailWorkflow, Payload,
-    RecordMarker, ReusePolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow, SwfSettings,
+    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, Decision, FailWorkflow, LAMBDA_LIST,
+    Payload, RecordMarker, ReusePolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow,
+    SwfSettings, lambda_activity_id,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::fault::{Fault, FaultKind};
-use super::shape::is_attributes_of;
+use super::shape::{FUNCTION_SECONDS_MAX, is_attributes_of};
 use super::take;
 use super::types::TypeRef;
 use super::words::{self, List};
@@ -47,6 +48,8 @@ struct Attributes {
     tag_list: Option<Vec<String>>,
     workflow_type_version: Option<String>,
     lambda_role: Option<String>,
+    id: String,
+    name: String,
 }
 
 /// A text as a payload: a JSON string, empty or not.
@@ -150,9 +153,22 @@ impl Attributes {
                 ..StartChild::default()
             }
             .into(),
-            other => {
-                return Err(Fault::new(FaultKind::Validation, format!("Decisions of type {other} are not served yet")));
+            "ScheduleLambdaFunction" => {
+                let most = history::Duration::from_secs(FUNCTION_SECONDS_MAX);
+                let start_to_close = words::span(self.start_to_close_timeout.as_deref()).or(Some(most));
+                ScheduleActivity {
+                    activity_id: lambda_activity_id(&self.id),
+                    activity_type: self.name,
+                    task_list: Some(LAMBDA_LIST.to_owned()),
+                    input: payload(self.input)?,
+                    timeouts: ActivityTimeouts { start_to_close, ..ActivityTimeouts::default() },
+                    control: self.control,
+                    ..ScheduleActivity::default()
+                }
+                .into()
             }
+            // Held against the list of those that there are before.
+            other => return Err(Fault::new(FaultKind::Internal, format!("no decision {other}"))),
         })
     }
 }

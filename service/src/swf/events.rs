@@ -9,7 +9,7 @@ use history::event::{
     ActivityScheduleFailedCause, ActivityTimeout, ChildPolicy, ChildScheduleFailedCause, CloseDecision,
     CloseFailedCause, DeciderTimeout, ExternalFailedCause, TimerScheduleFailedCause,
 };
-use history::{Event, EventId, EventKind, Origin, Payload};
+use history::{Event, EventId, EventKind, LAMBDA_LIST, Origin, Payload, lambda_id};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -25,9 +25,21 @@ pub(super) struct Related {
     pub(super) events: BTreeMap<EventId, Event>,
 }
 
-/// The events that these must be told with, and that are not among them.
-pub(super) fn wanted(events: &[Event]) -> BTreeSet<EventId> {
+/// The ActivityScheduled of an event of an activity: it says whether that is a Lambda task.
+pub(super) fn activity_of(kind: &EventKind) -> Option<EventId> {
+    match kind {
+        EventKind::ActivityStarted(it) => Some(it.scheduled_event_id),
+        EventKind::ActivitySuccess(it) => Some(it.scheduled_event_id),
+        EventKind::ActivityFailed(it) => Some(it.scheduled_event_id),
+        EventKind::ActivityTimedOut(it) => Some(it.scheduled_event_id),
+        _ => None,
+    }
+}
+
+/// The events that these must be told with. Activities are looked at where the run can have Lambda tasks.
+pub(super) fn wanted(events: &[Event], has_lambda: bool) -> BTreeSet<EventId> {
     let ids = events.iter().filter_map(|event| match &event.kind {
+        kind if has_lambda && activity_of(kind).is_some() => activity_of(kind),
         EventKind::ChildScheduleFailed(it) => it.scheduled_event_id,
         EventKind::ChildStarted(it) => Some(it.scheduled_event_id),
         EventKind::ChildSuccess(it) => Some(it.scheduled_event_id),
@@ -98,9 +110,81 @@ fn priority(priority: Option<i32>) -> Option<String> {
     priority.map(|priority| priority.to_string())
 }
 
+fn lambda_cause(cause: ActivityScheduleFailedCause) -> &'static str {
+    match cause {
+        ActivityScheduleFailedCause::ActivityIdAlreadyInUse => "ID_ALREADY_IN_USE",
+        ActivityScheduleFailedCause::OpenActivitiesLimit => "OPEN_LAMBDA_FUNCTIONS_LIMIT_EXCEEDED",
+        _ => "LAMBDA_SERVICE_NOT_AVAILABLE_IN_REGION",
+    }
+}
+
+/// The words for an event of a Lambda task, which is an activity on a list of its own; `None` for any other event.
+fn lambda_words(kind: &EventKind, related: &Related) -> Option<(&'static str, Attributes)> {
+    let none = || Attributes(json!({}));
+    let is_lambda = |scheduled: EventId| match related.events.get(&scheduled).map(|event| &event.kind) {
+        Some(EventKind::ActivityScheduled(it)) => it.task_list == LAMBDA_LIST,
+        _ => false,
+    };
+    match kind {
+        EventKind::ActivityScheduled(it) if it.task_list == LAMBDA_LIST => {
+            let attributes = none()
+                .with("id", lambda_id(&it.activity_id).unwrap_or(&it.activity_id))
+                .with("name", &it.activity_type)
+                .maybe("control", it.control.as_ref())
+                .text("input", it.input.as_ref())
+                .maybe("startToCloseTimeout", it.timeouts.start_to_close.map(seconds))
+                .with("decisionTaskCompletedEventId", it.decision_event_id);
+            Some(("LambdaFunctionScheduled", attributes))
+        }
+        EventKind::ActivityScheduleFailed(it) => {
+            let id = lambda_id(&it.activity_id)?;
+            let attributes = none()
+                .with("id", id)
+                .with("name", &it.activity_type)
+                .with("cause", lambda_cause(it.cause))
+                .with("decisionTaskCompletedEventId", it.decision_event_id);
+            Some(("ScheduleLambdaFunctionFailed", attributes))
+        }
+        EventKind::ActivityScheduledTimeout(it) => {
+            it.cause?;
+            let attributes = none()
+                .with("scheduledEventId", it.scheduled_event_id)
+                .with("cause", "ASSUME_ROLE_FAILED")
+                .with("message", "The run has no Lambda role");
+            Some(("StartLambdaFunctionFailed", attributes))
+        }
+        EventKind::ActivityStarted(it) if is_lambda(it.scheduled_event_id) => {
+            Some(("LambdaFunctionStarted", none().with("scheduledEventId", it.scheduled_event_id)))
+        }
+        EventKind::ActivitySuccess(it) if is_lambda(it.scheduled_event_id) => {
+            let attributes = none()
+                .with("scheduledEventId", it.scheduled_event_id)
+                .with("startedEventId", it.started_event_id)
+                .text("result", it.result.as_ref());
+            Some(("LambdaFunctionCompleted", attributes))
+        }
+        EventKind::ActivityFailed(it) if is_lambda(it.scheduled_event_id) => {
+            let attributes = none()
+                .with("scheduledEventId", it.scheduled_event_id)
+                .with("startedEventId", it.started_event_id)
+                .maybe("reason", reason(&it.reason))
+                .text("details", it.details.as_ref());
+            Some(("LambdaFunctionFailed", attributes))
+        }
+        EventKind::ActivityTimedOut(it) if is_lambda(it.scheduled_event_id) => {
+            let attributes = none()
+                .with("scheduledEventId", it.scheduled_event_id)
+                .with("startedEventId", it.started_event_id.unwrap_or(0))
+                .with("timeoutType", activity_timeout(it.timeout));
+            Some(("LambdaFunctionTimedOut", attributes))
+        }
+        _ => None,
+    }
+}
+
 /// An event in the words of the wire.
 pub(super) fn event(event: &Event, related: &Related) -> Value {
-    let (name, attributes) = words_of(&event.kind, related);
+    let (name, attributes) = lambda_words(&event.kind, related).unwrap_or_else(|| words_of(&event.kind, related));
     let mut first = name.chars();
     let member = first.next().map(|c| c.to_ascii_lowercase()).into_iter().chain(first).collect::<String>();
     let mut told = json!({
@@ -144,6 +228,8 @@ fn activity_cause(cause: ActivityScheduleFailedCause) -> &'static str {
         Cause::DefaultScheduleToCloseUndefined => "DEFAULT_SCHEDULE_TO_CLOSE_TIMEOUT_UNDEFINED",
         Cause::DefaultStartToCloseUndefined => "DEFAULT_START_TO_CLOSE_TIMEOUT_UNDEFINED",
         Cause::DefaultHeartbeatUndefined => "DEFAULT_HEARTBEAT_TIMEOUT_UNDEFINED",
+        // Of Lambda tasks alone, which have words of their own.
+        Cause::LambdaUnavailable => "OPERATION_NOT_PERMITTED",
     }
 }
 

@@ -32,6 +32,7 @@ const PAGE_TOKEN: Shape = text(0, 2_048, Form::Any);
 /// Ours are longer than the real service's 1,024 characters where all names are as long as they may be.
 const TASK_TOKEN: Shape = text(1, 2_048, Form::Any);
 const SECONDS: Shape = text(1, 8, Form::Seconds);
+const FUNCTION_SECONDS: Shape = text(1, 3, Form::FunctionSeconds);
 const SECONDS_OR_NONE: Shape = text(0, 8, Form::SecondsOrNone);
 const DAYS: Shape = text(1, 8, Form::Days);
 const PRIORITY: Shape = text(0, 16, Form::Priority);
@@ -103,7 +104,7 @@ const DECISION: &[Field] = fields![
     ? signalExternalWorkflowExecutionDecisionAttributes: Shape::Group(fields![? runId: RUN_ID_OPTIONAL, ! workflowId: NAME, ! signalName: NAME, ? input: DATA, ? control: DATA]),
     ? requestCancelExternalWorkflowExecutionDecisionAttributes: Shape::Group(fields![? runId: RUN_ID_OPTIONAL, ! workflowId: NAME, ? control: DATA]),
     ? startChildWorkflowExecutionDecisionAttributes: Shape::Group(fields![! workflowType: TYPE, ! workflowId: NEW_NAME, ? control: DATA, ? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? tagList: TAGS, ? lambdaRole: ARN]),
-    ? scheduleLambdaFunctionDecisionAttributes: Shape::Group(fields![! id: NAME, ! name: FUNCTION_NAME, ? control: DATA, ? input: DATA, ? startToCloseTimeout: SECONDS_OR_NONE]),
+    ? scheduleLambdaFunctionDecisionAttributes: Shape::Group(fields![! id: NAME, ! name: FUNCTION_NAME, ? control: DATA, ? input: DATA, ? startToCloseTimeout: FUNCTION_SECONDS]),
 ];
 
 macro_rules! operations {

@@ -65,6 +65,8 @@ pub(super) enum Form {
     TrimmedName,
     /// A number of seconds.
     Seconds,
+    /// 1 to 900 seconds.
+    FunctionSeconds,
     /// A number of seconds, or `NONE`.
     SecondsOrNone,
     /// 0 to 90 days, or `NONE`.
@@ -75,6 +77,10 @@ pub(super) enum Form {
 
 /// The longest retention, in days. Source: SWF.md §2.
 const DAYS_MAX: u32 = 90;
+
+/// The longest time that a Lambda function may take, and what applies where a decision does not say, in seconds. Source:
+/// SWF.md §4.
+pub(super) const FUNCTION_SECONDS_MAX: u64 = 900;
 
 impl Form {
     /// What is wrong with a text of this form.
@@ -91,6 +97,10 @@ impl Form {
             Self::TrimmedName if text.trim() != text => Some("Member must not start or end with whitespace"),
             Self::Any | Self::Name | Self::TrimmedName => None,
             Self::Seconds => (!is_number).then_some("Member must be a number of seconds"),
+            Self::FunctionSeconds => {
+                let fits = is_number && text.parse().is_ok_and(|seconds| (1..=FUNCTION_SECONDS_MAX).contains(&seconds));
+                (!fits).then_some("Member must be a number of seconds from 1 to 900")
+            }
             Self::SecondsOrNone => {
                 (!is_number && text != "NONE").then_some("Member must be a number of seconds or 'NONE'")
             }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use history::event::ActivityTimeouts;
 use history::{
-    Command, Event, EventKind, Fault as Rule, ReusePolicy, Run, Start, Status, SwfRun, Timestamp, WorkflowDefaults,
+    Command, Event, EventKind, Fault as Rule, LAMBDA_LIST, ReusePolicy, Run, Start, Status, SwfRun, Timestamp,
+    WorkflowDefaults,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -188,6 +189,18 @@ impl Read {
     }
 }
 
+/// Whether Lambda tasks can be among these events: without a role none is ever started.
+async fn has_lambda(call: &Call, at: &RunRef, events: &[Event]) -> Result<bool, Fault> {
+    if !events.iter().any(|event| events::activity_of(&event.kind).is_some()) {
+        return Ok(false);
+    }
+    let role = match events.iter().find(|event| event.id == 1).map(|event| &event.kind) {
+        Some(EventKind::WorkflowStarted(it)) => it.swf.as_ref().and_then(|swf| swf.lambda_role.clone()),
+        _ => call.engine.describe(at).await?.run.started.swf.and_then(|swf| swf.lambda_role),
+    };
+    Ok(role.is_some())
+}
+
 /// What events of a run are told with.
 pub(super) async fn related(call: &Call, at: &RunRef, events: &[Event]) -> Result<Related, Fault> {
     let mut related = Related::default();
@@ -197,7 +210,7 @@ pub(super) async fn related(call: &Call, at: &RunRef, events: &[Event]) -> Resul
         let started = call.engine.describe(at).await?.run.started;
         related.child_policy = started.swf.map(|swf| swf.child_policy).unwrap_or_default();
     }
-    let wanted = events::wanted(events);
+    let wanted = events::wanted(events, has_lambda(call, at, events).await?);
     related.events = events.iter().filter(|event| wanted.contains(&event.id)).map(|it| (it.id, it.clone())).collect();
     for id in wanted {
         if !related.events.contains_key(&id) {
@@ -314,16 +327,17 @@ pub(super) async fn describe(call: Call, input: Map<String, Value>) -> Answer {
         "childPolicy": policy(swf.child_policy),
     });
     set(&mut configuration, "lambdaRole", swf.lambda_role);
+    let functions = counted.activities.values().filter(|it| it.task_list == LAMBDA_LIST).count();
     let has_turn = counted.turn.is_some() || counted.turn_task.is_some();
     let mut described = json!({
         "executionInfo": info(&run),
         "executionConfiguration": configuration,
         "openCounts": {
-            "openActivityTasks": counted.activities.len(),
+            "openActivityTasks": counted.activities.len() - functions,
             "openDecisionTasks": u8::from(has_turn && run.is_open()),
             "openTimers": counted.timers.len(),
             "openChildWorkflowExecutions": counted.children.len(),
-            "openLambdaFunctions": 0,
+            "openLambdaFunctions": functions,
         },
     });
     set(&mut described, "latestActivityTaskTimestamp", looked.latest_activity.map(instant));

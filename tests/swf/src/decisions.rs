@@ -112,6 +112,13 @@ pub fn timer(id: &str, seconds: u32) -> Decision {
     start_timer(attributes.timer_id(id).start_to_fire_timeout(seconds.to_string()))
 }
 
+/// Schedules a Lambda function.
+#[must_use]
+pub fn lambda(id: &str, name: &str) -> Decision {
+    let attributes = aws_sdk_swf::types::ScheduleLambdaFunctionDecisionAttributes::builder();
+    schedule_lambda(attributes.id(id).name(name).input("in").control("note"))
+}
+
 /// Records a marker.
 #[must_use]
 pub fn marker(name: &str) -> Decision {

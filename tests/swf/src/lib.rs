@@ -172,6 +172,13 @@ impl World {
         start.send().await.expect("a run starts").run_id.expect("a run id")
     }
 
+    /// The same with a Lambda role.
+    pub async fn start_with_role(&self, id: &str) -> String {
+        let start =
+            self.swf.start_workflow_execution().domain("default").workflow_id(id).workflow_type(workflow(ORDER));
+        start.lambda_role("role").send().await.expect("a run starts").run_id.expect("a run id")
+    }
+
     /// The next turn of the list `deciders`, or an empty task.
     pub async fn turn(&self) -> PollForDecisionTaskOutput {
         self.turn_of("deciders").await

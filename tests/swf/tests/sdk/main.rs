@@ -6,6 +6,7 @@ mod causes;
 mod coverage;
 mod decisions;
 mod golden;
+mod lambda;
 mod operations;
 mod runs;
 mod signatures;
