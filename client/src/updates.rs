@@ -6,7 +6,7 @@ use reqwest::header::{ETAG, HeaderMap, HeaderValue, IF_MATCH};
 use reqwest::{Method, StatusCode};
 use uuid::Uuid;
 
-use crate::body::{UpdateWorkflow, Updated};
+use crate::body::{StartWorkflow, UpdateWorkflow, Updated};
 use crate::http::{WAIT_AT_ONCE, encode, run_query, to_bytes};
 use crate::retry::Waits;
 use crate::{Client, Error};
@@ -31,6 +31,23 @@ impl Client {
         let (_, headers, _) = self.call_once(Method::GET, &url, None, None, HeaderMap::new()).await?;
         let tag = headers.get(ETAG).and_then(|tag| tag.to_str().ok());
         tag.map(str::to_owned).ok_or_else(|| Error::Unexpected { url, what: "no entity tag".to_owned() })
+    }
+
+    /// Starts a run unless one of its workflow id is open, and has its decider judge an update, in one call: the first turn of
+    /// a run that is started judges it. The run stays, whatever becomes of the update. As [`update`](Self::update) otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As for [`update`](Self::update) and [`start`](Self::start); the problem's `startedRunId` names the run that was started.
+    pub async fn update_with_start(
+        &self,
+        start: &StartWorkflow,
+        name: &str,
+        update: &UpdateWorkflow,
+        wait: Duration,
+    ) -> Result<UpdateAnswer, Error> {
+        let update = UpdateWorkflow { start: Some(Box::new(start.clone())), ..update.clone() };
+        self.update(&start.workflow_id, name, &update, None, wait).await
     }
 
     /// Has a run's decider judge an update, and waits up to `wait` for the answer, in as many requests as it takes. With an

@@ -136,8 +136,12 @@ async fn submit(
     let mut take = |name: &str| fields.remove(name).unwrap_or_default();
     let (screen, tag, number) = (take("screen"), take("tag"), take("number"));
     let input = Payload::of(&Filled { screen, fields })?;
-    let update =
-        UpdateWorkflow { input: Some(input), update_id: Some(number), identity: Some("order-page".to_owned()) };
+    let update = UpdateWorkflow {
+        input: Some(input),
+        update_id: Some(number),
+        identity: Some("order-page".to_owned()),
+        ..UpdateWorkflow::default()
+    };
     // The tag is all that keeps a stale page out: the order's own code does not know of it (S1.7).
     let answered = shop.client.update(&order, "submit", &update, Some(&tag), PATIENCE).await;
     let complaint = match answered {

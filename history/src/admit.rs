@@ -24,7 +24,7 @@ pub use children::PARENT_CLOSED;
 
 use activities::Report;
 use decisions::Completion;
-pub use updates::{may_update, speculative_turn};
+pub use updates::{may_update, speculative_turn, starting_for};
 
 use crate::command::{Command, ConflictPolicy, ReusePolicy, Start, StartSignal, TaskId, TurnId};
 use crate::event::{

@@ -147,7 +147,7 @@ async fn update(
     id: Option<String>,
     tag: Option<&str>,
 ) -> Result<UpdateAnswer, Error> {
-    let update = UpdateWorkflow { input: Payload::of(input).ok(), update_id: id, identity: None };
+    let update = UpdateWorkflow { input: Payload::of(input).ok(), update_id: id, ..UpdateWorkflow::default() };
     client.update("w", name, &update, tag, PATIENCE).await
 }
 
@@ -239,4 +239,35 @@ async fn a_page_that_needs_an_activity_is_answered_in_the_same_call() {
     let answer = update(&client, "page", &"main street", Some("p".to_owned()), None).await.unwrap();
     assert!(answer.updated.done && answer.etag.is_some(), "S1.6");
     assert_eq!(answer.updated.result.unwrap().read::<String>().unwrap(), "pay for MAIN STREET");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_message_of_a_queue_starts_its_run_and_a_corrupt_one_is_rejected_all_the_same() {
+    let client = service().await;
+    let start = StartWorkflow {
+        workflow_id: "w".to_owned(),
+        workflow_type: "inbox".to_owned(),
+        task_list: Some(FLOWS.to_owned()),
+        reuse_policy: Some(history::ReusePolicy::AllowDuplicate),
+        ..StartWorkflow::default()
+    };
+    let send = async |message: &str, id: &str| {
+        let input = Payload::of(&message).ok();
+        let update = UpdateWorkflow { input, update_id: Some(id.to_owned()), ..UpdateWorkflow::default() };
+        client.update_with_start(&start, "message", &update, PATIENCE).await
+    };
+    let first = send("corrupt 1", "1").await;
+    assert!(matches!(&first, Err(Error::Refused { problem, .. }) if problem.members.contains_key("startedRunId")));
+    assert_eq!(reason(first), "corrupt");
+    let sound = send("sound", "2").await.unwrap().updated;
+    assert_eq!((sound.started, sound.result.unwrap().read::<u32>().unwrap()), (false, 1));
+    let last = send("last", "3").await.unwrap().updated;
+    // It has closed; what comes next starts another run, and what came before does not.
+    assert_eq!(send("last", "3").await.unwrap().updated, last);
+    let next = send("sound", "4").await.unwrap().updated;
+    assert!(next.started && next.run_id != last.run_id);
+    assert_eq!(next.result.unwrap().read::<u32>().unwrap(), 1, "judged and answered by its first turn");
+    let events = client.events("w", None).await.unwrap();
+    let turns = events.iter().filter(|event| matches!(event.kind, EventKind::DeciderCompleted(_))).count();
+    assert_eq!(turns, 1, "S1.34");
 }

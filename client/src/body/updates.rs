@@ -4,6 +4,8 @@ use history::{EventId, Payload, UpdateAnswer, Verdict};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::StartWorkflow;
+
 /// Asks a run's decider to take an update.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -19,6 +21,11 @@ pub struct UpdateWorkflow {
     /// Who asks; shown in the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
+    /// Starts the run unless one of its workflow id is open, so that its first turn judges the update. Its `workflowId` is the
+    /// one in the path; `use-existing` is its conflict policy when absent. A run that was started stays, whatever becomes of
+    /// the update.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Box<StartWorkflow>>,
 }
 
 /// What came of an update that was accepted.
@@ -30,6 +37,9 @@ pub struct Updated {
     pub update_id: String,
     /// The run.
     pub run_id: Uuid,
+    /// Whether this very call has started the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub started: bool,
     /// Its UpdateCompleted; while it is not done its UpdateAccepted.
     pub event_id: EventId,
     /// Whether it is done. One that is not was accepted, and a later turn will answer: ask again with the same `updateId`.

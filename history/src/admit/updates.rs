@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::decisions::Completion;
-use super::{Transition, must_be_at, must_be_open, must_hold, validate};
-use crate::command::{AnsweredTurn, AskedUpdate, TurnId, UpdateAnswer, Verdict};
+use super::{Starting, Transition, must_be_at, must_be_open, must_hold, starting, validate};
+use crate::command::{AnsweredTurn, AskedUpdate, Start, TurnId, UpdateAnswer, Verdict};
 use crate::event::{DeciderStarted, Event, EventId, EventKind, UpdateAccepted, UpdateCompleted, UpdateFailed};
 use crate::fault::Fault;
 use crate::limits;
 use crate::run::{Run, UpdateStanding};
-use crate::time::Timestamp;
+use crate::time::{Duration, Timestamp};
 
 /// What is known of an update, and if that is nothing, that a decider may be asked to judge it.
 ///
@@ -18,10 +18,7 @@ use crate::time::Timestamp;
 /// For a new one: a field that is not acceptable, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMoved`],
 /// [`Fault::OpenUpdatesLimit`]. An update that is known is never refused: its answer is there, or will be.
 pub fn may_update(run: &Run, asked: &AskedUpdate) -> Result<UpdateStanding, Fault> {
-    validate::name("updateId", &asked.update_id)?;
-    validate::name("name", &asked.name)?;
-    validate::payload("input", asked.input.as_ref())?;
-    validate::identity(asked.identity.as_deref())?;
+    validate_asked(asked)?;
     match run.updates.standing(&asked.update_id) {
         UpdateStanding::New => {}
         known => return Ok(known),
@@ -36,6 +33,37 @@ pub fn may_update(run: &Run, asked: &AskedUpdate) -> Result<UpdateStanding, Faul
         return Err(Fault::OpenUpdatesLimit { max });
     }
     Ok(UpdateStanding::New)
+}
+
+/// What a start does that comes with an update, given the newest run of its workflow id: nothing, where that run knows the
+/// update, whether it is open or not. Who asks again must not start a second run.
+///
+/// # Errors
+///
+/// As for [`starting`]; [`Fault::Invalid`] for an update with a condition, as a run that is yet to be started has no version,
+/// and for a first turn that is to wait, as somebody waits for it.
+pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &AskedUpdate) -> Result<Starting, Fault> {
+    validate_asked(asked)?;
+    let invalid = |field: &str, problem: &str| Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() };
+    if asked.if_version.is_some() {
+        return Err(invalid("start", "stands beside a condition on the version of a run that is there"));
+    }
+    if start.start_after.is_some_and(|after| after != Duration::ZERO) {
+        return Err(invalid("start.startAfter", "is not zero, and the update would have to wait for the first turn"));
+    }
+    match existing {
+        Some(run) if run.updates.standing(&asked.update_id) != UpdateStanding::New => {
+            Ok(Starting::Repeated { run_id: run.started.run_id })
+        }
+        existing => starting(existing, start),
+    }
+}
+
+fn validate_asked(asked: &AskedUpdate) -> Result<(), Fault> {
+    validate::name("updateId", &asked.update_id)?;
+    validate::name("name", &asked.name)?;
+    validate::payload("input", asked.input.as_ref())?;
+    validate::identity(asked.identity.as_deref())
 }
 
 /// The events that a speculative turn will have if it is recorded: DeciderScheduled and DeciderStarted.

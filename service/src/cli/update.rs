@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use client::body::UpdateWorkflow;
+use client::body::{StartWorkflow, UpdateWorkflow};
 
 use super::{Done, Target, print_json, read_input};
 
@@ -28,6 +28,15 @@ pub(crate) struct Update {
     /// How many seconds to wait for the answer
     #[arg(long, default_value_t = 30)]
     wait: u64,
+    /// Start the run as this workflow type unless it is open; its first turn judges the update
+    #[arg(long, value_name = "TYPE", conflicts_with = "if_match")]
+    start: Option<String>,
+    /// The task list of the run that is started
+    #[arg(long, requires = "start", value_name = "LIST")]
+    start_list: Option<String>,
+    /// The input of the run that is started: JSON, @file, or - for standard input
+    #[arg(long, requires = "start", value_name = "INPUT")]
+    start_input: Option<String>,
     /// Who asks; the history keeps it
     #[arg(long, env = "USER", default_value = "baton")]
     identity: String,
@@ -38,7 +47,19 @@ pub(crate) struct Update {
 impl Update {
     pub(crate) async fn run(self) -> Done {
         let input = read_input(self.input.as_deref())?;
-        let update = UpdateWorkflow { input, update_id: self.id, identity: Some(self.identity) };
+        let start_input = read_input(self.start_input.as_deref())?;
+        let identity = Some(self.identity);
+        let start = self.start.map(|workflow_type| {
+            Box::new(StartWorkflow {
+                workflow_id: self.workflow_id.clone(),
+                workflow_type,
+                task_list: self.start_list,
+                input: start_input,
+                identity: identity.clone(),
+                ..StartWorkflow::default()
+            })
+        });
+        let update = UpdateWorkflow { input, update_id: self.id, identity, start };
         let (client, wait) = (self.target.client()?, Duration::from_secs(self.wait));
         let answer = client.update(&self.workflow_id, &self.name, &update, self.if_match.as_deref(), wait).await?;
         print_json(&answer.updated)

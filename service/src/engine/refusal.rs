@@ -221,6 +221,14 @@ pub enum Refusal {
         /// Why, for people and programs.
         details: Option<history::Payload>,
     },
+    /// A run was started for an update, and stays; and then this became of the update.
+    #[error("{then}; run {run_id} was started for it, and stays")]
+    AfterStart {
+        /// The run.
+        run_id: Uuid,
+        /// What became of the update.
+        then: Box<Refusal>,
+    },
     /// No decider has judged the update in time.
     #[error("update `{update_id}` was not answered in time: {why}")]
     UpdateNotAnswered {
@@ -287,6 +295,7 @@ impl Refusal {
             Self::UpdateRejected { .. } => "update-rejected",
             Self::UpdateFailed { .. } => "update-failed",
             Self::UpdateNotAnswered { .. } => "update-not-answered",
+            Self::AfterStart { then, .. } => then.code(),
             Self::BadToken => "bad-token",
             Self::BadPage { .. } => "bad-page",
             Self::RunTooLarge { .. } => "run-too-large",
@@ -300,6 +309,7 @@ impl Refusal {
     /// Whether the same request may succeed later, with nothing changed by the caller.
     pub fn is_retryable(&self) -> bool {
         match self {
+            Self::AfterStart { then, .. } => then.is_retryable(),
             Self::Unavailable { .. }
             | Self::OutcomeUnknown { .. }
             | Self::Stopping
@@ -338,6 +348,7 @@ impl Refusal {
         match self {
             Self::OutcomeUnknown { .. }
             | Self::UpdateFailed { .. }
+            | Self::AfterStart { .. }
             | Self::UpdateNotAnswered { recorded: true, .. } => Recorded::Unknown,
             Self::Fault(_)
             | Self::UnknownDomain { .. }

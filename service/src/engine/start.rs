@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use client::body::StartWorkflow;
-use history::admit::{Starting, starting};
+use history::admit::{Starting, starting, starting_for};
 use history::event::ActivityTimeouts;
 use history::{
     Command, ConflictPolicy, EventKind, Registration, RequestKey, Run, Start, StartSignal, Transition,
@@ -13,6 +13,7 @@ use history::{
 use super::cell::{RunCell, State};
 use super::hand_out::waiting_turn;
 use super::types::TypeKind;
+use super::update::PutUpdate;
 use super::{Engine, Page, Refusal, Started};
 
 /// Why a run was terminated for which another one was started.
@@ -75,11 +76,13 @@ pub(super) async fn start_of(
 }
 
 impl Engine {
+    /// In the run's cell: starts a run. With an update the run has it before its first turn can be taken.
     pub(super) async fn run_start(
         self: &Arc<Self>,
         cell: &Arc<RunCell>,
         state: &mut State,
         start: &Start,
+        mut update: Option<&mut PutUpdate>,
     ) -> Result<Started, Refusal> {
         let mut attempt = 0;
         loop {
@@ -88,7 +91,10 @@ impl Engine {
             let now = self.clock.now();
             let run_id = self.ids.run_id(now);
             let existing = self.loaded(cell, state).await?.map(|loaded| loaded.run().clone());
-            let starting = starting(existing.as_ref(), start);
+            let starting = match update.as_deref() {
+                Some(update) => starting_for(existing.as_ref(), start, &update.asked),
+                None => starting(existing.as_ref(), start),
+            };
             // Never say no, or that a run is open, from a cache (STORAGE.md §3.7 S1).
             let needs_proof = match &starting {
                 Err(fault) => fault.depends_on_state(),
@@ -128,9 +134,13 @@ impl Engine {
             if let State::Loaded(earlier) = &*state {
                 *transition.links_mut() = earlier.handed_over();
             }
-            if self.write(cell, state, transition, 0, 0, &mut attempt).await?.is_some() {
+            self.put_ahead(cell, run_id, update.as_deref_mut())?;
+            let written = self.write(cell, state, transition, 0, 0, &mut attempt).await;
+            if let Ok(Some(())) = written {
                 return Ok(Started { run_id, repeated: false, existing: false });
             }
+            self.take_back(cell, update.as_deref_mut());
+            written?;
         }
     }
 

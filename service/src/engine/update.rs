@@ -1,12 +1,13 @@
 //! Updates: from the caller who asks to the decider who judges, and back (S1-E).
 
 mod lend;
+mod start;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use history::admit::may_update;
-use history::{AskedUpdate, EventId, EventKind, Fault, Level, Payload, Status, UpdateStanding};
+use history::{AskedUpdate, EventId, EventKind, Fault, Level, Payload, Start, Status, UpdateStanding};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -45,6 +46,8 @@ pub struct Update {
     pub identity: Option<String>,
     /// Refuse it unless the run's version is this one when it commits (S1.7).
     pub if_version: Option<EventId>,
+    /// Starts the run first unless it is open, so that its first turn judges the update.
+    pub start: Option<Box<Start>>,
 }
 
 /// What came of an update that was accepted.
@@ -54,6 +57,8 @@ pub struct Updated {
     pub update_id: String,
     /// The run.
     pub run_id: Uuid,
+    /// Whether the run was started for it, by this very call.
+    pub started: bool,
     /// Its UpdateCompleted; while it is not done its UpdateAccepted.
     pub event_id: EventId,
     /// The answer and the run's version once it was done; `None` while it is not.
@@ -62,16 +67,27 @@ pub struct Updated {
 
 /// An update on its way into its run's cell.
 pub(super) struct PutUpdate {
-    asked: AskedUpdate,
+    pub(super) asked: AskedUpdate,
     is_named: bool,
     caller: u64,
-    reply: oneshot::Sender<Heard>,
+    /// Until it is put.
+    reply: Option<oneshot::Sender<Heard>>,
+    /// What starts the run unless it is open.
+    start: Option<Box<Start>>,
+}
+
+/// What an update starts, and has started.
+struct Beginning {
+    start: Option<Box<Start>>,
+    began: Option<Uuid>,
 }
 
 /// What a run says to an update that is put to it.
 pub(super) enum Putting {
     /// A decider will be asked that polls this list.
     Waits(Uuid, ListKey),
+    /// The decider that has the first turn of the run that was started for it will be asked.
+    Began(Uuid, ListKey),
     /// Its run goes on as another, which is about to begin.
     GoesOn,
     /// It was judged before.
@@ -111,14 +127,19 @@ impl Engine {
     /// # Errors
     ///
     /// [`Refusal::UpdateRejected`] and [`Refusal::UpdateFailed`] as the decider says; [`Refusal::UpdateNotAnswered`] when no
-    /// decider has said anything in time; a fault of the rules: the run has closed, or is not at the version that was named.
+    /// decider has said anything in time; a fault of the rules: the run has closed, or is not at the version that was named;
+    /// with a start those of [`start`](Self::start), and [`Refusal::AfterStart`] where the run was started.
     pub async fn update(self: &Arc<Self>, at: &RunRef, update: Update, wait: Duration) -> Result<Updated, Refusal> {
-        self.must_know(&at.domain).await?;
+        match &update.start {
+            Some(_) => drop(self.domain_in_use(&at.domain).await?),
+            None => self.must_know(&at.domain).await?,
+        }
         let is_named = update.update_id.is_some();
-        let Update { update_id, name, input, identity, if_version } = update;
+        let Update { update_id, name, input, identity, if_version, start } = update;
         let update_id = update_id.unwrap_or_else(|| self.ids.run_id(self.clock.now()).to_string());
         let asked = AskedUpdate { update_id, name, input, identity, if_version };
-        let updated = self.update_within(at, asked, is_named, Instant::now() + wait).await;
+        let mut beginning = Beginning { start, began: None };
+        let updated = self.update_within(at, asked, is_named, &mut beginning, Instant::now() + wait).await;
         match &updated {
             Ok(_) => self.metrics.updates_accepted.inc(),
             Err(Refusal::UpdateRejected { .. }) => self.metrics.updates_rejected.inc(),
@@ -127,7 +148,11 @@ impl Engine {
                 0
             }
         };
-        updated
+        match (updated, beginning.began) {
+            (Ok(updated), began) => Ok(Updated { started: began.is_some(), ..updated }),
+            (Err(refusal), Some(run_id)) => Err(Refusal::AfterStart { run_id, then: Box::new(refusal) }),
+            (Err(refusal), None) => Err(refusal),
+        }
     }
 
     async fn update_within(
@@ -135,17 +160,22 @@ impl Engine {
         at: &RunRef,
         asked: AskedUpdate,
         is_named: bool,
+        beginning: &mut Beginning,
         deadline: Instant,
     ) -> Result<Updated, Refusal> {
         let key = head_key(at);
         loop {
             let caller = self.ids.op();
             let (reply, heard) = oneshot::channel();
-            let put = Box::new(PutUpdate { asked: asked.clone(), is_named, caller, reply });
+            let (reply, start) = (Some(reply), beginning.start.clone());
+            let put = Box::new(PutUpdate { asked: asked.clone(), is_named, caller, reply, start });
             let put = self.ask(&key, |reply| Request::Update { run_id: at.run_id, put, reply }).await;
+            if let Ok(Putting::Began(run_id, _)) = &put {
+                *beginning = Beginning { start: None, began: Some(*run_id) };
+            }
             let (run_id, heard) = match put {
                 Ok(Putting::Known(run_id, heard)) => (run_id, heard),
-                Ok(Putting::Waits(run_id, list)) => {
+                Ok(Putting::Waits(run_id, list) | Putting::Began(run_id, list)) => {
                     let update_id = &asked.update_id;
                     let waiting = Waiting { engine: self, key: &key, update_id, caller, is_over: false };
                     let elsewhere = self.have_judged_elsewhere(&key, run_id, update_id, &list, deadline);
@@ -175,6 +205,8 @@ impl Engine {
             };
             return match heard {
                 Heard::GoneOn => continue,
+                // It is not open any more.
+                Heard::Refused(Refusal::Fault(Fault::RunClosed { .. })) if beginning.start.is_some() => continue,
                 Heard::Accepted => self.await_end(at, run_id, &asked.update_id, deadline).await,
                 heard => read_heard(asked.update_id, run_id, heard),
             };
@@ -228,7 +260,8 @@ impl Engine {
             };
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || self.is_stopping() {
-                return Ok(Updated { update_id: update_id.to_owned(), run_id, event_id, done: None });
+                let (update_id, started) = (update_id.to_owned(), false);
+                return Ok(Updated { update_id, run_id, started, event_id, done: None });
             }
             let wait = if self.nodes.is_shared() { left.min(SHARED_LOOK_EVERY) } else { left };
             tokio::select! {
@@ -266,8 +299,11 @@ impl Engine {
         cell: &Arc<RunCell>,
         state: &mut State,
         run_id: Option<Uuid>,
-        put: PutUpdate,
+        mut put: PutUpdate,
     ) -> Result<Putting, Refusal> {
+        if let Some(start) = put.start.take() {
+            return Box::pin(self.run_update_with_start(cell, state, put, &start)).await;
+        }
         // Never say no from a cache; and what another node has recorded must be seen.
         let mut is_fresh = !matches!(state, State::Loaded(_));
         if self.nodes.is_shared() && !is_fresh {
@@ -305,7 +341,8 @@ impl Engine {
                     Ok(Putting::Known(current, self.ended(&cell.key, loaded, event_id).await?))
                 }
                 UpdateStanding::New => {
-                    let PutUpdate { asked, is_named, caller, reply } = put;
+                    let PutUpdate { asked, is_named, caller, reply, .. } = put;
+                    let Some(reply) = reply else { return Err(Refusal::Stopping) };
                     if let Some(heard) = self.updates.rejection(current, &asked.update_id, self.clock.now()) {
                         return Ok(Putting::Known(current, heard));
                     }
@@ -323,7 +360,7 @@ impl Engine {
 fn read_heard(update_id: String, run_id: Uuid, heard: Heard) -> Result<Updated, Refusal> {
     match heard {
         Heard::Done { event_id, version, result } => {
-            Ok(Updated { update_id, run_id, event_id, done: Some((version, result)) })
+            Ok(Updated { update_id, run_id, started: false, event_id, done: Some((version, result)) })
         }
         Heard::Rejected { reason, details } => Err(Refusal::UpdateRejected { update_id, reason, details }),
         Heard::Unanswered => Err(Refusal::UpdateRejected {

@@ -205,6 +205,17 @@ impl Updates {
         Ok(())
     }
 
+    /// Takes back what a caller has put and no decider has; answers where its answer was to go.
+    pub(super) fn take_back(&self, key: &HeadKey, caller: u64) -> Option<oneshot::Sender<Heard>> {
+        let mut runs = self.lock();
+        let reply = runs.get_mut(key)?.iter_mut().find_map(|put| {
+            let at = put.callers.iter().position(|it| it.id == caller)?;
+            Some(put.callers.swap_remove(at).reply)
+        });
+        self.tidy(&mut runs, key);
+        reply
+    }
+
     /// A caller no longer waits. Answers whether its update may be accepted all the same, because a decider has it.
     pub(super) fn leave(&self, key: &HeadKey, update_id: &str, caller: u64) -> bool {
         let mut runs = self.lock();

@@ -19,6 +19,10 @@ const NO_RUN: &[&str] = &["unknown-run", "unknown-workflow"];
 /// Codes of calls that name a type.
 const NO_TYPE: &[&str] = &["unknown-type"];
 
+/// Codes of calls that start a run.
+const NO_START: &[&str] =
+    &["domain-deprecated", "type-deprecated", "workflow-already-open", "workflow-id-reuse-refused"];
+
 /// Codes of calls that write to a run.
 const NO_WRITE: &[&str] = &["run-closed", "run-not-current"];
 
@@ -203,10 +207,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             Doc::of("startWorkflow", "Start a run, and wait for its end if asked to")
                 .answers::<body::Started>(201, "It was started.")
                 .answers::<body::Started>(200, "It was started before, with the same Idempotency-Key.")
-                .refuses(
-                    409,
-                    &["domain-deprecated", "type-deprecated", "workflow-already-open", "workflow-id-reuse-refused"],
-                ),
+                .refuses(409, NO_START),
         )
         .get(
             "/v1/domains/{domain}/workflows/count",
@@ -277,6 +278,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
                 .answers::<body::Updated>(202, "It was accepted, and a later turn will answer.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE)
+                .refuses(409, NO_START)
                 .refuses(412, &["version-moved"])
                 .refuses(422, &["update-failed", "update-rejected"])
                 .refuses(429, &["open-updates-limit", "too-many-questions"])

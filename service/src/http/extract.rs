@@ -225,11 +225,15 @@ impl IdempotencyKey {
 
     /// Hashed together with what is asked, so that one key may be used for a start and for a signal.
     pub(super) fn of(&self, operation: &str) -> Option<RequestKey> {
-        let key = self.0.as_ref()?.as_bytes();
-        let digest = Sha256::new().chain_update(operation).chain_update([0]).chain_update(key).finalize();
-        let first = digest.first_chunk::<8>().copied().unwrap_or_default();
-        Some(RequestKey(u64::from_be_bytes(first)))
+        Some(request_key(operation, self.0.as_ref()?.as_bytes()))
     }
+}
+
+/// A caller's name for what is asked, hashed together with what it is.
+pub(super) fn request_key(operation: &str, key: &[u8]) -> RequestKey {
+    let digest = Sha256::new().chain_update(operation).chain_update([0]).chain_update(key).finalize();
+    let first = digest.first_chunk::<8>().copied().unwrap_or_default();
+    RequestKey(u64::from_be_bytes(first))
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {

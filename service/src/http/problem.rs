@@ -82,6 +82,7 @@ fn fault_status(fault: &Fault) -> StatusCode {
 fn refusal_status(refusal: &Refusal) -> StatusCode {
     match refusal {
         Refusal::Fault(fault) => fault_status(fault),
+        Refusal::AfterStart { then, .. } => refusal_status(then),
         Refusal::UnknownDomain { .. }
         | Refusal::UnknownWorkflow { .. }
         | Refusal::UnknownRun { .. }
@@ -143,6 +144,7 @@ fn fault_advice(fault: &Fault) -> &'static str {
 fn refusal_advice(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::Fault(fault) => fault_advice(fault),
+        Refusal::AfterStart { then, .. } => refusal_advice(then),
         Refusal::UnknownDomain { .. } => "create it with POST /v1/domains, or correct the name",
         Refusal::DomainExists { .. } => "use it",
         Refusal::DomainDeprecated { .. } => "use another domain, or bring this one back with undeprecate",
@@ -202,6 +204,53 @@ fn fault_members(fault: &Fault) -> Value {
     }
 }
 
+fn refusal_members(refusal: &Refusal) -> Value {
+    match refusal {
+        Refusal::Fault(fault) => fault_members(fault),
+        Refusal::AfterStart { run_id, then } => match refusal_members(then) {
+            Value::Object(mut members) => {
+                members.insert("startedRunId".to_owned(), json!(run_id));
+                Value::Object(members)
+            }
+            members => members,
+        },
+        Refusal::RunNotCurrent { current, .. } => json!({ "current": current }),
+        Refusal::RunOpen { run_id } => json!({ "runId": run_id }),
+        Refusal::RunTooLarge { found, max } | Refusal::TooManyQuestions { found, max, .. } => {
+            json!({ "found": found, "max": max })
+        }
+        Refusal::UpdateRejected { update_id, reason, details } => {
+            json!({ "updateId": update_id, "reason": reason, "details": details })
+        }
+        Refusal::UpdateFailed { update_id, event_id, reason, details } => {
+            json!({ "updateId": update_id, "eventId": event_id, "reason": reason, "details": details })
+        }
+        Refusal::UpdateNotAnswered { update_id, .. } => json!({ "updateId": update_id }),
+        Refusal::UnknownQuery { known, .. } => json!({ "known": known }),
+        Refusal::QueryFailed { reason, message, .. } => json!({ "reason": reason, "message": message }),
+        Refusal::UnknownDomain { .. }
+        | Refusal::DomainExists { .. }
+        | Refusal::DomainDeprecated { .. }
+        | Refusal::LimitExceeded { .. }
+        | Refusal::UnknownType { .. }
+        | Refusal::UnknownSchedule { .. }
+        | Refusal::ScheduleExists { .. }
+        | Refusal::TypeExists { .. }
+        | Refusal::TypeDeprecated { .. }
+        | Refusal::TypeInUse { .. }
+        | Refusal::UnknownWorkflow { .. }
+        | Refusal::UnknownRun { .. }
+        | Refusal::NotAnswered { .. }
+        | Refusal::QuestionsLost
+        | Refusal::BadToken
+        | Refusal::BadPage { .. }
+        | Refusal::Unavailable { .. }
+        | Refusal::OutcomeUnknown { .. }
+        | Refusal::Stopping
+        | Refusal::Corrupt { .. } => json!({}),
+    }
+}
+
 struct Parts {
     status: StatusCode,
     code: &'static str,
@@ -234,43 +283,7 @@ impl Parts {
                     Recorded::No => Value::Bool(false),
                     Recorded::Unknown => json!("unknown"),
                 },
-                members: match refusal {
-                    Refusal::Fault(fault) => fault_members(fault),
-                    Refusal::RunNotCurrent { current, .. } => json!({ "current": current }),
-                    Refusal::RunOpen { run_id } => json!({ "runId": run_id }),
-                    Refusal::RunTooLarge { found, max } | Refusal::TooManyQuestions { found, max, .. } => {
-                        json!({ "found": found, "max": max })
-                    }
-                    Refusal::UpdateRejected { update_id, reason, details } => {
-                        json!({ "updateId": update_id, "reason": reason, "details": details })
-                    }
-                    Refusal::UpdateFailed { update_id, event_id, reason, details } => {
-                        json!({ "updateId": update_id, "eventId": event_id, "reason": reason, "details": details })
-                    }
-                    Refusal::UpdateNotAnswered { update_id, .. } => json!({ "updateId": update_id }),
-                    Refusal::UnknownQuery { known, .. } => json!({ "known": known }),
-                    Refusal::QueryFailed { reason, message, .. } => json!({ "reason": reason, "message": message }),
-                    Refusal::UnknownDomain { .. }
-                    | Refusal::DomainExists { .. }
-                    | Refusal::DomainDeprecated { .. }
-                    | Refusal::LimitExceeded { .. }
-                    | Refusal::UnknownType { .. }
-                    | Refusal::UnknownSchedule { .. }
-                    | Refusal::ScheduleExists { .. }
-                    | Refusal::TypeExists { .. }
-                    | Refusal::TypeDeprecated { .. }
-                    | Refusal::TypeInUse { .. }
-                    | Refusal::UnknownWorkflow { .. }
-                    | Refusal::UnknownRun { .. }
-                    | Refusal::NotAnswered { .. }
-                    | Refusal::QuestionsLost
-                    | Refusal::BadToken
-                    | Refusal::BadPage { .. }
-                    | Refusal::Unavailable { .. }
-                    | Refusal::OutcomeUnknown { .. }
-                    | Refusal::Stopping
-                    | Refusal::Corrupt { .. } => json!({}),
-                },
+                members: refusal_members(refusal),
             },
             Refused::BadJson(what) => {
                 plain(StatusCode::BAD_REQUEST, "bad-json", what.clone(), "correct the body; /openapi.json describes it")

@@ -6,8 +6,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use client::body;
+use history::{ConflictPolicy, Fault};
 
-use super::extract::{IdempotencyKey, IfMatch, Json, Path, Query, Tag, Wait, with_etag, with_wait_applied};
+use super::extract::{
+    IdempotencyKey, IfMatch, Json, Path, Query, Tag, Wait, request_key, with_etag, with_wait_applied,
+};
 use super::problem::Refused;
 use super::workflows::{RunQuery, run_ref};
 use super::{Answer, AppState, json};
@@ -32,25 +35,43 @@ pub(super) async fn update(
         }
         at.run_id = Some(tag.run_id);
     }
-    let body::UpdateWorkflow { input, update_id, identity } = update;
+    let body::UpdateWorkflow { input, update_id, identity, start } = update;
     let update_id = update_id.or_else(|| key.text());
+    let start = match start {
+        Some(start) => {
+            let invalid = |field: &str, problem: String| Fault::Invalid { field: field.to_owned(), problem };
+            if query.run_id.is_some() {
+                return Err(invalid("start", "stands beside a `runId`, and cannot start that run".to_owned()).into());
+            }
+            if start.workflow_id != id {
+                let problem = format!("is `{}`, expected `{id}` as in the path", start.workflow_id);
+                return Err(invalid("start.workflowId", problem).into());
+            }
+            let use_existing = start.conflict_policy.or(Some(ConflictPolicy::UseExisting));
+            let start = body::StartWorkflow { conflict_policy: use_existing, ..*start };
+            // Whoever asks again with the same id must not start it a second time.
+            let key = update_id.as_ref().map(|update_id| request_key("update-with-start", update_id.as_bytes()));
+            Some(Box::new(engine.start_of(&domain, start, key).await?))
+        }
+        None => None,
+    };
     let if_version = matches.map(|tag| tag.version);
-    let update = Update { update_id, name, input, identity, if_version };
+    let update = Update { update_id, name, input, identity, if_version, start };
     let updated = engine.update(&at, update, wait.unwrap_or(UPDATE_WAIT_DEFAULT)).await?;
     Ok(with_wait_applied(rendered(updated), wait))
 }
 
 fn rendered(updated: Updated) -> Response {
-    let Updated { update_id, run_id, event_id, done } = updated;
+    let Updated { update_id, run_id, started, event_id, done } = updated;
     match done {
         Some((version, result)) => {
             let (done, version) = (true, Some(version));
             let tag = Tag { run_id, version: version.unwrap_or_default(), hash: None };
-            let body = body::Updated { update_id, run_id, event_id, done, version, result };
+            let body = body::Updated { update_id, run_id, started, event_id, done, version, result };
             with_etag(json(StatusCode::OK, &body), tag)
         }
         None => {
-            let body = body::Updated { update_id, run_id, event_id, done: false, version: None, result: None };
+            let body = body::Updated { update_id, run_id, started, event_id, done: false, version: None, result: None };
             json(StatusCode::ACCEPTED, &body)
         }
     }

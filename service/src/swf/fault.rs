@@ -117,6 +117,7 @@ impl From<Refusal> for Fault {
             | Refusal::QuestionsLost
             | Refusal::UpdateRejected { .. }
             | Refusal::UpdateFailed { .. }
+            | Refusal::AfterStart { .. }
             | Refusal::UpdateNotAnswered { .. } => FaultKind::Validation,
             Refusal::Unavailable { .. } | Refusal::OutcomeUnknown { .. } | Refusal::Stopping => FaultKind::Unavailable,
             Refusal::Corrupt { .. } => FaultKind::Internal,

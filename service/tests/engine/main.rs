@@ -10,6 +10,7 @@ mod queries;
 mod queries_elsewhere;
 mod updates;
 mod updates_elsewhere;
+mod updates_with_start;
 mod waiting;
 mod watching;
 

@@ -18,7 +18,7 @@ pub(crate) type Asking = tokio::task::JoinHandle<Result<Updated, Refusal>>;
 
 pub(crate) fn named(update_id: &str) -> Update {
     let (update_id, name) = (Some(update_id.to_owned()), "match".to_owned());
-    Update { update_id, name, input: json("1"), identity: None, if_version: None }
+    Update { update_id, name, input: json("1"), identity: None, if_version: None, start: None }
 }
 
 pub(crate) fn done(text: &str) -> Verdict {
@@ -95,7 +95,7 @@ impl Service {
     }
 
     /// Takes the next task, which is speculative, and says this.
-    async fn judged(&self, answers: &[(&str, Verdict)], decisions: Vec<Decision>) -> Result<(), Refusal> {
+    pub(crate) async fn judged(&self, answers: &[(&str, Verdict)], decisions: Vec<Decision>) -> Result<(), Refusal> {
         let task = self.judge().await;
         assert!(task.task().speculative);
         let token = task.task().token.clone();
@@ -104,7 +104,7 @@ impl Service {
     }
 
     /// The same service after its process died and another one began.
-    async fn again(&self) -> Self {
+    pub(crate) async fn again(&self) -> Self {
         let settings = Settings { seed: Some(8), ..Settings::default() };
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
         let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings).await.unwrap();

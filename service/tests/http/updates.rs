@@ -163,3 +163,55 @@ async fn a_caller_who_waits_is_told_how_long() {
     answer.problem(504, "update-not-answered");
     assert!(began.elapsed() >= Duration::from_millis(300));
 }
+
+fn start(more: &Value) -> Value {
+    let mut start = json!({ "workflowId": "new", "workflowType": "order", "taskList": "deciders" });
+    if let (Some(start), Value::Object(more)) = (start.as_object_mut(), more.clone()) {
+        start.extend(more);
+    }
+    json!({ "input": 1, "updateId": "u", "start": start })
+}
+
+#[tokio::test]
+async fn an_update_may_start_its_run_and_says_whether_it_has() {
+    let api = Api::open().await;
+    let begin = |id: &str| Ask::post(&path("new"), &json!({ "updateId": id, "start": start(&json!({}))["start"] }));
+    let answer = api.update(begin("u"), json!({ "accepted": 1 })).await.json(200);
+    assert_eq!((&answer["started"], &answer["eventId"]), (&json!(true), &json!(6)));
+    let again = api.ask(begin("u")).await.json(200);
+    assert_eq!((&again["started"], &again["runId"], &again["result"]), (&Value::Null, &answer["runId"], &json!(1)));
+    let other = api.update(begin("v"), json!({ "rejected": { "reason": "no" } })).await.json(422);
+    assert_eq!((&other["code"], &other["startedRunId"]), (&json!("update-rejected"), &Value::Null));
+    assert_eq!(other["recorded"], false);
+}
+
+#[tokio::test]
+async fn a_run_that_was_started_for_an_update_that_is_rejected_is_named() {
+    let api = Api::open().await;
+    let problem = api.update(Ask::post(&path("new"), &start(&json!({}))), json!({ "rejected": { "reason": "no" } }));
+    let problem = problem.await.json(422);
+    let run_id = api.get(&format!("{WORKFLOWS}/new")).await.json(200)["runId"].clone();
+    assert_eq!((&problem["code"], &problem["startedRunId"]), (&json!("update-rejected"), &run_id));
+    assert_eq!((&problem["reason"], &problem["recorded"]), (&json!("no"), &json!("unknown")));
+    assert_eq!(api.names("new").await.len(), 4);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_start_that_an_update_brings_along_is_said_and_nothing_is_started() {
+    let api = Api::open().await;
+    let begin = |more: &Value| Ask::post(&path("new"), &start(more));
+    let tag = format!("\"{}-5\"", uuid::Uuid::nil());
+    let with_run_id = Ask::post(&format!("{}?runId={}", path("new"), uuid::Uuid::nil()), &start(&json!({})));
+    for (ask, status, code) in [
+        (begin(&json!({ "workflowId": "other" })), 400, "invalid-field"),
+        (begin(&json!({ "startAfter": 5 })), 400, "invalid-field"),
+        (begin(&json!({ "workflowType": "" })), 400, "invalid-field"),
+        (begin(&json!({ "workflowTyp": "x" })), 400, "bad-json"),
+        (with_run_id, 400, "invalid-field"),
+        (begin(&json!({})).header("if-match", &tag), 404, "unknown-workflow"),
+        (Ask::post("/v1/domains/nowhere/workflows/new/updates/match", &start(&json!({}))), 404, "unknown-domain"),
+    ] {
+        api.refused(ask, status, code).await;
+    }
+    api.get(&format!("{WORKFLOWS}/new")).await.problem(404, "unknown-workflow");
+}

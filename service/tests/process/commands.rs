@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::body::{CompleteTurn, PollDecider};
+use client::body::{CompleteTurn, PollDecider, Rejection, UpdateResult};
 use client::{Client, Patience};
 use history::{Decision, ScheduleActivity, StartChild};
 use serde_json::Value;
@@ -161,4 +161,30 @@ async fn a_schedule_is_made_looked_at_acted_with_and_forgotten() {
     assert!(shell.refused("schedule show nightly").contains("unknown-schedule"));
     assert_eq!(shell.run("schedule create broken --type t --every soon").0, 2);
     assert!(shell.refused("schedule create broken --type t --cron never").contains("cron"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_starts_its_run_and_prints_what_came_of_it() {
+    let shell = Shell::open("update");
+    let client = shell.client();
+    let judging = tokio::spawn(async move {
+        let poll = PollDecider { updates: Some(1), ..PollDecider::default() };
+        for _ in 0..2 {
+            let turn = client.poll_decider("deciders", &poll, Duration::from_secs(30)).await.unwrap().unwrap();
+            let mut result = UpdateResult { id: turn.updates[0].id.clone(), ..UpdateResult::default() };
+            match turn.updates[0].input.clone() {
+                Some(input) => result.accepted = Some(input),
+                None => result.rejected = Some(Rejection { reason: "empty".to_owned(), details: None }),
+            }
+            let complete = CompleteTurn { update_results: vec![result], ..CompleteTurn::default() };
+            client.complete_turn(&turn.token, &complete, Patience::None).await.unwrap();
+        }
+    });
+    let begin = "update w add --start test --start-list deciders --start-input {}";
+    let answer = shell.json(&format!("{begin} --input 3 --id one"));
+    assert_eq!((&answer["started"], &answer["result"]), (&true.into(), &3.into()));
+    assert!(shell.refused(begin).contains("update-rejected"));
+    judging.await.unwrap();
+    assert_eq!(shell.json(&format!("{begin} --id one"))["result"], 3, "fetched again");
+    assert_eq!(shell.run("update w add --start-list deciders").0, 2, "which type?");
 }

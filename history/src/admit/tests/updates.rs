@@ -1,12 +1,15 @@
 //! Updates: judged in one turn, recorded with its decisions or not at all (S1.34 to S1.36).
 
-use super::super::{may_update, speculative_turn};
+use super::super::{Starting, may_update, speculative_turn, starting_for};
 use crate::event::EventKind;
 use crate::scene::{
-    Scene, answer_updates, check, failed, marker, rejected, scene, schedule, signal, success, terminate, update,
+    Scene, answer_updates, check, failed, marker, plain, rejected, scene, schedule, signal, success, terminate, update,
     update_at, updated,
 };
-use crate::{AnsweredTurn, AskedUpdate, Command, Duration, Fault, Payload, UpdateStanding, Verdict, limits};
+use crate::{
+    AnsweredTurn, AskedUpdate, Command, ConflictPolicy, Duration, Fault, Payload, Start, UpdateStanding, Verdict,
+    limits,
+};
 
 /// A run with nothing outstanding.
 fn idle() -> Scene {
@@ -15,6 +18,36 @@ fn idle() -> Scene {
 
 fn ids(count: usize) -> Vec<String> {
     (0..count).map(|index| format!("u{index}")).collect()
+}
+
+#[test]
+fn a_start_that_comes_with_an_update_does_nothing_where_the_run_knows_the_update() {
+    let use_existing = Start { conflict_policy: ConflictPolicy::UseExisting, ..plain() };
+    let accepted = idle().then(&idle().speculate(&[update("u")], &[("u", Verdict::Later)], []));
+    let ended = idle().then(&idle().speculate(&[update("u")], &[("u", updated())], [success()]));
+    let run_id = idle().run.started.run_id;
+    let conditional = AskedUpdate { if_version: Some(5), ..update("u") };
+    let later = Start { start_after: Some(Duration::from_secs(1)), ..use_existing.clone() };
+    let at_once = Start { start_after: Some(Duration::ZERO), ..use_existing.clone() };
+    let repeated = Ok(Starting::Repeated { run_id });
+    let reuse = Err("workflow-id-reuse-refused");
+    for (run, start, asked, expected) in [
+        (None, &use_existing, update("u"), Ok(Starting::New)),
+        (None, &at_once, update("u"), Ok(Starting::New)),
+        (None, &later, update("u"), Err("invalid-field")),
+        (None, &use_existing, conditional, Err("invalid-field")),
+        (None, &use_existing, update(""), Err("invalid-field")),
+        (Some(idle()), &use_existing, update("u"), Ok(Starting::Existing { run_id })),
+        (Some(idle()), &plain(), update("u"), Err("workflow-already-open")),
+        (Some(accepted.clone()), &use_existing, update("u"), repeated),
+        // Whatever its policies would have it do.
+        (Some(accepted), &plain(), update("u"), repeated),
+        (Some(ended.clone()), &use_existing, update("u"), repeated),
+        (Some(ended), &use_existing, update("v"), reuse),
+    ] {
+        let starting = starting_for(run.as_ref().map(|scene| &scene.run), start, &asked);
+        assert_eq!(starting.map_err(|fault| fault.code()), expected, "{start:?} {asked:?}");
+    }
 }
 
 #[test]

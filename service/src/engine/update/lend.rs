@@ -218,10 +218,10 @@ impl Engine {
         let (caller, update_id) = (self.ids.op(), asked.update_id.clone());
         let (reply, mut heard) = oneshot::channel();
         // Its own node remembers a rejection.
-        let put = Box::new(PutUpdate { asked, is_named: false, caller, reply });
+        let put = Box::new(PutUpdate { asked, is_named: false, caller, reply: Some(reply), start: None });
         match self.ask(&key, |reply| Request::Update { run_id: Some(run_id), put, reply }).await {
             Ok(Putting::Known(_, heard)) => return heard.into(),
-            Ok(Putting::Waits(..)) => {}
+            Ok(Putting::Waits(..) | Putting::Began(..)) => {}
             Ok(Putting::GoesOn) => return FromJudge::Withdrawn,
             Err(refusal) => {
                 tracing::debug!(%refusal, "an update of another node is not judged here");

@@ -1,0 +1,59 @@
+//! Updates that bring a start along: the run is started in the cell where the update is put, and the update is there before
+//! the first turn can be taken.
+
+use std::sync::Arc;
+
+use history::Start;
+
+use super::super::cell::{RunCell, State};
+use super::super::matching::{ListKey, Side};
+use super::super::{Engine, Refusal, Started};
+use super::{PutUpdate, Putting};
+
+impl Engine {
+    /// In the run's cell: starts the run for an update unless it is open, and puts the update to it.
+    pub(super) async fn run_update_with_start(
+        self: &Arc<Self>,
+        cell: &Arc<RunCell>,
+        state: &mut State,
+        mut put: PutUpdate,
+        start: &Start,
+    ) -> Result<Putting, Refusal> {
+        let newest = self.loaded(cell, state).await?.map(|loaded| loaded.run().started.run_id);
+        let now = self.clock.now();
+        let rejection = newest.and_then(|run_id| {
+            let heard = self.updates.rejection(run_id, &put.asked.update_id, now)?;
+            Some(Putting::Known(run_id, heard))
+        });
+        // Its run may have closed with that very turn, and must not be started for it once more.
+        if let Some(known) = rejection {
+            return Ok(known);
+        }
+        match self.run_start(cell, state, start, Some(&mut put)).await? {
+            Started { run_id, repeated: false, existing: false } => {
+                let (domain, name) = (Arc::clone(&cell.key.domain), start.task_list.as_str().into());
+                Ok(Putting::Began(run_id, ListKey { domain, side: Side::Decider, name }))
+            }
+            Started { run_id, .. } => self.run_update(cell, state, Some(run_id), put).await,
+        }
+    }
+
+    /// Puts an update to a run that is about to begin, so that its first turn takes it along.
+    pub(in super::super) fn put_ahead(
+        &self,
+        cell: &RunCell,
+        run_id: uuid::Uuid,
+        put: Option<&mut PutUpdate>,
+    ) -> Result<(), Refusal> {
+        let Some(put) = put else { return Ok(()) };
+        let Some(reply) = put.reply.take() else { return Ok(()) };
+        self.updates.put(&cell.key, run_id, put.asked.clone(), put.is_named, put.caller, reply)
+    }
+
+    /// The run has not begun.
+    pub(in super::super) fn take_back(&self, cell: &RunCell, put: Option<&mut PutUpdate>) {
+        if let Some(put) = put {
+            put.reply = self.updates.take_back(&cell.key, put.caller);
+        }
+    }
+}
