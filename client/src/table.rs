@@ -89,7 +89,11 @@ pub fn summary(event: &Event) -> String {
         EventKind::WorkflowContinuedAsNew(it) => format!("as {}{}", it.new_run_id, short(it.input.as_ref())),
         EventKind::WorkflowTimedOut(it) => format!("{:?}{}", it.timeout, again(it.next_try_at)),
         EventKind::WorkflowTerminated(it) => {
-            format!("{}{}", it.reason.as_deref().unwrap_or_default(), short(it.details.as_ref()))
+            let goes_on = it
+                .reset
+                .map(|it| format!(" run {} goes on from event {} of {}", it.new_run_id, it.event_id, it.run_id));
+            let (reason, details) = (it.reason.as_deref().unwrap_or_default(), short(it.details.as_ref()));
+            format!("{reason}{details}{}", goes_on.unwrap_or_default()).trim_start().to_owned()
         }
         EventKind::WorkflowCloseFailed(it) => format!("{:?}: {:?}", it.decision, it.cause),
         EventKind::WorkflowCancelRequested(it) => {
@@ -174,6 +178,11 @@ pub fn summary(event: &Event) -> String {
             format!("{clocks}{}", who(it.identity.as_deref(), it.reason.as_deref())).trim_start().to_owned()
         }
         EventKind::WorkflowResumed(it) => who(it.identity.as_deref(), it.reason.as_deref()).trim_start().to_owned(),
+        EventKind::WorkflowReset(it) => {
+            let of = it.workflow_id.as_ref().map(|id| format!(" of `{id}`")).unwrap_or_default();
+            let by = who(it.identity.as_deref(), it.reason.as_deref());
+            format!("goes on from event {} of run {}{of}{by}", it.event_id, it.run_id)
+        }
         EventKind::ActivityResumed(it) => who(it.identity.as_deref(), it.reason.as_deref()).trim_start().to_owned(),
         EventKind::ActivityRetried(it) => who(it.identity.as_deref(), it.reason.as_deref()).trim_start().to_owned(),
         EventKind::ActivityOptionsChanged(it) => {
@@ -245,6 +254,7 @@ fn because(event: &Event) -> String {
         EventKind::WorkflowStarted(_)
         | EventKind::WorkflowPaused(_)
         | EventKind::WorkflowResumed(_)
+        | EventKind::WorkflowReset(_)
         | EventKind::WorkflowTimedOut(_)
         | EventKind::WorkflowTerminated(_)
         | EventKind::WorkflowCancelRequested(_)

@@ -10,6 +10,7 @@ mod deadlines;
 mod decisions;
 mod others;
 mod pause;
+mod reset;
 mod sending;
 mod successor;
 mod swf;
@@ -28,8 +29,8 @@ pub use updates::{may_update, speculative_turn, starting_for};
 
 use crate::command::{Command, ConflictPolicy, ReusePolicy, Start, StartSignal, TaskId, TurnId};
 use crate::event::{
-    DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, Event, EventId, EventKind, RequestKey, Signal,
-    WorkflowCancelRequested, WorkflowStarted, WorkflowTerminated,
+    ByHand, DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, Event, EventId, EventKind, RequestKey,
+    Signal, WorkflowCancelRequested, WorkflowStarted, WorkflowTerminated,
 };
 use crate::fault::Fault;
 use crate::limits;
@@ -55,6 +56,8 @@ pub struct Transition {
     run: Run,
     links: Links,
     events: Vec<Event>,
+    /// How many of them are those of another run.
+    copied: usize,
     has_changed_beside: bool,
 }
 
@@ -172,6 +175,15 @@ pub fn check_poll(poll_id: Option<&str>, attempt: Option<u32>) -> Result<(), Fau
     validate::poll(poll_id, attempt)
 }
 
+/// Whether it can be recorded who does something by hand, and why, for requests that are no commands.
+///
+/// # Errors
+///
+/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `identity` or `reason`.
+pub fn check_by_hand(by_hand: &ByHand) -> Result<(), Fault> {
+    validate::by_hand(by_hand)
+}
+
 /// Whether a payload is acceptable, for requests that are no commands, such as heartbeats.
 ///
 /// # Errors
@@ -231,7 +243,7 @@ impl Transition {
 
     /// A transition of a run that exists.
     pub fn linked(run: Run, links: Links) -> Self {
-        Self { run, links, events: Vec::new(), has_changed_beside: false }
+        Self { run, links, events: Vec::new(), copied: 0, has_changed_beside: false }
     }
 
     /// A new run: WorkflowStarted, DeciderScheduled (S3.6), and the signal that came with its start.
@@ -267,7 +279,7 @@ impl Transition {
         let run = Run::begin(now, &started, start.key);
         let event =
             Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key: start.key };
-        let mut transition = Self { run, links: Links::default(), events: vec![event], has_changed_beside: false };
+        let mut transition = Self { events: vec![event], ..Self::of(run) };
         transition.schedule_turn(now);
         if let Some(StartSignal { name, input }) = start.signal.clone() {
             let identity = start.identity.clone();
@@ -354,7 +366,8 @@ impl Transition {
                 must_be_open(&self.run)?;
                 let (reason, details, identity) = (reason.clone(), details.clone(), identity.clone());
                 let child_policy = child_policy.filter(|_| self.run.started.is_swf());
-                let terminated = WorkflowTerminated { reason, details, identity, origin: None, child_policy };
+                let terminated =
+                    WorkflowTerminated { reason, details, identity, origin: None, child_policy, reset: None };
                 self.push_keyed(now, EventKind::WorkflowTerminated(terminated), key);
             }
             Command::StartTurn { scheduled_event_id, identity, poll } => {

@@ -8,6 +8,7 @@
 //! were refused.
 
 mod activities;
+mod branch;
 mod by_hand;
 mod clock;
 mod others;
@@ -318,6 +319,7 @@ impl Reader {
             }
             EventKind::WorkflowPaused(it) => self.clock.pause(id, at, it),
             EventKind::WorkflowResumed(_) => self.clock.resume(id, at),
+            EventKind::WorkflowReset(it) => self.branches(id, at, it),
             EventKind::TimerScheduled(it) => self.timer_set(id, (at, it.after), &it.timer_id),
             EventKind::TimerExpired(it) => {
                 let (set_at, after) = self.close_timer(id, it.scheduled_event_id, &it.timer_id)?;

@@ -18,6 +18,7 @@ mod decider;
 mod key;
 mod messages;
 mod others;
+mod reset;
 mod timers;
 mod updates;
 mod workflow;
@@ -28,6 +29,7 @@ pub use decider::*;
 pub use key::RequestKey;
 pub use messages::*;
 pub use others::*;
+pub use reset::*;
 pub use timers::*;
 pub use updates::*;
 pub use workflow::*;
@@ -299,6 +301,8 @@ catalogue! {
     64 WorkflowPaused External bookkeeping quiet;
     /// Somebody has a paused run go on.
     65 WorkflowResumed External bookkeeping quiet;
+    /// The run branched off another: what stands before this is that one's history (S4.10).
+    66 WorkflowReset External news schedules;
 }
 
 impl EventKind {
@@ -327,12 +331,14 @@ impl EventKind {
         )
     }
 
-    /// The run that goes on after it, and not before when, if that is said: a run that continued as new, or is tried again.
+    /// The run that goes on after it, and not before when, if that is said: a run that continued as new, is tried again, or
+    /// was reset.
     pub fn followed_by(&self) -> Option<(RunId, Option<Timestamp>)> {
         let (run_id, not_before) = match self {
             Self::WorkflowContinuedAsNew(it) => (Some(it.new_run_id), None),
             Self::WorkflowFailed(it) => (it.new_run_id, it.next_try_at),
             Self::WorkflowTimedOut(it) => (it.new_run_id, it.next_try_at),
+            Self::WorkflowTerminated(it) => (it.reset.map(|reset| reset.new_run_id), None),
             _ => return None,
         };
         run_id.map(|run_id| (run_id, not_before))
@@ -395,7 +401,8 @@ impl EventKind {
             | Self::ActivityRetried(_)
             | Self::ActivityOptionsChanged(_)
             | Self::WorkflowPaused(_)
-            | Self::WorkflowResumed(_) => None,
+            | Self::WorkflowResumed(_)
+            | Self::WorkflowReset(_) => None,
         }
     }
 
@@ -456,7 +463,8 @@ impl EventKind {
             | Self::ActivityRetried(_)
             | Self::ActivityOptionsChanged(_)
             | Self::WorkflowPaused(_)
-            | Self::WorkflowResumed(_) => None,
+            | Self::WorkflowResumed(_)
+            | Self::WorkflowReset(_) => None,
         }
     }
 }

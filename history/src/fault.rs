@@ -94,6 +94,22 @@ pub enum Fault {
         /// How many may be.
         max: usize,
     },
+    /// No run can branch off at this event.
+    #[error("no run can go on from event {event_id}; the nearest events from which one can: {}", nearest(*before, *after))]
+    NotAResetPoint {
+        /// The event asked for.
+        event_id: EventId,
+        /// The last before it that could be.
+        before: Option<EventId>,
+        /// The first after it that could be.
+        after: Option<EventId>,
+    },
+    /// The run cannot be reset to this event, although others can.
+    #[error("the run cannot be reset: {problem}")]
+    ResetRefused {
+        /// Why.
+        problem: String,
+    },
     /// A field is not acceptable.
     #[error("`{field}` {problem}")]
     Invalid {
@@ -135,6 +151,8 @@ impl Fault {
             Self::UpdateUnknown { .. } => "update-unknown",
             Self::UpdateKnown { .. } => "update-known",
             Self::OpenUpdatesLimit { .. } => "open-updates-limit",
+            Self::NotAResetPoint { .. } => "not-a-reset-point",
+            Self::ResetRefused { .. } => "reset-refused",
             Self::Invalid { .. } => "invalid-field",
             Self::TooLarge { .. } => "too-large",
         }
@@ -159,8 +177,15 @@ impl Fault {
             | Self::VersionMoved { .. }
             | Self::UpdateUnknown { .. }
             | Self::UpdateKnown { .. }
+            | Self::NotAResetPoint { .. }
+            | Self::ResetRefused { .. }
             | Self::OpenUpdatesLimit { .. } => true,
             Self::Invalid { .. } | Self::TooLarge { .. } => false,
         }
     }
+}
+
+fn nearest(before: Option<EventId>, after: Option<EventId>) -> String {
+    let known: Vec<String> = before.into_iter().chain(after).map(|id| id.to_string()).collect();
+    if known.is_empty() { "none".to_owned() } else { known.join(" and ") }
 }

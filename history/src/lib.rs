@@ -31,6 +31,7 @@ pub mod limits;
 mod links;
 mod payload;
 mod registered;
+mod reset;
 mod retry;
 mod run;
 #[cfg(test)]
@@ -55,14 +56,17 @@ pub use decision::{
 pub use dialect::{LAMBDA_LIST, SwfRun, SwfSuccessor, lambda_activity_id, lambda_id};
 pub use event::{Event, EventId, EventKind, Level, Origin, RequestKey};
 pub use fault::Fault;
-pub use links::{Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PollId, Seen, SeenOrigin, Sent, child_run_id};
+pub use links::{
+    Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PlannedReset, PollId, Seen, SeenOrigin, Sent, child_run_id,
+};
 pub use payload::{PackRef, Payload, present as payload_present};
 pub use registered::{ActivityDefaults, Registration, WorkflowDefaults};
+pub use reset::{Branch, BranchReader, Branching};
 pub use retry::{Factor, LastFailure, RetryPolicy, WhenExhausted, retry_of_request};
 pub use run::{
-    Activities, ActivityTask, Coming, ComingKind, Deadline, DeadlineKind, HeldTry, PausedActivity, PendingActivity,
-    PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released, Run, RunClock, RunPause, RunStart, Standing,
-    Status, TaskRef, Tries, Turn, TurnTask, UpdateStanding, Updates,
+    Activities, ActivityTask, Branched, Coming, ComingKind, Deadline, DeadlineKind, HeldTry, PausedActivity,
+    PendingActivity, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released, Run, RunClock, RunPause,
+    RunStart, Standing, Status, TaskRef, Tries, Turn, TurnTask, UpdateStanding, Updates,
 };
 #[cfg(feature = "schedules")]
 pub use schedule::{

@@ -112,6 +112,10 @@ pub const RETRIED_DETAILS_BYTES_MAX: usize = 1_024;
 /// How often a run may be paused with its clocks standing still. Ours: each is kept in the state of the run.
 pub const CLOCK_STOPS_MAX: usize = 100;
 
+/// Most of a history that a run may begin with when it branches off another, in bytes, about: payloads and 64 for each event.
+/// Ours: half of what the embedded store takes as one commit.
+pub const RESET_BYTES_MAX: usize = 32 * 1024 * 1024;
+
 /// Most signals that a turn says it waits for. Ours: they are kept in the state of the run.
 pub const AWAITING_MAX: usize = 32;
 

@@ -1,9 +1,10 @@
-//! What a run keeps beside its state: effects that it owes to other runs, what of theirs it has, and to which polls its
-//! started tasks went. Not a fold of the history: a closed run still delivers, and what it has seen is forgotten once nobody can ask
+//! What a run keeps beside its state: effects that it owes to other runs, what of theirs it has, to which polls its
+//! started tasks went, and that it was reset after it had closed. Not a fold of the history: a closed run still delivers, and what it has seen is forgotten once nobody can ask
 //! again. See `docs/adr/0005-effects-on-other-runs.md`.
 
 mod errand;
 mod outbox;
+mod planned;
 mod seen;
 mod sent;
 
@@ -14,6 +15,7 @@ use crate::command::RunId;
 pub use errand::{Errand, ErrandTask, child_run_id};
 pub(crate) use outbox::taken_over;
 pub use outbox::{Effect, EffectKind, Outbox};
+pub use planned::PlannedReset;
 pub use seen::{Seen, SeenOrigin};
 pub use sent::{PollId, Sent};
 
@@ -29,19 +31,22 @@ pub struct Links {
     /// Where its started tasks went.
     #[cbor(n(2), skip_if = "Sent::is_empty")]
     pub sent: Sent,
+    /// Which run goes on in its place, where it was reset after it had closed: then its history no longer can say so.
+    #[n(3)]
+    pub reset: Option<Box<PlannedReset>>,
 }
 
 impl Links {
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.outbox.is_empty() && self.seen.is_empty() && self.sent.is_empty()
+        self.outbox.is_empty() && self.seen.is_empty() && self.sent.is_empty() && self.reset.is_none()
     }
 
     /// What a new run of the same workflow id takes over from the run `from`, which has closed: what that owes, and what has
     /// been seen.
     #[must_use]
     pub fn handed_over(self, from: RunId) -> Self {
-        Self { outbox: self.outbox.handed_over(from), seen: self.seen, sent: Sent::default() }
+        Self { outbox: self.outbox.handed_over(from), seen: self.seen, ..Self::default() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The state of a run: a fold of its events, and never anything else (S4.9).
 
 mod activities;
+mod branched;
 mod clock;
 mod deadlines;
 mod evolve;
@@ -21,6 +22,7 @@ use crate::event::{Event, EventId, EventKind, RequestKey, WorkflowStarted};
 use crate::time::Timestamp;
 
 pub use activities::Activities;
+pub use branched::Branched;
 pub use clock::{RunClock, RunPause};
 pub use deadlines::{Deadline, DeadlineKind};
 pub use future::{Coming, ComingKind};
@@ -91,7 +93,7 @@ pub struct Run {
     /// Updates that were accepted and not answered, and the newest that were.
     #[cbor(n(17), default, skip_if = "Updates::is_empty")]
     pub updates: Updates,
-    /// The run that tries again, where this one failed or took too long and has one.
+    /// The run that tries again, where this one failed or took too long and has one, or that goes on where it was reset.
     #[cbor(n(18), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
     pub retried_as: Option<Uuid>,
     /// When its clock stood still.
@@ -100,6 +102,9 @@ pub struct Run {
     /// Whether it is paused; of a run that another goes on for, whether it was.
     #[n(20)]
     pub paused: Option<Box<RunPause>>,
+    /// The run whose history it began with, where it branched off one; the newest, where it did so more than once.
+    #[n(21)]
+    pub branched: Option<Box<Branched>>,
 }
 
 /// A task that waits for somebody to take it.
@@ -166,6 +171,7 @@ impl Run {
             retried_as: None,
             clock: RunClock::default(),
             paused: None,
+            branched: None,
         };
         run.remember(key, 1);
         run
@@ -195,7 +201,8 @@ impl Run {
         self.status == Status::Open
     }
 
-    /// Whether another run goes on for it, which may have yet to begin: it continued as new, or is tried again.
+    /// Whether another run goes on for it, which may have yet to begin: it continued as new, is tried again, or
+    /// was reset while it was open.
     pub fn goes_on(&self) -> bool {
         self.status == Status::ContinuedAsNew || self.retried_as.is_some()
     }

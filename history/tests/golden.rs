@@ -17,15 +17,16 @@ use history::event::{
     ChildScheduled, ChildStarted, ChildSuccess, ChildTerminated, ChildTimedOut, CloseDecision, CloseFailedCause,
     DeciderCompleted, DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, DeciderTimedOut,
     DeciderTimeout, ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause,
-    ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled, Marker, MarkerFailed, MarkerFailedCause,
-    Signal, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed,
-    TimerScheduleFailedCause, TimerScheduled, UpdateAccepted, UpdateCompleted, UpdateFailed, WorkflowCancelRequested,
-    WorkflowCanceled, WorkflowCloseFailed, WorkflowContinuedAsNew, WorkflowFailed, WorkflowPaused, WorkflowResumed,
-    WorkflowStarted, WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
+    ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled, LaterSignals, Marker, MarkerFailed,
+    MarkerFailedCause, ResetPlan, Signal, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired,
+    TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled, UpdateAccepted, UpdateCompleted, UpdateFailed,
+    WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed, WorkflowContinuedAsNew, WorkflowFailed,
+    WorkflowPaused, WorkflowReset, WorkflowResumed, WorkflowStarted, WorkflowSuccess, WorkflowTerminated,
+    WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
-    CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin, PackRef,
-    PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer, PollId, Released,
+    Branched, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin,
+    PackRef, PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer, PollId, Released,
     RequestKey, RetryPolicy, ReusePolicy, Run, Scheduled, SignalExternal, Start, Status, SwfRun, SwfSuccessor,
     Timestamp, Transition, Tries, Turn, TurnId, TurnTask, WhenExhausted, codec,
 };
@@ -140,6 +141,7 @@ fn full() -> Vec<EventKind> {
         }),
         EventKind::WorkflowTimedOut(timed_out(WorkflowTimeout::Execution)),
         EventKind::WorkflowTerminated(WorkflowTerminated {
+            reset: None,
             reason: text("cleanup"),
             details: payload(),
             identity: text("ann"),
@@ -411,7 +413,20 @@ fn full() -> Vec<EventKind> {
             reason: text("the bank is down"),
         }),
         EventKind::WorkflowResumed(WorkflowResumed { identity: text("ann"), reason: text("the bank is back") }),
+        EventKind::WorkflowReset(WorkflowReset {
+            run_id: Uuid::from_u128(7),
+            event_id: 41,
+            workflow_id: text("order-41"),
+            signals: LaterSignals::Drop,
+            identity: text("ann"),
+            reason: text("the decider was wrong"),
+        }),
     ]
+}
+
+fn reset_plan() -> ResetPlan {
+    let (new_run_id, run_id) = (Uuid::from_u128(8), Uuid::from_u128(7));
+    ResetPlan { new_run_id, run_id, event_id: 41, signals: LaterSignals::Reapply }
 }
 
 fn by_hand() -> Option<ByHand> {
@@ -474,6 +489,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         (
             "WorkflowTerminated-swf",
             EventKind::WorkflowTerminated(WorkflowTerminated {
+                reset: None,
                 reason: None,
                 details: None,
                 identity: None,
@@ -635,6 +651,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         (
             "WorkflowTerminated-bare",
             EventKind::WorkflowTerminated(WorkflowTerminated {
+                reset: None,
                 reason: None,
                 details: None,
                 identity: None,
@@ -846,6 +863,28 @@ fn bare() -> Vec<(&'static str, EventKind)> {
             "WorkflowPaused-bare",
             EventKind::WorkflowPaused(WorkflowPaused { stop_clocks: false, identity: None, reason: None }),
         ),
+        (
+            "WorkflowReset-bare",
+            EventKind::WorkflowReset(WorkflowReset {
+                run_id: Uuid::from_u128(7),
+                event_id: 41,
+                workflow_id: None,
+                signals: LaterSignals::Reapply,
+                identity: None,
+                reason: None,
+            }),
+        ),
+        (
+            "WorkflowTerminated-reset",
+            EventKind::WorkflowTerminated(WorkflowTerminated {
+                reset: Some(reset_plan()),
+                reason: None,
+                details: None,
+                identity: text("ann"),
+                origin: None,
+                child_policy: None,
+            }),
+        ),
         ("WorkflowResumed-bare", EventKind::WorkflowResumed(WorkflowResumed { identity: None, reason: None })),
         (
             "ActivityPaused-bare",
@@ -1030,6 +1069,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         (
             "WorkflowTerminated-origin",
             EventKind::WorkflowTerminated(WorkflowTerminated {
+                reset: None,
                 reason: None,
                 details: None,
                 identity: None,
@@ -1378,6 +1418,12 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
         ("open-awaiting".to_owned(), Run { awaiting: vec!["approve".to_owned()], ..run() }),
         ("open-by-hand".to_owned(), run_with_activities_by_hand()),
         ("open-paused".to_owned(), paused_run()),
+        ("open-branched".to_owned(), {
+            let mut run = run();
+            let (run_id, workflow_id) = (Uuid::from_u128(7), text("order-41"));
+            run.branched = Some(Box::new(Branched { event_id: 42, run_id, base_event_id: 41, workflow_id }));
+            run
+        }),
         ("open-swf".to_owned(), {
             let mut run = run();
             run.started.swf = Some(swf());
@@ -1400,6 +1446,10 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
         // What a run does not use takes no byte of its state.
         assert_eq!(stored, current, "{name}");
     }
+}
+
+fn terminate() -> Command {
+    Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None }
 }
 
 #[test]
@@ -1431,6 +1481,13 @@ fn stored_links_to_other_runs_can_still_be_read() {
     let current = minicbor::to_vec(&sample).unwrap();
     assert_eq!(minicbor::decode::<Links>(&golden("links/handed-over.cbor", &current)).unwrap(), sample);
     let mut transition = Transition::start(&Start::new("w", "t", "l"), Uuid::nil(), now).unwrap();
+    let mut closed = transition.clone();
+    closed.admit(&terminate(), now).unwrap();
+    closed.plan_reset(reset_plan(), &by_hand().unwrap(), Some(RequestKey(0xBA70)), now).unwrap();
+    let sample = closed.links().clone();
+    assert!(sample.reset.is_some());
+    let current = minicbor::to_vec(&sample).unwrap();
+    assert_eq!(minicbor::decode::<Links>(&golden("links/reset.cbor", &current)).unwrap(), sample);
     let poll = Some(PollId(0xBA70));
     transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None, poll }, now).unwrap();
     let sample = transition.links().clone();

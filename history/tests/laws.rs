@@ -3,15 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use history::event::{
-    ActivityTimeouts, ByHand, ChildPolicy, WorkflowCanceled, WorkflowFailed, WorkflowSuccess, WorkflowTerminated,
-    WorkflowTimedOut, WorkflowTimeout,
+    ActivityTimeouts, ByHand, ChildPolicy, LaterSignals, ResetPlan, WorkflowCanceled, WorkflowFailed, WorkflowSuccess,
+    WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
-    ActivityAct, AnsweredTurn, AskedUpdate, Beat, CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Command,
-    ContinueAsNew, DeadlineKind, Decision, Duration, EffectResult, Event, EventKind, Factor, FailWorkflow, Fault,
-    OptionsChange, Origin, Outcome, Payload, RecordMarker, RequestKey, RetryPolicy, Run, ScheduleActivity,
-    SignalExternal, Start, StartChild, StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId,
-    UpdateAnswer, Verdict, WhenExhausted, check, codec, limits,
+    ActivityAct, AnsweredTurn, AskedUpdate, Beat, BranchReader, Branching, CancelActivity, CancelExternal, CancelTimer,
+    CancelWorkflow, Command, ContinueAsNew, DeadlineKind, Decision, Duration, EffectResult, Event, EventKind, Factor,
+    FailWorkflow, Fault, OptionsChange, Origin, Outcome, Payload, PlannedReset, RecordMarker, RequestKey, RetryPolicy,
+    Run, ScheduleActivity, SignalExternal, Start, StartChild, StartTimer, SucceedWorkflow, TaskId, Timestamp,
+    Transition, TurnId, UpdateAnswer, Verdict, WhenExhausted, check, codec, limits,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -72,6 +72,8 @@ enum Step {
     ChildCloses(u8, u8),
     /// The parent has closed.
     ParentCloses(bool),
+    /// Another run goes on from one of the events, with the signals that came later or without.
+    Reset(prop::sample::Index, bool),
     /// The newest command once more, whatever has happened since.
     Repeat,
     /// A command about events that may be anything.
@@ -155,6 +157,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (any::<u8>(), 0..6_u8).prop_map(|(pick, result)| Step::Settle(pick, result)),
         5 => (any::<u8>(), 0..6_u8).prop_map(|(pick, close)| Step::ChildCloses(pick, close)),
         1 => prop::bool::weighted(0.2).prop_map(Step::ParentCloses),
+        1 => (any::<prop::sample::Index>(), any::<bool>()).prop_map(|(at, drops)| Step::Reset(at, drops)),
         1 => Just(Step::Repeat),
         1 => (0..9_u8, 0..60_u64, 0..60_u64).prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
         1 => (0..9_u8, any::<u64>(), any::<u64>()).prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
@@ -423,7 +426,8 @@ fn command(
                 3 => EffectResult::ReuseRefused,
                 _ => EffectResult::Done { run_id: Uuid::from_u128(7) },
             };
-            let (owner, event_id, kind) = (run.started.run_id, effect.event_id, effect.kind);
+            let owner = effect.of.unwrap_or(run.started.run_id);
+            let (event_id, kind) = (effect.event_id, effect.kind);
             Command::SettleEffect { owner, event_id, kind, round: links.outbox.round(), result }
         }
         Step::ChildCloses(pick, close) => {
@@ -445,6 +449,7 @@ fn command(
                 }),
                 2 => EventKind::WorkflowCanceled(WorkflowCanceled { details: None, decision_event_id }),
                 3 => EventKind::WorkflowTerminated(WorkflowTerminated {
+                    reset: None,
                     reason: None,
                     details: None,
                     identity: None,
@@ -460,6 +465,7 @@ fn command(
             let policy = if *terminates { ChildPolicy::Terminate } else { ChildPolicy::RequestCancel };
             Command::TakeParentClose { origin, policy }
         }
+        Step::Reset(..) => return None,
         Step::Repeat => newest?.clone(),
         Step::Junk(kind, scheduled_event_id, started_event_id) => {
             junk(*kind, *scheduled_event_id, *started_event_id, beats.clone())
@@ -518,6 +524,14 @@ fn tell(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
             one(&mut transition, &command, now)?;
             newest = Some(command);
         }
+        if let Step::Reset(at, drops) = step {
+            commit(&mut transition, &mut events, &mut commits)?;
+            if reset(&mut transition, &mut events, *at, *drops, now)? {
+                (newest, beats) = (None, Vec::new());
+                commits.clear();
+                commit(&mut transition, &mut events, &mut commits)?;
+            }
+        }
         if *is_commit {
             commit(&mut transition, &mut events, &mut commits)?;
         }
@@ -551,7 +565,12 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             return Ok(());
         }
         Ok(Outcome::Repeated(event_id)) => {
-            prop_assert!(event_id <= before.run().last_event_id);
+            // What comes from others may have been taken by the run before.
+            let is_taken = matches!(
+                command,
+                Command::TakeSignal { .. } | Command::TakeCancelRequest { .. } | Command::TakeParentClose { .. }
+            );
+            prop_assert!(event_id <= before.run().last_event_id || is_taken);
             prop_assert_eq!(transition.run(), before.run());
             prop_assert!(added.is_empty());
             return Ok(());
@@ -607,6 +626,80 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         prop_assert_eq!(is_due, transition.run() != before.run());
     }
     Ok(())
+}
+
+/// Has another run go on from an event, or the nearest before it; false when it is refused.
+fn reset(
+    transition: &mut Transition,
+    events: &mut Vec<Event>,
+    at: prop::sample::Index,
+    drops: bool,
+    now: Timestamp,
+) -> Result<bool, TestCaseError> {
+    if transition.run().goes_on() {
+        return Ok(false);
+    }
+    let mut event_id = at.get(events).id;
+    let signals = if drops { LaterSignals::Drop } else { LaterSignals::Reapply };
+    let branch = loop {
+        let mut reader = BranchReader::new(Branching { event_id, signals });
+        events.iter().try_for_each(|event| reader.read(event.clone())).unwrap();
+        match reader.finish() {
+            Ok(branch) => break branch,
+            Err(Fault::NotAResetPoint { event_id: refused, before, after }) => {
+                prop_assert_eq!(refused, event_id);
+                prop_assert!(
+                    before.is_none_or(|before| before < event_id) && after.is_none_or(|after| after > event_id)
+                );
+                // The first turn waits behind event 2, so there always is one.
+                event_id = before.or(after).unwrap();
+            }
+            Err(fault) => {
+                prop_assert!(matches!(fault, Fault::ResetRefused { .. }), "{}", fault);
+                return Ok(false);
+            }
+        }
+    };
+    let run_id = transition.run().started.run_id;
+    let new_run_id = Uuid::from_u128(run_id.as_u128() + 1);
+    let plan = ResetPlan { new_run_id, run_id, event_id, signals };
+    let was_open = transition.run().is_open();
+    transition.plan_reset(plan, &ByHand::default(), None, now).unwrap();
+    let planned = match transition.events() {
+        [closing] => PlannedReset::of(closing).unwrap(),
+        _ => transition.links().reset.as_deref().unwrap().clone(),
+    };
+    prop_assert_eq!((was_open, planned.plan), (transition.links().reset.is_none(), plan));
+    let mut old = events.clone();
+    old.extend_from_slice(transition.events());
+    prop_assert!(check::history(&old).is_ok());
+    prop_assert_eq!(&Run::replay(&old).unwrap(), &transition.run().clone().told());
+    prop_assert!(transition.run().goes_on() == was_open && !transition.run().is_open());
+    let links = transition.links().clone().handed_over(run_id);
+    *transition = Transition::branch(branch, &planned);
+    *transition.links_mut() = links;
+    let kept = usize::try_from(event_id).unwrap();
+    prop_assert_eq!(transition.copied(), transition.events().len());
+    prop_assert_eq!(transition.events().get(1..kept).unwrap(), events.get(1..kept).unwrap());
+    let late = |event: &&Event| matches!(event.kind, EventKind::Signal(_));
+    let signals: Vec<_> = events.iter().skip(kept).filter(late).filter(|_| !drops).map(|event| &event.kind).collect();
+    let again: Vec<_> = transition.events().iter().skip(kept).filter(late).map(|event| &event.kind).collect();
+    prop_assert_eq!(again, signals);
+    // Nobody has anything of it, and nothing that is timed has come nearer.
+    let run = transition.run();
+    prop_assert!(run.turn.is_none() && run.turn_task.is_some());
+    prop_assert!(run.activities.values().all(|activity| activity.held_since().is_none()));
+    let then = Run::replay(events.iter().take(kept)).unwrap();
+    let since = then.last_timestamp;
+    for (name, timer) in &then.timers {
+        let left = |run: &Run, now: Timestamp| {
+            let now = run.clock.stopped_at().unwrap_or(now);
+            run.timers.get(name).map(|timer| timer.expires_at.since(now))
+        };
+        prop_assert_eq!(left(run, run.last_timestamp), left(&then, since), "{:?}", timer);
+    }
+    events.clear();
+    Ok(true)
 }
 
 /// Ends the commit: what was admitted becomes history.

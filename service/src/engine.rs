@@ -26,6 +26,7 @@ mod polls;
 mod questions;
 mod read;
 mod refusal;
+mod reset;
 mod schedules;
 mod start;
 mod sweep;
@@ -57,6 +58,7 @@ pub use metrics::Metrics;
 pub use nodes::Node;
 pub use questions::Outcome;
 pub use refusal::{Limited, Recorded, Refusal};
+pub use reset::{Reset, WasReset};
 pub use schedules::{ScheduleRow, ScheduleView};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, Poll, Question, Receipt};
 pub use token::{ActivityToken, TurnToken};
@@ -131,6 +133,8 @@ pub struct Described {
     pub beats: Vec<Beat>,
     /// What it owes to others, and runs of its workflow id before it; nothing unless it is the newest.
     pub owed: Outbox,
+    /// The run that goes on from an earlier event of it, or of one before it, since it was reset.
+    pub reset_as: Option<Uuid>,
 }
 
 /// Which events to read.

@@ -8,6 +8,7 @@ mod domains;
 mod extract;
 mod history;
 mod nodes;
+mod operate;
 mod problem;
 mod queries;
 mod schedules;

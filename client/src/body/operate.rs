@@ -1,8 +1,9 @@
 //! Bodies of the calls with which somebody operates a run.
 
-use history::event::ActivityPausedCause;
+use history::event::{ActivityPausedCause, LaterSignals};
 use history::{Duration, EventId, Payload, RetryPolicy, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
+use uuid::Uuid;
 
 bodies! {@request
     /// An activity is done, whoever has it.
@@ -77,6 +78,23 @@ bodies! {@request
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
+    /// Has a new run go on from an event of a run.
+    ResetWorkflow {
+        /// The last event that the new run has of the old one's history: one where no decider is at work, and no commit is cut
+        /// in two. A refusal names the nearest.
+        event_id: EventId,
+        /// What becomes of the signals that came later.
+        #[serde(default)]
+        signals: LaterSignals,
+        /// Who does it.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<String>,
+        /// Why. At most 256 bytes.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    }
     /// Changes the options of an open activity; what is absent stays as it is.
     ChangeActivity {
         /// The task list where runners poll for it.
@@ -136,6 +154,28 @@ answers! {
     Deleted {
         /// How many.
         runs: u64,
+    }
+    /// A run goes on from an event of another.
+    WasReset {
+        /// The workflow id.
+        workflow_id: String,
+        /// The run that goes on.
+        run_id: Uuid,
+        /// The run whose history it has.
+        base_run_id: Uuid,
+        /// The last event of that history that it has.
+        base_event_id: EventId,
+    }
+    /// Where a run comes from that began with the history of another.
+    BranchedFrom {
+        /// The other run.
+        run_id: Uuid,
+        /// The last of its events that this one has.
+        event_id: EventId,
+        /// Its workflow id, where that is another one.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        workflow_id: Option<String>,
     }
     /// That a run is paused.
     PausedRun {

@@ -7,7 +7,7 @@ use history::{
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{PausedActivity, PausedRun};
+use super::{BranchedFrom, PausedActivity, PausedRun};
 
 bodies! {@request
     /// Starts a run.
@@ -326,6 +326,14 @@ answers! {
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         retried_as: Option<Uuid>,
+        /// The run that goes on from an earlier event of this one, or of one before it, since this one was reset.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reset_as: Option<Uuid>,
+        /// The run whose history this one began with, where it goes on from an event of another.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        branched_from: Option<BranchedFrom>,
         /// Its tags.
         tags: Vec<String>,
         /// Whether somebody asked for it to be canceled.
@@ -400,7 +408,7 @@ pub struct RunResult {
     /// More of it.
     #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
-    /// The run that goes on, when it continued as new or is tried again.
+    /// The run that goes on, when it continued as new, is tried again or was reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued_as: Option<Uuid>,
 }

@@ -7,6 +7,7 @@ use super::{Client, encode, run_query, to_bytes};
 use crate::Error;
 use crate::body::{
     ByHand, ChangeActivity, ChangeDomain, CompleteByHand, Deleted, Domain, FailByHand, PauseWorkflow, Recorded,
+    ResetWorkflow, WasReset,
 };
 
 /// What is done to an open activity by hand.
@@ -80,6 +81,21 @@ impl Client {
         key: Option<&str>,
     ) -> Result<Recorded, Error> {
         self.write(&self.workflow_url(workflow_id, &format!("/resume{}", run_query(run_id))), resume, key).await
+    }
+
+    /// Has a new run go on from an event of a run, the newest one unless given. The newest is terminated if it is open.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn reset(
+        &self,
+        workflow_id: &str,
+        run_id: Option<Uuid>,
+        reset: &ResetWorkflow,
+        key: Option<&str>,
+    ) -> Result<WasReset, Error> {
+        self.write(&self.workflow_url(workflow_id, &format!("/reset{}", run_query(run_id))), reset, key).await
     }
 
     /// Does something to an open activity by hand.

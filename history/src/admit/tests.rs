@@ -9,6 +9,7 @@ mod fields;
 mod liveness;
 mod others;
 mod pause;
+mod reset;
 mod retries;
 mod sending;
 mod starts;

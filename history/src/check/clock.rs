@@ -31,6 +31,13 @@ impl Clock {
         }
     }
 
+    /// The time since the run that another branches off was here does not count, whatever else does not.
+    pub(super) fn branch(&mut self, since: Timestamp, at: Timestamp) {
+        if self.paused.is_none_or(|(_, _, stands)| !stands) {
+            self.stood.push((since, at));
+        }
+    }
+
     /// Whether the run is paused.
     pub(super) fn is_paused(&self) -> bool {
         self.paused.is_some()

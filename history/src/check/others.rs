@@ -76,6 +76,12 @@ impl Others {
         }
     }
 
+    /// Something that is with others and of which it is not known what became of it.
+    pub(super) fn open(&self) -> Option<EventId> {
+        let children = self.children.iter().filter(|(_, child)| child.closed.is_none()).map(|(id, _)| *id);
+        children.chain(self.externals.iter().filter(|(_, sent)| sent.closed.is_none()).map(|(id, _)| *id)).min()
+    }
+
     fn wanted(&mut self, id: EventId, workflow_id: &str) -> Result<(), Violation> {
         let is_open = |child: &Child| child.closed.is_none() && child.workflow_id == workflow_id;
         // In SWF's dialect it is tried, and then fails (SWF.md §8.8).

@@ -60,6 +60,7 @@ pub(super) fn part(event: &EventKind) -> Part {
         | EventKind::ActivityFailed(_)
         | EventKind::ActivityCanceled(_)
         | EventKind::Signal(_)
+        | EventKind::WorkflowReset(_)
         | EventKind::ChildScheduleFailed(_)
         | EventKind::ChildSuccess(_)
         | EventKind::ChildFailed(_)
@@ -143,6 +144,7 @@ pub(super) fn decision_event_id(kind: &EventKind) -> Option<EventId> {
         | EventKind::ActivityOptionsChanged(_)
         | EventKind::WorkflowPaused(_)
         | EventKind::WorkflowResumed(_)
+        | EventKind::WorkflowReset(_)
         | EventKind::TimerExpired(_)
         | EventKind::Signal(_) => return None,
     })

@@ -42,6 +42,8 @@ pub enum Rule {
     ActivityLife,
     /// What is paused is resumed before it is paused again, and is not begun in between.
     Pause,
+    /// A run branches off another where no decider is at work and nothing of it is with others (S4.10).
+    Branch,
     /// A timer is set, then expires or is canceled, once.
     TimerLife,
     /// No two open activities, timers or children share an id (S3.23).
@@ -79,6 +81,7 @@ impl fmt::Display for Rule {
             Self::Link => "a link names an earlier event of the right kind",
             Self::ActivityLife => "an activity starts once, then closes once",
             Self::Pause => "what is paused is not begun, and is resumed once",
+            Self::Branch => "a run branches off where no decider is at work and nothing is with others",
             Self::TimerLife => "a timer expires or is canceled, once",
             Self::IdInUse => "no two open activities, timers or children share an id (S3.23)",
             Self::ChildLife => "a child starts once, then closes once",

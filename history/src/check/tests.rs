@@ -224,6 +224,7 @@ fn success(decision_event_id: EventId) -> EventKind {
 
 fn terminated() -> EventKind {
     EventKind::WorkflowTerminated(WorkflowTerminated {
+        reset: None,
         reason: None,
         details: None,
         identity: None,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::dialect::{SwfRun, SwfSuccessor};
-use crate::event::{ActivityTimeouts, ChildPolicy, EventId, Origin};
+use crate::event::{ActivityTimeouts, ChildPolicy, EventId, Origin, ResetPlan};
 use crate::payload::{self, Payload};
 use crate::retry::RetryPolicy;
 use crate::schedule::Scheduled;
@@ -226,6 +226,10 @@ pub struct WorkflowTerminated {
     #[n(4)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_policy: Option<ChildPolicy>,
+    /// The run that goes on from an earlier event, where that is why this one was terminated.
+    #[n(5)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset: Option<ResetPlan>,
 }
 
 /// A closing decision was refused.

@@ -63,6 +63,14 @@ impl Activities {
         }
     }
 
+    /// Nobody has any of them, and nothing of them has been tried; whoever wants may take them from here on.
+    pub(super) fn begin_anew(&mut self, released: Released) {
+        for activity in self.open.values_mut() {
+            (activity.started_event_id, activity.started_at, activity.tries) = (None, None, None);
+            activity.released = Some(released);
+        }
+    }
+
     pub(super) fn forget_tries(&mut self) {
         self.open.values_mut().for_each(|activity| activity.tries = None);
     }

@@ -11,6 +11,7 @@ use crate::time::Timestamp;
 impl Run {
     /// Takes one more event into the state. Total: stored events are facts, and facts are not argued with.
     pub fn evolve(&mut self, event: &Event) {
+        let since = self.last_timestamp;
         self.last_event_id = event.id;
         self.last_timestamp = event.timestamp;
         if event.kind.is_news() {
@@ -120,6 +121,7 @@ impl Run {
                 }
             }
             EventKind::WorkflowResumed(_) => self.resume(event),
+            EventKind::WorkflowReset(it) => self.branch(it, event, since),
             EventKind::ActivityResumed(it) => self.release(it.scheduled_event_id, event),
             EventKind::ActivityRetried(it) => self.release(it.scheduled_event_id, event),
             EventKind::ActivityOptionsChanged(it) => {
@@ -199,15 +201,20 @@ impl Run {
     /// What waited while it was paused waits for somebody from here on; its timers go on where they were.
     fn resume(&mut self, event: &Event) {
         self.paused = None;
-        if let Some((stopped_at, span)) = self.clock.go(event.timestamp) {
-            for timer in self.timers.values_mut().filter(|timer| timer.expires_at > stopped_at) {
-                timer.expires_at = timer.expires_at.plus(span);
-            }
-        }
+        self.start_clock(event.timestamp);
         if let Some(task) = &mut self.turn_task {
             task.waits_since = event.timestamp;
         }
         self.activities.release(Released { event_id: event.id, at: event.timestamp });
+    }
+
+    /// Its clock goes on, if it stood still, and its timers with it.
+    pub(super) fn start_clock(&mut self, at: Timestamp) {
+        if let Some((stopped_at, span)) = self.clock.go(at) {
+            for timer in self.timers.values_mut().filter(|timer| timer.expires_at > stopped_at) {
+                timer.expires_at = timer.expires_at.plus(span);
+            }
+        }
     }
 
     fn external(&mut self, event_id: EventId, workflow_id: &str, decision_event_id: EventId) {

@@ -48,6 +48,11 @@ pub(super) fn lines(run: &Described) -> String {
         run.continued_from.filter(|_| run.attempt.is_none()).map(|run_id| format!("goes on    for run {run_id}")),
     );
     lines.extend(run.retried_as.map(|run_id| format!("tried      again as run {run_id}")));
+    lines.extend(run.reset_as.map(|run_id| format!("reset      run {run_id} goes on")));
+    lines.extend(run.branched_from.as_ref().map(|it| {
+        let of = it.workflow_id.as_ref().map(|id| format!(" of {id}")).unwrap_or_default();
+        format!("branched   from run {}{of}, at its event {}", it.run_id, it.event_id)
+    }));
     lines.extend(run.open_activities.iter().map(|it| {
         let state = match (it.started_at, it.next_try_at) {
             _ if it.paused.is_some() => "paused".to_owned(),

@@ -3,9 +3,11 @@
 use clap::{Args, Subcommand};
 use client::Filter;
 use client::body::{
-    ByHand, CancelWorkflow, Listed, PauseWorkflow, RunResult, StartSignal, StartWorkflow, TerminateWorkflow,
+    ByHand, CancelWorkflow, Listed, PauseWorkflow, ResetWorkflow, RunResult, StartSignal, StartWorkflow,
+    TerminateWorkflow,
 };
-use history::{ConflictPolicy, Duration, Factor, RetryPolicy, ReusePolicy, Standing, Status};
+use history::event::LaterSignals;
+use history::{ConflictPolicy, Duration, EventId, Factor, RetryPolicy, ReusePolicy, Standing, Status};
 use uuid::Uuid;
 
 use super::{Done, Failed, Target, described, print_json, print_text, read_input};
@@ -101,6 +103,17 @@ pub(crate) enum Workflow {
     Resume {
         #[command(flatten)]
         hand: Hand,
+    },
+    /// Have a new run go on from an event of a run; the newest run is terminated if it is open
+    Reset {
+        #[command(flatten)]
+        hand: Hand,
+        /// The last event of the old history that the new run has; a refusal names the nearest that can be
+        #[arg(long, value_name = "EVENT")]
+        at: EventId,
+        /// Do without the signals that came later; the new run has them unless given
+        #[arg(long)]
+        drop_signals: bool,
     },
     /// Wait for a run to close and show how it ended
     Result {
@@ -315,6 +328,13 @@ impl Workflow {
                 let (client, key) = (hand.target.client()?, hand.key.as_deref());
                 let resume = ByHand { identity, reason };
                 print_json(&client.resume(&hand.which.workflow_id, hand.which.run, &resume, key).await?)
+            }
+            Self::Reset { hand, at, drop_signals } => {
+                let (identity, reason) = hand.who();
+                let signals = if drop_signals { LaterSignals::Drop } else { LaterSignals::Reapply };
+                let reset = ResetWorkflow { event_id: at, signals, identity, reason };
+                let (client, key) = (hand.target.client()?, hand.key.as_deref());
+                print_json(&client.reset(&hand.which.workflow_id, hand.which.run, &reset, key).await?)
             }
             Self::Result { which, wait, target } => {
                 show_result(&target.client()?.result(&which.workflow_id, which.run, wait.into()).await?)

@@ -17,7 +17,7 @@ use super::judge::TakenUpdates;
 use super::matching::{ListKey, Taker, WaitingTask};
 use super::questions::Posed;
 use super::update::{PutUpdate, Putting};
-use super::{Deletion, Engine, Refusal, Started, Told};
+use super::{Deletion, Engine, Refusal, Reset, Started, Told, WasReset};
 
 /// Where an answer goes.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -28,6 +28,8 @@ pub(super) enum Request {
     Start { start: Box<Start>, reply: Reply<Started> },
     /// Delete runs of this workflow id; `None` when they must first deliver what they owe to others.
     Delete { run_id: Option<Uuid>, deletion: Deletion, reply: Reply<Option<u64>> },
+    /// Have a new run go on from an event of a run.
+    Reset { run_id: Option<Uuid>, reset: Box<Reset>, reply: Reply<WasReset> },
     /// Admit a command.
     Tell { run_id: Option<Uuid>, command: Command, reply: Reply<Told> },
     /// Take a waiting task; `None` when it no longer waits.
@@ -112,6 +114,7 @@ impl Request {
             },
             Self::Start { .. }
             | Self::Delete { .. }
+            | Self::Reset { .. }
             | Self::Take { .. }
             | Self::TakeQuestions { .. }
             | Self::Pose { .. }

@@ -14,6 +14,9 @@ const PAYLOAD_INLINE_CROWDED_MAX: usize = 64;
 /// activities would otherwise write a chunk with each commit.
 const CHUNK_PART_MIN: usize = 4;
 
+/// About how large the chunks are of what was copied from another run. Ours: a page of events is read from few of them.
+const COPIED_CHUNK: usize = 64 * 1024;
+
 /// A run as it was last committed.
 #[derive(Debug, Clone)]
 pub(super) struct Loaded {
@@ -36,6 +39,11 @@ impl Loaded {
 
     pub(super) fn run(&self) -> &Run {
         &self.body.run
+    }
+
+    /// Whether another run goes on for it, which may have yet to begin.
+    pub(super) fn goes_on(&self) -> bool {
+        goes_on(self.run(), &self.body.links)
     }
 
     /// What a new run of its workflow id takes over from it.
@@ -70,6 +78,8 @@ pub(super) struct Draft<'a> {
     pub(super) links: Links,
     /// The events that it adds.
     pub(super) events: Vec<Event>,
+    /// How many of them are those of another run: the same whoever writes them.
+    pub(super) copied: usize,
     /// How often the waiting tasks have been offered again.
     pub(super) offers: u32,
     /// Its operation id.
@@ -80,10 +90,12 @@ pub(super) struct Draft<'a> {
 
 /// Lays a commit out. `weigh` says what a head takes of [`Limits::head_soft`].
 pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -> usize) -> Prepared {
-    let Draft { base, run, links, mut events, offers, op, due } = draft;
+    let Draft { base, run, links, mut events, copied, offers, op, due } = draft;
     // A new run begins with an empty tail, whatever the run before it left in the head.
     let same_run = base.filter(|base| base.run().started.run_id == run.started.run_id);
+    let (first, parts_of_first) = copy(&mut events, copied, &run, limits);
     let mut parts = pack(&mut events, op, limits);
+    parts.extend(parts_of_first);
     let mut fresh = Vec::with_capacity(events.len() * 96);
     for event in &events {
         codec::put_event(&mut fresh, event);
@@ -94,7 +106,7 @@ pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
         let surplus = ops.len().saturating_sub(limits.op_ids);
         ops.drain(..surplus);
     }
-    let (tail, tail_first) = same_run.map_or((Bytes::new(), 1), |base| (base.tail.clone(), base.body.tail_first));
+    let (tail, tail_first) = same_run.map_or(first, |base| (base.tail.clone(), base.body.tail_first));
     let row = row(&run, same_run.and_then(|base| base.head.row.as_ref()));
     // A run that owes something to others must not be forgotten.
     let expires_at = run.expires_at().filter(|_| links.outbox.is_empty());
@@ -109,9 +121,12 @@ pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
         row: Some(row),
         expires_at: expires_at.map(Timestamp::as_millis),
     };
-    if tail.len() >= (limits.head_soft / CHUNK_PART_MIN).max(1) && weigh(&head) > limits.head_soft {
+    if let Some(base) = same_run
+        && tail.len() >= (limits.head_soft / CHUNK_PART_MIN).max(1)
+        && weigh(&head) > limits.head_soft
+    {
         // Only what is committed goes to a chunk: it stays true whatever becomes of this commit (STORAGE.md §3.7).
-        let last = same_run.map_or(0, |base| base.run().last_event_id);
+        let last = base.run().last_event_id;
         parts.push((PartKey::Chunk { last }, tail));
         body.tail_first = last + 1;
         (head.body, tail_at) = head::encode(&body, &[&fresh]);
@@ -120,6 +135,42 @@ pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     let tail = head.body.slice(tail_at..);
     let next = Loaded { head, body, tail, beats };
     Prepared { next, parts }
+}
+
+/// Takes the first events of a run that branches off another: where they go, as a tail and the id of its first event, and what
+/// becomes of the rest. All of it follows from the events alone, so that whoever else writes this run writes the same parts.
+fn copy(
+    events: &mut Vec<Event>,
+    count: usize,
+    run: &Run,
+    limits: &Limits,
+) -> ((Bytes, EventId), Vec<(PartKey, Bytes)>) {
+    if count == 0 {
+        return ((Bytes::new(), 1), Vec::new());
+    }
+    let rest = events.split_off(count.min(events.len()));
+    let mut copied = std::mem::replace(events, rest);
+    let (_, op) = run.started.run_id.as_u64_pair();
+    let mut parts = pack(&mut copied, op, limits);
+    let chunk_max = COPIED_CHUNK.min(limits.part_max);
+    let (mut chunks, mut chunk, mut total) = (Vec::new(), Vec::new(), 0);
+    let mut last = 0;
+    for event in &copied {
+        let before = chunk.len();
+        codec::put_event(&mut chunk, event);
+        total += chunk.len() - before;
+        if chunk.len() > chunk_max && before > 0 {
+            let next = chunk.split_off(before);
+            chunks.push((PartKey::Chunk { last }, Bytes::from(std::mem::replace(&mut chunk, next))));
+        }
+        last = event.id;
+    }
+    if chunks.is_empty() && total <= limits.head_soft / 2 {
+        return ((chunk.into(), 1), parts);
+    }
+    chunks.push((PartKey::Chunk { last }, Bytes::from(chunk)));
+    parts.extend(chunks);
+    ((Bytes::new(), last + 1), parts)
 }
 
 /// Moves large payloads out of their events.
@@ -167,7 +218,12 @@ const KEPT_FOR_OTHERS: history::Duration = history::Duration::from_days(7);
 /// once more what it has taken. That its parent has closed cannot be brought to another run.
 fn is_needed(run: &Run, links: &Links) -> bool {
     let is_of_parent = |seen: &history::SeenOrigin| run.started.parent.as_ref() == Some(&seen.origin);
-    run.goes_on() || !links.seen.iter().all(is_of_parent)
+    goes_on(run, links) || !links.seen.iter().all(is_of_parent)
+}
+
+/// Whether another run goes on for this one, which may have yet to begin.
+fn goes_on(run: &Run, links: &Links) -> bool {
+    run.goes_on() || links.reset.is_some()
 }
 
 fn kept(run: &Run, at: Timestamp) -> Timestamp {
@@ -197,7 +253,7 @@ pub(super) fn due(run: &Run, links: &Links, beats: &[history::Beat], offers: u32
         history::TaskRef::Activity(task) => task.activity.not_before().is_some_and(|at| at > now),
     };
     let offer = run.waiting_tasks().any(|task| !is_held_back(task)).then(|| now.plus(wait));
-    let goes_on = run.goes_on().then(|| now.plus(OFFER_AFTER));
+    let goes_on = goes_on(run, links).then(|| now.plus(OFFER_AFTER));
     // What is on its way when its node dies is found by those who take over and look as far ahead (`sweep.rs`).
     let sent = links.sent.iter().filter_map(|(id, _)| {
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == id).map(|turn| turn.started_at);

@@ -102,7 +102,7 @@ impl Engine {
                 inbox.requests.drain(..count.max(1)).collect::<Vec<_>>()
             };
             self.run_batch(&cell, &mut state, batch).await;
-            if matches!(&*state, State::Loaded(loaded) if loaded.run().goes_on())
+            if matches!(&*state, State::Loaded(loaded) if loaded.goes_on())
                 && let Err(refusal) = self.go_on(&cell, &mut state).await
             {
                 // The due index brings it back.
@@ -167,6 +167,10 @@ impl Engine {
                     self.run_pending(cell, state, &mut pending).await;
                     let deleted = self.run_delete(cell, state, run_id, &deletion).await;
                     drop(reply.send(deleted));
+                }
+                Request::Reset { run_id, reset, reply } => {
+                    self.run_pending(cell, state, &mut pending).await;
+                    drop(reply.send(self.run_reset(cell, state, run_id, &reset).await));
                 }
                 Request::Beat { run_id, task, details, reply } => {
                     self.run_pending(cell, state, &mut pending).await;
@@ -267,7 +271,7 @@ impl Engine {
         if !was_loaded {
             self.note_sent(cell, loaded);
         }
-        if loaded.run().goes_on() {
+        if loaded.goes_on() {
             self.go_on(cell, state).await?;
             return Ok(false);
         }

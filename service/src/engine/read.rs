@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{Beat, Event, EventId, Links, Payload, Run, codec};
+use history::{Beat, Event, EventId, Links, Payload, Run, Status, codec};
 use store::{HeadKey, PartKey};
 use uuid::Uuid;
 
@@ -131,7 +131,8 @@ impl Engine {
         let found = self.store.load_run(key, *run_id.as_bytes()).await?;
         let workflow_id = key.workflow_id.to_string();
         let mut loaded = Loaded::decode(found.ok_or(Refusal::UnknownRun { workflow_id, run_id })?)?;
-        loaded.body.links = Links::default();
+        let reset = loaded.body.links.reset.take();
+        loaded.body.links = Links { reset, ..Links::default() };
         Ok(loaded)
     }
 
@@ -142,7 +143,9 @@ impl Engine {
     /// [`Refusal::UnknownDomain`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's.
     pub async fn describe(&self, at: &RunRef) -> Result<Described, Refusal> {
         let Loaded { body, beats, .. } = self.look_up(at).await?;
-        Ok(Described { run: body.run, beats, owed: body.links.outbox })
+        let closed_for = body.run.retried_as.filter(|_| body.run.status == Status::Terminated);
+        let reset_as = closed_for.or(body.links.reset.map(|reset| reset.plan.new_run_id));
+        Ok(Described { run: body.run, beats, owed: body.links.outbox, reset_as })
     }
 
     /// The run that is meant, and the event that closed it with the state that it left, waiting up to `wait` for them.

@@ -6,7 +6,7 @@ use client::body::StartWorkflow;
 use history::admit::{Starting, starting, starting_for};
 use history::event::ActivityTimeouts;
 use history::{
-    Command, ConflictPolicy, EventKind, Registration, RequestKey, Run, Start, StartSignal, Transition,
+    Command, ConflictPolicy, EventKind, PlannedReset, Registration, RequestKey, Run, Start, StartSignal, Transition,
     WorkflowDefaults, limits,
 };
 
@@ -144,21 +144,24 @@ impl Engine {
         }
     }
 
-    /// Starts the run that goes on for one that has continued as new or is tried again; nothing where there is none such. The
+    /// Starts the run that goes on for one that has continued as new, is tried again or was reset; nothing where there is none such. The
     /// id counts as open all the while: whoever comes to the run in between does this first.
     pub(super) async fn go_on(self: &Arc<Self>, cell: &Arc<RunCell>, state: &mut State) -> Result<(), Refusal> {
         let mut attempt = 0;
         loop {
             let Some(loaded) = self.loaded(cell, state).await? else { return Ok(()) };
-            if !loaded.run().goes_on() {
+            if !loaded.goes_on() {
                 return Ok(());
             }
             let newest = Page { reverse: true, limit: 1, ..Page::default() };
-            let closing = self.read_page(&cell.key, loaded, &newest).await?.events.pop().map(|event| event.kind);
+            let closing = self.read_page(&cell.key, loaded, &newest).await?.events.pop();
+            let planned = loaded.body.links.reset.as_deref().cloned();
+            let planned = planned.or_else(|| closing.as_ref().and_then(PlannedReset::of));
             let (run, now) = (loaded.run(), self.clock.now());
-            let mut transition = match closing {
-                Some(EventKind::WorkflowContinuedAsNew(it)) => Transition::successor(run, &it, now),
-                closing => {
+            let mut transition = match (planned, closing.map(|event| event.kind)) {
+                (Some(reset), _) => self.branch(&cell.key, loaded, &reset).await?,
+                (None, Some(EventKind::WorkflowContinuedAsNew(it))) => Transition::successor(run, &it, now),
+                (None, closing) => {
                     let followed_by = closing.and_then(|closing| closing.followed_by());
                     let Some((run_id, not_before)) = followed_by else {
                         let what = format!("the last event of run {}, which another goes on for", run.started.run_id);
@@ -254,7 +257,7 @@ mod tests {
         let (run, links, events) = transition.into_all();
         let due = commit::due(&run, &links, &[], 0, now);
         assert!(due.is_some_and(|due| due <= now.plus(history::Duration::from_secs(30))), "somebody must look again");
-        let draft = Draft { base: Some(&base), run, links, events, offers: 0, op: 1, due };
+        let draft = Draft { base: Some(&base), run, links, events, copied: 0, offers: 0, op: 1, due };
         let prepared = commit::prepare(draft, &store.limits(), |head| store.weight(&key, head));
         let kept = prepared.next.head.expires_at.unwrap();
         assert!(kept > now.plus(history::Duration::from_days(6)).as_millis(), "it must not be forgotten before");

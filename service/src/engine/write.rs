@@ -43,7 +43,7 @@ impl Engine {
     ) -> Result<Option<()>, Refusal> {
         let now = self.clock.now().max(transition.run().last_timestamp);
         let (reserved, unmatched) = self.match_new_tasks(cell, &mut transition, last_event_id, waited_before, now);
-        let only_looks = !transition.is_changed();
+        let (only_looks, copied) = (!transition.is_changed(), transition.copied());
         let (run, links, events) = transition.into_all();
         let base = match state {
             State::Loaded(loaded) => Some(&**loaded),
@@ -60,7 +60,7 @@ impl Engine {
         let recorded = events.len();
         let stood = base.map(|base| base.run().standing());
         let op = self.ids.op();
-        let draft = Draft { base, run, links, events, offers, op, due };
+        let draft = Draft { base, run, links, events, copied, offers, op, due };
         let weigh = |head: &Head| self.store.weight(&cell.key, head);
         let Prepared { mut next, parts } = commit::prepare(draft, &self.limits, weigh);
         let round = next.body.links.outbox.round();

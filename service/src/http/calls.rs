@@ -3,7 +3,7 @@
 use ::history::{ActivityDefaults, WorkflowDefaults};
 use client::body;
 
-use super::{activities, domains, history, queries, schedules, tasks, types, updates, workflows};
+use super::{activities, domains, history, operate, queries, schedules, tasks, types, updates, workflows};
 use crate::openapi::{Calls, Doc};
 
 /// `ETag` of a run.
@@ -315,7 +315,7 @@ fn by_hand(calls: Calls) -> Calls {
     calls
         .delete(
             "/v1/domains/{domain}/workflows/{id}",
-            workflows::delete,
+            operate::delete,
             Doc::of("deleteWorkflow", "Delete a run, or all runs of a workflow id")
                 .answers::<body::Deleted>(200, "They are gone.")
                 .refuses(404, NO_RUN)
@@ -323,7 +323,7 @@ fn by_hand(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/pause",
-            workflows::pause,
+            operate::pause,
             Doc::of("pauseWorkflow", "Have a run wait: nothing of it is handed out")
                 .answers::<body::Recorded>(200, "It is paused.")
                 .refuses(404, NO_RUN)
@@ -332,12 +332,24 @@ fn by_hand(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/resume",
-            workflows::resume,
+            operate::resume,
             Doc::of("resumeWorkflow", "Have a paused run go on")
                 .answers::<body::Recorded>(200, "It goes on.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE)
                 .refuses(409, &["not-paused"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/reset",
+            operate::reset,
+            Doc::of("resetWorkflow", "Have a new run go on from an event of a run")
+                .answers::<body::WasReset>(
+                    201,
+                    "The new run has begun, and the newest before it is terminated if it was open.",
+                )
+                .answers::<body::WasReset>(200, "An earlier request with the same key did it.")
+                .refuses(404, NO_RUN)
+                .refuses(409, &["not-a-reset-point", "reset-refused"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/success",

@@ -70,6 +70,8 @@ fn fault_status(fault: &Fault) -> StatusCode {
         | Fault::AlreadyPaused
         | Fault::NotPaused
         | Fault::ActivityNotRetryable { .. }
+        | Fault::NotAResetPoint { .. }
+        | Fault::ResetRefused { .. }
         | Fault::UpdateUnknown { .. }
         | Fault::UpdateKnown { .. } => StatusCode::CONFLICT,
         Fault::OpenUpdatesLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
@@ -127,6 +129,8 @@ fn fault_advice(fault: &Fault) -> &'static str {
         Fault::AlreadyPaused => "nothing is left to do; resume it to have it go on",
         Fault::NotPaused => "nothing is left to do: it goes on",
         Fault::ActivityNotRetryable { .. } => "read the run again: its open activities say how they stand",
+        Fault::NotAResetPoint { .. } => "choose one of the events that `before` and `after` name",
+        Fault::ResetRefused { .. } => "choose another event",
         Fault::CancelNotRequested => {
             "answer with success or failure; canceled is for activities that were asked to stop"
         }
@@ -188,6 +192,9 @@ fn fault_members(fault: &Fault) -> Value {
         Fault::VersionMoved { expected, found } => json!({ "expected": expected, "found": found }),
         Fault::UpdateUnknown { update_id } | Fault::UpdateKnown { update_id } => json!({ "updateId": update_id }),
         Fault::OpenUpdatesLimit { max } => json!({ "max": max }),
+        Fault::NotAResetPoint { event_id, before, after } => {
+            json!({ "eventId": event_id, "before": before, "after": after })
+        }
         Fault::Invalid { field, .. } => json!({ "field": field }),
         Fault::TooLarge { field, found, max } => json!({ "field": field, "found": found, "max": max }),
         Fault::TurnNotWaiting { scheduled_event_id } | Fault::ActivityNotWaiting { scheduled_event_id } => {
@@ -200,6 +207,7 @@ fn fault_members(fault: &Fault) -> Value {
         | Fault::AlreadyPaused
         | Fault::NotPaused
         | Fault::ActivityNotRetryable { .. }
+        | Fault::ResetRefused { .. }
         | Fault::CancelNotRequested => json!({}),
     }
 }

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::extract::{IdempotencyKey, IfMatch, Json, NoQuery, Path, Query, Tag, Wait, with_etag, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
-use crate::engine::{Deletion, Described, Engine, RunRef};
+use crate::engine::{Described, Engine, RunRef};
 
 /// Runs on a page where the request does not say, and at most.
 const LIST_DEFAULT: usize = 100;
@@ -188,7 +188,7 @@ fn tag(run: &Run) -> Tag {
 }
 
 fn render(described: &Described, now: Timestamp) -> body::Described {
-    let Described { run, beats, owed } = described;
+    let Described { run, beats, owed, reset_as } = described;
     let started = &run.started;
     let turn = match (&run.turn, &run.turn_task) {
         (Some(_), _) => "started",
@@ -248,7 +248,13 @@ fn render(described: &Described, now: Timestamp) -> body::Described {
         retry: started.retry.clone(),
         attempt: started.attempt,
         next_try_at: held_back,
-        retried_as: run.retried_as,
+        retried_as: run.retried_as.filter(|_| run.status != Status::Terminated),
+        reset_as: *reset_as,
+        branched_from: run.branched.as_deref().map(|branched| body::BranchedFrom {
+            run_id: branched.run_id,
+            event_id: branched.base_event_id,
+            workflow_id: branched.workflow_id.clone(),
+        }),
         tags: started.tags.clone(),
         cancel_requested: run.cancel_requested,
         stuck: run.is_stuck(),
@@ -370,54 +376,6 @@ pub(super) async fn cancel(
     let key = key.of("cancel");
     let command = Command::RequestCancel { reason: cancel.reason, identity: cancel.identity, key };
     tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::ACCEPTED).await
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct DeleteQuery {
-    /// The run; all runs of the workflow id when absent.
-    run_id: Option<Uuid>,
-    /// Whether an open run is terminated first; it is refused otherwise.
-    #[serde(default)]
-    terminate: bool,
-    /// Why, for the termination.
-    reason: Option<String>,
-    /// Who asks, for the termination.
-    identity: Option<String>,
-}
-
-pub(super) async fn delete(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    Query(query): Query<DeleteQuery>,
-) -> Answer {
-    let DeleteQuery { run_id, terminate, reason, identity } = query;
-    let deletion = Deletion { terminates: terminate, reason, identity };
-    let runs = engine.delete(&run_ref(&domain, &id, run_id), &deletion).await?;
-    Ok(json(StatusCode::OK, &body::Deleted { runs }))
-}
-
-pub(super) async fn pause(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    Query(query): Query<RunQuery>,
-    key: IdempotencyKey,
-    Json(pause): Json<body::PauseWorkflow>,
-) -> Answer {
-    let body::PauseWorkflow { stop_clocks, identity, reason } = pause;
-    let command = Command::Pause { stop_clocks, by_hand: ByHand { identity, reason }, key: key.of("pause") };
-    tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
-}
-
-pub(super) async fn resume(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    Query(query): Query<RunQuery>,
-    key: IdempotencyKey,
-    Json(body::ByHand { identity, reason }): Json<body::ByHand>,
-) -> Answer {
-    let command = Command::Resume { by_hand: ByHand { identity, reason }, key: key.of("resume") };
-    tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
 }
 
 pub(super) async fn terminate(

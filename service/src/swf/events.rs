@@ -549,7 +549,8 @@ fn words_of(kind: &EventKind, related: &Related) -> (&'static str, Attributes) {
         | EventKind::ActivityRetried(_)
         | EventKind::ActivityOptionsChanged(_)
         | EventKind::WorkflowPaused(_)
-        | EventKind::WorkflowResumed(_) => {
+        | EventKind::WorkflowResumed(_)
+        | EventKind::WorkflowReset(_) => {
             let attributes = decided(0).with("markerName", format!("baton.{}", kind.name()));
             ("MarkerRecorded", attributes.text("details", kind.payload()))
         }

@@ -23,6 +23,7 @@ mod openapi;
 mod pause;
 mod queries;
 mod refusals;
+mod reset;
 mod retries;
 mod schedules;
 mod sockets;

@@ -85,6 +85,7 @@ async fn the_document_names_these_calls() {
         "post /v1/domains/{domain}/workflows/{id}/cancel",
         "post /v1/domains/{domain}/workflows/{id}/pause",
         "post /v1/domains/{domain}/workflows/{id}/queries/{name}",
+        "post /v1/domains/{domain}/workflows/{id}/reset",
         "post /v1/domains/{domain}/workflows/{id}/resume",
         "post /v1/domains/{domain}/workflows/{id}/signals/{name}",
         "post /v1/domains/{domain}/workflows/{id}/terminate",

@@ -50,8 +50,14 @@ fn a_child_that_has_started_schedules_no_turn_and_one_that_has_closed_does() {
         next_try_at: None,
     };
     let timed_out = WorkflowTimedOut { timeout: WorkflowTimeout::Execution, new_run_id: None, next_try_at: None };
-    let terminated =
-        WorkflowTerminated { reason: None, details: None, identity: None, origin: None, child_policy: None };
+    let terminated = WorkflowTerminated {
+        reason: None,
+        details: None,
+        identity: None,
+        origin: None,
+        child_policy: None,
+        reset: None,
+    };
     for (close, then) in [
         (succeeded(), "ChildSuccess"),
         (EventKind::WorkflowFailed(failed), "ChildFailed(no stock)"),

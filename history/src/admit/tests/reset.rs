@@ -1,0 +1,232 @@
+//! Runs that go on from an earlier event of another (S4.10).
+
+use uuid::Uuid;
+
+use crate::event::{ActivityTimeouts, ByHand, EventKind, LaterSignals, RequestKey, ResetPlan};
+use crate::scene::{
+    Scene, check, child, keyed_signal, scene, schedule, schedule_again, schedule_with, signal, signal_external,
+    terminate, timer, told, updated,
+};
+use crate::scene::{failed, update};
+use crate::{
+    Branch, BranchReader, Branching, Command, Duration, EventId, Fault, PlannedReset, RetryPolicy, Run, Transition,
+    Verdict, limits,
+};
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn read(given: &Scene, event_id: EventId, signals: LaterSignals) -> Result<Branch, Fault> {
+    let mut reader = BranchReader::new(Branching { event_id, signals });
+    for event in &given.events {
+        reader.read(event.clone())?;
+    }
+    reader.finish()
+}
+
+fn ann() -> ByHand {
+    ByHand { identity: Some("ann".to_owned()), reason: Some("it was wrong".to_owned()) }
+}
+
+/// The run that goes on from an event, and the one that it was.
+fn reset_with(given: &Scene, event_id: EventId, signals: LaterSignals) -> (Scene, Scene) {
+    let branch = read(given, event_id, signals).unwrap();
+    let run_id = given.run.started.run_id;
+    let plan = ResetPlan { new_run_id: Uuid::from_u128(run_id.as_u128() + 8), run_id, event_id, signals };
+    let mut old = Transition::linked(given.run.clone(), given.links.clone());
+    old.plan_reset(plan, &ann(), Some(RequestKey(7)), given.now).unwrap();
+    let planned = old.events().first().and_then(PlannedReset::of).or(old.links().reset.as_deref().cloned()).unwrap();
+    let new = Transition::branch(branch, &planned);
+    let as_scene = |transition: Transition, before: &[crate::Event]| {
+        let (run, links, events) = transition.into_all();
+        let events = [before, &events].concat();
+        crate::check::history(&events).unwrap_or_else(|violation| panic!("{violation}\n{}", told(&events)));
+        assert_eq!(Run::replay(&events), Some(run.clone().told()));
+        Scene { run, links, events, now: given.now, beats: Vec::new() }
+    };
+    (as_scene(new, &[]), as_scene(old, &given.events))
+}
+
+fn reset(given: &Scene, event_id: EventId) -> Scene {
+    reset_with(given, event_id, LaterSignals::Reapply).0
+}
+
+/// Every event from which another run may go on.
+fn points(given: &Scene) -> Vec<EventId> {
+    (1..=given.run.last_event_id).filter(|id| read(given, *id, LaterSignals::Drop).is_ok()).collect()
+}
+
+#[test]
+fn a_run_goes_on_where_no_decider_is_at_work_and_no_commit_is_cut() {
+    let given = scene().decide([schedule("a"), timer("t", 60)]).takes("a").then(&signal("s")).succeeds("a");
+    assert_eq!(
+        told(&given.events),
+        "WorkflowStarted DeciderScheduled DeciderStarted DeciderCompleted ActivityScheduled(a) TimerScheduled(t) \
+         ActivityStarted Signal(s) DeciderScheduled ActivitySuccess"
+    );
+    assert_eq!(points(&given), [2, 6, 9, 10]);
+    let refused = |id, before, after| {
+        let fault = read(&given, id, LaterSignals::Drop).unwrap_err();
+        assert_eq!(fault, Fault::NotAResetPoint { event_id: id, before, after });
+        assert_eq!(fault.code(), "not-a-reset-point");
+        fault.to_string()
+    };
+    let text = refused(4, Some(2), Some(6));
+    assert_eq!(text, "no run can go on from event 4; the nearest events from which one can: 2 and 6");
+    refused(0, None, Some(2));
+    refused(1, None, Some(2));
+    refused(7, Some(6), Some(9));
+    refused(11, Some(10), None);
+    // Not while a decider has the turn, and not from an event that closed the run.
+    let held = given.take();
+    assert_eq!(points(&held), [2, 6, 9, 10]);
+    assert_eq!(points(&held.then(&terminate())), [2, 6, 9, 10]);
+    // A decision that fails is news: its turn's DeciderScheduled belongs to it.
+    let failed = scene().decide([timer("t", 60), timer("t", 60)]);
+    assert_eq!(
+        told(&failed.events[4..]),
+        "TimerScheduled(t) TimerScheduleFailed(t, TimerIdAlreadyInUse) DeciderScheduled"
+    );
+    assert_eq!(points(&failed), [2, 7]);
+    // A turn that nothing called for was recorded as a whole, with its update.
+    let asked = [update("u")];
+    let given = scene().decide([]);
+    let update = given.speculate(&asked, &[("u", updated())], []);
+    assert_eq!(points(&given.then(&update)), [2, 4, 9]);
+}
+
+#[test]
+fn the_old_run_is_terminated_and_names_the_new_one_which_names_it() {
+    let given = scene().decide([schedule("a")]).then(&keyed_signal("s", 3));
+    let (new, old) = reset_with(&given, 5, LaterSignals::Reapply);
+    assert_eq!(told(&old.events[7..]), "WorkflowTerminated");
+    let new_run_id = Uuid::from_u128(8);
+    assert_eq!((old.run.retried_as, old.run.goes_on()), (Some(new_run_id), true));
+    assert_eq!(told(&new.events[5..]), "WorkflowReset DeciderScheduled Signal(s)");
+    assert_eq!(new.run.started.run_id, new_run_id);
+    let branched = new.run.branched.as_deref().unwrap();
+    assert_eq!((branched.run_id, branched.base_event_id, branched.event_id), (Uuid::nil(), 5, 6));
+    let EventKind::WorkflowReset(it) = &new.events[5].kind else { panic!() };
+    assert_eq!((it.identity.as_deref(), it.reason.as_deref()), (Some("ann"), Some("it was wrong")));
+    // Requests are known that the new run has, and the one that made it.
+    assert_eq!(new.run.event_of_request(RequestKey(7)), Some(6));
+    check(&new, &keyed_signal("s", 3), "repeats 8");
+    let (dropped, _) = reset_with(&given, 5, LaterSignals::Drop);
+    assert_eq!(told(&dropped.events[5..]), "WorkflowReset DeciderScheduled");
+    check(&dropped, &keyed_signal("s", 3), "Signal(s)");
+    // One that has closed cannot say it in its history.
+    let (new, old) = reset_with(&given.then(&terminate()), 5, LaterSignals::Reapply);
+    assert_eq!(told(&old.events[7..]), "WorkflowTerminated");
+    assert_eq!((old.run.goes_on(), old.links.reset.unwrap().plan.new_run_id), (false, new_run_id));
+    assert!(new.run.is_open());
+    // And once more, from the branch.
+    let (third, _) = reset_with(&new.decide([]), 7, LaterSignals::Drop);
+    assert_eq!(told(&third.events[5..]), "WorkflowReset DeciderScheduled WorkflowReset");
+}
+
+#[test]
+fn what_is_timed_has_as_long_to_go_as_it_had() {
+    let timeouts = ActivityTimeouts { schedule_to_close: Some(seconds(100)), ..ActivityTimeouts::default() };
+    let given = scene().after(10).decide([timer("t", 60), schedule_with("a", timeouts)]).after(30);
+    let given = given.then(&signal("s")).after(1_000);
+    let then = given.now;
+    // Event 8 is of thirty seconds after the timer was set: it has thirty left.
+    let new = reset(&given, 8);
+    assert_eq!(new.run.timers["t"].expires_at, then.plus(seconds(30)));
+    check(&new.clone().after(29), &new.fire(), "");
+    check(&new.clone().after(30), &new.fire(), "TimerExpired(t)");
+    check(&new.clone().after(69), &new.fire(), "TimerExpired(t)");
+    let told = new.clone().after(70).then(&new.fire());
+    assert!(told.run.activity("a").is_none(), "it was to close within a hundred seconds, of which thirty had gone");
+    let ends = new.run.deadlines(&[]).last().unwrap().at;
+    assert_eq!(ends, new.run.started.at.plus(limits::EXECUTION_TIMEOUT_DEFAULT).plus(seconds(1_000)));
+}
+
+#[test]
+fn a_run_that_was_paused_there_still_is_and_its_clock_stands_as_it_stood() {
+    let stop = Command::Pause { stop_clocks: true, by_hand: ann(), key: None };
+    let resume = Command::Resume { by_hand: ann(), key: None };
+    let given = scene().decide([timer("t", 60)]).after(20).then(&stop).after(100).then(&signal("s")).after(100);
+    let new = reset(&given.clone().then(&resume).then(&signal("late")), 8);
+    assert!(new.run.paused.is_some());
+    check(&new, &new.start_turn(), "fault turn-not-waiting");
+    let resumed = new.after(500).then(&resume);
+    check(&resumed.clone().after(39), &resumed.fire(), "");
+    check(&resumed.clone().after(40), &resumed.fire(), "TimerExpired(t)");
+    // It was not paused yet.
+    assert!(reset(&given, 5).run.paused.is_none());
+}
+
+#[test]
+fn an_activity_that_was_open_is_handed_out_once_more_and_its_tries_are_counted_anew() {
+    let again = || schedule_again("b", RetryPolicy::default(), ActivityTimeouts::default());
+    let given = scene().decide([schedule("a"), again()]).takes("a").takes("b");
+    let old_task = given.task("a");
+    let given = {
+        let fail = given.fail("b");
+        given.then(&fail)
+    }
+    .after(60)
+    .takes("b")
+    .then(&signal("s"));
+    let new = reset(&given, 9);
+    let waiting: Vec<_> = new.run.activities.values().map(|it| (it.held_since(), it.attempt())).collect();
+    assert_eq!(waiting, [(None, 1), (None, 1)]);
+    check(&new, &crate::scene::succeed(old_task), "fault activity-closed");
+    let taken = new.takes("a").takes("b");
+    check(&taken, &taken.succeed("a"), "ActivitySuccess");
+    check(&taken, &taken.succeed("b"), "ActivityStarted(try 1) ActivitySuccess");
+}
+
+#[test]
+fn an_update_that_was_accepted_there_is_still_to_be_answered() {
+    let asked = [update("u")];
+    let given = scene().take();
+    let accept = given.judge(&asked, &[("u", Verdict::Later)], []);
+    let given = given.then(&accept).then(&signal("s"));
+    let answer = given.clone().take();
+    let answer = answer.clone().then(&answer.judge(&[], &[("u", failed())], []));
+    let new = reset(&answer, 7);
+    assert_eq!(new.run.updates.open().len(), 1);
+    let turn = new.take();
+    check(&turn, &turn.judge(&[], &[("u", updated())], []), "DeciderCompleted UpdateCompleted(u)");
+}
+
+#[test]
+fn what_was_with_others_there_is_in_the_way() {
+    let refused = |given: &Scene, event_id, name: &str| {
+        let fault = read(given, event_id, LaterSignals::Drop).unwrap_err();
+        assert_eq!(fault.code(), "reset-refused");
+        assert!(fault.to_string().contains(name), "{fault}");
+    };
+    let given = scene().decide([child("child-1")]);
+    refused(&given, 5, "child `child-1`");
+    // Before, it can.
+    assert_eq!(reset(&given, 2).run.children.len(), 0);
+    refused(&scene().decide([signal_external("other")]), 5, "`other`");
+}
+
+#[test]
+fn as_much_is_copied_as_may_be() {
+    let given = scene().then(&signal("s")).then(&signal("t"));
+    let read = |max: usize, signals| {
+        let mut reader = BranchReader::with_limit(Branching { event_id: 2, signals }, max);
+        given.events.iter().try_for_each(|event| reader.read(event.clone()))
+    };
+    assert_eq!((read(128, LaterSignals::Drop), read(256, LaterSignals::Reapply)), (Ok(()), Ok(())));
+    for (max, signals) in [(127, LaterSignals::Drop), (255, LaterSignals::Reapply)] {
+        assert_eq!(read(max, signals).unwrap_err().code(), "reset-refused");
+    }
+}
+
+#[test]
+fn a_clock_that_has_stood_still_too_often_is_not_stopped_by_a_reset() {
+    let mut given = scene().decide([]);
+    for _ in given.run.clock.stops()..limits::CLOCK_STOPS_MAX {
+        let at = given.run.last_event_id;
+        given = reset(&given.after(1), at).decide([]);
+    }
+    let at = given.run.last_event_id;
+    assert_eq!(read(&given, at, LaterSignals::Drop).unwrap_err().code(), "reset-refused");
+}

@@ -1,0 +1,32 @@
+//! A run that branches off another, as the checker sees it.
+
+use super::{Reader, Rule, Violation, broken};
+use crate::event::{EventId, WorkflowReset};
+use crate::time::Timestamp;
+
+impl Reader {
+    /// The events before this one are the other run's. From here on nobody has a task of it.
+    pub(super) fn branches(&mut self, id: EventId, at: Timestamp, it: &WorkflowReset) -> Result<(), Violation> {
+        if it.event_id.checked_add(1) != Some(id) {
+            return broken(Rule::Branch, id, format!("it follows event {} of run {}", it.event_id, it.run_id));
+        }
+        if self.start.as_ref().is_some_and(|(start, _)| start.run_id == it.run_id) {
+            return broken(Rule::Branch, id, "it branches off itself");
+        }
+        if let Some((_, started, _)) = self.active {
+            return broken(Rule::Branch, id, format!("turn {started} has not ended"));
+        }
+        if let Some(open) = self.others.open() {
+            return broken(Rule::Branch, id, format!("event {open} is with another run"));
+        }
+        if let Some((_, since)) = &mut self.waiting {
+            *since = at;
+        }
+        let since = self.last.map_or(at, |(_, at)| at);
+        self.clock.branch(since, at);
+        for activity in self.activities.values_mut().filter(|activity| activity.closed.is_none()) {
+            activity.started = None;
+        }
+        Ok(())
+    }
+}

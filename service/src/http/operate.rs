@@ -1,0 +1,79 @@
+//! What somebody who operates a run does to it as a whole: delete, pause, resume, reset.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use client::body;
+use history::event::ByHand;
+use history::{Branching, Command};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::extract::{IdempotencyKey, Json, Path, Query};
+use super::workflows::{RunQuery, run_ref, tell};
+use super::{Answer, AppState, json};
+use crate::engine::{Deletion, Reset};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct DeleteQuery {
+    /// The run; all runs of the workflow id when absent.
+    run_id: Option<Uuid>,
+    /// Whether an open run is terminated first; it is refused otherwise.
+    #[serde(default)]
+    terminate: bool,
+    /// Why, for the termination.
+    reason: Option<String>,
+    /// Who asks, for the termination.
+    identity: Option<String>,
+}
+
+pub(super) async fn delete(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    Query(query): Query<DeleteQuery>,
+) -> Answer {
+    let DeleteQuery { run_id, terminate, reason, identity } = query;
+    let deletion = Deletion { terminates: terminate, reason, identity };
+    let runs = engine.delete(&run_ref(&domain, &id, run_id), &deletion).await?;
+    Ok(json(StatusCode::OK, &body::Deleted { runs }))
+}
+
+pub(super) async fn pause(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    Query(query): Query<RunQuery>,
+    key: IdempotencyKey,
+    Json(pause): Json<body::PauseWorkflow>,
+) -> Answer {
+    let body::PauseWorkflow { stop_clocks, identity, reason } = pause;
+    let command = Command::Pause { stop_clocks, by_hand: ByHand { identity, reason }, key: key.of("pause") };
+    tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
+}
+
+pub(super) async fn resume(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    Query(query): Query<RunQuery>,
+    key: IdempotencyKey,
+    Json(body::ByHand { identity, reason }): Json<body::ByHand>,
+) -> Answer {
+    let command = Command::Resume { by_hand: ByHand { identity, reason }, key: key.of("resume") };
+    tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
+}
+
+pub(super) async fn reset(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    Query(query): Query<RunQuery>,
+    key: IdempotencyKey,
+    Json(reset): Json<body::ResetWorkflow>,
+) -> Answer {
+    let body::ResetWorkflow { event_id, signals, identity, reason } = reset;
+    let branching = Branching { event_id, signals };
+    let reset = Reset { branching, by_hand: ByHand { identity, reason }, key: key.of("reset") };
+    let done = engine.reset(&run_ref(&domain, &id, query.run_id), reset).await?;
+    let status = if done.repeated { StatusCode::OK } else { StatusCode::CREATED };
+    let (run_id, base_run_id, base_event_id) = (done.run_id, done.base_run_id, done.base_event_id);
+    Ok(json(status, &body::WasReset { workflow_id: id, run_id, base_run_id, base_event_id }))
+}

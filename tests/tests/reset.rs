@@ -1,0 +1,111 @@
+//! A run that is reset, open or closed, whose node dies before or after each of its writes.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use history::event::{ByHand, LaterSignals};
+use history::{Branching, Command, RequestKey, Start, check};
+use service::engine::{Engine, Page, Reset, RunRef};
+use simulation::broken::Dying;
+use simulation::still;
+use store::Store;
+use store::memory::Memory;
+use uuid::Uuid;
+
+const DOMAIN: &str = "default";
+
+fn at(run_id: Option<Uuid>) -> RunRef {
+    RunRef { domain: DOMAIN.into(), workflow_id: "w".into(), run_id }
+}
+
+async fn node(store: Arc<dyn Store>) -> Arc<Engine> {
+    static SEED: AtomicU64 = AtomicU64::new(0);
+    still::open(store, SEED.fetch_add(1, Ordering::SeqCst)).await
+}
+
+/// A run with a signal, closed or not.
+async fn begin(store: &Arc<dyn Store>, is_closed: bool) -> Uuid {
+    let engine = node(Arc::clone(store)).await;
+    let run_id = engine.start(DOMAIN, Start::new("w", "t", "l")).await.unwrap().run_id;
+    let (name, key) = ("s".to_owned(), Some(RequestKey(1)));
+    let signal = Command::Signal { name, input: None, identity: None, key, if_version: None };
+    engine.tell(&at(None), signal).await.unwrap();
+    if is_closed {
+        let (reason, details, identity, key, child_policy) = (None, None, None, None, None);
+        engine.tell(&at(None), Command::Terminate { reason, details, identity, key, child_policy }).await.unwrap();
+    }
+    run_id
+}
+
+fn reset() -> Reset {
+    let branching = Branching { event_id: 2, signals: LaterSignals::Reapply };
+    Reset { branching, by_hand: ByHand::default(), key: Some(RequestKey(7)) }
+}
+
+async fn names(engine: &Arc<Engine>, run_id: Uuid) -> Vec<&'static str> {
+    let events = engine.history(&at(Some(run_id)), &Page::default()).await.unwrap().events;
+    check::history(&events).unwrap();
+    events.iter().map(|event| event.kind.name()).collect()
+}
+
+#[tokio::test]
+async fn a_reset_whose_node_dies_at_any_write_has_happened_or_not_and_happens_once() {
+    for (is_closed, lands) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut died = 0;
+        loop {
+            let store: Arc<dyn Store> = Arc::new(Memory::new());
+            let old = begin(&store, is_closed).await;
+            let dying = Arc::new(Dying::new(Arc::clone(&store), died, lands));
+            let engine = node(Arc::clone(&dying) as _).await;
+            let place = at(None);
+            let is_over = tokio::select! {
+                done = engine.reset(&place, reset()) => done.map(|_| true).unwrap(),
+                () = dying.died() => false,
+            };
+            engine.begin_shutdown();
+            if is_over && !dying.is_dead() {
+                // Terminated or marked, and begun.
+                assert_eq!(died, 2, "closed: {is_closed}, landed: {lands}");
+                break;
+            }
+            let engine = node(Arc::clone(&store)).await;
+            let decided = died > 0 || lands;
+            // Whoever comes to the run finds it decided, and begun before anything else is done to it.
+            let (name, key) = ("t".to_owned(), Some(RequestKey(2)));
+            let signal = Command::Signal { name, input: None, identity: None, key, if_version: None };
+            let told = engine.tell(&at(None), signal).await;
+            assert_eq!(told.is_ok(), decided || !is_closed, "write {died}, {lands}: {told:?}");
+            // The same request once more does nothing more, or all of it.
+            let again = engine.reset(&at(None), reset()).await.unwrap();
+            assert_eq!((again.repeated, again.base_run_id), (decided, old), "write {died}, landed: {lands}");
+            assert_eq!(engine.describe(&at(Some(old))).await.unwrap().reset_as, Some(again.run_id));
+            let mut expected = vec!["WorkflowStarted", "DeciderScheduled", "WorkflowReset", "Signal"];
+            expected.extend(told.is_ok().then_some("Signal"));
+            assert_eq!(names(&engine, again.run_id).await, expected, "write {died}, landed: {lands}");
+            names(&engine, old).await;
+            let report = engine.fsck(DOMAIN, |_| {}).await.unwrap();
+            assert_eq!((report.runs, report.findings), (2, vec![]));
+            died += 1;
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_nodes_that_go_on_for_a_reset_run_begin_the_same_one() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let old = begin(&store, false).await;
+    let dying = Arc::new(Dying::new(Arc::clone(&store), 1, false));
+    let engine = node(Arc::clone(&dying) as _).await;
+    let place = at(None);
+    tokio::select! {
+        _ = engine.reset(&place, reset()) => panic!("it dies before"),
+        () = dying.died() => {}
+    }
+    let (one, other) = (node(Arc::clone(&store)).await, node(Arc::clone(&store)).await);
+    let (a, b) = tokio::join!(one.reset(&place, reset()), other.reset(&place, reset()));
+    let (a, b) = (a.unwrap(), b.unwrap());
+    assert_eq!((a.run_id, a.repeated, b.repeated), (b.run_id, true, true));
+    assert_eq!(one.describe(&at(Some(old))).await.unwrap().reset_as, Some(a.run_id));
+}
