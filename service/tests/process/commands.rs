@@ -121,6 +121,29 @@ async fn a_run_is_paused_resumed_and_deleted_and_its_children_are_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_reset_and_both_branches_are_shown() {
+    let shell = Shell::open("reset");
+    let old = shell.client().start(&start("w"), None).await.unwrap().run_id.to_string();
+    shell.decide(vec![activity("a")]).await;
+    shell.ok("workflow signal w late");
+    assert!(shell.refused("workflow reset w --at 4").contains("2 and 5"));
+    let done = shell.json("workflow reset w --at 5 --reason mistake --identity ada --key once");
+    assert_eq!(shell.json("workflow reset w --at 5 --reason mistake --identity ada --key once"), done);
+    let new = done["runId"].as_str().unwrap();
+    let shown = shell.ok("workflow show w");
+    assert!(shown.contains(&format!("branched   from run {old}, at its event 5")), "{shown}");
+    assert!(shown.contains("activity   a (work) on runners: waits for a runner"), "{shown}");
+    let shown = shell.ok(&format!("workflow show w --run {old}"));
+    assert!(shown.contains(&format!("reset      run {new} goes on")), "{shown}");
+    let history = shell.ok("history w");
+    assert!(history.contains(&format!("goes on from event 5 of run {old} by ada: mistake")), "{history}");
+    assert!(history.contains("Signal"), "{history}");
+    assert!(shell.ok(&format!("history w --run {old}")).contains(&format!("run {new} goes on from event 5")));
+    let third = shell.json(&format!("workflow reset w --run {old} --at 5 --drop-signals"));
+    assert!(!shell.ok(&format!("history w --run {}", third["runId"].as_str().unwrap())).contains("Signal"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn domains_are_made_changed_and_shown() {
     let shell = Shell::open("domains");
     shell.ok("domain create shop --description orders --retention P7D");
