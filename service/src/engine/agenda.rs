@@ -83,6 +83,14 @@ impl Agenda {
         }
     }
 
+    /// The same where somebody may have asked for an earlier look while this one was under way: that look stays.
+    pub(super) fn set_unless_earlier(&self, key: &HeadKey, due: Option<Timestamp>) {
+        let is_asked_for = self.lock().by_key.get(key).is_some_and(|known| due.is_none_or(|due| *known <= due));
+        if !is_asked_for {
+            self.set(key, due);
+        }
+    }
+
     /// Has a run looked at by then at the latest, whatever the store says: something about it failed that no row tells of.
     pub(super) fn set_by(&self, key: &HeadKey, at: Timestamp) {
         let mut entries = self.lock();

@@ -137,7 +137,8 @@ fn of_schedules(calls: Calls) -> Calls {
             schedules::backfill,
             Doc::of("backfillSchedule", "Have a schedule act for the times of a span")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
-                .refuses(404, NO_SCHEDULE),
+                .refuses(404, NO_SCHEDULE)
+                .refuses(413, &["run-too-large"]),
         )
         .get(
             "/v1/domains/{domain}/schedules/{id}/next",

@@ -177,7 +177,9 @@ fn refusal_advice(refusal: &Refusal) -> &'static str {
         Refusal::QuestionsLost => "drop your answer and poll again",
         Refusal::BadToken => "pass on the token exactly as the poll gave it",
         Refusal::BadPage { .. } => "pass on nextPage exactly as it came, with the same filters",
-        Refusal::RunTooLarge { .. } => "have fewer activities and timers open at once, or shorter names",
+        Refusal::RunTooLarge { .. } => {
+            "have fewer activities and timers open at once, or shorter names; of a schedule, fewer times that wait"
+        }
         Refusal::Unavailable { .. } | Refusal::Stopping => "ask again after a moment",
         Refusal::OutcomeUnknown { .. } => "ask again; with an Idempotency-Key that is always safe",
         Refusal::Corrupt { .. } => "tell the operator; `baton fsck` says more",
