@@ -15,6 +15,7 @@ use runner_kit::activity_fn;
 use serde::{Deserialize, Serialize};
 use service::engine::{Engine, Settings, SystemClock};
 use service::http::{Credentials, Server, ServerLimits, router_for};
+use simulation::stores::{fresh, many};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -105,8 +106,7 @@ async fn pages(ctx: Context, (): ()) -> Result<(), Failure> {
 }
 
 async fn service() -> Client {
-    let store = Arc::new(store::memory::Memory::new());
-    let engine = Engine::open(store, Arc::new(SystemClock), Settings::default()).await.unwrap();
+    let engine = Engine::open(fresh().await, Arc::new(SystemClock), Settings::default()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let router = router_for(engine, Credentials::default());
@@ -216,7 +216,7 @@ async fn ten_thousand_rejected_messages_leave_the_history_as_it_was() {
     for consumer in 0..50 {
         let client = client.clone();
         consumers.spawn(async move {
-            for number in 0..200 {
+            for number in 0..many(200) {
                 let (message, id) = (format!("corrupt {number}"), format!("{consumer}-{number}"));
                 assert_eq!(reason(update(&client, "message", &message, Some(id), None).await), "corrupt");
             }

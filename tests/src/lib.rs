@@ -15,6 +15,8 @@ pub mod rules;
 mod script;
 pub mod still;
 mod stored;
+pub mod stores;
+pub mod told;
 mod world;
 
 pub use world::{Outcome, Plan, Tale, crash_at, simulate};

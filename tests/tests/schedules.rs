@@ -3,57 +3,18 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+
 use std::time::Duration;
 
-use async_trait::async_trait;
 use client::body::{Schedule, StartWorkflow};
-use history::{Overlap, ScheduleSpec, Timestamp};
+use history::{Overlap, ScheduleSpec};
 use service::engine::{Clock, Engine, ScheduleView, Settings};
 use simulation::broken::Dying;
+use simulation::told::{BEGIN, Told};
 use store::memory::Memory;
 use store::{ListQuery, Store};
 
 const DOMAIN: &str = "default";
-
-/// 2023-11-14T22:13:20Z.
-const BEGIN: u64 = 1_700_000_000_000;
-
-/// A clock that goes on when it is told to.
-struct Told {
-    now: AtomicU64,
-    moved: tokio::sync::Notify,
-}
-
-impl Told {
-    fn go_on(&self, seconds: u64) {
-        self.now.fetch_add(seconds * 1_000, Ordering::SeqCst);
-        self.moved.notify_waiters();
-    }
-}
-
-#[async_trait]
-impl Clock for Told {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.now.load(Ordering::SeqCst))
-    }
-
-    async fn sleep_until(&self, at: Timestamp) {
-        loop {
-            let moved = self.moved.notified();
-            tokio::pin!(moved);
-            moved.as_mut().enable();
-            if self.now() >= at {
-                return;
-            }
-            moved.await;
-        }
-    }
-}
-
-fn clock() -> Arc<Told> {
-    Arc::new(Told { now: AtomicU64::new(BEGIN), moved: tokio::sync::Notify::new() })
-}
 
 async fn node(store: Arc<dyn Store>, clock: &Arc<Told>) -> Arc<Engine> {
     Engine::open(store, Arc::clone(clock) as _, Settings::default()).await.unwrap()
@@ -99,7 +60,7 @@ async fn a_schedule_whose_node_dies_at_any_write_starts_a_run_for_each_time_and_
     for lands in [false, true] {
         let mut at = 0;
         loop {
-            let (store, time): (Arc<dyn Store>, _) = (Arc::new(Memory::new()), clock());
+            let (store, time): (Arc<dyn Store>, _) = (Arc::new(Memory::new()), Told::new());
             let calm = node(Arc::clone(&store), &time).await;
             create(&calm, Overlap::TerminateOther).await;
             calm.begin_shutdown();
@@ -108,7 +69,7 @@ async fn a_schedule_whose_node_dies_at_any_write_starts_a_run_for_each_time_and_
             let work = async {
                 let engine = open.await.unwrap();
                 for minute in 1..=2 {
-                    time.go_on(60);
+                    time.advance(history::Duration::from_secs(60));
                     settled(&engine, minute).await;
                 }
                 engine
@@ -123,7 +84,7 @@ async fn a_schedule_whose_node_dies_at_any_write_starts_a_run_for_each_time_and_
             }
             // Another node takes over, half a minute later.
             let now = time.now().as_millis();
-            time.go_on((BEGIN + 120_000).saturating_sub(now) / 1_000 + 31);
+            time.advance(history::Duration::from_secs((BEGIN + 120_000).saturating_sub(now) / 1_000 + 31));
             let other = node(Arc::clone(&store), &time).await;
             let wait = tokio::time::timeout(Duration::from_secs(20), settled(&other, 2));
             let view = wait.await.unwrap_or_else(|_| panic!("write {at}, lands {lands}: it does not go on"));
@@ -144,12 +105,12 @@ async fn a_schedule_whose_node_dies_at_any_write_starts_a_run_for_each_time_and_
 
 #[tokio::test]
 async fn two_nodes_that_look_at_once_start_one_run_for_each_time() {
-    let (store, time): (Arc<dyn Store>, _) = (Arc::new(Memory::new()), clock());
+    let (store, time): (Arc<dyn Store>, _) = (Arc::new(Memory::new()), Told::new());
     let one = node(Arc::clone(&store), &time).await;
     create(&one, Overlap::AllowAll).await;
     let other = node(Arc::clone(&store), &time).await;
     for minute in 1..=20 {
-        time.go_on(60);
+        time.advance(history::Duration::from_secs(60));
         settled(&one, minute).await;
         settled(&other, minute).await;
     }

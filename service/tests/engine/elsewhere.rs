@@ -9,8 +9,7 @@ use service::engine::{
     DeciderTask, Delivery, Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer,
     PassedAnswer, Peers, Poll, Said,
 };
-use store::Store;
-use store::memory::Memory;
+use simulation::stores::fresh;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -85,7 +84,7 @@ impl Peers for From {
 }
 
 pub(crate) async fn nodes<const N: usize>() -> ([Service; N], Arc<Line>) {
-    let (store, clock, line) = (Arc::new(Memory::new()) as Arc<dyn Store>, clock(), Arc::new(Line::default()));
+    let (store, clock, line) = (fresh().await, clock(), Arc::new(Line::default()));
     let mut nodes = Vec::new();
     for number in 0..N {
         let address = format!("http://node{number}");

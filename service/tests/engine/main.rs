@@ -1,4 +1,4 @@
-//! The engine over the memory store: whole workflows, sync match, give-back, races and faults, without HTTP.
+//! The engine over the memory store, or the one that `simulation::stores` names: whole workflows, sync match, give-back, races and faults, without HTTP.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -15,54 +15,21 @@ mod waiting;
 mod watching;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use history::{
-    Command, Decision, Event, EventKind, Fault, Payload, ScheduleActivity, Start, StartTimer, SucceedWorkflow,
-    Timestamp, check,
+    Command, Decision, Event, EventKind, Fault, Payload, ScheduleActivity, Start, StartTimer, SucceedWorkflow, check,
 };
-use service::engine::{Clock, DeciderTask, Delivery, Engine, Page, Poll, Refusal, RunRef, Settings};
+use service::engine::{DeciderTask, Delivery, Engine, Page, Poll, Refusal, RunRef, Settings};
+use simulation::stores::fresh;
+use simulation::told::Told;
 use store::Store;
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 
-/// A clock that stands still until it is told to go on.
-struct TestClock {
-    now: AtomicU64,
-    moved: tokio::sync::Notify,
-}
-
-impl TestClock {
-    fn advance(&self, by: history::Duration) {
-        self.now.fetch_add(by.as_millis(), Ordering::SeqCst);
-        self.moved.notify_waiters();
-    }
-}
-
-#[async_trait]
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.now.load(Ordering::SeqCst))
-    }
-
-    async fn sleep_until(&self, at: Timestamp) {
-        loop {
-            let moved = self.moved.notified();
-            tokio::pin!(moved);
-            moved.as_mut().enable();
-            if self.now() >= at {
-                return;
-            }
-            moved.await;
-        }
-    }
-}
-
 struct Service {
     engine: Arc<Engine>,
-    clock: Arc<TestClock>,
+    clock: Arc<Told>,
     store: Arc<dyn Store>,
 }
 
@@ -70,11 +37,11 @@ const DOMAIN: &str = "default";
 
 impl Service {
     async fn open() -> Self {
-        Self::over(Arc::new(Memory::new())).await
+        Self::over(fresh().await).await
     }
 
     async fn over(store: Arc<dyn Store>) -> Self {
-        let clock = Arc::new(TestClock { now: AtomicU64::new(1_700_000_000_000), moved: tokio::sync::Notify::new() });
+        let clock = Told::new();
         let settings = Settings { seed: Some(7), ..Settings::default() };
         let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings).await.unwrap();
         Self { engine, clock, store }
@@ -245,7 +212,7 @@ async fn a_decider_that_does_not_answer_times_out_and_its_late_answer_changes_no
 
 #[tokio::test]
 async fn a_restart_loses_nothing_and_offers_what_waits() {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let store = fresh().await;
     let first = Service::over(Arc::clone(&store)).await;
     first.start("survivor").await;
     let turn = first.turn().await;

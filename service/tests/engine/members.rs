@@ -1,25 +1,24 @@
 //! Nodes that know of each other: who looks after what, and what becomes of it when one vanishes.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use history::{Command, StartTimer};
 use service::engine::{Engine, Node, Poll, Settings};
+use simulation::stores::with_due_shards;
+use simulation::told::Told;
+use store::Store;
 use store::fault::{Chances, FaultStore};
-use store::memory::Memory;
-use store::{Limits, Store};
 
-use crate::{DOMAIN, Service, TestClock, at};
+use crate::{DOMAIN, Service, at};
 
 /// A store whose due index has shards, and which answers when it likes.
-pub(crate) fn slow_store() -> Arc<dyn Store> {
-    let limits = Limits { due_shards: 8, ..Memory::new().limits() };
+pub(crate) async fn slow_store() -> Arc<dyn Store> {
     let slow = Chances { delay: 1_000, delay_max: Duration::from_millis(20), ..Chances::NONE };
-    Arc::new(FaultStore::new(Memory::with_limits(limits), 3, slow))
+    Arc::new(FaultStore::new(with_due_shards(8).await, 3, slow))
 }
 
-pub(crate) async fn open(store: &Arc<dyn Store>, clock: &Arc<TestClock>, address: Option<String>) -> Service {
+pub(crate) async fn open(store: &Arc<dyn Store>, clock: &Arc<Told>, address: Option<String>) -> Service {
     // Nodes that made the same ids would take each other's commits for their own.
     let seed = address.as_ref().map_or(0, |address| address.bytes().map(u64::from).sum());
     let node = address.map(|address| Node { address });
@@ -28,13 +27,13 @@ pub(crate) async fn open(store: &Arc<dyn Store>, clock: &Arc<TestClock>, address
     Service { engine, clock: Arc::clone(clock), store: Arc::clone(store) }
 }
 
-pub(crate) fn clock() -> Arc<TestClock> {
-    Arc::new(TestClock { now: AtomicU64::new(1_700_000_000_000), moved: tokio::sync::Notify::new() })
+pub(crate) fn clock() -> Arc<Told> {
+    Told::new()
 }
 
 /// Nodes over one store, with one clock.
 async fn nodes<const N: usize>() -> [Service; N] {
-    let (store, clock) = (slow_store(), clock());
+    let (store, clock) = (slow_store().await, clock());
     let mut nodes = Vec::new();
     for number in 0..N {
         nodes.push(open(&store, &clock, Some(format!("http://node{number}"))).await);

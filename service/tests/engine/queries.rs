@@ -458,7 +458,10 @@ async fn an_answer_to_what_the_run_was_never_asked_and_a_second_answer_are_fault
     let service = Service::open().await;
     service.idle("v").await;
     let other = service.ask("v", "total").await;
-    let elsewhere = service.task().await.task().queries[0].id.clone();
+    let task = service.task().await;
+    let elsewhere = task.task().queries[0].id.clone();
+    // It is with its decider, and nobody else is asked.
+    task.delivered();
     service.idle("w").await;
     service.signal("w", "s").await;
     let asking = service.ask("w", "total").await;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use history::{Command, EventKind};
 use service::engine::{Answered, Ask, DeciderTask, Delivery, Outcome, Page, Poll, Refusal, Seen};
 
+use simulation::stores::many;
+
 use crate::elsewhere::{nodes, until_waiting};
 use crate::queries::{result, said};
 use crate::{DOMAIN, Service, at};
@@ -206,7 +208,7 @@ async fn reads_its_writes(seed: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn a_query_never_shows_less_than_was_acknowledged_before_it_at_whatever_node() {
-    for seed in 0..20 {
+    for seed in 0..many(20) {
         reads_its_writes(seed).await;
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use history::{Command, EventKind, UpdateAnswer, Verdict};
 use service::engine::{DeciderTask, Delivery, Poll, Refusal, Update};
+use simulation::stores::many;
 use tokio::time::Instant;
 
 use crate::elsewhere::{nodes, until_waiting};
@@ -356,7 +357,7 @@ async fn counts_each_once(seed: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn updates_put_at_any_node_are_judged_by_deciders_at_any_node_and_count_once_whichever_node_dies() {
-    for seed in 0..10 {
+    for seed in 0..many(10) {
         counts_each_once(seed).await;
     }
 }

@@ -9,8 +9,7 @@ use decider_kit::flow::{Context, Failure, Flow};
 use decider_kit::{Decider, Decisions, Event, EventKind, Host, Payload, Query, QueryError, Window};
 use service::engine::{Engine, Settings, SystemClock};
 use service::http::{Server, ServerLimits, router};
-use store::Store;
-use store::memory::Memory;
+use simulation::stores::fresh;
 use tokio::net::TcpListener;
 
 use crate::support::PATIENCE;
@@ -56,8 +55,7 @@ async fn sum(ctx: Context, (): ()) -> Result<u64, Failure> {
 }
 
 async fn open(states: usize) -> (Arc<Engine>, Client) {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
-    let engine = Engine::open(store, Arc::new(SystemClock), Settings::default()).await.unwrap();
+    let engine = Engine::open(fresh().await, Arc::new(SystemClock), Settings::default()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let server = Server { listener, router: router(Arc::clone(&engine)), limits: ServerLimits::default() };

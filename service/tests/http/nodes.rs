@@ -8,8 +8,8 @@ use client::{Client, Patience};
 use serde_json::json;
 use service::engine::{Engine, Node, Settings, SystemClock};
 use service::http::{Credential, Credentials, Server, ServerLimits, join, router_for};
+use simulation::stores::fresh;
 use store::Store;
-use store::memory::Memory;
 use tokio::net::TcpListener;
 
 use crate::support::{Ask, PATIENCE};
@@ -36,7 +36,7 @@ async fn open(store: &Arc<dyn Store>) -> (Arc<Engine>, Client) {
 
 #[tokio::test]
 async fn a_task_made_at_one_node_reaches_a_poller_at_another_over_http() {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let store = fresh().await;
     let (_one, at_one) = open(&store).await;
     // It learns of the first at once; the first of it with its next beat.
     let (two, at_two) = open(&store).await;
@@ -61,7 +61,7 @@ async fn a_task_made_at_one_node_reaches_a_poller_at_another_over_http() {
 
 #[tokio::test]
 async fn an_update_goes_to_a_decider_at_another_node_and_its_verdict_comes_by_a_third_over_http() {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let store = fresh().await;
     let (_one, at_one) = open(&store).await;
     let (two, at_two) = open(&store).await;
     let (_three, at_three) = open(&store).await;
@@ -105,7 +105,7 @@ async fn an_update_goes_to_a_decider_at_another_node_and_its_verdict_comes_by_a_
 
 #[tokio::test]
 async fn nobody_but_a_node_may_offer_tasks_or_say_that_somebody_waits() {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let store = fresh().await;
     let (engine, client) = open(&store).await;
     let list = json!({ "domain": "default", "isDecider": true, "name": "deciders" });
     let waiting = json!({ "at": "http://127.0.0.1:1", "list": list });

@@ -1,21 +1,20 @@
 //! What the tests share: the service in process, requests, and answers taken apart.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::Response;
 use client::body;
-use history::{Timestamp, check};
+use history::check;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use service::engine::{Clock, Engine, Settings};
+use service::engine::{Engine, Settings};
+use simulation::stores::fresh;
+use simulation::told::Told;
 use store::Store;
-use store::memory::Memory;
 use tower::ServiceExt;
 
 use crate::contract;
@@ -28,42 +27,6 @@ pub(crate) const WORKFLOWS: &str = "/v1/domains/default/workflows";
 
 /// Where the tests' deciders poll.
 pub(crate) const DECIDERS: &str = "/v1/domains/default/task-lists/deciders/decider/poll";
-
-/// A clock that stands still until it is told to go on.
-pub(crate) struct TestClock {
-    now: AtomicU64,
-    moved: tokio::sync::Notify,
-}
-
-impl TestClock {
-    fn new() -> Self {
-        Self { now: AtomicU64::new(1_700_000_000_000), moved: tokio::sync::Notify::new() }
-    }
-
-    pub(crate) fn advance(&self, by: history::Duration) {
-        self.now.fetch_add(by.as_millis(), Ordering::SeqCst);
-        self.moved.notify_waiters();
-    }
-}
-
-#[async_trait]
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.now.load(Ordering::SeqCst))
-    }
-
-    async fn sleep_until(&self, at: Timestamp) {
-        loop {
-            let moved = self.moved.notified();
-            tokio::pin!(moved);
-            moved.as_mut().enable();
-            if self.now() >= at {
-                return;
-            }
-            moved.await;
-        }
-    }
-}
 
 /// A request, and its body where that is a text.
 pub(crate) struct Ask(Request<Body>, Option<String>);
@@ -149,17 +112,17 @@ impl Answer {
 /// The service in process.
 pub(crate) struct Api {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) clock: Arc<TestClock>,
+    pub(crate) clock: Arc<Told>,
     pub(crate) router: Router,
 }
 
 impl Api {
     pub(crate) async fn open() -> Self {
-        Self::over(Arc::new(Memory::new())).await
+        Self::over(fresh().await).await
     }
 
     pub(crate) async fn over(store: Arc<dyn Store>) -> Self {
-        let clock = Arc::new(TestClock::new());
+        let clock = Told::new();
         let settings = Settings { seed: Some(7), ..Settings::default() };
         let engine = Engine::open(store, Arc::clone(&clock) as _, settings).await.unwrap();
         let router = service::http::router(Arc::clone(&engine));

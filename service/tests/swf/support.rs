@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use service::engine::{Engine, Settings, SystemClock};
-use store::memory::Memory;
+use simulation::stores::fresh;
 use tower::ServiceExt;
 
 pub(crate) const SWF: &str = "com.amazonaws.swf.base.model#";
@@ -57,7 +57,7 @@ impl Answer {
 impl Swf {
     pub(crate) async fn open() -> Self {
         let settings = Settings { seed: Some(7), ..Settings::default() };
-        let engine = Engine::open(Arc::new(Memory::new()), Arc::new(SystemClock), settings).await.unwrap();
+        let engine = Engine::open(fresh().await, Arc::new(SystemClock), settings).await.unwrap();
         Self { router: service::http::router(engine) }
     }
 

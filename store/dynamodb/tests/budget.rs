@@ -9,45 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use history::{Command, Decision, Payload, ScheduleActivity, Start, StartTimer, SucceedWorkflow, Timestamp, check};
-use service::engine::{ActivityTask, Clock, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings};
+use history::{Command, Decision, Payload, ScheduleActivity, Start, StartTimer, SucceedWorkflow, check};
+use service::engine::{ActivityTask, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings};
+use simulation::told::Told;
 use store::{HeadKey, Store};
 use store_dynamodb::{Create, Options};
 use support::Emulator;
 use tokio::task::JoinHandle;
-
-/// A clock that stands still until it is told to go on.
-struct TestClock {
-    now: AtomicU64,
-    moved: tokio::sync::Notify,
-}
-
-impl TestClock {
-    fn advance(&self, by: history::Duration) {
-        self.now.fetch_add(by.as_millis(), Ordering::SeqCst);
-        self.moved.notify_waiters();
-    }
-}
-
-#[async_trait]
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.now.load(Ordering::SeqCst))
-    }
-
-    async fn sleep_until(&self, at: Timestamp) {
-        loop {
-            let moved = self.moved.notified();
-            tokio::pin!(moved);
-            moved.as_mut().enable();
-            if self.now() >= at {
-                return;
-            }
-            moved.await;
-        }
-    }
-}
 
 const DOMAIN: &str = "default";
 const DECIDERS: &str = "parallel";
@@ -60,7 +28,7 @@ type Task = Delivery<ActivityTask>;
 /// The engine over a table, and how many units were told of so far.
 struct Service {
     engine: Arc<Engine>,
-    clock: Arc<TestClock>,
+    clock: Arc<Told>,
     store: Arc<dyn Store>,
     told: u64,
 }
@@ -112,7 +80,7 @@ impl Service {
         let table = Emulator::new().store_with(Options::new("baton"));
         table.create_table(Create::default()).await.unwrap();
         let store: Arc<dyn Store> = Arc::new(table);
-        let clock = Arc::new(TestClock { now: AtomicU64::new(1_700_000_000_000), moved: tokio::sync::Notify::new() });
+        let clock = Told::new();
         let settings = Settings { seed: Some(7), ..Settings::default() };
         let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings).await.unwrap();
         let told = store.stats().write_units;

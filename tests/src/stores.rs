@@ -1,0 +1,166 @@
+//! The store that a test runs over: in memory, or a table of its own of the DynamoDB that `BATON_TEST_DYNAMODB` names, where
+//! this is built with the feature `dynamodb`. What holds over the one must hold over the other.
+
+use std::sync::Arc;
+
+use store::memory::Memory;
+use store::{Limits, Store};
+
+/// A store with nothing in it.
+pub async fn fresh() -> Arc<dyn Store> {
+    with_due_shards(Memory::new().limits().due_shards).await
+}
+
+/// A store with nothing in it whose due index has so many shards.
+pub async fn with_due_shards(due_shards: u32) -> Arc<dyn Store> {
+    #[cfg(feature = "dynamodb")]
+    if let Ok(endpoint) = std::env::var("BATON_TEST_DYNAMODB") {
+        return Arc::new(dynamo::AtRest(dynamo::table(&endpoint, due_shards).await));
+    }
+    Arc::new(Memory::with_limits(Limits { due_shards, ..Memory::new().limits() }))
+}
+
+/// How often a test does something that it does many times: a tenth as often over a network, once at least. Only counts that
+/// make a test take more than a few seconds there are divided so.
+pub fn many(count: u64) -> u64 {
+    if is_memory() { count } else { (count / 10).max(1) }
+}
+
+/// Whether the stores are in memory.
+pub fn is_memory() -> bool {
+    !cfg!(feature = "dynamodb") || std::env::var_os("BATON_TEST_DYNAMODB").is_none()
+}
+
+#[cfg(feature = "dynamodb")]
+mod dynamo {
+    use std::future::Future;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use async_trait::async_trait;
+    use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
+    use bytes::Bytes;
+    use store::{
+        Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Stats, Store,
+        UnixMs,
+    };
+    use store_dynamodb::{Create, Dynamo, Options};
+
+    /// A table that is there for one test. Whoever started the engine, in memory, ends it and all of them.
+    pub(super) async fn table(endpoint: &str, due_shards: u32) -> Dynamo {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let credentials =
+            Credentials::builder().access_key_id("local").secret_access_key("local").provider_name("test");
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("local"))
+            .endpoint_url(endpoint)
+            .credentials_provider(credentials.build())
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .build();
+        let name = format!("baton-test-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let options = Options { due_shards, has_ttl: false, sweep_every_ms: 0, ..Options::new(name) };
+        let store = AtRest(Dynamo::new(&config, endpoint, options));
+        at_rest(store.0.create_table(Create::default())).await.expect("an engine that makes tables");
+        store.0
+    }
+
+    /// Waits for an answer of the network; in a test whose time is paused, and would leap while nothing is to be done, time
+    /// stands still meanwhile.
+    async fn at_rest<T>(call: impl Future<Output = T>) -> T {
+        let (_until_then, over) = std::sync::mpsc::channel::<()>();
+        drop(tokio::task::spawn_blocking(move || over.recv()));
+        call.await
+    }
+
+    /// A store whose calls take no time of a test's.
+    pub(super) struct AtRest(pub(super) Dynamo);
+
+    #[async_trait]
+    impl Store for AtRest {
+        fn limits(&self) -> Limits {
+            self.0.limits()
+        }
+
+        fn weight(&self, key: &HeadKey, head: &Head) -> usize {
+            self.0.weight(key, head)
+        }
+
+        fn due_shard(&self, key: &HeadKey) -> u32 {
+            self.0.due_shard(key)
+        }
+
+        async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
+            at_rest(self.0.load(key)).await
+        }
+
+        async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
+            at_rest(self.0.load_run(key, run)).await
+        }
+
+        async fn commit(
+            &self,
+            key: &HeadKey,
+            expect: Expect<'_>,
+            head: &Head,
+            parts: &[(PartKey, Bytes)],
+        ) -> Result<Cas, Error> {
+            at_rest(self.0.commit(key, expect, head, parts)).await
+        }
+
+        async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
+            at_rest(self.0.put_part(key, run, part, bytes)).await
+        }
+
+        async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
+            at_rest(self.0.parts(key, run, want)).await
+        }
+
+        async fn chunks(
+            &self,
+            key: &HeadKey,
+            run: RunId,
+            from_event: u64,
+            max_bytes: usize,
+        ) -> Result<Vec<(u64, Bytes)>, Error> {
+            at_rest(self.0.chunks(key, run, from_event, max_bytes)).await
+        }
+
+        async fn chunks_back(
+            &self,
+            key: &HeadKey,
+            run: RunId,
+            before_event: u64,
+            max_bytes: usize,
+        ) -> Result<Vec<(u64, Bytes)>, Error> {
+            at_rest(self.0.chunks_back(key, run, before_event, max_bytes)).await
+        }
+
+        async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
+            at_rest(self.0.drop_run(key, run)).await
+        }
+
+        async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
+            at_rest(self.0.expire(now, limit)).await
+        }
+
+        async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
+            at_rest(self.0.due(shard, until, after, limit)).await
+        }
+
+        async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
+            at_rest(self.0.list(query, page)).await
+        }
+
+        fn stats(&self) -> Stats {
+            self.0.stats()
+        }
+
+        async fn failed(&self) -> Error {
+            self.0.failed().await
+        }
+
+        async fn close(&self) -> Result<(), Error> {
+            self.0.close().await
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A clock for tests that decide when time goes on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use history::{Duration, Timestamp};
+use service::engine::Clock;
+use tokio::sync::Notify;
+
+/// 2023-11-14T22:13:20Z.
+pub const BEGIN: u64 = 1_700_000_000_000;
+
+/// A clock that stands still until it is told to go on. It begins at [`BEGIN`].
+pub struct Told {
+    now: AtomicU64,
+    moved: Notify,
+}
+
+impl Told {
+    /// One that nobody has told anything.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { now: AtomicU64::new(BEGIN), moved: Notify::new() })
+    }
+
+    /// Time goes on, and whoever slept for so long wakes up.
+    pub fn advance(&self, by: Duration) {
+        self.now.fetch_add(by.as_millis(), Ordering::SeqCst);
+        self.moved.notify_waiters();
+    }
+}
+
+#[async_trait]
+impl Clock for Told {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.now.load(Ordering::SeqCst))
+    }
+
+    async fn sleep_until(&self, at: Timestamp) {
+        loop {
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            // Registered before the time is read, so that it cannot be missed.
+            moved.as_mut().enable();
+            if self.now() >= at {
+                return;
+            }
+            moved.await;
+        }
+    }
+}
