@@ -131,6 +131,34 @@ impl Client {
         }
     }
 
+    /// The state of a run once it has news beyond what was seen; `None` when it has none within `wait`, a minute at most. Of the
+    /// newest run without a run id, and a newer one is news, too.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn describe_unlike(
+        &self,
+        workflow_id: &str,
+        run_id: Option<Uuid>,
+        seen: &Tag,
+        wait: Duration,
+    ) -> Result<Option<Described>, Error> {
+        let url = self.domain_url(&format!("workflows/{}{}", encode(workflow_id), run_query(run_id)));
+        let (headers, wait) = (condition(IF_NONE_MATCH, seen)?, Some(wait.min(WAIT_AT_ONCE)));
+        let mut waits = Waits::new(self.patience);
+        loop {
+            match self.call_once(Method::GET, &url, None, wait, headers.clone()).await {
+                Ok((StatusCode::NOT_MODIFIED, _, _)) => return Ok(None),
+                Ok((_, _, bytes)) => return self.read(&bytes).map(Some),
+                Err(error) => match waits.after(&error) {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => return Err(error),
+                },
+            }
+        }
+    }
+
     /// Signals a run unless it has news beyond what was seen. With a key the call is safe to repeat, and is repeated while the
     /// service is away.
     ///

@@ -35,12 +35,12 @@ mod token;
 mod types;
 mod update;
 mod updates;
+mod wait;
 mod watch;
 mod write;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use history::{Beat, Command, Event, EventId, Outbox, Run, Start, UpdateStanding};
 use store::{HeadKey, ListPage, ListQuery, PageToken, Store};
@@ -394,27 +394,6 @@ impl Engine {
     pub async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Refusal> {
         self.must_know(&query.domain).await?;
         Ok(self.store.list(query, page).await?)
-    }
-
-    /// Returns once the run has an event after `after`, or has closed, or is another run, or `wait` is over.
-    ///
-    /// # Errors
-    ///
-    /// As for [`describe`](Self::describe).
-    pub async fn wait_beyond(&self, at: &RunRef, run_id: Uuid, after: EventId, wait: Duration) -> Result<(), Refusal> {
-        let key = head_key(at);
-        let mut watching = self.watchers.watch(&key);
-        let found = self.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run;
-        if found.last_event_id > after || !found.is_open() || self.is_stopping() {
-            return Ok(());
-        }
-        tokio::select! {
-            biased;
-            () = watching.beyond(run_id, after) => {}
-            () = self.stopped() => {}
-            () = tokio::time::sleep(wait) => {}
-        }
-        Ok(())
     }
 }
 

@@ -269,6 +269,17 @@ answers! {
         /// When it expires.
         expires_at: Timestamp,
     }
+    /// An update that was accepted and not answered yet.
+    OpenUpdate {
+        /// The caller's name for it.
+        update_id: String,
+        /// What kind of update it is.
+        name: String,
+        /// Its UpdateAccepted.
+        accepted_event_id: EventId,
+        /// When it was accepted.
+        accepted_at: Timestamp,
+    }
     /// A child that is not known to have closed.
     OpenChild {
         /// Its workflow id.
@@ -363,6 +374,10 @@ answers! {
         /// Children that are not known to have closed.
         #[serde(default)]
         open_children: Vec<OpenChild>,
+        /// Updates that were accepted and not answered yet.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        open_updates: Vec<OpenUpdate>,
         /// The event of the parent that wanted it, where the run is a child.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]

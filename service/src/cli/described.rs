@@ -69,6 +69,11 @@ pub(super) fn lines(run: &Described) -> String {
         let (id, kind, list) = (&it.activity_id, &it.activity_type, &it.task_list);
         format!("activity   {id} ({kind}) on {list}: {state}{tried}{}", failure.unwrap_or_default())
     }));
+    lines.extend(
+        run.open_updates
+            .iter()
+            .map(|it| format!("update     {} ({}): accepted, not answered yet", it.update_id, it.name)),
+    );
     lines.extend(run.open_children.iter().map(|it| {
         let state = if it.started_event_id.is_some() { "started" } else { "is being started" };
         let then = match it.child_policy {

@@ -181,6 +181,7 @@ impl Engine {
             tokio::select! {
                 biased;
                 () = watching.closed(run_id) => {}
+                () = self.watch_others(at) => {}
                 () = self.stopped() => {}
                 () = tokio::time::sleep(wait) => {}
             }

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use history::EventId;
 use store::HeadKey;
 use tokio::sync::watch;
+use tokio::time::{Duration, Instant};
 use uuid::Uuid;
 
 /// How far a run has come.
@@ -16,7 +17,13 @@ pub(super) struct Progress {
     pub(super) closed: bool,
 }
 
-type Watched = HashMap<HeadKey, watch::Sender<Option<Progress>>>;
+struct Entry {
+    sender: watch::Sender<Option<Progress>>,
+    /// When somebody last went to the store for all who watch.
+    looked: Instant,
+}
+
+type Watched = HashMap<HeadKey, Entry>;
 
 /// Who watches what.
 #[derive(Default)]
@@ -40,8 +47,11 @@ impl Watchers {
     pub(super) fn watch<'a>(&'a self, key: &'a HeadKey) -> Watching<'a> {
         let mut watched = self.lock();
         let receiver = match watched.get(key) {
-            Some(sender) => sender.subscribe(),
-            None => watched.entry(key.clone()).or_insert_with(|| watch::Sender::new(None)).subscribe(),
+            Some(entry) => entry.sender.subscribe(),
+            None => {
+                let entry = Entry { sender: watch::Sender::new(None), looked: Instant::now() };
+                watched.entry(key.clone()).or_insert(entry).sender.subscribe()
+            }
         };
         Watching { watchers: self, key, receiver }
     }
@@ -49,9 +59,17 @@ impl Watchers {
     /// Says how far a run has come.
     pub(super) fn tell(&self, key: &HeadKey, progress: Progress) {
         let watched = self.lock();
-        if let Some(sender) = watched.get(key) {
-            sender.send_replace(Some(progress));
+        if let Some(entry) = watched.get(key) {
+            entry.sender.send_replace(Some(progress));
         }
+    }
+
+    /// Whether nobody has looked at the run for so long; whoever hears so does.
+    pub(super) fn is_time_to_look(&self, key: &HeadKey, every: Duration) -> bool {
+        let mut watched = self.lock();
+        let Some(entry) = watched.get_mut(key).filter(|entry| entry.looked.elapsed() >= every) else { return false };
+        entry.looked = Instant::now();
+        true
     }
 
     /// Ends every wait.
@@ -75,6 +93,11 @@ impl Watching<'_> {
         drop(self.receiver.wait_for(moved).await);
     }
 
+    /// Waits until there is another run; or until the service stops.
+    pub(super) async fn another(&mut self, run_id: Uuid) {
+        drop(self.receiver.wait_for(|progress| progress.is_some_and(|at| at.run_id != run_id)).await);
+    }
+
     /// Waits until the run has closed, or is another run; or until the service stops.
     pub(super) async fn closed(&mut self, run_id: Uuid) {
         self.beyond(run_id, EventId::MAX).await;
@@ -85,7 +108,7 @@ impl Drop for Watching<'_> {
     fn drop(&mut self) {
         let mut watched = self.watchers.lock();
         // Ours is the last receiver exactly when the count is still one here.
-        if watched.get(self.key).is_some_and(|sender| sender.receiver_count() <= 1) {
+        if watched.get(self.key).is_some_and(|entry| entry.sender.receiver_count() <= 1) {
             watched.remove(self.key);
         }
     }

@@ -221,6 +221,8 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             Doc::of("describeWorkflow", "The state of a run")
                 .answers::<body::Described>(200, "The state.")
                 .with_header("ETag", ETAG)
+                .answers_nothing(304, "The run had no news in time beyond what `If-None-Match` names.")
+                .with_header("ETag", ETAG)
                 .refuses(404, NO_RUN),
         )
         .get(
@@ -241,6 +243,8 @@ fn domains_and_workflows(calls: Calls) -> Calls {
                 .answers::<body::RunResult>(200, "It has closed.")
                 .with_header("ETag", ETAG)
                 .answers::<body::RunResult>(202, "It is still open.")
+                .with_header("ETag", ETAG)
+                .answers_nothing(304, "When the wait was over it was still, or again, as `If-None-Match` names it.")
                 .with_header("ETag", ETAG)
                 .refuses(404, NO_RUN),
         )

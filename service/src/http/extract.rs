@@ -293,6 +293,20 @@ impl Tag {
     }
 }
 
+impl Tag {
+    /// Whether it names this version of this run, with whatever result.
+    pub(super) fn names(self, tag: Self) -> bool {
+        (self.run_id, self.version) == (tag.run_id, tag.version)
+    }
+}
+
+/// There is nothing else than what the caller has seen.
+pub(super) fn not_modified(tag: Tag) -> Response {
+    let mut response = Response::new(axum::body::Body::empty());
+    *response.status_mut() = axum::http::StatusCode::NOT_MODIFIED;
+    with_etag(response, tag)
+}
+
 /// Adds the entity tag of a run as it is.
 pub(super) fn with_etag(mut response: Response, tag: Tag) -> Response {
     if let Ok(value) = HeaderValue::try_from(tag.to_string()) {

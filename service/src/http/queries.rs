@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
 use client::body;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::extract::{IfNoneMatch, Json, Path, Query, Tag, WAIT_MAX, Wait, with_etag, with_wait_applied};
+use super::extract::{IfNoneMatch, Json, Path, Query, Tag, WAIT_MAX, Wait, not_modified, with_etag, with_wait_applied};
 use super::problem::Refused;
 use super::workflows::run_ref;
 use super::{Answer, AppState, json};
@@ -59,10 +57,7 @@ pub(super) async fn query(
             with_etag(json(StatusCode::OK, &answer), Tag { run_id, version, hash: Some(hash) })
         }
         Answered::Unchanged { run_id, version } => {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::NOT_MODIFIED;
-            let hash = tag.and_then(|tag| tag.hash);
-            with_etag(response, Tag { run_id, version, hash })
+            not_modified(Tag { run_id, version, hash: tag.and_then(|tag| tag.hash) })
         }
     };
     Ok(with_wait_applied(response, wait))

@@ -16,10 +16,13 @@ use serde::Deserialize;
 use store::{ListQuery, PageToken};
 use uuid::Uuid;
 
-use super::extract::{IdempotencyKey, IfMatch, Json, NoQuery, Path, Query, Tag, Wait, with_etag, with_wait_applied};
+use super::extract::{
+    IdempotencyKey, IfMatch, IfNoneMatch, Json, NoQuery, Path, Query, Tag, Wait, not_modified, with_etag,
+    with_wait_applied,
+};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
-use crate::engine::{Described, Engine, RunRef};
+use crate::engine::{Described, Engine, RunRef, Seen};
 
 /// Runs on a page where the request does not say, and at most.
 const LIST_DEFAULT: usize = 100;
@@ -178,9 +181,23 @@ pub(super) async fn describe(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
     Query(query): Query<RunQuery>,
+    Wait(wait): Wait,
+    IfNoneMatch(known): IfNoneMatch,
 ) -> Answer {
-    let described = engine.describe(&run_ref(&domain, &id, query.run_id)).await?;
-    Ok(with_etag(json(StatusCode::OK, &render(&described, engine.clock().now())), tag(&described.run)))
+    let at = run_ref(&domain, &id, query.run_id);
+    let described = match known {
+        Some(Tag { run_id, version, .. }) => {
+            let seen = Seen { run_id, version, hash: None };
+            engine.describe_unlike(&at, seen, wait.unwrap_or_default()).await?
+        }
+        None => engine.describe(&at).await?,
+    };
+    let tag = tag(&described.run);
+    if known.is_some_and(|known| known.names(tag)) {
+        return Ok(with_wait_applied(not_modified(tag), wait));
+    }
+    let response = json(StatusCode::OK, &render(&described, engine.clock().now()));
+    Ok(with_etag(with_wait_applied(response, wait), tag))
 }
 
 fn tag(run: &Run) -> Tag {
@@ -219,6 +236,12 @@ fn render(described: &Described, now: Timestamp) -> body::Described {
         timer_id: timer_id.clone(),
         scheduled_event_id: timer.scheduled_event_id,
         expires_at: timer.expires_at,
+    });
+    let open_updates = run.updates.open().iter().map(|(accepted_event_id, update)| body::OpenUpdate {
+        update_id: update.update_id.clone(),
+        name: update.name.clone(),
+        accepted_event_id: *accepted_event_id,
+        accepted_at: update.accepted_at,
     });
     let open_children = run.children.iter().map(|(scheduled_event_id, child)| body::OpenChild {
         workflow_id: child.workflow_id.clone(),
@@ -267,6 +290,7 @@ fn render(described: &Described, now: Timestamp) -> body::Described {
         open_activities: open_activities.collect(),
         open_timers: open_timers.collect(),
         open_children: open_children.collect(),
+        open_updates: open_updates.collect(),
         parent: run.started.parent.clone(),
         deadlines: deadlines.collect(),
     }
@@ -319,8 +343,10 @@ pub(super) async fn result(
     Path([domain, id]): Path<2>,
     Query(query): Query<RunQuery>,
     Wait(wait): Wait,
+    IfNoneMatch(known): IfNoneMatch,
 ) -> Answer {
     let at = run_ref(&domain, &id, query.run_id);
+    let is_known = |tag: Tag| known.is_some_and(|known| known.names(tag));
     let (run_id, closed) = engine.closing_event(&at, wait.unwrap_or_default()).await?;
     let Some((run, event)) = closed else {
         let status = Status::Open;
@@ -334,8 +360,15 @@ pub(super) async fn result(
             continued_as: None,
         };
         let run = engine.describe(&run_ref(&domain, &id, Some(run_id))).await?.run;
-        return Ok(with_etag(with_wait_applied(json(StatusCode::ACCEPTED, &open), wait), tag(&run)));
+        let tag = tag(&run);
+        if is_known(tag) {
+            return Ok(with_wait_applied(not_modified(tag), wait));
+        }
+        return Ok(with_etag(with_wait_applied(json(StatusCode::ACCEPTED, &open), wait), tag));
     };
+    if is_known(tag(&run)) {
+        return Ok(with_wait_applied(not_modified(tag(&run)), wait));
+    }
     let response = json(StatusCode::OK, &run_result(run_id, &run, event.kind));
     Ok(with_etag(with_wait_applied(response, wait), tag(&run)))
 }

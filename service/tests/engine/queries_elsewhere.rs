@@ -212,3 +212,28 @@ async fn a_query_never_shows_less_than_was_acknowledged_before_it_at_whatever_no
         reads_its_writes(seed).await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_run_at_one_node_learns_of_what_another_one_writes() {
+    let ([one, two], _) = nodes().await;
+    two.idle("w").await;
+    let run = one.engine.describe(&at("w")).await.unwrap().run;
+    let seen = Seen { run_id: run.started.run_id, version: run.version, hash: None };
+    let wait = Duration::from_secs(60);
+    let engine = Arc::clone(&one.engine);
+    let state = tokio::spawn(async move { engine.describe_unlike(&at("w"), seen, wait).await.unwrap().run.version });
+    let engine = Arc::clone(&one.engine);
+    let events = tokio::spawn(async move { engine.wait_beyond(&at("w"), seen.run_id, run.last_event_id, wait).await });
+    let engine = Arc::clone(&one.engine);
+    let end = tokio::spawn(async move { engine.closing_event(&at("w"), wait).await.unwrap().1.unwrap().0.status });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    two.signal("w", "go").await;
+    // A look comes every two seconds at least.
+    let soon = Duration::from_millis(2_100);
+    assert_eq!(tokio::time::timeout(soon, state).await.expect("it is seen soon").unwrap(), run.version + 1);
+    events.await.unwrap().unwrap();
+    let terminate = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
+    two.engine.tell(&at("w"), terminate).await.unwrap();
+    let status = tokio::time::timeout(soon, end).await.expect("it is seen soon").unwrap();
+    assert_eq!(status, history::Status::Terminated);
+}

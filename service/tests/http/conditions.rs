@@ -1,6 +1,7 @@
 //! What depends on who asks and on how the store is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use service::http::{Credential, Credentials, router_for};
@@ -167,4 +168,47 @@ async fn a_request_whose_outcome_is_not_known_is_repeated_with_its_key_and_recor
         assert_eq!(signals().await, 1);
         api.everything().await;
     }
+}
+
+#[tokio::test]
+async fn a_description_and_a_result_that_are_known_are_not_sent_again() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let (state, result) = (format!("{WORKFLOWS}/w"), format!("{WORKFLOWS}/w/result"));
+    let tag = api.get(&state).await.header("etag").to_owned();
+    assert_eq!(api.get(&result).await.header("etag"), tag);
+    let unless = |path: &str, tag: &str, wait: &str| Ask::get(path).header("if-none-match", tag).header("prefer", wait);
+    for path in [&state, &result] {
+        let answer = api.ask(Ask::get(path).header("if-none-match", &format!("W/{tag}"))).await;
+        assert_eq!((answer.status.as_u16(), answer.header("etag"), answer.text.as_str()), (304, tag.as_str(), ""));
+        let began = tokio::time::Instant::now();
+        let answer = api.ask(unless(path, &tag, "wait=0.2")).await;
+        assert_eq!((answer.status.as_u16(), answer.header("preference-applied")), (304, "wait=0.2"));
+        assert!(began.elapsed() >= Duration::from_millis(200));
+        api.refused(unless(path, "\"w\"", "wait=0"), 400, "bad-header").await;
+    }
+    // A turn that begins is no news (D11); a signal is, at once.
+    let wait = async { api.ask(unless(&state, &tag, "wait=30")).await };
+    let news = async {
+        let turn = api.turn().await;
+        api.post(&format!("{WORKFLOWS}/w/signals/go"), &json!({})).await.json(202);
+        turn
+    };
+    let (changed, turn) = tokio::join!(wait, news);
+    assert_eq!(changed.json(200)["version"], 4);
+    assert_ne!(changed.header("etag"), tag);
+    assert_eq!(api.ask(unless(&state, &tag, "wait=30")).await.status, 200, "what differs is sent at once");
+    // The end of a run is what a result is waited for; once it is known there is no other.
+    let wait = async { api.ask(unless(&result, changed.header("etag"), "wait=30")).await };
+    let end = async {
+        api.post(&format!("{}/complete", turn_path(&turn)), &json!({})).await.json(200);
+        api.post(&format!("{WORKFLOWS}/w/terminate"), &json!({})).await.json(200);
+    };
+    let (ended, ()) = tokio::join!(wait, end);
+    assert_eq!(ended.json(200)["status"], "terminated");
+    assert_eq!(api.ask(unless(&result, ended.header("etag"), "wait=30")).await.status, 304, "at once");
+    // Another run of the id is news to who watches the newest.
+    let wait = async { api.ask(unless(&state, ended.header("etag"), "wait=30")).await };
+    let (next, run_id) = tokio::join!(wait, api.start("w"));
+    assert_eq!(next.json(200)["runId"], json!(run_id));
 }

@@ -98,6 +98,8 @@ async fn an_update_that_a_later_turn_answers_is_accepted_until_then() {
     let accepted = api.update(named(), json!({ "later": true })).await;
     let body = accepted.json(202);
     assert_eq!((&body["done"], &body["eventId"], &body["result"]), (&json!(false), &json!(9), &Value::Null));
+    let open = api.get(&format!("{WORKFLOWS}/w")).await.json(200)["openUpdates"].clone();
+    assert_eq!((&open[0]["updateId"], &open[0]["acceptedEventId"], &open[1]), (&json!("u"), &json!(9), &Value::Null));
     api.post(&format!("{WORKFLOWS}/w/signals/go"), &json!({})).await.json(202);
     let task = api.judging().await;
     let failed = json!({ "updateResults": [{ "id": "u", "failed": { "reason": "no stock", "details": 7 } }] });
