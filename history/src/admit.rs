@@ -272,6 +272,7 @@ impl Transition {
             continued_from: None,
             execution_from: None,
             swf: start.swf.clone(),
+            task_priority: start.task_priority,
             retry: start.retry.clone(),
             attempt: start.retry.as_ref().map(|_| 1),
             schedule: start.schedule.clone(),
@@ -387,10 +388,16 @@ impl Transition {
                 self.links.sent.send(scheduled_event_id, *poll);
             }
             Command::CompleteTurn { turn, decisions, context, awaiting } => {
-                self.complete_turn(*turn, &Completion { decisions, context: context.as_ref(), awaiting }, now)?;
+                let completion = Completion { decisions, context: context.as_ref(), awaiting, moves_to: None };
+                self.complete_turn(*turn, &completion, now)?;
+            }
+            Command::CompleteTurnAndMove { turn, decisions, context, to } => {
+                let context = context.as_ref();
+                let completion = Completion { decisions, context, awaiting: &[], moves_to: Some(to) };
+                self.complete_turn(*turn, &completion, now)?;
             }
             Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting } => {
-                let completion = Completion { decisions, context: context.as_ref(), awaiting };
+                let completion = Completion { decisions, context: context.as_ref(), awaiting, moves_to: None };
                 self.answer_updates(turn, asked, answers, &completion, now)?;
             }
             Command::FailTurn { turn, reason, details } => {
@@ -501,15 +508,16 @@ impl Transition {
             Some(EventKind::DeciderFailed(DeciderFailed { cause: DeciderFailedCause::Reported, .. }))
         );
         let scheduled = DeciderScheduled {
-            task_list: self.run.started.task_list.clone(),
+            task_list: self.run.next_turn_list().to_owned(),
             start_to_close: self.run.started.decider_start_to_close,
-            schedule_to_start: self.run.started.decider_schedule_to_start,
+            schedule_to_start: self.run.next_turn_waits(),
             attempt: self.run.turns_lost.saturating_add(1),
             not_before: if self.run.last_event_id == 1 {
                 self.run.started.start_after.map(|_| self.run.started.first_turn_at())
             } else {
                 given_back.then(|| now.plus(turn_backoff(self.run.turns_lost)))
             },
+            task_priority: self.run.started.priority(),
         };
         self.push(now, EventKind::DeciderScheduled(scheduled));
     }
@@ -531,6 +539,7 @@ fn request_key(command: &Command) -> Option<RequestKey> {
         | Command::ActOnActivity { key, .. } => *key,
         Command::StartTurn { .. }
         | Command::CompleteTurn { .. }
+        | Command::CompleteTurnAndMove { .. }
         | Command::AnswerUpdates { .. }
         | Command::FailTurn { .. }
         | Command::ReturnTurn { .. }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::decision::Decision;
 use crate::dialect::SwfRun;
-use crate::event::{ActivityTimeouts, ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey};
+use crate::event::{ActivityTimeouts, ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey, TurnList};
 use crate::limits;
 use crate::links::{EffectKind, PollId};
 use crate::payload::Payload;
@@ -103,6 +103,8 @@ pub struct Start {
     pub parent: Option<Origin>,
     /// The schedule that starts it.
     pub schedule: Option<Scheduled>,
+    /// How its turns are preferred to others on their list: higher first. In SWF's dialect `swf` says it.
+    pub task_priority: Option<i32>,
     /// Present where the run is to speak SWF's dialect.
     pub swf: Option<SwfRun>,
 }
@@ -135,6 +137,7 @@ impl Start {
             swf: None,
             parent: None,
             schedule: None,
+            task_priority: None,
         }
     }
 }
@@ -328,6 +331,17 @@ pub enum Command {
         context: Option<Payload>,
         /// The signals that it waits for, by name; [`limits::AWAITING_CANCEL`] for a cancel request (N8).
         awaiting: Vec<String>,
+    },
+    /// Decider: the answer, from which on turns wait elsewhere (SWF.md §8.4).
+    CompleteTurnAndMove {
+        /// As for [`CompleteTurn`](Self::CompleteTurn).
+        turn: TurnId,
+        /// As for [`CompleteTurn`](Self::CompleteTurn).
+        decisions: Vec<Decision>,
+        /// As for [`CompleteTurn`](Self::CompleteTurn).
+        context: Option<Payload>,
+        /// Where later turns wait.
+        to: TurnList,
     },
     /// Decider: the answer, with what it says to updates. Recorded all together, or not at all (S1.36).
     AnswerUpdates {

@@ -66,7 +66,7 @@ pub use retry::{Factor, LastFailure, RetryPolicy, WhenExhausted, retry_of_reques
 pub use run::{
     Activities, ActivityTask, Branched, Coming, ComingKind, Deadline, DeadlineKind, HeldTry, PausedActivity,
     PendingActivity, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released, Run, RunClock, RunPause,
-    RunStart, Standing, Status, TaskRef, Tries, Turn, TurnTask, UpdateStanding, Updates,
+    RunStart, Standing, Status, TaskRef, Tries, Turn, TurnLists, TurnTask, UpdateStanding, Updates,
 };
 #[cfg(feature = "schedules")]
 pub use schedule::{

@@ -19,7 +19,7 @@ use minicbor::{Decode, Encode};
 use uuid::Uuid;
 
 use crate::event::{Event, EventId, EventKind, RequestKey, WorkflowStarted};
-use crate::time::Timestamp;
+use crate::time::{Duration, Timestamp};
 
 pub use activities::Activities;
 pub use branched::Branched;
@@ -27,7 +27,7 @@ pub use clock::{RunClock, RunPause};
 pub use deadlines::{Deadline, DeadlineKind};
 pub use future::{Coming, ComingKind};
 pub use pending::{
-    PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Turn, TurnTask,
+    PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Turn, TurnLists, TurnTask,
 };
 pub use standing::Standing;
 pub use start::RunStart;
@@ -105,6 +105,9 @@ pub struct Run {
     /// The run whose history it began with, where it branched off one; the newest, where it did so more than once.
     #[n(21)]
     pub branched: Option<Box<Branched>>,
+    /// Where its turns wait, if not on the list of its start.
+    #[n(22)]
+    pub turn_lists: Option<Box<TurnLists>>,
 }
 
 /// A task that waits for somebody to take it.
@@ -147,6 +150,7 @@ impl Run {
                 continued_from: started.continued_from,
                 execution_from: started.execution_from,
                 swf: started.swf.clone(),
+                task_priority: started.task_priority,
                 retry: started.retry.clone(),
                 attempt: started.attempt,
                 schedule: started.schedule.clone(),
@@ -172,6 +176,7 @@ impl Run {
             clock: RunClock::default(),
             paused: None,
             branched: None,
+            turn_lists: None,
         };
         run.remember(key, 1);
         run
@@ -250,6 +255,31 @@ impl Run {
     /// The open activity with this name.
     pub fn activity(&self, activity_id: &str) -> Option<(EventId, &PendingActivity)> {
         self.activities.named(activity_id)
+    }
+
+    /// The list where its next turn is to wait.
+    pub fn next_turn_list(&self) -> &str {
+        let lists = self.turn_lists.as_deref();
+        let moved =
+            lists.and_then(|lists| lists.for_now.as_ref().map(|list| &list.task_list).or(lists.for_good.as_ref()));
+        moved.unwrap_or(&self.started.task_list)
+    }
+
+    /// How long its next turn may wait to be taken.
+    pub fn next_turn_waits(&self) -> Option<Duration> {
+        let for_now = self.turn_lists.as_deref().and_then(|lists| lists.for_now.as_ref());
+        for_now.and_then(|list| list.schedule_to_start).or(self.started.decider_schedule_to_start)
+    }
+
+    /// The list where this turn waits.
+    pub fn list_of_turn<'a>(&'a self, task: &'a TurnTask) -> &'a str {
+        task.task_list.as_ref().unwrap_or(&self.started.task_list)
+    }
+
+    /// The list that the turn was taken from which a decider holds.
+    pub fn list_of_held_turn(&self) -> &str {
+        let held = self.turn.as_ref().and_then(|turn| turn.task_list.as_ref());
+        held.unwrap_or(&self.started.task_list)
     }
 
     /// The tasks that wait to be taken: the turn first, then activities in the order they were scheduled.

@@ -19,10 +19,10 @@ use history::event::{
     DeciderTimeout, ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause,
     ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled, LaterSignals, Marker, MarkerFailed,
     MarkerFailedCause, ResetPlan, Signal, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired,
-    TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled, UpdateAccepted, UpdateCompleted, UpdateFailed,
-    WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed, WorkflowContinuedAsNew, WorkflowFailed,
-    WorkflowPaused, WorkflowReset, WorkflowResumed, WorkflowStarted, WorkflowSuccess, WorkflowTerminated,
-    WorkflowTimedOut, WorkflowTimeout,
+    TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled, TurnList, UpdateAccepted, UpdateCompleted,
+    UpdateFailed, WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed, WorkflowContinuedAsNew,
+    WorkflowFailed, WorkflowPaused, WorkflowReset, WorkflowResumed, WorkflowStarted, WorkflowSuccess,
+    WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
     Branched, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin,
@@ -101,6 +101,7 @@ fn started() -> WorkflowStarted {
         attempt: None,
         schedule: None,
         swf: None,
+        task_priority: None,
     }
 }
 
@@ -164,6 +165,7 @@ fn full() -> Vec<EventKind> {
             schedule_to_start: Some(Duration::from_secs(3_600)),
             attempt: 3,
             not_before: Some(Timestamp::from_millis(1_700_000_004_000)),
+            task_priority: None,
         }),
         EventKind::DeciderStarted(DeciderStarted { scheduled_event_id: 2, identity: text("decider-1") }),
         EventKind::DeciderCompleted(DeciderCompleted {
@@ -171,6 +173,7 @@ fn full() -> Vec<EventKind> {
             started_event_id: 3,
             context: payload(),
             awaiting: Vec::new(),
+            moves_to: None,
         }),
         EventKind::DeciderTimedOut(DeciderTimedOut {
             scheduled_event_id: 2,
@@ -687,6 +690,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 schedule_to_start: None,
                 attempt: 1,
                 not_before: None,
+                task_priority: None,
             }),
         ),
         ("DeciderStarted-bare", EventKind::DeciderStarted(DeciderStarted { scheduled_event_id: 2, identity: None })),
@@ -697,6 +701,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 started_event_id: 3,
                 context: None,
                 awaiting: Vec::new(),
+                moves_to: None,
             }),
         ),
         (
@@ -706,6 +711,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 started_event_id: 3,
                 context: None,
                 awaiting: vec!["approve".to_owned(), "baton.cancel".to_owned()],
+                moves_to: None,
             }),
         ),
         (
@@ -812,6 +818,34 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 last_failure: Some(last_failure()),
                 cause: None,
             }),
+        ),
+        (
+            "DeciderCompleted-moves",
+            EventKind::DeciderCompleted(DeciderCompleted {
+                scheduled_event_id: 2,
+                started_event_id: 3,
+                context: None,
+                awaiting: vec![],
+                moves_to: Some(TurnList {
+                    task_list: "others".to_owned(),
+                    schedule_to_start: Some(Duration::from_secs(5)),
+                }),
+            }),
+        ),
+        (
+            "DeciderScheduled-priority",
+            EventKind::DeciderScheduled(DeciderScheduled {
+                task_list: "deciders".to_owned(),
+                start_to_close: Duration::from_secs(60),
+                schedule_to_start: None,
+                attempt: 1,
+                not_before: None,
+                task_priority: Some(-5),
+            }),
+        ),
+        (
+            "WorkflowStarted-priority",
+            EventKind::WorkflowStarted(Box::new(WorkflowStarted { task_priority: Some(5), ..started() })),
         ),
         (
             "ActivityScheduledTimeout-role",
@@ -1255,12 +1289,15 @@ fn run() -> Run {
         waits_since: Timestamp::from_millis(1_700_000_800_000),
         attempt: 4,
         not_before: Some(Timestamp::from_millis(1_700_000_950_000)),
+        task_list: None,
+        schedule_to_start: None,
     });
     run.turn = Some(Turn {
         scheduled_event_id: 69_000,
         started_event_id: 69_001,
         started_at: Timestamp::from_millis(1_700_000_700_000),
         attempt: 2,
+        task_list: None,
     });
     run.previous_started_event_id = 68_000;
     run.turns_lost = 3;
@@ -1277,6 +1314,7 @@ fn run() -> Run {
         tries: None,
         paused: None,
         released: None,
+        task_priority: None,
     };
     let waiting = PendingActivity {
         activity_id: "ship".to_owned(),

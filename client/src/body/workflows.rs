@@ -43,6 +43,10 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         decider_schedule_to_start: Option<Duration>,
+        /// How its turns are preferred to others on their list: higher first; that of its type, else 0, when absent.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        task_priority: Option<i32>,
         /// What applies to activities whose decisions do not say; start to close 5 minutes when absent.
         #[serde(default)]
         #[serde(deserialize_with = "history::event::timeouts_of_request")]

@@ -7,7 +7,7 @@ use crate::event::{
     ActivityCanceled, ActivityNotStartedCause, ActivityScheduleFailed, ActivityScheduleFailedCause, ActivityScheduled,
     ActivityScheduledTimeout, ActivityTaskCancel, ActivityTaskCancelFailed, ActivityTaskCancelFailedCause,
     CloseFailedCause, DeciderCompleted, EventId, EventKind, Marker, MarkerFailed, MarkerFailedCause, TimerCancelFailed,
-    TimerCancelFailedCause, TimerCanceled, TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled,
+    TimerCancelFailedCause, TimerCanceled, TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled, TurnList,
     WorkflowCanceled, WorkflowCloseFailed, WorkflowContinuedAsNew, WorkflowFailed, WorkflowSuccess,
 };
 use crate::fault::Fault;
@@ -23,6 +23,7 @@ pub(super) struct Completion<'a> {
     pub(super) decisions: &'a [Decision],
     pub(super) context: Option<&'a Payload>,
     pub(super) awaiting: &'a [String],
+    pub(super) moves_to: Option<&'a TurnList>,
 }
 
 impl Completion<'_> {
@@ -31,6 +32,10 @@ impl Completion<'_> {
         let context_max = if is_swf { limits::SWF_CONTEXT_BYTES_MAX } else { limits::CONTEXT_BYTES_MAX };
         validate::size("context", self.context, context_max)?;
         validate::awaiting(self.awaiting)?;
+        if let Some(list) = self.moves_to {
+            validate::name("taskList", &list.task_list)?;
+            validate::span("taskListScheduleToStart", list.schedule_to_start.unwrap_or_default())?;
+        }
         validate::decisions(self.decisions, is_swf)
     }
 }
@@ -53,7 +58,8 @@ impl Transition {
     pub(super) fn turn_completed(&mut self, turn: TurnId, completion: &Completion<'_>, now: Timestamp) -> EventId {
         let TurnId { scheduled_event_id, started_event_id } = turn;
         let (context, awaiting) = (completion.context.cloned(), completion.awaiting.to_vec());
-        let completed = DeciderCompleted { scheduled_event_id, started_event_id, context, awaiting };
+        let moves_to = completion.moves_to.cloned();
+        let completed = DeciderCompleted { scheduled_event_id, started_event_id, context, awaiting, moves_to };
         self.push(now, EventKind::DeciderCompleted(completed))
     }
 

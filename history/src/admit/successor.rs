@@ -109,5 +109,6 @@ fn like(run: &Run, run_id: RunId) -> WorkflowStarted {
         attempt: None,
         schedule: before.schedule.clone(),
         swf: before.swf.clone(),
+        task_priority: before.task_priority,
     }
 }

@@ -40,6 +40,7 @@ fn begun() -> EventKind {
         attempt: None,
         schedule: None,
         swf: None,
+        task_priority: None,
     }))
 }
 
@@ -54,6 +55,7 @@ fn held_until(not_before: Option<Timestamp>) -> EventKind {
         schedule_to_start: Some(Duration::from_secs(60)),
         attempt: 1,
         not_before,
+        task_priority: None,
     })
 }
 
@@ -67,6 +69,7 @@ fn completes(scheduled_event_id: EventId, started_event_id: EventId) -> EventKin
         started_event_id,
         context: None,
         awaiting: Vec::new(),
+        moves_to: None,
     })
 }
 

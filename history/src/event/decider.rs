@@ -29,6 +29,10 @@ pub struct DeciderScheduled {
     #[n(4)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
+    /// How it is preferred to others on its list: higher first; 0 when absent.
+    #[n(5)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_priority: Option<i32>,
 }
 
 /// A decider took the turn.
@@ -65,6 +69,25 @@ pub struct DeciderCompleted {
     #[cbor(skip_if = "Vec::is_empty")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaiting: Vec<String>,
+    /// Where later turns wait, if that is to change.
+    #[n(4)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moves_to: Option<TurnList>,
+}
+
+/// Where turns are to wait from now on.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TurnList {
+    /// The task list.
+    #[n(0)]
+    pub task_list: String,
+    /// From DeciderScheduled to DeciderStarted there, at most: when a turn takes longer than that, or than its start-to-close
+    /// timeout, later ones wait where they did before. For good when absent.
+    #[n(1)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule_to_start: Option<Duration>,
 }
 
 /// The decider did not answer, or none came, in time.

@@ -95,6 +95,10 @@ pub struct WorkflowStarted {
     #[n(20)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swf: Option<SwfRun>,
+    /// How its turns are preferred to others on their list: higher first; 0 when absent. In SWF's dialect `swf` says it.
+    #[n(21)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_priority: Option<i32>,
 }
 
 /// The decider closed the run as done.

@@ -115,7 +115,7 @@ impl Run {
         } else if let Some(task) = self.turn_task.as_ref().filter(|_| !is_paused) {
             let from = task.not_before.map_or(task.waits_since, |at| at.max(task.waits_since));
             let what = DeadlineKind::TurnScheduleToStart { scheduled_event_id: task.scheduled_event_id };
-            after(from, self.started.decider_schedule_to_start, what);
+            after(from, task.schedule_to_start.or(self.started.decider_schedule_to_start), what);
         }
         let beats = by_activity(beats);
         for (&scheduled_event_id, activity) in self.activities.iter() {

@@ -2,9 +2,9 @@
 
 use super::{
     PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Run, RunPause, Status,
-    Turn, TurnTask,
+    Turn, TurnLists, TurnTask,
 };
-use crate::event::{ByHand, DeciderFailedCause, Event, EventId, EventKind, RequestKey};
+use crate::event::{ByHand, DeciderFailedCause, Event, EventId, EventKind, RequestKey, TurnList};
 use crate::limits;
 use crate::time::Timestamp;
 
@@ -38,15 +38,21 @@ impl Run {
                     waits_since: event.timestamp,
                     attempt: it.attempt,
                     not_before: it.not_before,
+                    task_list: Some(&it.task_list).filter(|list| **list != self.started.task_list).cloned(),
+                    schedule_to_start: it
+                        .schedule_to_start
+                        .filter(|wait| Some(*wait) != self.started.decider_schedule_to_start),
                 });
             }
             EventKind::DeciderStarted(it) => {
-                let attempt = self.turn_task.take().map_or(1, |task| task.attempt);
+                let (attempt, task_list) =
+                    self.turn_task.take().map_or((1, None), |task| (task.attempt, task.task_list));
                 self.turn = Some(Turn {
                     scheduled_event_id: it.scheduled_event_id,
                     started_event_id: event.id,
                     started_at: event.timestamp,
                     attempt,
+                    task_list,
                 });
             }
             EventKind::DeciderCompleted(it) => {
@@ -54,9 +60,16 @@ impl Run {
                 self.turns_lost = 0;
                 self.previous_started_event_id = it.started_event_id;
                 self.awaiting.clone_from(&it.awaiting);
+                if let Some(list) = &it.moves_to {
+                    self.move_turns(list);
+                }
             }
             EventKind::DeciderTimedOut(it) => {
                 self.turns_lost = self.turns_lost.saturating_add(1);
+                self.turn_lists.take_if(|lists| {
+                    lists.for_now = None;
+                    lists.for_good.is_none()
+                });
                 match it.started_event_id {
                     Some(_) => self.end_turn(event.timestamp),
                     None => self.turn_task = None,
@@ -86,6 +99,7 @@ impl Run {
                     tries: None,
                     paused: None,
                     released: None,
+                    task_priority: it.task_priority,
                 };
                 self.activities.insert(event.id, activity);
             }
@@ -225,6 +239,15 @@ impl Run {
     fn external_failed(&mut self, scheduled_event_id: Option<EventId>) {
         if let Some(scheduled_event_id) = scheduled_event_id {
             self.externals.remove(&scheduled_event_id);
+        }
+    }
+
+    fn move_turns(&mut self, list: &TurnList) {
+        let lists = self.turn_lists.get_or_insert_default();
+        if list.schedule_to_start.is_some() {
+            lists.for_now = Some(list.clone());
+        } else {
+            **lists = TurnLists { for_good: Some(list.task_list.clone()), for_now: None };
         }
     }
 

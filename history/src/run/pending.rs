@@ -3,9 +3,9 @@
 use minicbor::{Decode, Encode};
 
 use super::Tries;
-use crate::event::{ActivityPausedCause, ActivityTimeouts, ByHand, ChildPolicy, EventId};
+use crate::event::{ActivityPausedCause, ActivityTimeouts, ByHand, ChildPolicy, EventId, TurnList};
 use crate::retry::RetryPolicy;
-use crate::time::Timestamp;
+use crate::time::{Duration, Timestamp};
 
 /// A turn that waits for a decider.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -22,6 +22,23 @@ pub struct TurnTask {
     /// Not handed out before.
     #[n(3)]
     pub not_before: Option<Timestamp>,
+    /// Where it waits, if not on the list of the run's start.
+    #[n(4)]
+    pub task_list: Option<String>,
+    /// How long it may wait there, where the run's start does not say it.
+    #[n(5)]
+    pub schedule_to_start: Option<Duration>,
+}
+
+/// Where turns wait, if not on the list of the run's start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct TurnLists {
+    /// For good.
+    #[n(0)]
+    pub for_good: Option<String>,
+    /// Until one of them times out.
+    #[n(1)]
+    pub for_now: Option<TurnList>,
 }
 
 /// A turn that a decider holds.
@@ -39,6 +56,9 @@ pub struct Turn {
     /// See [`crate::event::DeciderScheduled::attempt`].
     #[n(3)]
     pub attempt: u32,
+    /// Where it waited, if not on the list of the run's start.
+    #[n(4)]
+    pub task_list: Option<String>,
 }
 
 /// An activity that is scheduled and not closed.
@@ -81,6 +101,9 @@ pub struct PendingActivity {
     /// Since when it waits for a runner by somebody's hand, rather than since it was scheduled.
     #[n(11)]
     pub released: Option<Released>,
+    /// How it is preferred to others on its list: higher first.
+    #[n(12)]
+    pub task_priority: Option<i32>,
 }
 
 /// That an activity is paused.

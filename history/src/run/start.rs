@@ -73,12 +73,20 @@ pub struct RunStart {
     /// Present where the run speaks SWF's dialect.
     #[n(19)]
     pub swf: Option<SwfRun>,
+    /// How its turns are preferred to others on their list, where `swf` does not say it.
+    #[n(20)]
+    pub task_priority: Option<i32>,
 }
 
 impl RunStart {
     /// Whether it speaks SWF's dialect.
     pub fn is_swf(&self) -> bool {
         self.swf.is_some()
+    }
+
+    /// How its turns are preferred to others on their list: higher first.
+    pub fn priority(&self) -> Option<i32> {
+        self.swf.as_ref().map_or(self.task_priority, |swf| swf.task_priority)
     }
 
     /// What becomes of a child with this policy of its own when this run closes like that. In SWF's dialect this run's policy

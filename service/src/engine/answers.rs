@@ -82,7 +82,7 @@ impl Engine {
             return self.answer_task_that_asks(token, version, command, outcomes).await;
         }
         let mut command = command;
-        if let Command::CompleteTurn { decisions, .. } = &mut command {
+        if let Command::CompleteTurn { decisions, .. } | Command::CompleteTurnAndMove { decisions, .. } = &mut command {
             self.add_registrations(token, decisions).await?;
         }
         let key = commit::head_key(&token.domain, &token.workflow_id);

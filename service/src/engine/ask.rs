@@ -286,7 +286,7 @@ impl Engine {
 
     fn offer_questions(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded) {
         let run_id = loaded.run().started.run_id;
-        let task = WaitingTask { key: key.clone(), run_id, scheduled_event_id: QUESTIONS, lost: None };
+        let task = WaitingTask { key: key.clone(), run_id, scheduled_event_id: QUESTIONS, lost: None, priority: 0 };
         self.offer(&decider_list(key, loaded), task);
     }
 }
@@ -304,7 +304,7 @@ pub(super) enum Posing {
 }
 
 fn decider_list(key: &HeadKey, loaded: &Loaded) -> ListKey {
-    let name = loaded.run().started.task_list.as_str().into();
+    let name = loaded.run().next_turn_list().into();
     ListKey { domain: Arc::clone(&key.domain), side: Side::Decider, name }
 }
 

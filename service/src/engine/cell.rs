@@ -90,7 +90,7 @@ impl Request {
                 // A whole turn's decisions: let it fill a commit of its own.
                 Command::CompleteTurn { decisions, .. } if decisions.len() > 64 => usize::MAX / 2,
                 Command::CompleteTurn { .. } => 4_096,
-                Command::AnswerUpdates { .. } => usize::MAX / 2,
+                Command::CompleteTurnAndMove { .. } | Command::AnswerUpdates { .. } => usize::MAX / 2,
                 Command::Pause { .. }
                 | Command::Resume { .. }
                 | Command::RequestCancel { .. }

@@ -137,7 +137,7 @@ impl From<&ListName> for ListKey {
 
 impl Offer {
     pub(super) fn of(list: &ListKey, task: &WaitingTask) -> Self {
-        let WaitingTask { key, run_id, scheduled_event_id, lost } = task;
+        let WaitingTask { key, run_id, scheduled_event_id, lost, .. } = task;
         let (workflow_id, run_id) = (key.workflow_id.to_string(), *run_id);
         let lost = lost.map(|poll| poll.0);
         Self { list: list.into(), workflow_id, run_id, scheduled_event_id: *scheduled_event_id, lost }
@@ -146,7 +146,7 @@ impl Offer {
     pub(super) fn task(&self) -> WaitingTask {
         let key = HeadKey { domain: self.list.domain.as_str().into(), workflow_id: self.workflow_id.as_str().into() };
         let (run_id, scheduled_event_id, lost) = (self.run_id, self.scheduled_event_id, self.lost.map(PollId));
-        WaitingTask { key, run_id, scheduled_event_id, lost }
+        WaitingTask { key, run_id, scheduled_event_id, lost, priority: 0 }
     }
 }
 

@@ -36,8 +36,9 @@ impl Engine {
                 TaskRef::Turn(task) => {
                     let is_held_back = task.not_before.is_some_and(|at| at > now);
                     if task.scheduled_event_id != waited_before && !is_held_back {
-                        let name: Arc<str> = transition.run().started.task_list.as_str().into();
-                        new_tasks.push((Side::Decider, name, task.scheduled_event_id));
+                        let name: Arc<str> = transition.run().list_of_turn(task).into();
+                        let priority = transition.run().started.priority();
+                        new_tasks.push((Side::Decider, name, task.scheduled_event_id, priority.unwrap_or(0)));
                     }
                 }
                 TaskRef::Activity(task) => {
@@ -48,15 +49,19 @@ impl Engine {
                     let is_new = task.scheduled_event_id > last_event_id;
                     if (is_new || is_released || is_retry) && !is_held_back {
                         let name: Arc<str> = task.activity.task_list.as_str().into();
-                        new_tasks.push((Side::Activity, name, task.scheduled_event_id));
+                        let priority = task.activity.task_priority.unwrap_or(0);
+                        new_tasks.push((Side::Activity, name, task.scheduled_event_id, priority));
                     }
                 }
             }
         }
-        for (side, name, scheduled_event_id) in new_tasks {
+        for (side, name, scheduled_event_id, priority) in new_tasks {
             let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name };
             let Some(poller) = self.matching.reserve(&list) else {
-                unmatched.push((list, WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id, lost: None }));
+                unmatched.push((
+                    list,
+                    WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id, lost: None, priority },
+                ));
                 continue;
             };
             if take_task(transition, (scheduled_event_id, None), &list, &poller.taker, now) {
@@ -158,15 +163,21 @@ impl Engine {
         let run = loaded.run();
         let now = self.clock.now();
         for task in run.waiting_tasks() {
-            let (side, name, scheduled_event_id): (_, &str, _) = match task {
+            let (side, name, scheduled_event_id, priority): (_, &str, _, _) = match task {
                 TaskRef::Turn(task) if task.not_before.is_some_and(|at| at > now) => continue,
-                TaskRef::Turn(task) => (Side::Decider, &run.started.task_list, task.scheduled_event_id),
+                TaskRef::Turn(task) => {
+                    (Side::Decider, run.list_of_turn(task), task.scheduled_event_id, run.started.priority())
+                }
                 TaskRef::Activity(task) if task.activity.not_before().is_some_and(|at| at > now) => continue,
-                TaskRef::Activity(task) => (Side::Activity, &task.activity.task_list, task.scheduled_event_id),
+                TaskRef::Activity(task) => {
+                    let activity = task.activity;
+                    (Side::Activity, &activity.task_list, task.scheduled_event_id, activity.task_priority)
+                }
             };
             let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name: name.into() };
             let run_id = run.started.run_id;
-            self.offer(&list, WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id, lost: None });
+            let (key, priority) = (cell.key.clone(), priority.unwrap_or(0));
+            self.offer(&list, WaitingTask { key, run_id, scheduled_event_id, lost: None, priority });
         }
     }
 
@@ -195,7 +206,7 @@ impl Engine {
                 updates = self.updates.ride(&cell.key, run, id, taker.updates);
             }
             let what = Granted::Turn { turn: id, previous_started_event_id, attempt: turn.attempt };
-            (run.started.task_list.clone(), what)
+            (run.list_of_held_turn().to_owned(), what)
         } else {
             let activity = run.activities.get(&scheduled_event_id)?;
             let task = activity.task(scheduled_event_id)?;
@@ -244,6 +255,10 @@ pub(super) fn take_task(
     let is_here = |task_list: &str| task_list == &*list.name;
     let activity = transition.run().activities.get(&scheduled_event_id);
     if activity.is_some_and(|activity| !is_here(&activity.task_list)) {
+        return false;
+    }
+    let turn = transition.run().turn_task.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
+    if turn.is_some_and(|turn| !is_here(transition.run().list_of_turn(turn))) {
         return false;
     }
     let command = match lost {

@@ -38,7 +38,7 @@ impl Engine {
         if !self.updates.settle(key, run) {
             return;
         }
-        let name = run.started.task_list.as_str().into();
+        let name = run.next_turn_list().into();
         let list = ListKey { domain: Arc::clone(&key.domain), side: Side::Decider, name };
         if let Some(poller) = self.matching.reserve_for_updates(&list) {
             match self.grant_updates(key, loaded, &poller.taker) {
@@ -48,7 +48,10 @@ impl Engine {
             return;
         }
         let run_id = run.started.run_id;
-        self.offer(&list, WaitingTask { key: key.clone(), run_id, scheduled_event_id: UPDATES, lost: None });
+        self.offer(
+            &list,
+            WaitingTask { key: key.clone(), run_id, scheduled_event_id: UPDATES, lost: None, priority: 0 },
+        );
     }
 
     /// A speculative turn: no write, no event. `None` when nothing waits.
@@ -74,7 +77,7 @@ impl Engine {
             key: key.clone(),
             run_id,
             workflow_type: run.started.workflow_type.clone(),
-            task_list: run.started.task_list.clone(),
+            task_list: run.next_turn_list().to_owned(),
             tail: loaded.tail.clone(),
             tail_first: loaded.body.tail_first,
             what: Granted::Speculation { task, last_event_id, previous_started_event_id, shown },

@@ -1,7 +1,8 @@
 //! Bringing tasks and pollers together, list by list. In memory only, and allowed to be lost: the store's due index
 //! brings back whatever was waiting here.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use history::{EventId, PollId};
@@ -38,6 +39,8 @@ pub(super) struct WaitingTask {
     pub(super) scheduled_event_id: EventId,
     /// The poll that it went to without arriving; `None` while nobody has taken it.
     pub(super) lost: Option<PollId>,
+    /// Taken before those of lower ones; of equals the one that has waited longest comes first.
+    pub(super) priority: i32,
 }
 
 impl WaitingTask {
@@ -102,7 +105,10 @@ impl Poller {
 
 #[derive(Default)]
 struct List {
-    tasks: VecDeque<WaitingTask>,
+    /// In the order in which they are taken.
+    tasks: BTreeMap<(Reverse<i32>, u64), WaitingTask>,
+    /// How many have ever waited.
+    came: u64,
     known: HashSet<(Uuid, EventId, Option<PollId>)>,
     pollers: VecDeque<Poller>,
     /// Some tasks of this list wait in the store alone.
@@ -131,10 +137,10 @@ impl List {
         self.pollers.remove(at)
     }
 
-    /// The task that has waited longest, of those that such a taker can do.
+    /// The task that comes first, of those that such a taker can do.
     fn pop_task(&mut self, can: impl Fn(&WaitingTask) -> bool) -> Option<WaitingTask> {
-        let at = self.tasks.iter().position(can)?;
-        let task = self.tasks.remove(at)?;
+        let at = self.tasks.iter().find(|(_, task)| can(task)).map(|(at, _)| *at)?;
+        let task = self.tasks.remove(&at)?;
         self.known.remove(&task.known());
         self.asking -= usize::from(task.only_asks());
         Some(task)
@@ -147,7 +153,7 @@ impl List {
         if turn.only_asks() || self.asking == 0 {
             return false;
         }
-        let mut tasks = self.tasks.iter_mut();
+        let mut tasks = self.tasks.values_mut();
         let Some(task) = tasks.find(|task| task.known() == asks) else {
             return false;
         };
@@ -283,7 +289,8 @@ impl Matching {
             return Offered::Poller(poller, task);
         }
         list.asking += usize::from(task.only_asks());
-        list.tasks.push_back(task);
+        list.came += 1;
+        list.tasks.insert((Reverse(task.priority), list.came), task);
         Offered::Waits
     }
 

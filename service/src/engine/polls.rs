@@ -188,11 +188,11 @@ impl Engine {
         let run = loaded.run();
         let (side, name) = match run.activities.get(&scheduled_event_id) {
             Some(activity) => (Side::Activity, activity.task_list.as_str()),
-            None => (Side::Decider, run.started.task_list.as_str()),
+            None => (Side::Decider, run.list_of_held_turn()),
         };
         let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name: name.into() };
         let (key, run_id) = (cell.key.clone(), run.started.run_id);
-        let task = WaitingTask { key, run_id, scheduled_event_id, lost: Some(poll) };
+        let task = WaitingTask { key, run_id, scheduled_event_id, lost: Some(poll), priority: 0 };
         if self.polls.note(poll, list.clone(), task.clone()) {
             self.offer(&list, task);
         }

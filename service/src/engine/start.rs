@@ -58,6 +58,7 @@ pub(super) async fn start_of(
             .or(registered.decider_start_to_close)
             .unwrap_or(limits::DECIDER_START_TO_CLOSE_DEFAULT),
         decider_schedule_to_start: start.decider_schedule_to_start,
+        task_priority: start.task_priority.or(registered.task_priority),
         activity_timeouts: start.activity_timeouts.or(defaults),
         tags: start.tags,
         retention,

@@ -328,6 +328,7 @@ fn words_of(kind: &EventKind, related: &Related) -> (&'static str, Attributes) {
         EventKind::DeciderScheduled(it) => {
             let attributes = none()
                 .with("taskList", list(&it.task_list))
+                .maybe("taskPriority", priority(it.task_priority))
                 .with("startToCloseTimeout", seconds(it.start_to_close))
                 .with("scheduleToStartTimeout", it.schedule_to_start.map_or("NONE".to_owned(), seconds));
             ("DecisionTaskScheduled", attributes)
@@ -337,7 +338,10 @@ fn words_of(kind: &EventKind, related: &Related) -> (&'static str, Attributes) {
             ("DecisionTaskStarted", attributes.with("scheduledEventId", it.scheduled_event_id))
         }
         EventKind::DeciderCompleted(it) => {
-            let attributes = of_activity(it.scheduled_event_id, it.started_event_id);
+            let moved = it.moves_to.as_ref();
+            let attributes = of_activity(it.scheduled_event_id, it.started_event_id)
+                .maybe("taskList", moved.map(|to| list(&to.task_list)))
+                .maybe("taskListScheduleToStartTimeout", moved.and_then(|to| to.schedule_to_start).map(seconds));
             ("DecisionTaskCompleted", attributes.text("executionContext", it.context.as_ref()))
         }
         EventKind::DeciderTimedOut(it) => {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::response::Response;
+use history::event::TurnList;
 use history::{Command, Event, Fault as Rule, TurnId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -13,7 +14,7 @@ use super::events::execution;
 use super::fault::{Fault, FaultKind};
 use super::page::{Paging, invalid_token};
 use super::types::shown;
-use super::words::{List, set};
+use super::words::{self, List, set};
 use super::workflows::{run_ref, told, unknown_execution};
 use super::{Answer, Call, body, take};
 use crate::engine::{ActivityToken, Page, Poll, Receipt, Refusal, TurnToken};
@@ -178,14 +179,14 @@ struct RespondDecision {
     decisions: Option<Vec<Map<String, Value>>>,
     execution_context: Option<String>,
     task_list: Option<List>,
+    task_list_schedule_to_start_timeout: Option<String>,
 }
 
 pub(super) async fn respond_decision(call: Call, input: Map<String, Value>) -> Answer {
     let it: RespondDecision = take(input)?;
     let token = call.engine.decider_token(&it.task_token)?;
-    if it.task_list.as_ref().is_some_and(|list| list.name != token.task_list) {
-        return Err(Fault::new(FaultKind::Validation, "Moving decision tasks to another task list is not served yet"));
-    }
+    let schedule_to_start = words::limited_span(it.task_list_schedule_to_start_timeout.as_deref());
+    let moves_to = it.task_list.map(|list| TurnList { task_list: list.name, schedule_to_start });
     let given = it.decisions.unwrap_or_default();
     let at = run_ref(&token.domain, &token.workflow_id, token.run_id);
     let own_type = if decisions::needs_own_type(&given) {
@@ -197,7 +198,10 @@ pub(super) async fn respond_decision(call: Call, input: Map<String, Value>) -> A
     let decisions = decisions::read(given, own_type.as_deref())?;
     let context = payload(it.execution_context)?;
     let turn: TurnId = token.turn;
-    let command = Command::CompleteTurn { turn, decisions, context, awaiting: Vec::new() };
+    let command = match moves_to {
+        Some(to) => Command::CompleteTurnAndMove { turn, decisions, context, to },
+        None => Command::CompleteTurn { turn, decisions, context, awaiting: Vec::new() },
+    };
     match call.engine.answer_turn(&token, command).await {
         Ok(()) => Ok(None),
         // Its own answer may have closed the run: that comes first here.

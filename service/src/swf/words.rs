@@ -36,6 +36,11 @@ pub(super) fn span(text: Option<&str>) -> Option<Duration> {
     }
 }
 
+/// The same, where `NONE` and nothing are one.
+pub(super) fn limited_span(text: Option<&str>) -> Option<Duration> {
+    span(text).filter(|span| *span != NONE)
+}
+
 /// A timeout in seconds, rounded up, or `NONE`.
 pub(super) fn seconds(span: Duration) -> String {
     if span == NONE { "NONE".to_owned() } else { span.as_millis().div_ceil(1_000).to_string() }

@@ -46,7 +46,7 @@ impl Engine {
             key: key.clone(),
             run_id,
             workflow_type: run.started.workflow_type.clone(),
-            task_list: run.started.task_list.clone(),
+            task_list: run.next_turn_list().to_owned(),
             tail: loaded.tail.clone(),
             tail_first: loaded.body.tail_first,
             // Not a task of the run, and asked again when it is lost.

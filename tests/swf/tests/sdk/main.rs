@@ -7,6 +7,7 @@ mod coverage;
 mod decisions;
 mod golden;
 mod lambda;
+mod lists;
 mod operations;
 mod runs;
 mod signatures;
