@@ -5,12 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use client::body::{StartWorkflow, UpdateWorkflow};
-use client::{Client, Error, UpdateAnswer};
+use client::{Client, Error, UpdateAnswer, Watch, Watched};
 use decider_kit::flow::{Context, Failure, Flow};
-use decider_kit::{Decider, Decisions, Event, EventKind, Payload, Rejection, Update, Verdict, Window};
+use decider_kit::{
+    Decider, Decisions, Event, EventKind, Payload, Query, QueryError, Rejection, Update, Verdict, Window,
+};
 use runner_kit::activity_fn;
 use serde::{Deserialize, Serialize};
 use service::engine::{Engine, Settings, SystemClock};
@@ -103,6 +106,26 @@ async fn pages(ctx: Context, (): ()) -> Result<(), Failure> {
     let known: String = ctx.activity("look-up", &address.input).await?;
     address.done(&format!("pay for {known}"));
     Ok(())
+}
+
+/// Counts signals, and how often it is asked.
+struct Tally(Arc<AtomicU64>);
+
+impl Decider for Tally {
+    type State = u64;
+
+    fn evolve(&self, count: &mut u64, event: &Event) {
+        *count += u64::from(matches!(event.kind, EventKind::Signal(_)));
+    }
+
+    fn decide(&self, _: &u64, _: &Window) -> Decisions {
+        Decisions::new().awaiting(["more"])
+    }
+
+    fn query(&self, count: &u64, query: &Query<'_>) -> Result<Payload, QueryError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        query.on("count", |()| *count).answer()
+    }
 }
 
 async fn service() -> Client {
@@ -270,4 +293,46 @@ async fn the_first_message_of_a_queue_starts_its_run_and_a_corrupt_one_is_reject
     let events = client.events("w", None).await.unwrap();
     let turns = events.iter().filter(|event| matches!(event.kind, EventKind::DeciderCompleted(_))).count();
     assert_eq!(turns, 1, "S1.34");
+}
+
+/// What the service has written, and who waits for an answer.
+async fn counted(client: &Client, name: &str) -> u64 {
+    let metrics = client.metrics().await.unwrap();
+    let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("baton_{name} ")));
+    line.unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_watchers_of_a_run_cost_one_evaluation_for_a_change_and_no_write_while_they_wait() {
+    const WATCHERS: u64 = 1_000;
+    let client = service().await;
+    let asked = Arc::new(AtomicU64::new(0));
+    let deciders = decider_kit::Host::new(client.clone(), "tally").register("tally", Tally(Arc::clone(&asked)));
+    tokio::spawn(deciders.run_until(std::future::pending()));
+    begun(&client, "tally", "tally").await;
+    let mut seen = client.query("w", None, "count", None, PATIENCE).await.unwrap().tag;
+    for change in 1..=2 {
+        let mut watching = JoinSet::new();
+        for number in 0..WATCHERS {
+            let (client, seen) = (client.clone(), seen.clone());
+            let what = if number % 2 == 0 { Watch::Version } else { Watch::Result };
+            watching.spawn(async move { client.watch("w", "count", None, &seen, what, PATIENCE).await });
+        }
+        while counted(&client, "queries_waiting").await < WATCHERS {
+            tokio::task::yield_now().await;
+        }
+        let (evaluated, written) = (asked.load(Ordering::SeqCst), counted(&client, "store_commits").await);
+        // For as long as other things take that write nothing.
+        for _ in 0..20 {
+            client.describe("w", None).await.unwrap();
+        }
+        assert_eq!(counted(&client, "store_commits").await, written, "idle watchers cost no write (S1.9)");
+        client.signal("w", "more", None, None).await.unwrap();
+        for watched in watching.join_all().await {
+            let Watched::Changed(answer) = watched.unwrap() else { panic!("it has changed") };
+            assert_eq!(answer.read::<u64>().unwrap(), change);
+            seen = answer.tag;
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), evaluated + 1, "one evaluation, 1,000 replies (S1.9)");
+    }
 }

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::cell::{Request, RunCell, State};
 use super::commit::Loaded;
 use super::matching::{ListKey, QUESTIONS, Side, WaitingTask};
-use super::questions::{Answer, Asker, Asking, Outcome, Query, When, is_idle};
+use super::questions::{Answer, Asker, Asking, Outcome, Query, When, has_no_turn_to_come};
 use super::{Engine, Refusal, RunRef, head_key};
 
 use forward::Heard;
@@ -262,7 +262,7 @@ impl Engine {
         let run_id = run.started.run_id;
         // Where a turn is outstanding, it answers those who watch, too.
         let is_seen = seen.is_some_and(|seen| seen.run_id == run_id && seen.version == run.version);
-        let when = if is_seen && is_idle(run) { When::MovedFrom(run.version) } else { When::Now };
+        let when = if is_seen && has_no_turn_to_come(run) { When::MovedFrom(run.version) } else { When::Now };
         let asking = self.questions.put(key, run, &query, when, Asker { id: self.ids.op(), seen, reply })?;
         Ok(Put { run_id, asking, list: decider_list(key, loaded) })
     }

@@ -378,7 +378,7 @@ impl Questions {
         if self.askers() == 0 {
             return false;
         }
-        let is_idle = is_idle(run);
+        let is_idle = has_no_turn_to_come(run);
         let mut wanted = false;
         for question in self.lock().get_mut(key).into_iter().flatten() {
             if question.run_id != run.started.run_id {
@@ -411,6 +411,12 @@ impl Questions {
 /// Whether no turn is outstanding.
 pub(super) fn is_idle(run: &Run) -> bool {
     !run.is_open() || run.turn.is_none() && run.turn_task.is_none()
+}
+
+/// Whether no turn will take a question along: none is outstanding, or the one that waits is not handed out, as the run is
+/// paused. To be asked is nothing that a pause keeps from a run.
+pub(super) fn has_no_turn_to_come(run: &Run) -> bool {
+    is_idle(run) || run.turn.is_none() && run.paused.is_some()
 }
 
 fn holds(run: &Run, turn: TurnId) -> bool {

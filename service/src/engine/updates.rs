@@ -414,6 +414,8 @@ impl Updates {
                 (Place::Waits, _) if !is_new(put, run) => Some(Heard::Accepted),
                 _ if put.run_id != run_id || run.status == Status::ContinuedAsNew => Some(Heard::GoneOn),
                 _ if !run.is_open() => Some(Heard::Refused(Fault::RunClosed { status: run.status }.into())),
+                // Its caller waits on a line, and somebody has to see to the run first (ADR 11).
+                (Place::Waits, _) if run.paused.is_some() => Some(Heard::Refused(Fault::RunPaused.into())),
                 (Place::Waits, Some(expected)) if expected != run.version => {
                     Some(Heard::Refused(Fault::VersionMoved { expected, found: run.version }.into()))
                 }
@@ -433,8 +435,7 @@ impl Updates {
         for (put, heard) in refused {
             put.tell(&heard);
         }
-        // Nothing of a paused run is handed out.
-        run.is_open() && is_idle(run) && run.paused.is_none() && waits && !is_out
+        run.is_open() && is_idle(run) && waits && !is_out
     }
 
     /// Why an update has no verdict yet, for its caller.

@@ -609,3 +609,61 @@ async fn an_answer_from_before_unseen_news_carries_a_version_that_is_stale() {
     let refusal = service.engine.tell(&at("w"), signal).await.unwrap_err();
     assert!(matches!(refusal, Refusal::Fault(Fault::VersionMoved { .. })), "{refusal}");
 }
+
+fn by_hand() -> history::event::ByHand {
+    history::event::ByHand { identity: None, reason: None }
+}
+
+impl Service {
+    async fn pause(&self, id: &str) {
+        let pause = Command::Pause { stop_clocks: false, by_hand: by_hand(), key: None };
+        self.engine.tell(&at(id), pause).await.unwrap();
+    }
+
+    async fn resume(&self, id: &str) {
+        self.engine.tell(&at(id), Command::Resume { by_hand: by_hand(), key: None }).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn paused_and_asked_a_task_that_only_asks_shows_it_whether_a_turn_waits_or_not() {
+    let service = Service::open().await;
+    service.idle("w").await;
+    service.pause("w").await;
+    for signals in 0..2 {
+        let (asking, commits) = (service.ask("w", "total").await, service.store.stats().commits);
+        let task = service.task().await;
+        assert!(task.task().only_asks);
+        let names: Vec<_> = task.task().events.iter().map(|event| event.kind.name()).collect();
+        assert_eq!(names.iter().filter(|name| **name == "Signal").count(), signals, "it shows what was acknowledged");
+        service.answer(task, Vec::new(), &said("7")).await.unwrap();
+        assert_eq!(result(asking.await.unwrap()).0, "7");
+        assert_eq!(service.store.stats().commits, commits);
+        service.signal("w", "s").await;
+        service.no_task().await;
+    }
+    // What waited for an answer when the run was resumed goes with the turn that waits.
+    let asking = service.ask("w", "total").await;
+    service.resume("w").await;
+    let task = service.task().await;
+    assert!(!task.task().only_asks && task.task().queries.len() == 1);
+    service.answer(task, Vec::new(), &said("8")).await.unwrap();
+    assert_eq!(result(asking.await.unwrap()).0, "8");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_was_held_when_its_run_was_paused_answers_what_it_was_asked() {
+    let service = Service::open().await;
+    service.idle("w").await;
+    service.signal("w", "s").await;
+    let (first, task) = (service.ask("w", "total").await, service.task().await);
+    service.pause("w").await;
+    let second = service.ask("w", "total").await;
+    service.no_task().await;
+    service.answer(task, Vec::new(), &said("7")).await.unwrap();
+    assert_eq!(result(first.await.unwrap()).0, "7");
+    let task = service.task().await;
+    assert!(task.task().only_asks);
+    service.answer(task, Vec::new(), &said("8")).await.unwrap();
+    assert_eq!(result(second.await.unwrap()).0, "8");
+}

@@ -237,3 +237,32 @@ async fn who_waits_for_a_run_at_one_node_learns_of_what_another_one_writes() {
     let status = tokio::time::timeout(soon, end).await.expect("it is seen soon").unwrap();
     assert_eq!(status, history::Status::Terminated);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_never_without_a_turn_at_another_node_is_asked_there() {
+    let ([one, two], _) = nodes().await;
+    two.idle("w").await;
+    // A decider waits at the node that is asked, and has nothing to do.
+    let waits_in_vain = poll(&one);
+    until_waiting(&one, 1).await;
+    let polling = poll(&two);
+    until_waiting(&two, 1).await;
+    two.signal("w", "s").await;
+    let mut turn = polling.await.unwrap();
+    let asking = one.ask("w", "total").await;
+    let mut turns = 0;
+    while !asking.is_finished() {
+        turns += 1;
+        assert!(turns < 20, "every turn took the next one's place, and none the question");
+        // The next turn begins as this one ends.
+        two.signal("w", "s").await;
+        let polling = poll(&two);
+        until_waiting(&two, 1).await;
+        two.answer(turn, Vec::new(), &said("7")).await.unwrap();
+        turn = polling.await.unwrap();
+        assert!(!turn.task().only_asks);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(result(asking.await.unwrap()).0, "7");
+    waits_in_vain.abort();
+}

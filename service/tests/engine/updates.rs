@@ -624,3 +624,25 @@ async fn large_updates_come_a_few_at_a_time() {
     assert_eq!(task.task().updates.len(), 5);
     drop((task, asking));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_ends_the_wait_of_updates_that_no_decider_has_and_of_those_whose_turn_it_undoes() {
+    let service = Service::open().await;
+    service.idle("w").await;
+    let by_hand = || history::event::ByHand { identity: None, reason: None };
+    let pause = || Command::Pause { stop_clocks: false, by_hand: by_hand(), key: None };
+    let waits = service.update("w", "u").await;
+    service.engine.tell(&at("w"), pause()).await.unwrap();
+    assert_eq!(code(waits.await.unwrap()), "run-paused");
+    assert_eq!(code(service.update("w", "u").await.await.unwrap()), "run-paused");
+    service.nothing_to_judge().await;
+    service.engine.tell(&at("w"), Command::Resume { by_hand: by_hand(), key: None }).await.unwrap();
+    let judged = service.update("w", "v").await;
+    let task = service.judge().await;
+    let token = task.task().token.clone();
+    task.delivered();
+    service.engine.tell(&at("w"), pause()).await.unwrap();
+    assert_eq!(service.say(&token, &[("v", done("2"))], Vec::new()).await.unwrap_err().code(), "turn-lost");
+    assert_eq!(code(judged.await.unwrap()), "run-paused");
+    assert!(!service.names("w").await.contains(&"UpdateAccepted"));
+}

@@ -32,6 +32,9 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_millis(250);
 /// that only asks may be out there, and a second.
 const FORWARD_WAIT: Duration = Duration::from_secs(6);
 
+/// After what time a question is put where a turn may take it along, although a decider waits here for a task that only asks.
+const BUSY_AFTER: Duration = Duration::from_secs(1);
+
 /// How often it is seen to that a node which is waited for is alive.
 const ALIVE_EVERY: Duration = Duration::from_secs(2);
 
@@ -130,9 +133,10 @@ impl Engine {
         let Some(peers) = self.elsewhere.peers().filter(|_| from == From::Caller) else {
             return std::future::pending().await;
         };
+        let patience = Instant::now() + BUSY_AFTER;
         loop {
-            // Nobody else is bothered where somebody waits here.
-            if !self.matching.has_answering_poller(list)
+            // Nobody else is bothered where somebody waits here, unless the run is never without a turn at another node.
+            if (!self.matching.has_answering_poller(list) || Instant::now() >= patience)
                 && let Some(node) = self.elsewhere.next_waiting_at(list)
             {
                 let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::super::cell::{Grant, Granted, Request, RunCell, State};
 use super::super::commit::Loaded;
 use super::super::hand_out::waiting_turn;
-use super::super::questions::{Timer, is_idle};
+use super::super::questions::{Timer, has_no_turn_to_come};
 use super::super::{Engine, Refusal};
 
 /// How long a task that only asks may be out before its questions are put again: its decider may have died (S1.22). Ours:
@@ -79,7 +79,7 @@ impl Engine {
             return Ok(TakenQuestions::Earlier);
         }
         Ok(match waiting_turn(run) {
-            0 if is_idle(run) => {
+            0 if has_no_turn_to_come(run) => {
                 let grant = self.grant_questions(&cell.key, loaded);
                 grant.map_or(TakenQuestions::Nothing, |grant| TakenQuestions::Granted(Box::new(grant)))
             }
