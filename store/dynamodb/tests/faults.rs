@@ -40,6 +40,26 @@ async fn a_throttled_commit_was_not_applied_and_is_not_retried() {
     assert_eq!(store.load(&key()).await.unwrap(), Some(head(1, "start")));
 }
 
+/// Credentials expire, a table is deleted, capacity is bound while a service runs: whatever is refused leaves the run as it was.
+#[tokio::test]
+async fn what_is_refused_under_way_is_not_applied_and_says_why() {
+    let (emulator, store) = started().await;
+    for code in ["ExpiredTokenException", "ResourceNotFoundException", "ValidationException", "AccessDeniedException"] {
+        emulator.refuse(code);
+        let parts = [(PartKey::Chunk { last: 1 }, Bytes::from("c"))];
+        for parts in [&parts[..], &[]] {
+            let error = store.commit(&key(), first(), &head(2, "op"), parts).await.unwrap_err();
+            assert!(matches!(&error, Error::NotApplied { why, .. } if why.contains(code)), "{error}");
+        }
+        let error = store.load(&key()).await.unwrap_err();
+        assert!(matches!(&error, Error::NotApplied { why, .. } if why.contains(code)), "{error}");
+        emulator.relent();
+        assert_eq!(store.load(&key()).await.unwrap(), Some(head(1, "start")), "{code}");
+        assert_eq!(store.parts(&key(), [7; 16], &[PartKey::Chunk { last: 1 }]).await.unwrap(), [None]);
+    }
+    assert_eq!(store.commit(&key(), first(), &head(2, "op"), &[]).await.unwrap(), Cas::Won);
+}
+
 #[tokio::test]
 async fn a_commit_whose_answer_is_lost_is_unknown_and_recognized_by_its_operation() {
     for fault in [Fault::AnswerLost, Fault::ServerError] {

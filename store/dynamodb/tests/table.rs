@@ -103,6 +103,19 @@ async fn a_table_that_is_not_there_is_missed_with_where_it_was_looked_for() {
 }
 
 #[tokio::test]
+async fn a_table_in_another_region_is_missed_with_the_region_where_it_was_looked_for() {
+    let emulator = Emulator::new();
+    emulator.store().create_table(Create::default()).await.unwrap();
+    let elsewhere = emulator.store_in("us-east-1", "us-east-1", Options::new(TABLE));
+    let checked = elsewhere.check().await.unwrap_err().to_string();
+    assert!(checked.contains("no table `baton` in us-east-1") && checked.contains("--region, AWS_REGION"), "{checked}");
+    // A service is not begun on it.
+    let opened = elsewhere.open().await.err().unwrap().to_string();
+    assert_eq!(opened, checked);
+    emulator.store().check().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_table_that_is_there_is_not_made_again() {
     let emulator = Emulator::new();
     emulator.store().create_table(Create::default()).await.unwrap();

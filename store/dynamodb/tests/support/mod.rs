@@ -17,6 +17,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store_dynamodb::{Dynamo, Options};
 
+/// The only region where the emulator has tables.
+pub(crate) const REGION: &str = "eu-west-2";
+
 /// The table's name.
 #[allow(dead_code, reason = "not every test names it")]
 pub(crate) const TABLE: &str = "baton";
@@ -109,6 +112,12 @@ impl Emulator {
         *self.refusal.lock().unwrap() = Some(code);
     }
 
+    /// From now on nothing is refused.
+    #[allow(dead_code, reason = "not every test is refused")]
+    pub(crate) fn relent(&self) {
+        *self.refusal.lock().unwrap() = None;
+    }
+
     /// Which operations were asked for since the last time.
     #[allow(dead_code, reason = "not every test counts")]
     pub(crate) fn operations(&self) -> BTreeSet<String> {
@@ -138,17 +147,22 @@ impl Emulator {
 
     /// A store over a table of this emulator.
     pub(crate) fn store_with(&self, options: Options) -> Dynamo {
+        self.store_in(REGION, "the emulator", options)
+    }
+
+    /// A store that looks for its table in a region.
+    pub(crate) fn store_in(&self, region: &'static str, place: &str, options: Options) -> Dynamo {
         let connector = SharedHttpConnector::new(self.clone());
         let config = aws_sdk_dynamodb::Config::builder()
             .behavior_version(BehaviorVersion::latest())
-            .region(Region::new("eu-west-2"))
+            .region(Region::new(region))
             .endpoint_url("http://in.process")
             .credentials_provider(
                 Credentials::builder().access_key_id("id").secret_access_key("key").provider_name("test").build(),
             )
             .http_client(http_client_fn(move |_, _| connector.clone()))
             .build();
-        Dynamo::new(&config, "the emulator", options)
+        Dynamo::new(&config, place, options)
     }
 }
 
@@ -164,7 +178,10 @@ impl HttpConnector for Emulator {
             return never();
         }
         self.operations.lock().unwrap().insert(operation.clone());
-        let refusal = *self.refusal.lock().unwrap();
+        // `Credential=<id>/<day>/<region>/dynamodb/…`: each region has tables of its own.
+        let signed = request.headers().get("authorization").unwrap();
+        let is_here = signed.contains(&format!("/{REGION}/dynamodb/"));
+        let refusal = if is_here { *self.refusal.lock().unwrap() } else { Some("ResourceNotFoundException") };
         let (status, text) = match fault {
             None if refusal.is_some() => (400, serde_json::json!({"__type": refusal, "message": "no"}).to_string()),
             None => self.execute(&operation, &body),
