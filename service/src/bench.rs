@@ -8,6 +8,7 @@ mod load;
 mod open;
 mod queries;
 mod service;
+mod swf;
 mod turns;
 
 use clap::{Args, Subcommand};
@@ -30,6 +31,7 @@ enum What {
     Open(open::Open),
     Queries(queries::Queries),
     Idle(idle::Idle),
+    Swf(swf::Swf),
     Children(children::Children),
     #[cfg(feature = "dynamodb")]
     Drill(drill::Drill),
@@ -43,6 +45,7 @@ impl Bench {
             Some(What::Open(open)) => open.run().await,
             Some(What::Queries(queries)) => queries.run().await,
             Some(What::Idle(idle)) => idle.run().await,
+            Some(What::Swf(swf)) => swf.run().await,
             Some(What::Children(children)) => children.run().await,
             #[cfg(feature = "dynamodb")]
             Some(What::Drill(drill)) => drill.run().await,

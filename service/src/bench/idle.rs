@@ -8,6 +8,7 @@ use client::body::PollActivity;
 use tokio::time::Instant;
 
 use super::service::{Scratch, Service, client, mib, other};
+use super::swf::{Caller, Wire};
 use crate::cli::Failed;
 
 /// How long one poll waits.
@@ -25,6 +26,9 @@ pub(crate) struct Idle {
     /// For how long to look, in seconds
     #[arg(long, default_value_t = 30)]
     seconds: u64,
+    /// Have them be polls over SWF's wire
+    #[arg(long)]
+    swf: bool,
 }
 
 impl Idle {
@@ -33,10 +37,16 @@ impl Idle {
         let service = Service::start(&scratch).await?;
         let client = client(&service.url)?;
         let empty = service.process.memory().unwrap_or_default();
+        let caller = Caller::new(&service.url, Wire::Swf, true);
         let mut polls = tokio::task::JoinSet::new();
         for number in 0..self.polls {
             let (client, list) = (client.clone(), format!("idle-{}", number % self.lists.max(1)));
-            polls.spawn(async move { hold(&client, &list).await });
+            if self.swf {
+                let caller = caller.clone();
+                polls.spawn(async move { hold_swf(&caller, &list).await });
+            } else {
+                polls.spawn(async move { hold(&client, &list).await });
+            }
         }
         let deadline = Instant::now() + Duration::from_secs(60);
         while waiting(&client).await? < self.polls {
@@ -69,6 +79,16 @@ async fn hold(client: &Client, list: &str) {
     loop {
         if let Err(error) = client.poll_activity(list, &poll, POLL_WAIT).await {
             tracing::debug!(%error, "a poll ended");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// The same over SWF's wire.
+async fn hold_swf(caller: &Caller, list: &str) {
+    loop {
+        if caller.activity(list).await.is_err() {
+            tracing::debug!("a poll ended");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

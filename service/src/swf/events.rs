@@ -586,3 +586,6 @@ fn external_failed(
         .with("initiatedEventId", scheduled_event_id.unwrap_or(0))
         .maybe("control", control)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,8 @@
 //! The golden histories of SWF.md §9, and what programs hear on the way.
 
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use crate::support::{SWF, Swf};
 
@@ -259,15 +261,27 @@ async fn a_turn_comes_in_pages_forward_backward_and_from_the_turn_before() {
         poll.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let first = swf.ask("PollForDecisionTask", &poll).await.json();
         assert_eq!((&first["startedEventId"], &first["previousStartedEventId"]), (&json!(11), &json!(3)));
-        let (mut found, mut page) = (Vec::new(), first.clone());
+        let (mut found, mut page, mut pages) = (Vec::new(), first.clone(), Vec::new());
         loop {
             assert_eq!(page["taskToken"], first["taskToken"]);
             found.extend(page["events"].as_array().unwrap().iter().map(|event| event["eventId"].as_u64().unwrap()));
+            pages.extend(page["events"].as_array().unwrap().iter().cloned());
             let Some(next) = page.get("nextPageToken") else { break };
             poll["nextPageToken"] = next.clone();
             page = swf.ask("PollForDecisionTask", &poll).await.json();
         }
         assert_eq!(found, expected, "{more}");
+        // The same events as REST's, at the same times.
+        let request = axum::http::Request::get("/v1/domains/default/workflows/w/history");
+        let answer = swf.router.clone().oneshot(request.body(axum::body::Body::empty()).unwrap()).await.unwrap();
+        let rest = answer.into_body().collect().await.unwrap().to_bytes();
+        let rest: Value = serde_json::from_slice(&rest).unwrap();
+        let mut told: Vec<(u64, String)> = pages.iter().map(id_and_time).collect();
+        told.sort_unstable();
+        let events = rest["events"].as_array().unwrap().iter();
+        let events = events.map(|it| (it["id"].as_u64().unwrap(), it["timestamp"].as_str().unwrap().to_owned()));
+        let expected: Vec<(u64, String)> = events.filter(|(id, _)| expected.contains(id)).collect();
+        assert_eq!(told, expected, "{more}");
         let start = json!({ "domain": "default", "workflowId": "other", "workflowType": kind() });
         let again = swf.ask("StartWorkflowExecution", &start).await;
         // The turn is given up for the next case: a run of its own with the same history.
@@ -280,6 +294,12 @@ async fn a_turn_comes_in_pages_forward_backward_and_from_the_turn_before() {
     }
     let bad = json!({ "domain": "default", "taskList": { "name": "deciders" }, "nextPageToken": "x.1.0.0.1" });
     swf.ask("PollForDecisionTask", &bad).await.invalid("Invalid token");
+}
+
+fn id_and_time(event: &Value) -> (u64, String) {
+    let seconds = event["eventTimestamp"].as_f64().unwrap();
+    let at = history::Timestamp::from_millis(format!("{:.0}", seconds * 1_000.0).parse().unwrap());
+    (event["eventId"].as_u64().unwrap(), at.to_string())
 }
 
 async fn start_again(swf: &Swf, marker: &impl Fn(u32) -> Value) {

@@ -1,0 +1,70 @@
+//! The table of `docs/swf.md` says what the code does.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// SWF's events, 54 of them. Source: SWF.md §6.
+const SWF: &str = "WorkflowExecutionStarted WorkflowExecutionCancelRequested WorkflowExecutionCompleted \
+    CompleteWorkflowExecutionFailed WorkflowExecutionFailed FailWorkflowExecutionFailed WorkflowExecutionTimedOut \
+    WorkflowExecutionCanceled CancelWorkflowExecutionFailed WorkflowExecutionContinuedAsNew \
+    ContinueAsNewWorkflowExecutionFailed WorkflowExecutionTerminated DecisionTaskScheduled DecisionTaskStarted \
+    DecisionTaskCompleted DecisionTaskTimedOut ActivityTaskScheduled ScheduleActivityTaskFailed ActivityTaskStarted \
+    ActivityTaskCompleted ActivityTaskFailed ActivityTaskTimedOut ActivityTaskCanceled ActivityTaskCancelRequested \
+    RequestCancelActivityTaskFailed WorkflowExecutionSignaled MarkerRecorded RecordMarkerFailed TimerStarted \
+    StartTimerFailed TimerFired TimerCanceled CancelTimerFailed StartChildWorkflowExecutionInitiated \
+    StartChildWorkflowExecutionFailed ChildWorkflowExecutionStarted ChildWorkflowExecutionCompleted \
+    ChildWorkflowExecutionFailed ChildWorkflowExecutionTimedOut ChildWorkflowExecutionCanceled \
+    ChildWorkflowExecutionTerminated SignalExternalWorkflowExecutionInitiated SignalExternalWorkflowExecutionFailed \
+    ExternalWorkflowExecutionSignaled RequestCancelExternalWorkflowExecutionInitiated \
+    RequestCancelExternalWorkflowExecutionFailed ExternalWorkflowExecutionCancelRequested LambdaFunctionScheduled \
+    LambdaFunctionStarted LambdaFunctionCompleted LambdaFunctionFailed LambdaFunctionTimedOut \
+    ScheduleLambdaFunctionFailed StartLambdaFunctionFailed";
+
+/// The names in a cell; one that begins with an ellipsis has the beginning of the one before it.
+fn names(cell: &str, known: &BTreeSet<&'static str>) -> Vec<&'static str> {
+    let mut found: Vec<&'static str> = Vec::new();
+    for word in cell.split(|c: char| !c.is_alphanumeric() && c != '…').filter(|word| !word.is_empty()) {
+        let name = match (word.strip_prefix('…'), found.last()) {
+            (Some(end), Some(before)) => {
+                let beginnings = (1..before.len()).rev().filter_map(|at| before.get(..at));
+                let mut names = beginnings.map(|beginning| format!("{beginning}{end}"));
+                names.find_map(|name| known.get(name.as_str()).copied())
+            }
+            _ => known.get(word).copied(),
+        };
+        found.extend(name);
+    }
+    found
+}
+
+#[test]
+fn the_table_of_the_docs_is_what_the_code_says() {
+    let here = env!("CARGO_MANIFEST_DIR");
+    let docs = std::fs::read_to_string(format!("{here}/../docs/swf.md")).unwrap();
+    let (baton, swf) = (EventKind::NAMES.iter().copied().collect(), SWF.split_whitespace().collect::<BTreeSet<_>>());
+    assert_eq!(swf.len(), 54);
+    let mut said = BTreeSet::new();
+    let table = docs.lines().skip_while(|line| *line != "| Baton | SWF |").take_while(|line| line.starts_with('|'));
+    for line in table.skip(2) {
+        let mut cells = line.trim_matches('|').split('|');
+        let (ours, theirs) = (names(cells.next().unwrap(), &baton), names(cells.next().unwrap(), &swf));
+        said.extend(ours.iter().flat_map(|ours| theirs.iter().map(|theirs| (*ours, *theirs))));
+    }
+    let told: BTreeSet<_> = said.iter().map(|(_, theirs)| *theirs).collect();
+    assert_eq!(told, swf, "every event of SWF's is in the table");
+    let mut seen = BTreeSet::new();
+    for file in std::fs::read_dir(format!("{here}/../history/tests/golden/json-2")).unwrap() {
+        let path = file.unwrap().path();
+        let Ok(event) = Event::from_json(&std::fs::read_to_string(&path).unwrap()) else { continue };
+        let (theirs, attributes) = lambda_words(&event.kind, &Related::default())
+            .unwrap_or_else(|| words_of(&event.kind, &Related::default()));
+        let ours = event.kind.name();
+        seen.insert(ours);
+        let is_other = attributes.0.get("markerName").and_then(Value::as_str) == Some(format!("baton.{ours}").as_str());
+        let is_said =
+            if is_other { !said.iter().any(|(known, _)| *known == ours) } else { said.contains(&(ours, theirs)) };
+        assert!(is_said, "{}: {ours} is {theirs}", path.display());
+    }
+    assert_eq!(seen, baton, "there is a sample of every kind");
+}
