@@ -78,7 +78,7 @@ impl Facts {
     /// A task has reached whoever polled. The same start of a task must reach nobody else.
     pub fn in_hand(&mut self, token: &str) {
         if !self.tokens.insert(token.to_owned()) {
-            self.violations.push("a task is in two hands".to_owned());
+            self.violations.push(format!("a task is in two hands: {token}"));
         }
     }
 

@@ -9,7 +9,7 @@ use simulation::{Outcome, Plan, Tale, crash_at, simulate};
 /// * 149: a node that learned late that it had started a task handed it out, though it had gone to another poll by then.
 /// * 323: a target forgot an effect that its source settled between the looks at what is owed and at what can be forgotten.
 /// * 51, 1322, 1547, 2147: one node signaled a run that another had not found, and the sender was told that it failed.
-const REGRESSIONS: &[u64] = &[51, 149, 323, 1322, 1547, 2147];
+const REGRESSIONS: &[u64] = &[51, 149, 323, 728, 1322, 1547, 2147];
 
 /// The same where lives are short.
 ///

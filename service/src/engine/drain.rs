@@ -38,7 +38,7 @@ impl Drop for Draining<'_> {
 /// A request of a batch that changes events, with the answer that it gets once they are durable.
 pub(super) enum Pending {
     Tell { run_id: Option<Uuid>, command: Command, reply: Reply<Told>, answer: Option<Result<Told, Refusal>> },
-    Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>>, taken: Option<bool> },
+    Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>>, taken: Option<u32> },
     Effect { source: Source, errand: Box<Errand>, reply: Reply<Taken>, answer: Option<Result<Taken, Refusal>> },
     Look { reply: Option<Reply<()>> },
 }
@@ -294,10 +294,9 @@ impl Engine {
                 }
                 Pending::Take { task, list, taker, taken, .. } => {
                     let is_same = transition.run().started.run_id == task.run_id;
-                    let ok =
-                        is_same && take_task(&mut transition, (task.scheduled_event_id, task.lost), list, taker, now);
-                    says_no |= !ok;
-                    *taken = Some(ok);
+                    let which = (task.scheduled_event_id, task.lost);
+                    *taken = is_same.then(|| take_task(&mut transition, which, list, taker, now)).flatten();
+                    says_no |= taken.is_none();
                 }
                 Pending::Effect { errand, answer, .. } => {
                     let taken = undergo(owed.next(), &mut transition, errand, now);
@@ -367,9 +366,9 @@ impl Engine {
                     drop(reply.send(answer));
                 }
                 Pending::Take { task, taker, reply, taken, .. } => {
-                    let granted = match state {
-                        State::Loaded(loaded) if taken == Some(true) => {
-                            self.grant(cell, loaded, task.scheduled_event_id, &taker)
+                    let granted = match (state, taken) {
+                        (State::Loaded(loaded), Some(start)) => {
+                            self.grant(cell, loaded, (task.scheduled_event_id, start), &taker)
                         }
                         _ => None,
                     };

@@ -16,6 +16,8 @@ pub(super) struct Reserved {
     list: ListKey,
     poller: Poller,
     scheduled_event_id: EventId,
+    /// See [`take_task`].
+    start: u32,
 }
 
 impl Engine {
@@ -64,10 +66,9 @@ impl Engine {
                 ));
                 continue;
             };
-            if take_task(transition, (scheduled_event_id, None), &list, &poller.taker, now) {
-                reserved.push(Reserved { list, poller, scheduled_event_id });
-            } else {
-                self.return_poller(&list, poller);
+            match take_task(transition, (scheduled_event_id, None), &list, &poller.taker, now) {
+                Some(start) => reserved.push(Reserved { list, poller, scheduled_event_id, start }),
+                None => self.return_poller(&list, poller),
             }
         }
         (reserved, unmatched)
@@ -102,9 +103,9 @@ impl Engine {
         self.metrics.stands(stood, run.standing());
         // What rode with a turn that is over can ride with the one that begins.
         self.questions.settle(&cell.key, run);
-        for Reserved { poller, scheduled_event_id, .. } in reserved {
+        for Reserved { poller, scheduled_event_id, start, .. } in reserved {
             self.metrics.matched_at_once.inc();
-            match self.grant(cell, next, scheduled_event_id, &poller.taker) {
+            match self.grant(cell, next, (scheduled_event_id, start), &poller.taker) {
                 Some(grant) => poller.grant(grant),
                 // Only after a commit of unknown outcome that others have built on; the timeout takes care of it.
                 None => tracing::warn!(workflow_id = %cell.key.workflow_id, "a matched task has moved on"),
@@ -181,12 +182,12 @@ impl Engine {
         }
     }
 
-    /// What the taker of a started task gets.
+    /// What the taker of a started task gets; `start` as [`take_task`] has it.
     pub(super) fn grant(
         self: &Arc<Self>,
         cell: &RunCell,
         loaded: &Loaded,
-        scheduled_event_id: EventId,
+        (scheduled_event_id, start): (EventId, u32),
         taker: &Taker,
     ) -> Option<Grant> {
         let run = loaded.run();
@@ -209,7 +210,8 @@ impl Engine {
             (run.list_of_held_turn().to_owned(), what)
         } else {
             let activity = run.activities.get(&scheduled_event_id)?;
-            let task = activity.task(scheduled_event_id)?;
+            // After a commit of unknown outcome the try may be over, and a later one in other hands.
+            let task = activity.task(scheduled_event_id).filter(|task| task.start == start)?;
             // What an earlier try left for this one.
             let mut beats = loaded.beats.iter().filter(|_| activity.tries.is_some());
             let beat = beats.find(|beat| beat.scheduled_event_id == scheduled_event_id);
@@ -243,28 +245,31 @@ pub(super) fn waiting_turn(run: &history::Run) -> EventId {
     }
 }
 
-/// Starts a waiting task, or has one sent again that went astray; false when it does not wait, or not on this list any more.
+/// Starts a waiting task, or has one sent again that went astray; `None` when it does not wait, or not on this list any more. Which
+/// start of it this is, where tries of it are counted; 0 otherwise.
 pub(super) fn take_task(
     transition: &mut Transition,
     (scheduled_event_id, lost): (EventId, Option<PollId>),
     list: &ListKey,
     taker: &Taker,
     now: Timestamp,
-) -> bool {
+) -> Option<u32> {
     let Taker { identity, poll, .. } = taker.clone();
     let is_here = |task_list: &str| task_list == &*list.name;
     let activity = transition.run().activities.get(&scheduled_event_id);
     if activity.is_some_and(|activity| !is_here(&activity.task_list)) {
-        return false;
+        return None;
     }
     let turn = transition.run().turn_task.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
     if turn.is_some_and(|turn| !is_here(transition.run().list_of_turn(turn))) {
-        return false;
+        return None;
     }
     let command = match lost {
         Some(lost) => Command::SendAgain { scheduled_event_id, lost, poll },
         None if list.side == Side::Decider => Command::StartTurn { scheduled_event_id, identity, poll },
         None => Command::StartActivity { scheduled_event_id, identity, poll },
     };
-    transition.admit(&command, now).is_ok()
+    transition.admit(&command, now).ok()?;
+    let started = transition.run().activities.get(&scheduled_event_id).and_then(|it| it.task(scheduled_event_id));
+    Some(started.map_or(0, |task| task.start))
 }
