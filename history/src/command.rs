@@ -496,6 +496,8 @@ pub enum EffectResult {
     AlreadyOpen,
     /// It was to be started, and its workflow id was used before.
     ReuseRefused,
+    /// It was to be started, and never can be as it is wanted.
+    NeverStarts,
 }
 
 /// A run id for [`Start`]; a name for the type, so that signatures say what they mean.

@@ -388,6 +388,26 @@ answers! {
         parent: Option<Origin>,
         /// What time will do, in order.
         deadlines: Vec<Deadline>,
+        /// What it owes to other runs, in the order in which that was decided: on its way, or waiting to be tried again, which
+        /// `deadlines` has as `effects`.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        outbox: Vec<OwedEffect>,
+        /// How often what it owes was tried again.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "is_zero")]
+        outbox_tries: u32,
+    }
+    /// Something that a run owes to another.
+    OwedEffect {
+        /// `start-child`, `signal`, `request-cancel`, `end-child` or `tell-parent`.
+        what: String,
+        /// The event that asks for it.
+        event_id: EventId,
+        /// The run that asked for it, where it was an earlier one of this workflow id.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        run_id: Option<Uuid>,
     }
     /// Events of a run.
     History {
@@ -404,6 +424,11 @@ answers! {
         #[serde(skip_serializing_if = "Option::is_none")]
         next: Option<EventId>,
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference to the field")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// How a run ended, or that it has not.

@@ -105,6 +105,7 @@ impl Transition {
         let cause = match result {
             EffectResult::Done { run_id } => return self.child_started(scheduled_event_id, run_id, now),
             EffectResult::ReuseRefused => ChildScheduleFailedCause::WorkflowIdReuseRefused,
+            EffectResult::NeverStarts => ChildScheduleFailedCause::StartRefused,
             EffectResult::AlreadyOpen | EffectResult::Closed | EffectResult::Unknown => {
                 ChildScheduleFailedCause::WorkflowAlreadyOpen
             }

@@ -130,9 +130,10 @@ impl Transition {
                 return;
             }
             EffectResult::Closed => ExternalFailedCause::WorkflowClosed,
-            EffectResult::Unknown | EffectResult::AlreadyOpen | EffectResult::ReuseRefused => {
-                ExternalFailedCause::WorkflowUnknown
-            }
+            EffectResult::Unknown
+            | EffectResult::AlreadyOpen
+            | EffectResult::ReuseRefused
+            | EffectResult::NeverStarts => ExternalFailedCause::WorkflowUnknown,
         };
         let scheduled_event_id = Some(scheduled_event_id);
         let kind = if is_signal {

@@ -155,6 +155,9 @@ pub enum ChildScheduleFailedCause {
     /// Neither says what becomes of its children. In runs over SWF's wire.
     #[n(8)]
     DefaultChildPolicyUndefined,
+    /// The run cannot be begun as it is wanted, and never could: a limit of the service or its store is in the way.
+    #[n(9)]
+    StartRefused,
 }
 
 /// The child has begun.

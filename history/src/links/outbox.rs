@@ -135,6 +135,11 @@ impl Outbox {
         (!self.is_empty()).then_some(self.next_at)
     }
 
+    /// How often it was time to see to it, since the newest effect was asked for.
+    pub fn tries(&self) -> u32 {
+        self.tries
+    }
+
     /// Which round of deliveries this is: whoever delivers does so for the round that it began in. What another run refuses
     /// counts only in the round in which it did, because a later round may find that it no longer does; and who delivers for an
     /// earlier round does nothing any more, because the later one may have been refused.

@@ -83,6 +83,11 @@ pub(super) fn lines(run: &Described) -> String {
         };
         format!("child      {}: {state}; {then} when this run closes first", it.workflow_id)
     }));
+    let tries = if run.outbox_tries > 1 { format!(", tried {} times", run.outbox_tries) } else { String::new() };
+    lines.extend(run.outbox.iter().map(|it| {
+        let of = it.run_id.map(|run_id| format!(" of run {run_id}")).unwrap_or_default();
+        format!("owes       {} for event {}{of}{tries}", it.what, it.event_id)
+    }));
     lines.extend(run.deadlines.iter().map(|it| {
         let of = it.scheduled_event_id.map(|id| format!(" of event {id}")).unwrap_or_default();
         let name = it.name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
@@ -119,6 +124,9 @@ mod tests {
                 { "workflowId": "b", "scheduledEventId": 9, "childPolicy": "abandon" },
             ],
             "deadlines": [{ "at": at, "what": "TimerExpired", "name": "t", "scheduledEventId": 6 }],
+            "outbox": [{ "what": "start-child", "eventId": 9 }, { "what": "tell-parent", "eventId": 4, "runId": run }],
+            "outboxTries": 3,
+            "branchedFrom": { "runId": run, "eventId": 2, "workflowId": "order-0" },
         });
         let described = serde_json::from_value(described).unwrap();
         let expected = format!(
@@ -134,9 +142,12 @@ child      of batch, run {run}: its event 7
 cancel     was asked for
 awaits     signal `approve`
 goes on    for run {run}
+branched   from run {run} of order-0, at its event 2
 activity   ship (ship) on carriers: waits until 2026-01-01T00:01:00.000Z to be tried again, try 2 of 3; the last one failed: carrier-busy
 child      a: started; is terminated when this run closes first
 child      b: is being started; goes on when this run closes first
+owes       start-child for event 9, tried 3 times
+owes       tell-parent for event 4 of run {run}, tried 3 times
 next       {at}  TimerExpired `t` of event 6"
         );
         assert_eq!(lines(&described), expected);

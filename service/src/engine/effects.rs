@@ -6,7 +6,8 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use history::{
-    Command, Effect, EffectResult, Errand, ErrandTask, EventId, Links, Origin, Outbox, RunStart, Timestamp, Transition,
+    Command, Effect, EffectKind, EffectResult, Errand, ErrandTask, EventId, Links, Origin, Outbox, RunStart, Timestamp,
+    Transition,
 };
 use store::HeadKey;
 use uuid::Uuid;
@@ -37,6 +38,12 @@ pub(super) fn undergo(
 ) -> Result<Taken, Refusal> {
     let is_owed = owed.unwrap_or(Ok(false))?;
     Ok(if is_owed { Taken::Settled(transition.undergo(errand, now)) } else { Taken::Moot })
+}
+
+/// Whether another try at starting a child is as vain as this one: the rules refuse its start, or its state alone is more than
+/// the store can take. Stored bytes that cannot be read are not for good: somebody may bring them back.
+fn never_starts(kind: EffectKind, refusal: &Refusal) -> bool {
+    kind == EffectKind::StartChild && matches!(refusal, Refusal::Fault(_) | Refusal::RunTooLarge { .. })
 }
 
 /// Effects that a run owes, and what is needed to find out what they are.
@@ -126,6 +133,7 @@ impl Engine {
                     match engine.deliver_one(bundle, *effect).await {
                         Ok(()) => drop(engine.metrics.effects.inc()),
                         Err(refusal) => {
+                            engine.metrics.put_off(refusal.code());
                             let workflow_id = &bundle.key.workflow_id;
                             tracing::warn!(%refusal, %workflow_id, ?effect, "an effect on another run must wait");
                         }
@@ -139,7 +147,13 @@ impl Engine {
         let (key, round) = (&bundle.key, bundle.round);
         // What a run before this one asked for is read from that one.
         let earlier = match effect.of {
-            Some(owner) => Some(self.load_run(key, owner).await?),
+            Some(owner) => match self.load_run(key, owner).await {
+                // Forgotten, and with it what it asked for.
+                Err(Refusal::UnknownRun { .. }) => {
+                    return self.settle(key, owner, effect, round, EffectResult::Unknown).await;
+                }
+                found => Some(found?),
+            },
             None => None,
         };
         let (started, tail, tail_first) = match &earlier {
@@ -155,11 +169,29 @@ impl Engine {
         let target = commit::head_key(&key.domain, &errand.workflow_id);
         let source = Source { key: key.clone(), run_id, effect, round };
         // Otherwise it is settled already, or somebody else is at it.
-        let Taken::Settled(result) = self.ask(&target, |reply| Request::Effect { source, errand, reply }).await? else {
-            return Ok(());
+        let taken = self.ask(&target, |reply| Request::Effect { source, errand, reply }).await;
+        let result = match taken {
+            Ok(Taken::Settled(result)) => result,
+            Ok(Taken::Moot) => return Ok(()),
+            Err(refusal) if never_starts(effect.kind, &refusal) => {
+                tracing::warn!(%refusal, workflow_id = %target.workflow_id, "a child can never be started as it is wanted");
+                EffectResult::NeverStarts
+            }
+            Err(refusal) => return Err(refusal),
         };
+        self.settle(key, run_id, effect, round, result).await
+    }
+
+    async fn settle(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        owner: Uuid,
+        effect: Effect,
+        round: u32,
+        result: EffectResult,
+    ) -> Result<(), Refusal> {
         let Effect { event_id, kind, .. } = effect;
-        let settle = Command::SettleEffect { owner: run_id, event_id, kind, round, result };
+        let settle = Command::SettleEffect { owner, event_id, kind, round, result };
         self.tell_key(key, None, settle).await.map(drop)
     }
 

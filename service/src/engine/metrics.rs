@@ -22,6 +22,7 @@ pub struct Metrics {
     pub(super) expired: Counter,
     pub(super) looks: Counter,
     pub(super) effects: Counter,
+    effects_put_off: Family<[(&'static str, &'static str); 1], Counter>,
     pub(super) queries_answered: Counter,
     pub(super) queries_unchanged: Counter,
     pub(super) ask_tasks: Counter,
@@ -83,6 +84,9 @@ impl Metrics {
         });
         let actions = Family::default();
         registry.register("schedule_actions", "Times of schedules, by what became of them", actions.clone());
+        let effects_put_off = Family::default();
+        let what = "Effects of runs on others that must wait, by why";
+        registry.register("effects_put_off", what, effects_put_off.clone());
         let refusals = Family::default();
         registry.register("refusals", "Refused commands, by code", refusals.clone());
         let registry = std::sync::Mutex::new(registry);
@@ -96,6 +100,7 @@ impl Metrics {
             expired,
             looks,
             effects,
+            effects_put_off,
             queries_answered,
             queries_unchanged,
             ask_tasks,
@@ -136,6 +141,11 @@ impl Metrics {
     pub(super) fn committed(&self, events: usize) {
         self.commits.inc();
         self.events.inc_by(events as u64);
+    }
+
+    /// An effect could not be done, and is tried again later.
+    pub(super) fn put_off(&self, code: &'static str) {
+        self.effects_put_off.get_or_create(&[("code", code)]).inc();
     }
 
     pub(super) fn refused(&self, code: &'static str) {

@@ -9,7 +9,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::body;
 use history::event::ByHand;
 use history::{
-    ComingKind, Command, DeadlineKind, EventKind, PausedActivity, Run, RunPause, Standing, Status, Timestamp,
+    ComingKind, Command, DeadlineKind, Effect, EffectKind, EventKind, PausedActivity, Run, RunPause, Standing, Status,
+    Timestamp,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -293,7 +294,20 @@ fn render(described: &Described, now: Timestamp) -> body::Described {
         open_updates: open_updates.collect(),
         parent: run.started.parent.clone(),
         deadlines: deadlines.collect(),
+        outbox: owed.iter().map(owed_effect).collect(),
+        outbox_tries: owed.tries(),
     }
+}
+
+fn owed_effect(effect: &Effect) -> body::OwedEffect {
+    let what = match effect.kind {
+        EffectKind::StartChild => "start-child",
+        EffectKind::Signal => "signal",
+        EffectKind::RequestCancel => "request-cancel",
+        EffectKind::EndChild => "end-child",
+        EffectKind::TellParent => "tell-parent",
+    };
+    body::OwedEffect { what: what.to_owned(), event_id: effect.event_id, run_id: effect.of }
 }
 
 fn paused_run(pause: &RunPause) -> body::PausedRun {

@@ -245,6 +245,8 @@ fn child_cause(cause: ChildScheduleFailedCause) -> &'static str {
         Cause::DefaultTaskListUndefined => "DEFAULT_TASK_LIST_UNDEFINED",
         Cause::DefaultDeciderTimeoutUndefined => "DEFAULT_TASK_START_TO_CLOSE_TIMEOUT_UNDEFINED",
         Cause::DefaultChildPolicyUndefined => "DEFAULT_CHILD_POLICY_UNDEFINED",
+        // SWF knows no limit that this could be.
+        Cause::StartRefused => "OPERATION_NOT_PERMITTED",
     }
 }
 

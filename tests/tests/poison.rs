@@ -1,0 +1,147 @@
+//! Effects on other runs that cannot be done: for good, or until somebody mends the store (S2.8).
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use history::event::{ChildScheduleFailed, ChildScheduleFailedCause};
+use history::{Command, Decision, EffectKind, EventKind, SignalExternal, Start, StartChild};
+use service::engine::{Engine, Page, Poll, RunRef};
+use simulation::meddled::{Meddled, Meddler};
+use simulation::still::open;
+use store::memory::Memory;
+use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
+
+const DOMAIN: &str = "default";
+
+/// What the store says to whoever comes to the run `poison`.
+#[derive(Debug, Clone, Copy)]
+enum Trouble {
+    TooLarge,
+    Corrupt,
+}
+
+struct Poison {
+    store: Arc<dyn Store>,
+    trouble: Trouble,
+}
+
+#[async_trait]
+impl Meddler for Poison {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
+        match self.trouble {
+            Trouble::Corrupt if &*key.workflow_id == "poison" => {
+                Err(Error::Corrupt { what: "a bad sector".to_owned() })
+            }
+            _ => self.store.load(key).await,
+        }
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        match self.trouble {
+            Trouble::TooLarge if &*key.workflow_id == "poison" => Err(Error::TooLarge { max: 1, found: 2 }),
+            _ => self.store.commit(key, expect, head, parts).await,
+        }
+    }
+}
+
+fn at(id: &str) -> RunRef {
+    RunRef { domain: DOMAIN.into(), workflow_id: id.into(), run_id: None }
+}
+
+/// A run that wants something of `poison`, on a store that is in trouble with it.
+async fn wants(trouble: Trouble, decision: Decision) -> (Arc<dyn Store>, Arc<Engine>) {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let engine = open(Arc::new(Meddled(Poison { store: Arc::clone(&store), trouble })), 7).await;
+    engine.start(DOMAIN, Start::new("w", "t", "l")).await.unwrap();
+    decide(&engine, decision).await;
+    (store, engine)
+}
+
+async fn decide(engine: &Arc<Engine>, decision: Decision) {
+    let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
+    let turn = engine.poll_decider(DOMAIN, "l", poll).await.unwrap().unwrap();
+    let token = engine.decider_token(&turn.task().token).unwrap();
+    turn.delivered();
+    let (decisions, context, awaiting) = (vec![decision], None, Vec::new());
+    engine.answer_turn(&token, Command::CompleteTurn { turn: token.turn, decisions, context, awaiting }).await.unwrap();
+}
+
+fn child() -> Decision {
+    let (workflow_id, workflow_type) = ("poison".to_owned(), "t".to_owned());
+    StartChild { workflow_id, workflow_type, ..StartChild::default() }.into()
+}
+
+fn signal() -> Decision {
+    SignalExternal { workflow_id: "poison".to_owned(), name: "s".to_owned(), ..SignalExternal::default() }.into()
+}
+
+async fn newest(engine: &Engine) -> EventKind {
+    let page = Page { after: 5, ..Page::default() };
+    engine.history(&at("w"), &page).await.unwrap().events.swap_remove(0).kind
+}
+
+#[tokio::test]
+async fn a_child_that_can_never_begin_is_said_to_have_failed() {
+    let (_, engine) = wants(Trouble::TooLarge, child()).await;
+    while engine.describe(&at("w")).await.unwrap().run.last_event_id < 6 {
+        tokio::task::yield_now().await;
+    }
+    let EventKind::ChildScheduleFailed(ChildScheduleFailed { cause, scheduled_event_id, .. }) = newest(&engine).await
+    else {
+        panic!()
+    };
+    assert_eq!((cause, scheduled_event_id), (ChildScheduleFailedCause::StartRefused, Some(5)));
+    assert!(engine.describe(&at("w")).await.unwrap().owed.is_empty());
+    let report = engine.fsck(DOMAIN, |_| {}).await.unwrap();
+    assert_eq!(report.findings, vec![]);
+}
+
+#[tokio::test]
+async fn what_somebody_may_still_mend_stays_owed_and_is_seen_to_be() {
+    for (trouble, decision, kind) in
+        [(Trouble::Corrupt, child(), EffectKind::StartChild), (Trouble::Corrupt, signal(), EffectKind::Signal)]
+    {
+        let (_, engine) = wants(trouble, decision).await;
+        let has_failed =
+            |engine: &Engine| engine.render_metrics().contains("baton_effects_put_off_total{code=\"corrupt\"}");
+        while !has_failed(&engine) {
+            tokio::task::yield_now().await;
+        }
+        let owed = engine.describe(&at("w")).await.unwrap().owed;
+        assert_eq!(owed.iter().map(|effect| (effect.kind, effect.event_id)).collect::<Vec<_>>(), [(kind, 5)]);
+        let report = engine.fsck(DOMAIN, |_| {}).await.unwrap();
+        assert_eq!(report.findings, vec![]);
+    }
+}
+
+#[tokio::test]
+async fn a_signal_to_a_run_that_is_full_waits_until_that_has_room() {
+    let (store, engine) = wants(Trouble::TooLarge, signal()).await;
+    // There is no such run: that settles it.
+    while engine.describe(&at("w")).await.unwrap().run.last_event_id < 6 {
+        tokio::task::yield_now().await;
+    }
+    assert!(matches!(newest(&engine).await, EventKind::ExternalSignalFailed(_)));
+    open(Arc::clone(&store), 8).await.start(DOMAIN, Start::new("poison", "t", "other")).await.unwrap();
+    drop(engine);
+    let engine = open(Arc::new(Meddled(Poison { store, trouble: Trouble::TooLarge })), 9).await;
+    decide(&engine, signal()).await;
+    while !engine.render_metrics().contains("baton_effects_put_off_total{code=\"run-too-large\"}") {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(engine.describe(&at("w")).await.unwrap().owed.iter().len(), 1);
+}
