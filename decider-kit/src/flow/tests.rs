@@ -5,6 +5,7 @@ mod contained;
 mod laws;
 mod others;
 mod recording;
+mod reset;
 mod updates;
 mod waiting;
 

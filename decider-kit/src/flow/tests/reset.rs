@@ -1,0 +1,52 @@
+//! A run that was reset: mended code goes on where the history of the old run ends.
+
+use history::event::{ByHand, LaterSignals, ResetPlan};
+use history::{BranchReader, Branching, Command, PlannedReset, ScheduleActivity, Transition, TurnId};
+
+use super::*;
+
+async fn wrong(ctx: Context, (): ()) -> Result<String, Failure> {
+    let _: String = ctx.activity("a", &()).await?;
+    ctx.activity("b", &()).await
+}
+
+async fn right(ctx: Context, (): ()) -> Result<String, Failure> {
+    let _: String = ctx.activity("a", &()).await?;
+    ctx.activity("c", &()).await
+}
+
+#[test]
+fn mended_code_goes_on_over_a_reset_and_the_old_code_does_not_fit_any_more() {
+    let mut service = service(flow(wrong));
+    result_of(&mut service);
+    let old = service.history("1").to_vec();
+    // Before the turn that decided wrongly.
+    let (event_id, signals) = (8, LaterSignals::Reapply);
+    assert!(matches!(trouble(replay(&flow(right), &json(&old))), Trouble::Mismatch { event_id: 11, .. }));
+    let mut reader = BranchReader::new(Branching { event_id, signals });
+    old.iter().try_for_each(|event| reader.read(event.clone())).unwrap();
+    let EventKind::WorkflowStarted(started) = &old[0].kind else { panic!() };
+    let (run_id, at) = (started.run_id, old.last().unwrap().timestamp);
+    let new_run_id = history::child_run_id(run_id, event_id, at);
+    let plan = ResetPlan { new_run_id, run_id, event_id, signals };
+    let planned = PlannedReset { plan, by_hand: ByHand::default(), at, key: None };
+    let mut new = Transition::branch(reader.finish().unwrap(), &planned);
+    for code in [flow(wrong), flow(right)] {
+        replay(&code, &json(new.events())).unwrap();
+    }
+    new.admit(&Command::StartTurn { scheduled_event_id: 8, identity: None, poll: None }, at).unwrap();
+    let (activity_id, activity_type) = ("c".to_owned(), "c".to_owned());
+    let decisions = vec![ScheduleActivity { activity_id, activity_type, ..ScheduleActivity::default() }.into()];
+    let turn = TurnId { scheduled_event_id: 8, started_event_id: 10 };
+    new.admit(&Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() }, at).unwrap();
+    replay(&flow(right), &json(new.events())).unwrap();
+    match trouble(replay(&flow(wrong), &json(new.events()))) {
+        Trouble::Mismatch { event_id, expected, found } => {
+            assert_eq!(
+                (event_id, expected.as_str(), found.as_str()),
+                (12, "ActivityScheduled `c`", "ScheduleActivity `b`")
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
