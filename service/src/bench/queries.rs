@@ -1,11 +1,13 @@
-//! `baton bench queries`: what a query costs beside a turn, and what watchers cost that wait for nothing.
+//! `baton bench queries`: what queries and updates cost beside a turn, and what watchers cost that wait for nothing.
 
 use std::time::Duration;
 
 use clap::Args;
-use client::body::StartWorkflow;
+use client::body::{StartWorkflow, UpdateWorkflow};
 use client::{Client, Tag, Watch};
-use decider_kit::{Decider, Decisions, Event, EventKind, Host, Payload, Query, QueryError, Window};
+use decider_kit::{
+    Decider, Decisions, Event, EventKind, Host, Payload, Query, QueryError, Rejection, Update, Verdict, Window,
+};
 use hdrhistogram::Histogram;
 use tokio::time::Instant;
 
@@ -20,7 +22,7 @@ const WORKFLOW: &str = "asked";
 /// How long a query may take, and a watcher waits.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// Measure: signal and query against one turn, queries of an idle run, and watchers that wait
+/// Measure: signal and query, and updates, against one turn; queries of an idle run, and watchers that wait
 #[derive(Debug, Args)]
 pub(crate) struct Queries {
     /// How many of each kind
@@ -51,6 +53,13 @@ impl Decider for Count {
     fn query(&self, count: &u64, query: &Query<'_>) -> Result<Payload, QueryError> {
         query.on("count", |()| *count).answer()
     }
+
+    fn update(&self, count: &u64, update: &Update, _: &Window) -> Verdict {
+        match update.name.as_str() {
+            "count" => Verdict::accept(count),
+            _ => Verdict::reject(Rejection::of("unknown", &update.name)),
+        }
+    }
 }
 
 impl Queries {
@@ -70,7 +79,7 @@ impl Queries {
         };
         client.start(&start, None).await?;
         ask(&client).await?;
-        let (mut told, mut idle) = (histogram(), histogram());
+        let (mut told, mut idle, mut updated, mut rejected) = (histogram(), histogram(), histogram(), histogram());
         // In turns, so that whatever else the machine does touches each alike.
         for number in 1..=self.rounds.max(1) {
             measured_turn(&client, &mut turns).await?;
@@ -80,6 +89,17 @@ impl Queries {
             told.saturating_record(micros_since(began));
             if count < number {
                 return Err(other(format!("a query shows {count} signals of {number}")));
+            }
+            let began = Instant::now();
+            client.update(WORKFLOW, "count", &UpdateWorkflow::default(), None, WAIT).await?;
+            updated.saturating_record(micros_since(began));
+            let began = Instant::now();
+            match client.update(WORKFLOW, "nothing", &UpdateWorkflow::default(), None, WAIT).await {
+                Err(error) if error.code() == Some("update-rejected") => {
+                    rejected.saturating_record(micros_since(began))
+                }
+                Err(error) => return Err(Failed::from(error)),
+                Ok(_) => return Err(other("an update that is to be rejected was accepted".to_owned())),
             }
         }
         let before = Counters::read(std::slice::from_ref(&client)).await?;
@@ -91,6 +111,8 @@ impl Queries {
         let written = Counters::read(std::slice::from_ref(&client)).await?.written - before.written;
         print("turn", &turns);
         print("signal, query", &told);
+        print("update", &updated);
+        print("update that is rejected", &rejected);
         print("idle query", &idle);
         println!("{written:>10}  bytes written by idle queries");
         self.watch(&service, &client).await?;
