@@ -96,7 +96,7 @@ impl Queries {
             let began = Instant::now();
             match client.update(WORKFLOW, "nothing", &UpdateWorkflow::default(), None, WAIT).await {
                 Err(error) if error.code() == Some("update-rejected") => {
-                    rejected.saturating_record(micros_since(began))
+                    rejected.saturating_record(micros_since(began));
                 }
                 Err(error) => return Err(Failed::from(error)),
                 Ok(_) => return Err(other("an update that is to be rejected was accepted".to_owned())),
