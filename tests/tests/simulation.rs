@@ -187,7 +187,7 @@ fn runs_that_are_forgotten_before_others_have_done_with_them_are_caught() {
 
 #[test]
 fn chunks_that_are_named_after_their_first_event_are_caught() {
-    is_missed(Rule::ChunksByLastEvent, "without gaps");
+    is_missed(Rule::ChunksByLastEvent, "cannot be read");
 }
 
 #[test]
