@@ -65,4 +65,9 @@ impl Ids {
     pub(super) fn op(&self) -> u64 {
         self.with(|random| random.u64(..))
     }
+
+    /// A length of time of at most `longest`.
+    pub(super) fn up_to(&self, longest: Duration) -> Duration {
+        longest.mul_f64(self.with(fastrand::Rng::f64))
+    }
 }

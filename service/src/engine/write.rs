@@ -17,6 +17,10 @@ const ATTEMPTS_MAX: u32 = 8;
 /// The wait after the first attempt that was not applied; doubled after each further one.
 const ATTEMPT_WAIT: Duration = Duration::from_millis(20);
 
+/// The longest wait after the second race that a commit lost; doubled after each further one. How long of it is drawn, so that
+/// nodes that race for one run do not meet again; after the first race there is none, for most races are between two.
+const RACE_WAIT: Duration = Duration::from_millis(5);
+
 /// What became of a commit.
 enum Landed {
     /// It is what the store has.
@@ -81,6 +85,9 @@ impl Engine {
                 if *attempt >= ATTEMPTS_MAX {
                     let why = "too many others write to this run".to_owned();
                     return Err(Refusal::Unavailable { why, retry_after: None });
+                }
+                if *attempt > 1 {
+                    tokio::time::sleep(self.ids.up_to(RACE_WAIT * 2_u32.saturating_pow(*attempt - 2))).await;
                 }
                 Ok(None)
             }
