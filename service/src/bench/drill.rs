@@ -55,6 +55,9 @@ pub(super) struct Drill {
     /// Seconds between the end of one node's absence and the next node's death
     #[arg(long, default_value_t = 2.0)]
     kill_every: f64,
+    /// What the nodes log, as for `baton serve`
+    #[arg(long, default_value = "error")]
+    log: String,
     /// Fixes the order of troubles; random unless given, and printed
     #[arg(long)]
     seed: Option<u64>,
@@ -75,7 +78,9 @@ impl Drill {
         let store = table.store().await.map_err(other)?;
         store.create_table(Create { is_protected: false }).await.map_err(|trouble| other(trouble.to_string()))?;
         let troubles = Troubles::start(endpoint, random.u64(..)).await.map_err(|error| other(error.to_string()))?;
-        let mut nodes = Nodes::start(&table.arguments(&troubles.url), self.nodes).await?;
+        let mut arguments = table.arguments(&troubles.url);
+        arguments.extend(["--log".to_owned(), self.log.clone()]);
+        let mut nodes = Nodes::start(&arguments, self.nodes).await?;
         let balancer = Balancer::start(nodes.addresses()).await.map_err(|error| other(error.to_string()))?;
         let client = Client::new(&balancer.url)?;
         let load = Load::start(&client, self.concurrency);

@@ -61,7 +61,7 @@ impl Engine {
         let beats = base.map(|base| base.beats.as_slice()).unwrap_or_default();
         let due = commit::due(&run, &links, beats, offers, now);
         let due = self.lazily(base, due, now);
-        let recorded = events.len();
+        let (recorded, last) = (events.len(), events.last().map(|event| event.kind.name()));
         let stood = base.map(|base| base.run().standing());
         let op = self.ids.op();
         let draft = Draft { base, run, links, events, copied, offers, op, due };
@@ -80,6 +80,7 @@ impl Engine {
             Ok(Landed::No) => {
                 self.unreserve(reserved, None);
                 self.metrics.conflicts.inc();
+                tracing::debug!(workflow_id = %cell.key.workflow_id, recorded, last, attempt, "another has written to this run");
                 *state = State::Unloaded;
                 *attempt += 1;
                 if *attempt >= ATTEMPTS_MAX {

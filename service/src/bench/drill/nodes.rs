@@ -43,7 +43,7 @@ async fn start(table: &[String], port: u16) -> Result<(Child, SocketAddr), Faile
         std::env::temp_dir().join(format!("baton-drill-{}-{:x}", std::process::id(), fastrand::u64(..)));
     let program = std::env::current_exe().map_err(|error| other(format!("own path: {error}")))?;
     let mut command = Command::new(program);
-    command.args(["serve", "--store", "dynamodb", "--log", "error", "--listen", &format!("127.0.0.1:{port}")]);
+    command.args(["serve", "--store", "dynamodb", "--listen", &format!("127.0.0.1:{port}")]);
     command.arg("--port-file").arg(&port_file).args(table);
     command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
     let spawn =
