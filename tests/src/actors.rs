@@ -12,7 +12,7 @@ use crate::script::{LIST, decide};
 use crate::world::{DOMAIN, World};
 
 /// How often an answer or a call is repeated that may have been lost.
-const REPEATS: u32 = 8;
+pub(crate) const REPEATS: u32 = 8;
 
 /// The same for one who does not give up: longer than it takes another node to find what a dead one left.
 const PATIENT_REPEATS: u32 = 100;
@@ -63,12 +63,12 @@ impl Polls {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The answer, if one comes in time; its outcome is not known otherwise.
-async fn answer<T>(call: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+pub(crate) async fn answer<T>(call: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
     let late = |_| Err(Refusal::OutcomeUnknown { why: "no answer came in time".to_owned() });
     tokio::time::timeout(PATIENCE, call).await.unwrap_or_else(late)
 }
 
-async fn pause(world: &World, millis: u64) {
+pub(crate) async fn pause(world: &World, millis: u64) {
     let millis = world.dice(millis.max(1));
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }

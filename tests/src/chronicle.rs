@@ -36,13 +36,15 @@ impl Chronicle {
         self.noted.lock().expect("nobody panics with it")
     }
 
-    fn note(&self, head: &Head) {
+    fn note(&self, head: &Head, parts: &[(PartKey, Bytes)]) {
         let run_id = Uuid::from_bytes(head.run);
         let mut noted = self.noted();
         let Some(tail) = stored::tail(head) else {
             return noted.violations.push(format!("run {run_id}: a head without events"));
         };
-        for event in codec::events_from(&tail, 1) {
+        // What a branch has of another run was in no head before.
+        let chunks = parts.iter().filter(|(key, _)| matches!(key, PartKey::Chunk { .. })).map(|(_, events)| events);
+        for event in chunks.chain([&tail]).flat_map(|events| codec::events_from(events, 1)) {
             let Ok(event) = event else {
                 return noted.violations.push(format!("run {run_id}: events that cannot be read"));
             };
@@ -82,7 +84,7 @@ impl Meddler for Chronicle {
     ) -> Result<Cas, Error> {
         let answer = self.store.commit(key, expect, head, parts).await?;
         if matches!(answer, Cas::Won) && &*key.domain == DOMAIN {
-            self.note(head);
+            self.note(head, parts);
         }
         Ok(answer)
     }

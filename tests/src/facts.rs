@@ -6,6 +6,7 @@ use history::{Event, EventId, EventKind, Origin, RequestKey, Timestamp, check};
 use uuid::Uuid;
 
 use crate::clock::AHEAD_MAX;
+use crate::resetting::{branched, own};
 
 /// Something that a caller was told.
 #[derive(Debug, Clone)]
@@ -48,6 +49,13 @@ pub enum Promise {
         started: EventId,
         /// When the caller heard it.
         by: Timestamp,
+    },
+    /// A reset.
+    Reset {
+        /// The run that goes on.
+        run_id: Uuid,
+        /// Its key.
+        key: RequestKey,
     },
     /// That another request's run was open.
     Taken {
@@ -92,7 +100,9 @@ impl Facts {
         }
         let mut starts: BTreeMap<RequestKey, BTreeSet<Uuid>> = BTreeMap::new();
         for (run_id, events) in histories {
-            if let Some(key) = events.first().and_then(|event| event.key) {
+            if let Some(key) = events.first().and_then(|event| event.key)
+                && branched(events).is_none()
+            {
                 starts.entry(key).or_default().insert(*run_id);
             }
         }
@@ -104,6 +114,7 @@ impl Facts {
         self.continued_once(histories);
         self.effects_once(histories);
         self.children_once(histories);
+        self.branches_are_true(histories);
         for promise in self.promises.clone() {
             if !is_kept(&promise, histories, &self.promises) {
                 self.violations.push(format!("a promise is broken: {promise:?}"));
@@ -115,8 +126,10 @@ impl Facts {
     fn effects_once(&mut self, histories: &Histories) {
         let mut taken: BTreeMap<(Uuid, EventId), Vec<Uuid>> = BTreeMap::new();
         for (run_id, events) in histories {
-            for event in events {
-                if let Some(origin) = origin(&event.kind) {
+            let of_base = branched(events).and_then(|(_, reset)| histories.get(&reset.run_id));
+            let of_base: Vec<_> = of_base.into_iter().flatten().filter_map(|event| origin(&event.kind)).collect();
+            for event in own(events) {
+                if let Some(origin) = origin(&event.kind).filter(|origin| !of_base.contains(origin)) {
                     taken.entry((origin.run_id, origin.event_id)).or_default().push(*run_id);
                 }
             }
@@ -125,7 +138,7 @@ impl Facts {
             self.violations.push(format!("the effect {effect:?} was taken {} times, by {by:?}", by.len()));
         }
         for (run_id, events) in histories {
-            for event in events {
+            for event in own(events) {
                 let (scheduled, done) = match &event.kind {
                     EventKind::ExternalSignalDelivered(it) => (it.scheduled_event_id, Some(it.run_id)),
                     EventKind::ExternalCancelDelivered(it) => (it.scheduled_event_id, Some(it.run_id)),
@@ -146,7 +159,7 @@ impl Facts {
     fn continued_once(&mut self, histories: &Histories) {
         let mut followers: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
         for (run_id, events) in histories {
-            if let Some(before) = continued_from(events) {
+            if let Some(before) = continued_from(events).filter(|_| branched(events).is_none()) {
                 followers.entry(before).or_default().push(*run_id);
             }
         }
@@ -172,6 +185,7 @@ impl Facts {
             if let Some(EventKind::WorkflowStarted(it)) = events.first().map(|event| &event.kind)
                 && let Some(parent) = &it.parent
                 && it.continued_from.is_none()
+                && branched(events).is_none()
             {
                 children.entry((parent.run_id, parent.event_id)).or_default().push(*run_id);
             }
@@ -180,7 +194,7 @@ impl Facts {
             self.violations.push(format!("the child {wanted:?} was started {} times: {runs:?}", runs.len()));
         }
         for (run_id, events) in histories {
-            for event in events {
+            for event in own(events) {
                 let (scheduled, said) = match &event.kind {
                     EventKind::ChildScheduleFailed(it) => (it.scheduled_event_id.unwrap_or_default(), None),
                     EventKind::ChildSuccess(it) => (it.scheduled_event_id, Some((it.run_id, "WorkflowSuccess"))),
@@ -230,8 +244,11 @@ fn origin(kind: &EventKind) -> Option<&Origin> {
 /// The last of the runs that go on for this one, and its last event.
 fn last_of(run_id: Uuid, histories: &Histories) -> (Uuid, &'static str) {
     match histories.get(&run_id).and_then(|events| events.last()).map(|event| &event.kind) {
-        Some(EventKind::WorkflowContinuedAsNew(it)) if it.new_run_id != run_id => last_of(it.new_run_id, histories),
-        kind => (run_id, kind.map_or("", EventKind::name)),
+        Some(kind) => match kind.followed_by() {
+            Some((next, _)) => last_of(next, histories),
+            None => (run_id, kind.name()),
+        },
+        None => (run_id, ""),
     }
 }
 
@@ -273,6 +290,10 @@ fn is_kept(promise: &Promise, histories: &Histories, promises: &[Promise]) -> bo
         }
         Promise::Start { run_id, key } => {
             histories.get(run_id).and_then(|events| events.first()).is_some_and(|event| event.key == Some(*key))
+        }
+        Promise::Reset { run_id, key } => {
+            let events = histories.get(run_id).map(Vec::as_slice).unwrap_or_default();
+            branched(events).is_some_and(|(event, _)| event.key == Some(*key))
         }
         Promise::Late { run_id, started, by } => {
             let by = by.plus(AHEAD_MAX);

@@ -11,6 +11,7 @@ mod clock;
 pub mod facts;
 pub mod meddled;
 mod reluctant;
+mod resetting;
 pub mod rules;
 mod script;
 pub mod still;

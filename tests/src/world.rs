@@ -18,6 +18,7 @@ use crate::clock::{AHEAD_MAX, NodeClock, Time};
 use crate::facts::{Facts, Histories};
 use crate::meddled::Meddled;
 use crate::reluctant::Reluctant;
+use crate::resetting;
 use crate::rules::{Rule, Undone};
 
 /// The domain of every run.
@@ -38,6 +39,8 @@ pub struct Plan {
     /// Whether lives are short and many: runs go on as new, and are forgotten soon after they have closed, so that their ids
     /// begin anew.
     pub short_lives: bool,
+    /// Whether runs are reset.
+    pub resets: bool,
     /// What is broken about the store beyond its contract.
     pub how: Break,
     /// Without which rule the nodes live; with all of them when absent.
@@ -46,7 +49,15 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { nodes: 3, workflows: 4, steps: 400, short_lives: false, how: Break::Nothing, without: None }
+        Self {
+            nodes: 3,
+            workflows: 4,
+            steps: 400,
+            short_lives: false,
+            resets: false,
+            how: Break::Nothing,
+            without: None,
+        }
     }
 }
 
@@ -59,6 +70,8 @@ pub struct Outcome {
     pub trace: String,
     /// How many runs there were.
     pub runs: usize,
+    /// How many of them branched off others.
+    pub branches: usize,
     /// How many faults the store had.
     pub faults: u64,
 }
@@ -287,7 +300,8 @@ impl World {
         let table = |(run_id, events): (&Uuid, &Vec<_>)| format!("run {run_id}\n{}", client::table::history(events));
         let trace: Vec<String> = histories.iter().map(table).collect();
         let violations = std::mem::take(&mut self.facts().violations);
-        Outcome { violations, trace: trace.join("\n\n"), runs: histories.len(), faults }
+        let branches = histories.values().filter(|events| resetting::branched(events).is_some()).count();
+        Outcome { violations, trace: trace.join("\n\n"), runs: histories.len(), branches, faults }
     }
 }
 
@@ -320,6 +334,9 @@ async fn live(seed: u64, plan: Plan) -> Outcome {
     let mut clients = JoinSet::new();
     for number in 0..plan.workflows {
         clients.spawn(actors::client(Arc::clone(&world), format!("w{number}")));
+        if plan.resets {
+            clients.spawn(resetting::resetter(Arc::clone(&world), format!("w{number}")));
+        }
     }
     world.go_wrong(plan.steps, &faults).await;
     faults.set_on(false);

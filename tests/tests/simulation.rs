@@ -32,11 +32,12 @@ fn keep_every_promise(regressions: &[u64], seeds: u64, plan: Plan) {
         Some(seed) => vec![seed],
         None => regressions.iter().copied().chain(0..number("BATON_SIM_SEEDS").unwrap_or(seeds)).collect(),
     };
-    let (mut runs, mut faults) = (0, 0);
+    let (mut runs, mut branches, mut faults) = (0, 0, 0);
     for seed in seeds {
         let plan = Plan { nodes: 1 + usize::try_from(seed % 3).unwrap_or_default(), ..plan };
         let outcome = simulate(seed, plan);
         runs += outcome.runs;
+        branches += outcome.branches;
         faults += outcome.faults;
         assert!(
             outcome.violations.is_empty(),
@@ -45,8 +46,9 @@ fn keep_every_promise(regressions: &[u64], seeds: u64, plan: Plan) {
             outcome.violations.join("\n"),
         );
     }
-    println!("{runs} runs, {faults} faults");
+    println!("{runs} runs, {branches} branched off others, {faults} faults");
     assert!(faults > 0, "nothing went wrong, so nothing was tested");
+    assert_eq!(branches > 0, plan.resets);
 }
 
 #[test]
@@ -57,6 +59,11 @@ fn every_seed_keeps_every_promise() {
 #[test]
 fn every_seed_keeps_every_promise_where_lives_are_short() {
     keep_every_promise(REGRESSIONS_OF_SHORT_LIVES, SEEDS / 2, Plan { short_lives: true, ..Plan::default() });
+}
+
+#[test]
+fn every_seed_keeps_every_promise_where_runs_are_reset() {
+    keep_every_promise(&[], SEEDS / 3, Plan { resets: true, ..Plan::default() });
 }
 
 #[test]

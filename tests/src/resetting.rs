@@ -1,0 +1,109 @@
+//! Those who reset runs, and what must be true of a run that branches off another.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use history::event::{ByHand, LaterSignals, WorkflowReset};
+use history::{Branching, Event, EventKind, Fault, RequestKey};
+use service::engine::{Page, Refusal, Reset, RunRef};
+
+use crate::actors::{REPEATS, answer, pause};
+use crate::facts::{Facts, Histories, Promise};
+use crate::world::{DOMAIN, World};
+
+/// Resets runs of one workflow id, the newest or one that was there before, to whatever event.
+pub(crate) async fn resetter(world: Arc<World>, workflow_id: String) {
+    let newest = RunRef { domain: DOMAIN.into(), workflow_id: workflow_id.as_str().into(), run_id: None };
+    let mut earlier = None;
+    while !world.is_calm() {
+        pause(&world, 6_000).await;
+        let Ok(described) = answer(world.node().describe(&newest)).await else { continue };
+        let run_id = earlier.filter(|_| world.dice(4) == 0).unwrap_or(described.run.started.run_id);
+        earlier = Some(run_id);
+        reset(&world, &RunRef { run_id: Some(run_id), ..newest.clone() }).await;
+    }
+}
+
+async fn reset(world: &World, at: &RunRef) {
+    let page = Page { limit: 1, reverse: true, ..Page::default() };
+    let Ok(page) = answer(world.node().history(at, &page)).await else { return };
+    let last = page.events.first().map_or(1, |event| event.id);
+    let mut event_id = 1 + world.dice(last);
+    let key = RequestKey(world.dice(u64::MAX));
+    let signals = if world.dice(3) == 0 { LaterSignals::Drop } else { LaterSignals::Reapply };
+    for _ in 0..REPEATS {
+        let reset = Reset { branching: Branching { event_id, signals }, by_hand: ByHand::default(), key: Some(key) };
+        match answer(world.node().reset(at, reset)).await {
+            Ok(reset) => {
+                world.facts().promises.push(Promise::Reset { run_id: reset.run_id, key });
+                // Heard, or not.
+                if !world.bad_luck(20) {
+                    return;
+                }
+            }
+            Err(Refusal::Fault(Fault::NotAResetPoint { before, after, .. })) => match before.or(after) {
+                Some(point) => event_id = point,
+                None => return,
+            },
+            Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
+            Err(_) => return,
+        }
+    }
+}
+
+/// From where a run branches off, if it does: its own WorkflowReset, behind those that it has of others.
+pub(crate) fn branched(events: &[Event]) -> Option<(&Event, &WorkflowReset)> {
+    events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::WorkflowReset(it) => Some((event, it)),
+        _ => None,
+    })
+}
+
+/// What a run has done and seen itself: not what it has of the run that it branches off.
+pub(crate) fn own(events: &[Event]) -> &[Event] {
+    let begin = branched(events).map_or(0, |(event, _)| event.id);
+    events.get(usize::try_from(begin).unwrap_or_default()..).unwrap_or_default()
+}
+
+/// Names of the signals of a run.
+fn signals(events: &[Event]) -> BTreeSet<&str> {
+    let names = events.iter().filter_map(|event| match &event.kind {
+        EventKind::Signal(it) => Some(it.name.as_str()),
+        _ => None,
+    });
+    names.collect()
+}
+
+impl Facts {
+    /// A run that is reset is followed by the one that it names, by none other; and a branch begins as the run did that it
+    /// branches off, and has the signals that came to that later, if it is to.
+    pub(crate) fn branches_are_true(&mut self, histories: &Histories) {
+        let mut keys = BTreeSet::new();
+        for (run_id, events) in histories {
+            if let Some(EventKind::WorkflowTerminated(it)) = events.last().map(|event| &event.kind)
+                && let Some(reset) = it.reset
+                && !histories.contains_key(&reset.new_run_id)
+            {
+                self.violations.push(format!("run {run_id} was reset, and no run {} goes on", reset.new_run_id));
+            }
+            let Some((event, reset)) = branched(events) else { continue };
+            if !keys.insert(event.key) {
+                self.violations.push(format!("run {run_id} is not the only one of its reset"));
+            }
+            let Some(base) = histories.get(&reset.run_id) else {
+                self.violations.push(format!("run {run_id} branches off run {}, which there never was", reset.run_id));
+                continue;
+            };
+            let copied = |events: &[Event]| -> Vec<Event> {
+                events.iter().filter(|event| (2..=reset.event_id).contains(&event.id)).cloned().collect()
+            };
+            if event.id != reset.event_id + 1 || copied(events) != copied(base) {
+                self.violations.push(format!("run {run_id} does not begin as run {}", reset.run_id));
+            }
+            let missing = signals(base).difference(&signals(events)).count();
+            if reset.signals == LaterSignals::Reapply && missing > 0 {
+                self.violations.push(format!("run {run_id} lacks {missing} signals of run {}", reset.run_id));
+            }
+        }
+    }
+}
