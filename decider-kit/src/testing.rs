@@ -38,6 +38,69 @@
 //!     .then(Decisions::new().cancel_timer("trial").succeed(&"left"));
 //! ```
 //!
+//! **Updates and queries**: `when` somebody asks for an [`update`], [`then_judges`](Given::then_judges) says what the decider
+//! makes of it, and [`query`](Given::query) asks about the run as it is by then.
+//!
+//! ```
+//! use decider_kit::testing::{TestService, activity_succeeded, given, update};
+//! use decider_kit::{
+//!     Activity, Decider, Decisions, Event, EventKind, Payload, Query, QueryError, Update, Verdict, Window,
+//! };
+//!
+//! /// A task that may be matched to one representative, who is told of it.
+//! struct Match;
+//!
+//! impl Decider for Match {
+//!     /// To whom.
+//!     type State = Option<String>;
+//!
+//!     fn evolve(&self, matched: &mut Option<String>, event: &Event) {
+//!         if let EventKind::UpdateAccepted(it) = &event.kind {
+//!             *matched = it.input.as_ref().and_then(|input| input.read().ok());
+//!         }
+//!     }
+//!
+//!     fn decide(&self, _: &Option<String>, window: &Window) -> Decisions {
+//!         let told = |event: &Event| matches!(event.kind, EventKind::ActivitySuccess(_));
+//!         if window.new_events().any(told) { Decisions::new().succeed(&"told") } else { Decisions::new() }
+//!     }
+//!
+//!     fn update(&self, matched: &Option<String>, update: &Update, _: &Window) -> Verdict {
+//!         match (matched, update.read::<String>()) {
+//!             (Some(_), _) => Verdict::reject("taken"),
+//!             (None, Err(rejection)) => Verdict::reject(rejection),
+//!             (None, Ok(to)) => {
+//!                 Verdict::accept(&to).and(Decisions::new().schedule(Activity::new("tell", "tell").input(&to)))
+//!             }
+//!         }
+//!     }
+//!
+//!     fn query(&self, matched: &Option<String>, query: &Query<'_>) -> Result<Payload, QueryError> {
+//!         query.on("to", |()| matched.clone()).answer()
+//!     }
+//! }
+//!
+//! let tell = Activity::new("tell", "tell").input(&"ann");
+//! let story = given(Match, "match")
+//!     .then(Decisions::new())
+//!     .when(update("match", &"ann"))
+//!     .then_judges(Verdict::accept(&"ann").and(Decisions::new().schedule(tell)));
+//! assert_eq!(story.query("to", &()), Ok(Some("ann".to_owned())));
+//!
+//! // What is rejected leaves nothing in the history.
+//! let before = story.events().len();
+//! let story = story.when(update("match", &"bob")).then_judges(Verdict::reject("taken"));
+//! assert_eq!(story.events().len(), before);
+//! story.when(activity_succeeded("tell", &())).then(Decisions::new().succeed(&"told"));
+//!
+//! // The same in a whole service.
+//! let mut service = TestService::new();
+//! service.decider("match", Match).start("match", "t", &());
+//! assert_eq!(service.update("t", "match", "ann").result::<String>(), "ann");
+//! assert_eq!(service.update("t", "match", "bob").rejected(), "taken");
+//! assert_eq!(service.query("t", "to", &()), Ok(Some("ann".to_owned())));
+//! ```
+//!
 //! **A recorded history**: [`Recorded::from_json`] reads what `GET …/history` answered, and gives every turn of it to a
 //! decider. What it decides now is compared with what was decided then, turn by turn, so that one difference does not
 //! hide the next. For flows there is [`replay()`] as well, and [`replay_directory`] for many histories.
@@ -90,7 +153,7 @@ pub use recorded::{Difference, Recorded};
 pub use replay::{ReplayError, replay, replay_directory};
 pub use scenario::{
     Given, News, activity_canceled, activity_failed, activity_not_taken, activity_succeeded, activity_timed_out,
-    cancel_requested, given, signal, timer_expired,
+    cancel_requested, given, signal, timer_expired, update,
 };
 pub use service::{Answered, Closed, Later, TestService};
 pub use work::{Call, Work};

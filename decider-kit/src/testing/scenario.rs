@@ -1,5 +1,7 @@
 //! One turn at a time: given, when, then.
 
+mod updates;
+
 use std::sync::Arc;
 
 use history::event::ActivityTimeout;
@@ -32,6 +34,7 @@ enum Kind {
     Expired { timer_id: String },
     Signal { name: String, input: Payload },
     CancelRequested,
+    Update { name: String, input: Payload },
 }
 
 #[track_caller]
@@ -80,12 +83,21 @@ pub fn cancel_requested() -> News {
     News(Kind::CancelRequested)
 }
 
+/// Somebody asks for an update. The first of a story is named `update-1`, and so on. Then [`Given::then_judges`].
+pub fn update<T: Serialize + ?Sized>(name: &str, input: &T) -> News {
+    News(Kind::Update { name: name.to_owned(), input: payload(input) })
+}
+
 /// A run and its past, and a decider to be asked about it.
 pub struct Given<D: Decider> {
     decider: Arc<D>,
     run: Run,
     events: Vec<Event>,
     now: Timestamp,
+    /// The update that is to be judged.
+    asked: Option<AskedUpdate>,
+    /// How many updates there were.
+    updates: usize,
 }
 
 /// A run of this workflow type that has just started, with `null` as its input.
@@ -100,7 +112,7 @@ impl<D: Decider> Given<D> {
         let transition = Transition::start(start, Uuid::nil(), now)
             .unwrap_or_else(|fault| panic!("the run cannot be started: {fault}"));
         let (run, events) = transition.into_parts();
-        Self { decider: Arc::new(decider), run, events, now }
+        Self { decider: Arc::new(decider), run, events, now, asked: None, updates: 0 }
     }
 
     /// A run with this history, e.g. of a `Recorded`; its last event may be anything but a close.
@@ -108,7 +120,7 @@ impl<D: Decider> Given<D> {
         let Some(run) = Run::replay(&events) else { fail("the history does not begin with WorkflowStarted", &events) };
         must_be_sound(&events, &run);
         let now = run.last_timestamp;
-        Self { decider: Arc::new(decider), run, events, now }
+        Self { decider: Arc::new(decider), run, events, now, asked: None, updates: 0 }
     }
 
     /// With this input. Before anything else has happened.
@@ -203,6 +215,7 @@ impl<D: Decider> Given<D> {
             Kind::CancelRequested => {
                 self.admit(&Command::RequestCancel { reason: None, identity: None, key: None });
             }
+            Kind::Update { name, input } => self.put(name, input),
         }
         self
     }
@@ -259,6 +272,10 @@ impl<D: Decider> Given<D> {
 
     #[track_caller]
     fn take(&mut self) -> TurnId {
+        if let Some(asked) = &self.asked {
+            let next = "is to be judged by the next turn: `then_judges` says what comes of it";
+            fail(format_args!("update `{}` {next}", asked.name), &self.events);
+        }
         let Some(task) = &self.run.turn_task else {
             fail("no turn waits: nothing has happened since the last one", &self.events);
         };

@@ -26,7 +26,7 @@ mod updates;
 
 pub use outcome::Closed;
 pub use updates::Answered;
-use updates::decisions_of;
+pub(super) use updates::decisions_of;
 
 /// Where virtual time begins: 2024-01-01T00:00:00Z.
 pub(super) const EPOCH: Timestamp = Timestamp::from_millis(1_704_067_200_000);

@@ -709,3 +709,5 @@ mod queries {
         assert_eq!(service.query("1", "total", &()), Ok(12_u64), "it has closed meanwhile");
     }
 }
+
+mod updates;

@@ -61,7 +61,7 @@ impl Answered {
     }
 }
 
-pub(super) fn decisions_of(taken: Taken) -> Decisions {
+pub(in super::super) fn decisions_of(taken: Taken) -> Decisions {
     match taken {
         Taken::Turn(decisions) => decisions,
         Taken::Nothing(updates) => Decisions { updates, ..Decisions::new() },

@@ -1,0 +1,88 @@
+//! Stories with updates.
+
+use std::sync::Arc;
+
+use history::admit::{may_update, speculative_turn};
+use history::{AnsweredTurn, AskedUpdate, EventId, Payload, UpdateStanding};
+
+use super::{Given, judged};
+use crate::testing::mind::{Mind, fresh, told};
+use crate::testing::service::decisions_of;
+use crate::testing::{fail, window_of};
+use crate::update::Update;
+use crate::{Decider, Decisions, Verdict};
+
+impl<D: Decider> Given<D> {
+    #[track_caller]
+    pub(super) fn put(&mut self, name: String, input: Payload) {
+        if let Some(asked) = &self.asked {
+            fail(format_args!("update `{}` has not been judged yet: one at a time", asked.name), &self.events);
+        }
+        self.updates += 1;
+        let update_id = format!("update-{}", self.updates);
+        let asked = AskedUpdate { update_id, name, input: Some(input), identity: None, if_version: None };
+        match may_update(&self.run, &asked) {
+            Ok(UpdateStanding::New) => self.asked = Some(asked),
+            Ok(known) => fail(format_args!("the history has an update `{}`: {known:?}", asked.update_id), &self.events),
+            Err(fault) => fail(format_args!("the service would refuse this update: {fault}"), &self.events),
+        }
+    }
+
+    /// The decider is asked about the [update](super::update) that came last, and says this to it: with
+    /// [`Verdict::and`] also what it decides in the same turn. That turn is the one that waits, where one does; otherwise one of
+    /// the update's own, which leaves nothing in the history where the update is rejected. The story goes on with it.
+    #[expect(clippy::return_self_not_must_use, reason = "most stories end here")]
+    #[track_caller]
+    pub fn then_judges(mut self, expected: Verdict) -> Self {
+        let Some(asked) = self.asked.take() else {
+            fail("there is no update to judge: `when(update(…))` comes first", &self.events);
+        };
+        let mut events = self.events.clone();
+        let last_event_id = self.run.last_event_id;
+        let (turn, window, shown_from) = if self.run.turn_task.is_some() {
+            let turn = self.take();
+            events.clone_from(&self.events);
+            let attempt = self.run.turn.as_ref().map_or(1, |turn| turn.attempt);
+            let window = window_of(&events, &self.run, turn.started_event_id, attempt);
+            (AnsweredTurn::Held(turn), window, EventId::MAX)
+        } else {
+            events.extend(speculative_turn(&self.run, None, self.now));
+            let window = window_of(&events, &self.run, last_event_id + 2, 1);
+            let turn = AnsweredTurn::Speculative { last_event_id, started_at: self.now, identity: None };
+            (turn, window, last_event_id + 1)
+        };
+        let update = [Update::from(asked.clone())];
+        let decisions = match fresh(Arc::clone(&self.decider)).judge(&events, &window, None, &update, shown_from) {
+            Ok(taken) => decisions_of(taken),
+            Err(split) => fail(split, &events),
+        };
+        if let Some(message) = decisions.given_back() {
+            fail(format_args!("the decider gives the turn back: {message}"), &events);
+        }
+        must_be(expected, &asked, &decisions, &events);
+        self.admit(&judged(turn, vec![asked], decisions));
+        self
+    }
+}
+
+/// Holds what a decider says and decides against what is expected.
+#[track_caller]
+fn must_be(expected: Verdict, asked: &AskedUpdate, decisions: &Decisions, events: &[history::Event]) {
+    let Verdict { verdict: expected_verdict, decisions: mut expected } = expected;
+    let mut beside = decisions.clone();
+    beside.updates.retain(|answer| answer.update_id != asked.update_id);
+    let verdict = decisions.updates.iter().find(|answer| answer.update_id == asked.update_id);
+    let verdict = verdict.map(|answer| &answer.verdict);
+    if verdict != Some(&expected_verdict) {
+        let said = verdict.map_or_else(|| "nothing".to_owned(), |verdict| format!("{verdict:?}"));
+        let name = &asked.name;
+        fail(format_args!("expected to update `{name}`\n  {expected_verdict:?}\nfound\n  {said}"), events);
+    }
+    if expected.awaiting.is_empty() {
+        expected.awaiting.clone_from(&beside.awaiting);
+    }
+    if beside != expected {
+        let (expected, found) = (told(&expected), told(&beside));
+        fail(format_args!("expected decisions\n{expected}\nfound\n{found}"), events);
+    }
+}
