@@ -8,6 +8,7 @@ mod nodes;
 mod polls;
 mod queries;
 mod queries_elsewhere;
+mod questions;
 mod updates;
 mod updates_elsewhere;
 mod updates_with_start;

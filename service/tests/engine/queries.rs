@@ -1,6 +1,6 @@
 //! Queries: every state in which a run can be asked, and everything that can become of a question (S1.24).
 //!
-//! The cells of the table in docs/request-reply.md have a test each, named after them.
+//! The cells of the table in docs/request-reply.md name these tests, and those of `questions`.
 
 use std::sync::Arc;
 use std::time::Duration;
