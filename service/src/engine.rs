@@ -63,7 +63,7 @@ pub use schedules::{ScheduleRow, ScheduleView};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, Poll, Question, Receipt};
 pub use token::{ActivityToken, TurnToken};
 pub use types::{RegisteredType, TYPES_MAX, TypeKind, split_type_name, type_name};
-pub use update::{FromJudge, FromRecorder, LentUpdate, PassedAnswer, Update, Updated};
+pub use update::{FromJudge, FromRecorder, LentUpdate, PassedAnswer, RejectedUpdate, Update, Updated};
 
 use cell::{Reply, Request};
 

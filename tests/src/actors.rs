@@ -7,6 +7,7 @@ use history::{Command, Event, EventId, Fault, RequestKey, ReusePolicy, Start};
 use service::engine::{ActivityTask, DeciderTask, Delivery, Page, Poll, Refusal, RunRef};
 use uuid::Uuid;
 
+use crate::asking;
 use crate::facts::Promise;
 use crate::script::{LIST, decide};
 use crate::world::{DOMAIN, World};
@@ -35,6 +36,11 @@ impl Polls {
     fn poll(&self) -> Poll {
         let (wait, identity, attempt) = (Duration::from_secs(2), Some("sim".to_owned()), Some(self.attempt));
         Poll { wait, identity, poll_id: self.id.clone(), attempt, ..Poll::default() }
+    }
+
+    /// For a turn.
+    fn deciding(&self, world: &World) -> Poll {
+        Poll { queries: world.asks, updates: if world.asks { 8 } else { 0 }, ..self.poll() }
     }
 
     /// What came of the poll, unless its answer was lost on the way, which the service does not know.
@@ -194,7 +200,7 @@ pub(crate) async fn decider(world: Arc<World>) {
     let mut polls = Polls::next(&world);
     while !world.is_over() {
         let node = world.node();
-        let polled = answer(node.poll_decider(DOMAIN, LIST, polls.poll())).await;
+        let polled = answer(node.poll_decider(DOMAIN, LIST, polls.deciding(&world))).await;
         match polls.hear(&world, polled) {
             Ok(Some(delivery)) => turn(&world, delivery).await,
             Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,
@@ -223,21 +229,25 @@ async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
         world.facts().violations.push("a token is not known to another node".to_owned());
         return;
     };
+    let (mut results, mut verdicts) = (Vec::new(), Vec::new());
     let command = if world.bad_luck(5) {
         Command::FailTurn { turn: token.turn, reason: Some("sim".to_owned()), details: None }
     } else {
         let Some(events) = whole_history(world, &task).await else { return };
-        Command::CompleteTurn {
-            turn: token.turn,
-            decisions: decide(&events, world.short_lives),
-            context: None,
-            awaiting: Vec::new(),
+        results = asking::results(&task, &events);
+        let mut decisions = Vec::new();
+        if !task.only_asks {
+            verdicts = asking::judge(world, &task, &events);
+            decisions = decide(&events, world.short_lives);
         }
+        Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() }
     };
-    let completes = matches!(command, Command::CompleteTurn { .. });
+    // A task that only asks is no turn, and one for updates alone may come to nothing.
+    let is_turn = !task.only_asks && !task.speculative;
+    let completes = is_turn && matches!(command, Command::CompleteTurn { .. });
     for _ in 0..REPEATS {
         let node = world.node();
-        match answer(node.answer_turn(&token, command.clone())).await {
+        match answer(node.answer_turn_with(&token, command.clone(), results.clone(), verdicts.clone())).await {
             Ok(()) => {
                 let (run_id, started, at) = (token.run_id, token.turn.started_event_id, world.time.now());
                 let promise = Promise::Turn { run_id, started, at };
@@ -247,6 +257,8 @@ async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
                 }
             }
             Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
+            // It was judged meanwhile, or nobody waits for it any more: the turn may still be held.
+            Err(refusal) if !is_turn || ["update-known", "update-unknown"].contains(&refusal.code()) => return,
             Err(refusal) => return late(world, token.run_id, token.turn.started_event_id, &refusal),
         }
     }
@@ -268,6 +280,13 @@ async fn whole_history(world: &World, task: &DeciderTask) -> Option<Vec<Event>> 
         let node = world.node();
         let token = node.decider_token(&task.token).ok()?;
         match answer(node.turn_history(&token, &Page { limit: 100_000, ..Page::default() })).await {
+            // Its last two events are not recorded yet, and what the window has is what counts.
+            Ok(mut page) if task.speculative => {
+                let first = task.events.first().map_or(0, |event| event.id);
+                page.events.retain(|event| event.id < first);
+                page.events.extend(task.events.iter().cloned());
+                return Some(page.events);
+            }
             Ok(page) => {
                 if page.events.last().map(|event| event.id) != Some(task.started_event_id) {
                     let (of, shown) = (token.run_id, page.events.last().map(|event| event.id));

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use history::{Event, EventId, EventKind, Origin, RequestKey, Timestamp, check};
 use uuid::Uuid;
 
+use crate::asking::Told;
 use crate::clock::AHEAD_MAX;
 use crate::resetting::{branched, own};
 
@@ -57,6 +58,22 @@ pub enum Promise {
         /// Its key.
         key: RequestKey,
     },
+    /// The answer to an update.
+    Updated {
+        /// Where.
+        run_id: Uuid,
+        /// Its name.
+        update_id: String,
+        /// Its UpdateCompleted.
+        event_id: EventId,
+        /// The version on which it depended.
+        if_version: Option<EventId>,
+    },
+    /// That an update was rejected.
+    NotUpdated {
+        /// Its name.
+        update_id: String,
+    },
     /// That another request's run was open.
     Taken {
         /// The run.
@@ -75,6 +92,10 @@ pub struct Facts {
     pub promises: Vec<Promise>,
     /// What was wrong.
     pub violations: Vec<String>,
+    /// The newest event of each run that somebody was told of.
+    pub acknowledged: BTreeMap<Uuid, EventId>,
+    /// What those who asked were told.
+    pub told: Told,
     /// The tokens of all tasks that have reached a decider or a runner.
     tokens: BTreeSet<String>,
 }
@@ -87,6 +108,24 @@ impl Facts {
     pub fn in_hand(&mut self, token: &str) {
         if !self.tokens.insert(token.to_owned()) {
             self.violations.push(format!("a task is in two hands: {token}"));
+        }
+    }
+
+    /// Somebody was told of this event.
+    pub fn acknowledge(&mut self, run_id: Uuid, event_id: EventId) {
+        let newest = self.acknowledged.entry(run_id).or_default();
+        *newest = event_id.max(*newest);
+    }
+
+    /// An update is accepted once in all.
+    fn accepted_once(&mut self, histories: &Histories) {
+        let mut accepted = BTreeSet::new();
+        for event in histories.values().flatten() {
+            if let EventKind::UpdateAccepted(it) = &event.kind
+                && !accepted.insert(&it.update_id)
+            {
+                self.violations.push(format!("update {} is accepted twice", it.update_id));
+            }
         }
     }
 
@@ -115,6 +154,7 @@ impl Facts {
         self.effects_once(histories);
         self.children_once(histories);
         self.branches_are_true(histories);
+        self.accepted_once(histories);
         for promise in self.promises.clone() {
             if !is_kept(&promise, histories, &self.promises) {
                 self.violations.push(format!("a promise is broken: {promise:?}"));
@@ -295,6 +335,25 @@ fn is_kept(promise: &Promise, histories: &Histories, promises: &[Promise]) -> bo
             let events = histories.get(run_id).map(Vec::as_slice).unwrap_or_default();
             branched(events).is_some_and(|(event, _)| event.key == Some(*key))
         }
+        Promise::Updated { run_id, update_id, event_id, if_version } => {
+            let is_done =
+                count(run_id, &|kind| matches!(kind, EventKind::UpdateCompleted(it) if it.update_id == *update_id));
+            histories.get(run_id).is_some_and(|events| {
+                let is_there = events.iter().any(|event| {
+                    event.id == *event_id
+                        && matches!(&event.kind, EventKind::UpdateCompleted(it) if it.update_id == *update_id)
+                });
+                let before = events.iter().take_while(
+                    |event| !matches!(&event.kind, EventKind::UpdateAccepted(it) if it.update_id == *update_id),
+                );
+                let version = before.filter(|event| event.kind.is_news()).last().map(|event| event.id);
+                is_done && is_there && if_version.is_none_or(|expected| version == Some(expected))
+            })
+        }
+        Promise::NotUpdated { update_id } => !histories
+            .values()
+            .flatten()
+            .any(|event| matches!(&event.kind, EventKind::UpdateAccepted(it) if it.update_id == *update_id)),
         Promise::Late { run_id, started, by } => {
             let by = by.plus(AHEAD_MAX);
             histories

@@ -5,10 +5,12 @@
 //! `history::check`'s business, and what was promised to callers is kept in [`facts`].
 
 mod actors;
+pub mod asking;
 pub mod broken;
 mod chronicle;
 mod clock;
 pub mod facts;
+mod line;
 pub mod meddled;
 mod reluctant;
 mod resetting;

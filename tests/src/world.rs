@@ -12,10 +12,12 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::actors;
+use crate::asking::{self, Told};
 use crate::broken::{Break, Broken, Dying};
 use crate::chronicle::Chronicle;
 use crate::clock::{AHEAD_MAX, NodeClock, Time};
 use crate::facts::{Facts, Histories};
+use crate::line::Line;
 use crate::meddled::Meddled;
 use crate::reluctant::Reluctant;
 use crate::resetting;
@@ -41,6 +43,9 @@ pub struct Plan {
     pub short_lives: bool,
     /// Whether runs are reset.
     pub resets: bool,
+    /// Whether runs are asked and updated, too. Its nodes know and reach each other then: a node that thinks that it is alone answers from
+    /// memory.
+    pub asks: bool,
     /// What is broken about the store beyond its contract.
     pub how: Break,
     /// Without which rule the nodes live; with all of them when absent.
@@ -55,6 +60,7 @@ impl Default for Plan {
             steps: 400,
             short_lives: false,
             resets: false,
+            asks: false,
             how: Break::Nothing,
             without: None,
         }
@@ -74,6 +80,8 @@ pub struct Outcome {
     pub branches: usize,
     /// How many faults the store had.
     pub faults: u64,
+    /// What those who asked were told.
+    pub told: Told,
 }
 
 /// Which run dies at every step.
@@ -100,11 +108,15 @@ pub(crate) struct World {
     pub(crate) time: Arc<Time>,
     /// See [`Plan::short_lives`].
     pub(crate) short_lives: bool,
+    /// See [`Plan::asks`].
+    pub(crate) asks: bool,
     chronicle: Chronicle,
     /// What nodes are opened over.
     pub(crate) store: Arc<dyn Store>,
     /// Whether its nodes know of each other.
     knows_nodes: bool,
+    /// How they reach each other, where they do.
+    line: Option<Arc<Line>>,
     nodes: Mutex<Vec<Arc<Engine>>>,
     random: Mutex<fastrand::Rng>,
     pub(crate) facts: Mutex<Facts>,
@@ -150,11 +162,15 @@ impl World {
         let ahead = Duration::from_millis(self.dice(AHEAD_MAX.as_millis()));
         let seed = self.dice(u64::MAX);
         let clock = Arc::new(NodeClock { time: Arc::clone(&self.time), ahead });
-        let node = self.knows_nodes.then(|| Node { address: format!("http://{seed:016x}") });
+        let address = format!("http://{seed:016x}");
+        let node = self.knows_nodes.then(|| Node { address: address.clone() });
         let settings = Settings { seed: Some(seed), node, ..Settings::default() };
         loop {
             let opened = Engine::open(Arc::clone(&self.store), Arc::clone(&clock) as _, settings.clone()).await;
             if let Ok(engine) = opened {
+                if let Some(line) = &self.line {
+                    line.add(&address, &engine);
+                }
                 return engine;
             }
         }
@@ -169,6 +185,9 @@ impl World {
             let at = self.random().usize(..nodes.len());
             std::mem::replace(nodes.get_mut(at).expect("a world has nodes"), fresh)
         };
+        if let Some(line) = &self.line {
+            line.remove(&old);
+        }
         old.begin_shutdown();
     }
 
@@ -263,10 +282,12 @@ impl World {
         Self {
             time: Time::new(),
             short_lives: false,
+            asks: false,
             chronicle,
             store,
             // Both must do: what nodes know of each other is never needed for a history to be right.
             knows_nodes: seed % 2 == 1,
+            line: None,
             nodes: Mutex::default(),
             random: Mutex::new(fastrand::Rng::with_seed(seed)),
             facts: Mutex::default(),
@@ -301,7 +322,8 @@ impl World {
         let trace: Vec<String> = histories.iter().map(table).collect();
         let violations = std::mem::take(&mut self.facts().violations);
         let branches = histories.values().filter(|events| resetting::branched(events).is_some()).count();
-        Outcome { violations, trace: trace.join("\n\n"), runs: histories.len(), branches, faults }
+        let told = self.facts().told;
+        Outcome { violations, trace: trace.join("\n\n"), runs: histories.len(), branches, faults, told }
     }
 }
 
@@ -320,7 +342,10 @@ async fn live(seed: u64, plan: Plan) -> Outcome {
     if let Some(rule) = plan.without {
         store = Arc::new(Meddled(Undone::new(store, rule)));
     }
-    let world = World { time, short_lives: plan.short_lives, ..World::new(seed, chronicle, store, false) };
+    let world = World::new(seed, chronicle, store, false);
+    let knows_nodes = world.knows_nodes || plan.asks;
+    let line = plan.asks.then(|| Line::new(seed));
+    let world = World { time, short_lives: plan.short_lives, asks: plan.asks, knows_nodes, line, ..world };
     let world = Arc::new(world);
     for _ in 0..plan.nodes {
         let node = world.open_node().await;
@@ -337,10 +362,16 @@ async fn live(seed: u64, plan: Plan) -> Outcome {
         if plan.resets {
             clients.spawn(resetting::resetter(Arc::clone(&world), format!("w{number}")));
         }
+        if plan.asks {
+            clients.spawn(asking::asker(Arc::clone(&world), format!("w{number}")));
+        }
     }
     world.go_wrong(plan.steps, &faults).await;
     faults.set_on(false);
     world.is_calm.store(true, Ordering::SeqCst);
+    if let Some(line) = &world.line {
+        line.calm();
+    }
     while clients.join_next().await.is_some() {}
     if !world.come_to_rest().await {
         world.facts().violations.push("some runs do not come to an end".to_owned());

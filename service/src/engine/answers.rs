@@ -166,7 +166,7 @@ impl Engine {
 
     /// Why an answer with a true token is refused when the workflow id has another run by now, or none: what the token's
     /// own run says to it, as long as it is there, so that what follows a run changes nothing about it.
-    async fn as_its_run_says(
+    pub(super) async fn as_its_run_says(
         &self,
         key: &HeadKey,
         run_id: Uuid,

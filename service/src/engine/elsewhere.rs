@@ -12,7 +12,7 @@ use store::HeadKey;
 use uuid::Uuid;
 
 use super::matching::{ListKey, Side, WaitingTask};
-use super::{Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, PassedAnswer, Said};
+use super::{Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, PassedAnswer, RejectedUpdate, Said};
 
 /// Names a task list between nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +57,9 @@ pub trait Peers: Send + Sync + 'static {
 
     /// Tells a node what a decider said to a turn whose updates it has.
     async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String>;
+
+    /// Tells a node that an update is rejected; answers whether no decider has it that was asked from there.
+    async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String>;
 
     /// Tells a node what a decider said to its questions; answers whether anybody waited for it.
     async fn say(&self, node: &str, said: &Said) -> Result<bool, String>;

@@ -200,6 +200,9 @@ impl Engine {
         let (task_list, what) = if let Some(turn) = turn {
             let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
             let previous_started_event_id = run.previous_started_event_id;
+            // Where the turn went astray and is sent again, so did what it took along.
+            self.questions.get_off(&cell.key, id);
+            self.updates.get_off(&cell.key, id);
             if taker.answers {
                 questions = self.questions.ride(&cell.key, run.started.run_id, id);
             }

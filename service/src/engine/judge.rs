@@ -165,7 +165,7 @@ impl Engine {
     ) -> Result<Option<EventId>, Refusal> {
         let key = commit::head_key(&token.domain, &token.workflow_id);
         let by = token.speculative.map_or(By::Turn(token.turn), By::Task);
-        let mut judging = self.begin_judging(&key, token.run_id, by);
+        let mut judging = self.begin_judging(&key, token, by);
         let turn = match (&judging.speculation, token.speculative) {
             (_, None) => AnsweredTurn::Held(token.turn),
             (Some(it), Some(_)) => {
@@ -175,10 +175,24 @@ impl Engine {
             // It was answered before, or lost, or another node made it.
             (None, Some(_)) => return Err(self.speculation_lost(&key, token).await),
         };
-        let Command::CompleteTurn { decisions, context, awaiting, .. } = command else {
-            judging.give_back();
-            return Ok(None);
+        let (decisions, context, awaiting) = match (command, &turn) {
+            (Command::CompleteTurn { decisions, context, awaiting, .. }, _) => (decisions, context, awaiting),
+            (_, AnsweredTurn::Speculative { .. }) => {
+                judging.give_back();
+                return Ok(None);
+            }
+            // The turn ends without a word about its updates: the next one takes them along.
+            (command, AnsweredTurn::Held(_)) => {
+                let told = self.tell_key(&key, Some(token.run_id), command).await;
+                judging.fail(told.is_ok());
+                return told.map(|told| told.reflects);
+            }
         };
+        if token.speculative.is_some() && !self.nodes.is_in_touch() {
+            // Another node may have said that what this one accepts is rejected.
+            judging.fail(true);
+            return Err(Fault::TurnLost.into());
+        }
         let asked = judging.asked.clone();
         let said = answers.clone();
         let command = Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting };
@@ -213,15 +227,24 @@ impl Engine {
     }
 
     /// A turn's answer is about to be recorded.
-    fn begin_judging(self: &Arc<Self>, key: &HeadKey, run_id: Uuid, by: By) -> Judging {
-        let (asked, speculation) = self.updates.begin_answering(key, by);
+    fn begin_judging(self: &Arc<Self>, key: &HeadKey, token: &TurnToken, by: By) -> Judging {
+        let is_asked = token.judges && self.took_along(token);
+        let (asked, speculation) = if is_asked { self.updates.begin_answering(key, by) } else { (Vec::new(), None) };
+        let run_id = token.run_id;
         Judging { engine: Arc::clone(self), key: key.clone(), run_id, by, asked, speculation, is_over: false }
     }
 
     /// Whether a turn has taken updates along.
     pub(super) fn has_updates(&self, token: &TurnToken) -> bool {
         let key = commit::head_key(&token.domain, &token.workflow_id);
-        token.speculative.is_some() || self.updates.has(&key, By::Turn(token.turn))
+        token.speculative.is_some()
+            || token.judges && self.took_along(token) && self.updates.has(&key, By::Turn(token.turn))
+    }
+
+    /// Whether what rides with a turn here is what its decider was given: the turn may have gone astray from here, and been
+    /// sent again by another node.
+    pub(super) fn took_along(&self, token: &TurnToken) -> bool {
+        !self.nodes.is_shared() || token.node.as_deref() == self.nodes.address()
     }
 }
 
@@ -247,9 +270,11 @@ impl Judging {
                     Heard::Done { event_id: *event_id, version, result }
                 }
                 (Verdict::Rejected { reason, details }, UpdateStanding::New) => Heard::Rejected { reason, details },
-                // Whoever waits for it looks at the run.
-                (_, UpdateStanding::Accepted { .. } | UpdateStanding::Ended { .. }) => Heard::Accepted,
-                (_, UpdateStanding::New) => Heard::Unanswered,
+                // Whoever waits for it looks at the run. One that has closed with this turn knows no more of what it has
+                // accepted, and whoever looks hears that it has closed.
+                (_, UpdateStanding::Accepted { .. } | UpdateStanding::Ended { .. } | UpdateStanding::New) => {
+                    Heard::Accepted
+                }
             };
             self.engine.updates.hear(&self.key, self.run_id, &answer.update_id, &heard, now);
         }

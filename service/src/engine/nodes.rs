@@ -65,6 +65,8 @@ pub(super) struct Nodes {
     /// All that are alive, and this one, each with its life.
     alive: RwLock<Vec<(String, u64)>>,
     seen: Mutex<HashMap<String, Seen>>,
+    /// When this node last began to say that it is there, and could.
+    beaten: Mutex<Option<Instant>>,
     /// Notified when others have come or gone.
     pub(super) changed: Notify,
 }
@@ -73,7 +75,7 @@ impl Nodes {
     pub(super) fn new(me: Option<Node>, boot: u64) -> Self {
         let alive = me.iter().map(|node| (node.address.clone(), boot)).collect();
         let me = me.map(|node| (node, boot));
-        Self { me, alive: RwLock::new(alive), seen: Mutex::default(), changed: Notify::new() }
+        Self { me, alive: RwLock::new(alive), seen: Mutex::default(), beaten: Mutex::default(), changed: Notify::new() }
     }
 
     /// Whether others may work over the same store.
@@ -85,6 +87,12 @@ impl Nodes {
     fn alive(&self) -> Vec<String> {
         let alive = self.alive.read().expect("no code panics while it holds this lock");
         alive.iter().map(|(address, _)| address.clone()).collect()
+    }
+
+    /// Whether no other node can take this one for dead. What one is alone with while it is not, others may do, too.
+    pub(super) fn is_in_touch(&self) -> bool {
+        let beaten = self.beaten.lock().expect("no code panics while it holds this lock");
+        !self.is_shared() || beaten.is_some_and(|at| at.elapsed() < DEAD_AFTER)
     }
 
     /// This node's address, where it has a name among others.
@@ -146,32 +154,35 @@ impl Engine {
     /// Says once that this node is there, and sees who else is; answers whether others have come or gone.
     pub(super) async fn beat(&self) -> Result<bool, Refusal> {
         let mut has_changed = false;
-        self.change_record(|record| {
+        let began = Instant::now();
+        let is_said = self.change_record(|record| {
             let (record, others_changed) = self.nodes.take_in(record, Instant::now());
             has_changed |= others_changed;
             Some(record)
-        })
-        .await?;
+        });
+        if is_said.await? {
+            *self.nodes.beaten.lock().expect("no code panics while it holds this lock") = Some(began);
+        }
         Ok(has_changed)
     }
 
     /// Strikes this node off the record, so that the others need not wait until it is taken for dead.
     pub(super) async fn leave(&self) -> Result<(), Refusal> {
         let Some((me, _)) = &self.nodes.me else { return Ok(()) };
-        self.change_record(|mut record| record.remove(&me.address).map(|_| record)).await
+        self.change_record(|mut record| record.remove(&me.address).map(|_| record)).await.map(drop)
     }
 
-    /// Changes the record, against the changes of others; `None` leaves it as it is.
-    async fn change_record(&self, mut change: impl FnMut(Record) -> Option<Record>) -> Result<(), Refusal> {
+    /// Changes the record, against the changes of others; `None` leaves it as it is. Answers whether it was changed.
+    async fn change_record(&self, mut change: impl FnMut(Record) -> Option<Record>) -> Result<bool, Refusal> {
         let mut head = self.store.load(&own_key(RECORD)).await?;
         for _ in 0..BEAT_TRIES {
             let Some(record) = change(read(head.as_ref())?) else { break };
             match self.write_own(RECORD, head.as_ref(), &record).await? {
-                Cas::Won => break,
+                Cas::Won => return Ok(true),
                 Cas::Lost(found) => head = found,
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Beats until the service stops.

@@ -316,6 +316,13 @@ impl Questions {
         self.put_back(key, |place| matches!(place, Place::Out { task: of, .. } if *of == task))
     }
 
+    /// A turn has gone astray on its way to whoever took it: what rides with it waits again.
+    pub(super) fn get_off(&self, key: &HeadKey, turn: TurnId) {
+        if self.askers() > 0 {
+            self.put_back(key, |place| matches!(place, Place::Rides(of) if *of == turn));
+        }
+    }
+
     fn put_back(&self, key: &HeadKey, is_lost: impl Fn(&Place) -> bool) -> bool {
         let mut any = false;
         for question in self.lock().get_mut(key).into_iter().flatten().filter(|question| is_lost(&question.place)) {

@@ -1,6 +1,7 @@
 //! Updates: from the caller who asks to the decider who judges, and back (S1-E).
 
 mod lend;
+mod reject;
 mod start;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use super::updates::Heard;
 use super::{Engine, Page, Refusal, RunRef, head_key};
 
 pub use lend::{FromJudge, FromRecorder, LentUpdate, PassedAnswer};
+pub use reject::RejectedUpdate;
 
 /// Before a run is looked for again that goes on for another.
 const GO_ON_WAIT: Duration = Duration::from_millis(10);
@@ -203,6 +205,7 @@ impl Engine {
                 }
                 Err(refusal) => return Err(refusal),
             };
+            let heard = self.told_by_all(&key, run_id, &asked.update_id, heard).await;
             return match heard {
                 Heard::GoneOn => continue,
                 // It is not open any more.
@@ -243,8 +246,9 @@ impl Engine {
         deadline: Instant,
     ) -> Result<Updated, Refusal> {
         let (key, at) = (head_key(at), RunRef { run_id: Some(run_id), ..at.clone() });
-        let mut watching = self.watchers.watch(&key);
         loop {
+            // Anew each time: whoever watched when nodes came or went is told nothing any more.
+            let mut watching = self.watchers.watch(&key);
             let loaded = self.look_up(&at).await?;
             let run = loaded.run();
             let event_id = match run.updates.standing(update_id) {
@@ -343,12 +347,12 @@ impl Engine {
                 UpdateStanding::New => {
                     let PutUpdate { asked, is_named, caller, reply, .. } = put;
                     let Some(reply) = reply else { return Err(Refusal::Stopping) };
-                    if let Some(heard) = self.updates.rejection(current, &asked.update_id, self.clock.now()) {
-                        return Ok(Putting::Known(current, heard));
-                    }
                     let name = run.started.task_list.as_str().into();
                     let list = ListKey { domain: Arc::clone(&cell.key.domain), side: Side::Decider, name };
-                    self.updates.put(&cell.key, current, asked, is_named, caller, reply)?;
+                    let now = self.clock.now();
+                    if let Some(heard) = self.updates.put(&cell.key, current, asked, is_named, caller, reply, now)? {
+                        return Ok(Putting::Known(current, heard));
+                    }
                     self.see_to_updates(&cell.key, loaded);
                     Ok(Putting::Waits(current, list))
                 }

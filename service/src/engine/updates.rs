@@ -113,8 +113,6 @@ struct Put {
     callers: Vec<Caller>,
     /// Its caller chose the id, and may ask again with it.
     is_named: bool,
-    /// A node was lost that had it, where a decider may accept it yet.
-    may_be_elsewhere: bool,
 }
 
 impl Put {
@@ -162,7 +160,9 @@ impl Updates {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Puts an update to a run, or joins the same one. `caller` names whoever waits for it.
+    /// Puts an update to a run, or joins the same one. `caller` names whoever waits for it. One that was rejected not long ago
+    /// is not put; answers what is known of it then.
+    #[expect(clippy::too_many_arguments, reason = "a run, an update of it, who asks, and when")]
     pub(super) fn put(
         &self,
         key: &HeadKey,
@@ -171,13 +171,17 @@ impl Updates {
         is_named: bool,
         caller: u64,
         reply: oneshot::Sender<Heard>,
-    ) -> Result<(), Refusal> {
+        now: Timestamp,
+    ) -> Result<Option<Heard>, Refusal> {
         let mut runs = self.lock();
+        if let Some(heard) = self.rejection(run_id, &asked.update_id, now) {
+            return Ok(Some(heard));
+        }
         let puts = runs.entry(key.clone()).or_default();
         let caller = Caller { id: caller, reply };
         if let Some(same) = puts.iter_mut().find(|put| put.run_id == run_id && put.asked.update_id == asked.update_id) {
             same.callers.push(caller);
-            return Ok(());
+            return Ok(None);
         }
         let (count, size) = (puts.len(), puts.iter().map(Put::bytes).sum::<usize>() + bytes(&asked));
         let refused = if count >= UPDATES_PER_RUN_MAX {
@@ -193,16 +197,9 @@ impl Updates {
             }
             return Err(Refusal::TooManyQuestions { found, max, what });
         }
-        puts.push_back(Put {
-            run_id,
-            asked,
-            place: Place::Waits,
-            callers: vec![caller],
-            is_named,
-            may_be_elsewhere: false,
-        });
+        puts.push_back(Put { run_id, asked, place: Place::Waits, callers: vec![caller], is_named });
         self.count.fetch_add(1, Ordering::SeqCst);
-        Ok(())
+        Ok(None)
     }
 
     /// Takes back what a caller has put and no decider has; answers where its answer was to go.
@@ -232,6 +229,10 @@ impl Updates {
     fn tidy(&self, runs: &mut HashMap<HeadKey, VecDeque<Put>>, key: &HeadKey) {
         let Some(puts) = runs.get_mut(key) else { return };
         let before = puts.len();
+        for put in puts.iter_mut() {
+            // Whoever left before it was put could not take it back.
+            put.callers.retain(|caller| !caller.reply.is_closed());
+        }
         puts.retain(|put| !put.callers.is_empty() || !matches!(put.place, Place::Waits));
         self.count.fetch_sub(before - puts.len(), Ordering::SeqCst);
         if puts.is_empty() {
@@ -345,13 +346,15 @@ impl Updates {
         }
         drop(runs);
         self.count.fetch_sub(1, Ordering::SeqCst);
-        if put.may_be_elsewhere && matches!(heard, Heard::Rejected { .. } | Heard::Unanswered) {
-            let (update_id, why) = (update_id.to_owned(), "a node was lost where a decider may accept it yet");
-            put.tell(&Heard::Refused(Refusal::UpdateNotAnswered { update_id, recorded: true, why }));
-            return;
+        if put.is_named {
+            self.remember(run_id, update_id, heard, now);
         }
+        put.tell(heard);
+    }
+
+    /// Remembers a rejection (D12).
+    fn remember(&self, run_id: Uuid, update_id: &str, heard: &Heard, now: Timestamp) {
         if let Heard::Rejected { reason, details } = heard
-            && put.is_named
             && details.as_ref().map_or(0, Payload::len) <= REJECTION_BYTES_MAX
         {
             let (reason, details, update_id) = (reason.clone(), details.clone(), update_id.to_owned());
@@ -361,7 +364,30 @@ impl Updates {
             }
             rejections.push_back(Rejection { run_id, update_id, reason, details, at: now });
         }
-        put.tell(heard);
+    }
+
+    /// An update was rejected at another node. Unless a decider has it that was asked from here, that is what becomes of it
+    /// here, too, also when it comes again. Answers whether it is.
+    pub(super) fn give_up(&self, key: &HeadKey, run_id: Uuid, update_id: &str, heard: &Heard, now: Timestamp) -> bool {
+        let mut runs = self.lock();
+        let mut given_up = None;
+        if let Some(puts) = runs.get_mut(key)
+            && let Some(at) = puts.iter().position(|put| put.run_id == run_id && put.asked.update_id == update_id)
+        {
+            if !puts.get(at).is_some_and(|put| matches!(put.place, Place::Waits)) {
+                return false;
+            }
+            given_up = puts.remove(at);
+            self.count.fetch_sub(1, Ordering::SeqCst);
+        }
+        // Before anybody can put it again.
+        self.remember(run_id, update_id, heard, now);
+        self.tidy(&mut runs, key);
+        drop(runs);
+        if let Some(put) = given_up {
+            put.tell(heard);
+        }
+        true
     }
 
     fn rejections(&self) -> MutexGuard<'_, VecDeque<Rejection>> {
@@ -375,11 +401,22 @@ impl Updates {
         (!is_over(found, now)).then(|| Heard::Rejected { reason: found.reason.clone(), details: found.details.clone() })
     }
 
+    /// A turn has gone astray on its way to whoever took it: what rides with it waits again.
+    pub(super) fn get_off(&self, key: &HeadKey, turn: TurnId) {
+        if self.len() > 0 {
+            self.put_back(key, By::Turn(turn));
+        }
+    }
+
     /// A speculative turn is lost: its updates wait for another. Answers whether there were any.
     pub(super) fn lose(&self, key: &HeadKey, task: u64) -> bool {
+        self.put_back(key, By::Task(task))
+    }
+
+    fn put_back(&self, key: &HeadKey, of: By) -> bool {
         let mut runs = self.lock();
         let mut any = false;
-        for put in runs.get_mut(key).into_iter().flatten().filter(|put| put.place.is_out(By::Task(task))) {
+        for put in runs.get_mut(key).into_iter().flatten().filter(|put| put.place.is_out(of)) {
             put.place = Place::Waits;
             any = true;
         }

@@ -45,8 +45,9 @@ impl Engine {
     pub async fn describe_unlike(&self, at: &RunRef, seen: Seen, wait: Duration) -> Result<Described, Refusal> {
         let key = head_key(at);
         let deadline = Instant::now() + wait;
-        let mut watching = self.watchers.watch(&key);
         loop {
+            // Anew each time: whoever watched when nodes came or went is told nothing any more.
+            let mut watching = self.watchers.watch(&key);
             let described = self.describe(at).await?;
             let run = &described.run;
             let run_id = run.started.run_id;
@@ -54,12 +55,12 @@ impl Engine {
             if !is_seen || Instant::now() >= deadline || self.is_stopping() {
                 return Ok(described);
             }
-            // One that has closed can only be followed by another.
+            // One that has closed can only be followed by another, and that only where it is not meant by its id.
             let changed = async {
-                if run.is_open() {
-                    watching.beyond(run_id, run.last_event_id).await;
-                } else {
-                    watching.another(run_id).await;
+                match at.run_id {
+                    _ if run.is_open() => watching.beyond(run_id, run.last_event_id).await,
+                    None => watching.another(run_id).await,
+                    Some(_) => std::future::pending().await,
                 }
             };
             tokio::select! {

@@ -107,8 +107,10 @@ impl Watching<'_> {
 impl Drop for Watching<'_> {
     fn drop(&mut self) {
         let mut watched = self.watchers.lock();
-        // Ours is the last receiver exactly when the count is still one here.
-        if watched.get(self.key).is_some_and(|entry| entry.sender.receiver_count() <= 1) {
+        // Ours is the last receiver exactly when the count is still one here, unless our sender is gone and this is another.
+        let is_last =
+            |entry: &Entry| entry.sender.receiver_count() <= 1 && entry.sender.subscribe().same_channel(&self.receiver);
+        if watched.get(self.key).is_some_and(is_last) {
             watched.remove(self.key);
         }
     }

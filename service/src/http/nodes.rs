@@ -16,7 +16,8 @@ use super::extract::{Json, TURN_BYTES_MAX};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
 use crate::engine::{
-    Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, Said,
+    Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers,
+    RejectedUpdate, Said,
 };
 
 /// How long a node may take to answer another. Longer than any pause that is not a failure.
@@ -100,6 +101,10 @@ async fn recorded(State(engine): AppState, _: Peer, Json(answer): Json<PassedAns
     Ok(json(StatusCode::OK, &engine.record_for_node(answer).await))
 }
 
+async fn given_up(State(engine): AppState, _: Peer, Json(rejected): Json<RejectedUpdate>) -> Answer {
+    Ok(json(StatusCode::OK, &Taken { taken: engine.give_up_for_node(rejected) }))
+}
+
 async fn said(State(engine): AppState, _: Peer, Json(said): Json<Said, TURN_BYTES_MAX>) -> Answer {
     Ok(json(StatusCode::OK, &Taken { taken: engine.hear_answers(said) }))
 }
@@ -111,6 +116,7 @@ pub(super) fn router(engine: Arc<Engine>) -> Router {
         .route("/nodes/query", post(asked))
         .route("/nodes/judge", post(judged))
         .route("/nodes/record", post(recorded))
+        .route("/nodes/given-up", post(given_up))
         .route("/nodes/said", post(said))
         .route("/nodes/lost", post(lost))
         .with_state(engine)
@@ -173,6 +179,12 @@ impl Peers for OverHttp {
     async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String> {
         let answer = self.call_within(format!("{node}/nodes/record"), answer, RECORD_WAIT).await?;
         serde_json::from_slice(&answer).map_err(|error| error.to_string())
+    }
+
+    async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
+        let answer = self.call(format!("{node}/nodes/given-up"), rejected).await?;
+        let Taken { taken } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
+        Ok(taken)
     }
 
     async fn say(&self, node: &str, said: &Said) -> Result<bool, String> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use service::engine::{
     DeciderTask, Delivery, Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer,
-    PassedAnswer, Peers, Poll, Said,
+    PassedAnswer, Peers, Poll, RejectedUpdate, Said,
 };
 use simulation::stores::fresh;
 use tokio::sync::Notify;
@@ -76,6 +76,10 @@ impl Peers for From {
 
     async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String> {
         Ok(self.line.node(node)?.record_for_node(answer.clone()).await)
+    }
+
+    async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
+        Ok(self.line.node(node)?.give_up_for_node(rejected.clone()))
     }
 
     async fn say(&self, node: &str, said: &Said) -> Result<bool, String> {

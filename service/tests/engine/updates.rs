@@ -326,6 +326,29 @@ async fn a_turn_that_is_lost_puts_its_updates_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_turn_that_a_decider_gives_back_is_recorded_as_failed_and_the_next_one_takes_its_update_along() {
+    let service = Service::open().await;
+    service.idle("w").await;
+    service.signal("w", "go").await;
+    let asking = service.update("w", "u").await;
+    let task = service.judge().await;
+    assert!(!task.task().speculative && ids(&task) == ["u"]);
+    let token = service.engine.decider_token(&task.task().token).unwrap();
+    task.delivered();
+    let fail = Command::FailTurn { turn: token.turn, reason: Some("tired".to_owned()), details: None };
+    service.engine.answer_turn(&token, fail.clone()).await.unwrap();
+    assert!(service.names("w").await.contains(&"DeciderFailed"));
+    assert_eq!(service.engine.answer_turn(&token, fail).await.unwrap_err().code(), "turn-lost");
+    service.clock.advance(history::Duration::from_secs(2));
+    let task = service.judge().await;
+    assert!(!task.task().speculative && ids(&task) == ["u"]);
+    let token = task.task().token.clone();
+    task.delivered();
+    service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap();
+    assert_eq!(result(asking.await.unwrap()).0, "2");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_was_lost_is_fetched_again_by_the_updates_id() {
     let service = Service::open().await;
     service.idle("w").await;
@@ -645,4 +668,46 @@ async fn a_pause_ends_the_wait_of_updates_that_no_decider_has_and_of_those_whose
     assert_eq!(service.say(&token, &[("v", done("2"))], Vec::new()).await.unwrap_err().code(), "turn-lost");
     assert_eq!(code(judged.await.unwrap()), "run-paused");
     assert!(!service.names("w").await.contains(&"UpdateAccepted"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_is_accepted_for_later_by_the_turn_that_closes_the_run_is_not_said_to_be_rejected() {
+    let service = Service::open().await;
+    service.idle("w").await;
+    let asking = service.update("w", "u").await;
+    service.judged(&[("u", Verdict::Later)], vec![succeed()]).await.unwrap();
+    assert_eq!(code(asking.await.unwrap()), "run-closed");
+    assert!(service.names("w").await.contains(&"UpdateAccepted"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_went_astray_and_is_sent_again_takes_its_updates_and_questions_along_again() {
+    let service = Service::open().await;
+    service.idle("w").await;
+    service.signal("w", "go").await;
+    let (updating, asking) = (service.update("w", "u").await, service.ask("w", "total").await);
+    let poll = |attempt| Poll {
+        wait: Duration::from_secs(60),
+        queries: true,
+        updates: 8,
+        poll_id: Some("p".to_owned()),
+        attempt: Some(attempt),
+        ..Poll::default()
+    };
+    let lost = service.engine.poll_decider(DOMAIN, "deciders", poll(1)).await.unwrap().unwrap();
+    assert_eq!((lost.task().updates.len(), lost.task().queries.len()), (1, 1));
+    // It is on its way, as far as the service knows.
+    lost.delivered();
+    let task = service.engine.poll_decider(DOMAIN, "deciders", poll(2)).await.unwrap().unwrap();
+    assert_eq!((ids(&task), task.task().queries.len()), (vec!["u"], 1));
+    let (token, question) =
+        (service.engine.decider_token(&task.task().token).unwrap(), task.task().queries[0].id.clone());
+    task.delivered();
+    let command =
+        Command::CompleteTurn { turn: token.turn, decisions: Vec::new(), context: None, awaiting: Vec::new() };
+    let verdict = vec![UpdateAnswer { update_id: "u".to_owned(), verdict: done("2") }];
+    let results = vec![(question, crate::queries::said("7"))];
+    service.engine.answer_turn_with(&token, command, results, verdict).await.unwrap();
+    assert_eq!(result(updating.await.unwrap()).0, "2");
+    assert_eq!(crate::queries::result(asking.await.unwrap()).0, "7");
 }

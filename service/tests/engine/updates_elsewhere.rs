@@ -233,16 +233,85 @@ async fn an_update_that_was_recorded_by_a_node_that_died_is_found() {
 
 #[tokio::test(start_paused = true)]
 async fn after_the_loss_of_a_node_a_rejection_is_not_passed_off_as_final() {
-    let ([one, _two, three], _, asking) = lost().await;
+    let ([one, two, three], held, asking) = lost().await;
     let task = poll(&three).await.unwrap();
     three.say(&token(task), &[("u", rejected())], Vec::new()).await.unwrap();
+    let is_unknown = |refusal: &Refusal| matches!(refusal, Refusal::UpdateNotAnswered { recorded: true, why, .. } if why.contains("rejected"));
     let refusal = asking.await.unwrap().unwrap_err();
+    assert!(is_unknown(&refusal), "{refusal}");
+    // Asked again at once it is no more certain, also where it was not asked before.
+    for node in [&one, &three] {
+        let asking = node.update("w", "u").await;
+        if !asking.is_finished() {
+            three.say(&token(poll(&three).await.unwrap()), &[("u", rejected())], Vec::new()).await.unwrap();
+        }
+        let refusal = asking.await.unwrap().unwrap_err();
+        assert!(is_unknown(&refusal), "{refusal}");
+    }
+    // The lost node knows by then that it may be taken for dead, and what its decider says comes too late.
+    crate::members::pass(&one, 6).await;
+    assert_eq!(code(one.update("w", "u").await.await.unwrap()), "update-rejected");
+    let late = two.say(&held, &[("u", done("1"))], Vec::new()).await.unwrap_err();
+    assert_eq!(late.code(), "turn-lost", "{late}");
+    assert!(!one.names("w").await.contains(&"UpdateAccepted"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_whose_first_try_has_no_answer_is_not_said_to_be_rejected_elsewhere_while_it_may_be_accepted_yet() {
+    let ([one, two, three], _) = nodes().await;
+    one.idle("w").await;
+    // The first try: a decider has it, and its caller has given up.
+    let first = one.update_of(at("w"), named("u"), Duration::from_secs(1)).await;
+    let held = token(poll(&one).await.unwrap());
+    assert_eq!(code(first.await.unwrap()), "update-not-answered");
+    // The second one, at another node, whose decider rejects it.
+    let second = two.update("w", "u").await;
+    let other = token(poll(&two).await.unwrap());
+    two.say(&other, &[("u", rejected())], Vec::new()).await.unwrap();
+    let refusal = second.await.unwrap().unwrap_err();
     assert!(matches!(refusal, Refusal::UpdateNotAnswered { recorded: true, .. }), "{refusal}");
-    // Asked again it is judged again.
-    let polling = waiting(&three).await;
+    // Accepted after all: that is what everybody hears.
+    one.say(&held, &[("u", done("1"))], Vec::new()).await.unwrap();
+    for node in [&two, &three] {
+        assert_eq!(result(node.update("w", "u").await.await.unwrap()).0, "1");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rejection_that_was_told_at_one_node_is_what_every_node_says() {
+    let ([one, two, three], _) = nodes().await;
+    one.idle("w").await;
+    // Two callers of one update, at two nodes; a decider has it at one.
     let asking = one.update("w", "u").await;
-    three.say(&token(polling.await.unwrap()), &[("u", rejected())], Vec::new()).await.unwrap();
+    let held = token(poll(&one).await.unwrap());
+    let other = three.update("w", "u").await;
+    one.say(&held, &[("u", rejected())], Vec::new()).await.unwrap();
     assert_eq!(code(asking.await.unwrap()), "update-rejected");
+    assert_eq!(code(other.await.unwrap()), "update-rejected", "it waited for a decider, and needs none any more");
+    assert_eq!(code(two.update("w", "u").await.await.unwrap()), "update-rejected");
+    assert_eq!([&one, &two, &three].map(|node| node.gauge("updates_waiting")), [0, 0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_an_accepted_update_or_for_news_sleeps_on_when_nodes_come_and_go() {
+    let ([one, two, three], line) = nodes().await;
+    one.idle("w").await;
+    let asking = one.update("w", "u").await;
+    one.say(&token(poll(&one).await.unwrap()), &[("u", Verdict::Later)], Vec::new()).await.unwrap();
+    let run = one.engine.describe(&at("w")).await.unwrap().run;
+    let seen = service::engine::Seen { run_id: run.started.run_id, version: run.version, hash: None };
+    let engine = Arc::clone(&one.engine);
+    let watching = tokio::spawn(async move { engine.describe_unlike(&at("w"), seen, Duration::from_secs(600)).await });
+    line.nodes.lock().unwrap().remove("http://node2");
+    three.engine.begin_shutdown();
+    // Time goes on only while nobody is busy: this would never end.
+    crate::members::pass(&one, 10).await;
+    assert_eq!(one.engine.nodes_alive().len(), 2);
+    two.signal("w", "go").await;
+    let task = two.judge().await;
+    two.say(&token(task), &[("u", done("3"))], Vec::new()).await.unwrap();
+    assert_eq!(result(asking.await.unwrap()).0, "3");
+    assert!(watching.await.unwrap().unwrap().run.version > seen.version);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use history::{Command, RecordMarker};
-use service::engine::{Answered, Ask, Refusal, Seen};
+use history::{Command, RecordMarker, ReusePolicy, Start};
+use service::engine::{Answered, Ask, Refusal, RunRef, Seen};
 
 use crate::queries::{Asking, result, said};
 use crate::{Service, at};
@@ -196,4 +196,23 @@ async fn news_without_an_answer_is_not_passed_off_as_no_news() {
     service.signal("w", "s").await;
     let refusal = watching.await.unwrap().unwrap_err();
     assert!(matches!(refusal, Refusal::NotAnswered { .. }), "{refusal}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_watches_a_run_by_its_id_that_has_closed_sleeps_until_the_wait_is_over_also_when_another_follows() {
+    let service = Service::open().await;
+    service.start("w").await;
+    let turn = service.turn().await;
+    service.complete(turn, vec![crate::succeed()]).await.unwrap();
+    let run = service.engine.describe(&at("w")).await.unwrap().run;
+    let seen = Seen { run_id: run.started.run_id, version: run.version, hash: None };
+    let (engine, named) = (std::sync::Arc::clone(&service.engine), RunRef { run_id: Some(seen.run_id), ..at("w") });
+    let began = tokio::time::Instant::now();
+    let watching = tokio::spawn(async move { engine.describe_unlike(&named, seen, WAIT).await });
+    tokio::task::yield_now().await;
+    let again = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new("w", "test", "deciders") };
+    service.engine.start(crate::DOMAIN, again).await.unwrap();
+    let described = watching.await.unwrap().unwrap();
+    assert_eq!(described.run.started.run_id, seen.run_id);
+    assert!(began.elapsed() >= WAIT, "{:?}", began.elapsed());
 }

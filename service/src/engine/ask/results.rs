@@ -75,7 +75,7 @@ impl Engine {
 
     /// A turn's answer is about to be recorded.
     pub(in super::super) fn begin_answering(self: &Arc<Self>, key: &HeadKey, token: &TurnToken) -> Answering {
-        let asked = self.questions.begin_answering(key, token.turn);
+        let asked = if self.took_along(token) { self.questions.begin_answering(key, token.turn) } else { Vec::new() };
         Answering { engine: Arc::clone(self), key: key.clone(), token: token.clone(), asked }
     }
 

@@ -3,12 +3,13 @@
 //! answer at any node: its answer is passed on to the one that has the updates.
 //!
 //! When a node is lost that has a lent update, nobody knows whether its decider accepts it. What was recorded is found by the
-//! update's id, and what was not is judged again; only a rejection may then not be true for long, and is not given.
+//! update's id, and what was not is judged again; what is then rejected, its caller hears as `reject` has it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{AskedUpdate, Command, Decision, EventId, Fault, Payload, UpdateAnswer};
+use history::admit::must_hold;
+use history::{AskedUpdate, Command, Decision, EventId, Fault, Payload, Run, UpdateAnswer};
 use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use tokio::sync::oneshot;
@@ -186,21 +187,20 @@ impl Engine {
             },
         };
         let heard = match judged {
-            Ok(FromJudge::Done { event_id, version, result }) => Ok(Heard::Done { event_id, version, result }),
-            Ok(FromJudge::Recorded) => Ok(Heard::Accepted),
-            Ok(FromJudge::Rejected { reason, details }) => Ok(Heard::Rejected { reason, details }),
-            Ok(FromJudge::Unanswered) => Ok(Heard::Unanswered),
-            Ok(FromJudge::Withdrawn) => Err(false),
-            Ok(FromJudge::Held) => Err(true),
+            Ok(FromJudge::Done { event_id, version, result }) => Some(Heard::Done { event_id, version, result }),
+            Ok(FromJudge::Recorded) => Some(Heard::Accepted),
+            Ok(FromJudge::Rejected { reason, details }) => Some(Heard::Rejected { reason, details }),
+            Ok(FromJudge::Unanswered) => Some(Heard::Unanswered),
+            Ok(FromJudge::Withdrawn | FromJudge::Held) => None,
             Err(error) => {
                 tracing::debug!(error, node, "an update could not be judged at another node");
                 self.elsewhere.forget(list, node);
-                Err(true)
+                None
             }
         };
         match heard {
-            Ok(heard) => self.updates.hear(key, run_id, &update_id, &heard, self.clock.now()),
-            Err(may_be_elsewhere) => self.updates.end_lending(key, run_id, &update_id, may_be_elsewhere),
+            Some(heard) => self.updates.hear(key, run_id, &update_id, &heard, self.clock.now()),
+            None => self.updates.end_lending(key, run_id, &update_id),
         }
         if self.updates.len() > 0 {
             self.look_to_questions(key, run_id);
@@ -298,8 +298,14 @@ impl Engine {
                 }
                 // So that another decider has it at once, and not when its time is over.
                 let (turn, reason) = (token.turn, Some("node-lost".to_owned()));
-                self.tell_key(&key, Some(token.run_id), Command::FailTurn { turn, reason, details: None }).await?;
-                Err(Fault::TurnLost.into())
+                let fail = Command::FailTurn { turn, reason, details: None };
+                match self.tell_key(&key, Some(token.run_id), fail).await {
+                    Ok(_) => Err(Fault::TurnLost.into()),
+                    Err(refusal) => {
+                        let judge = |run: &Run| must_hold(run, turn).err();
+                        Err(self.as_its_run_says(&key, token.run_id, refusal, Fault::TurnLost, judge).await)
+                    }
+                }
             }
         }
     }

@@ -47,7 +47,9 @@ impl Engine {
     ) -> Result<(), Refusal> {
         let Some(put) = put else { return Ok(()) };
         let Some(reply) = put.reply.take() else { return Ok(()) };
-        self.updates.put(&cell.key, run_id, put.asked.clone(), put.is_named, put.caller, reply)
+        let (asked, now) = (put.asked.clone(), self.clock.now());
+        // A run that begins has rejected nothing.
+        self.updates.put(&cell.key, run_id, asked, put.is_named, put.caller, reply, now).map(drop)
     }
 
     /// The run has not begun.

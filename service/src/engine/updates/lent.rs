@@ -16,14 +16,12 @@ impl Updates {
         Some(put.asked.clone())
     }
 
-    /// It comes back without a verdict: the next turn takes it along. `may_be_elsewhere` says that the other node could not
-    /// be made to forget it.
-    pub(in super::super) fn end_lending(&self, key: &HeadKey, run_id: Uuid, update_id: &str, may_be_elsewhere: bool) {
+    /// It comes back without a verdict: the next turn takes it along.
+    pub(in super::super) fn end_lending(&self, key: &HeadKey, run_id: Uuid, update_id: &str) {
         let mut runs = self.lock();
         for put in runs.get_mut(key).into_iter().flatten() {
             if put.run_id == run_id && put.asked.update_id == update_id && matches!(put.place, Place::Lent) {
                 put.place = Place::Waits;
-                put.may_be_elsewhere |= may_be_elsewhere;
             }
         }
         self.tidy(&mut runs, key);

@@ -1,0 +1,154 @@
+//! Those who ask runs and update them, and what deciders say to that: what is seen must be as new as what was acknowledged, and
+//! what was accepted must be in the history once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::{Command, Event, EventKind, Payload, UpdateAnswer, Verdict};
+use service::engine::{Answered, Ask, DeciderTask, Outcome, Refusal, RunRef, Update};
+
+use crate::actors::{REPEATS, answer, pause};
+use crate::facts::Promise;
+use crate::world::{DOMAIN, World};
+
+/// How long one call waits.
+const WAIT: Duration = Duration::from_secs(3);
+
+/// What those who asked were told, so that nobody takes silence for health.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// Answers to queries.
+    pub answers: usize,
+    /// Updates that were accepted and answered.
+    pub accepted: usize,
+    /// Updates that were rejected.
+    pub rejected: usize,
+}
+
+/// What a decider says to an update. Another one may say something else, and must not be heard beside it.
+fn verdict(world: &World) -> Verdict {
+    match world.dice(4) {
+        0 => Verdict::Rejected { reason: "no".to_owned(), details: None },
+        1 => Verdict::Later,
+        _ => done(),
+    }
+}
+
+fn done() -> Verdict {
+    Verdict::Done { result: None }
+}
+
+/// What a decider says to the updates that a task brings, and to those that it has accepted and not answered.
+pub(crate) fn judge(world: &World, task: &DeciderTask, events: &[Event]) -> Vec<UpdateAnswer> {
+    let mut answers: Vec<UpdateAnswer> = Vec::new();
+    let mut say = |update_id: &str, verdict| {
+        if !answers.iter().any(|answer| answer.update_id == update_id) {
+            answers.push(UpdateAnswer { update_id: update_id.to_owned(), verdict });
+        }
+    };
+    let ended = |update_id: &str| {
+        events.iter().any(|event| matches!(&event.kind, EventKind::UpdateCompleted(it) if it.update_id == update_id))
+    };
+    for event in events {
+        if let EventKind::UpdateAccepted(it) = &event.kind
+            && !ended(&it.update_id)
+        {
+            say(&it.update_id, done());
+        }
+    }
+    for asked in &task.updates {
+        say(&asked.update_id, verdict(world));
+    }
+    answers
+}
+
+/// What a decider says to questions: how far it sees.
+pub(crate) fn results(task: &DeciderTask, events: &[Event]) -> Vec<(String, Outcome)> {
+    let seen = events.last().map_or(0, |event| event.id);
+    let result = || Outcome::Result(Payload::from_json(&seen.to_string()).ok());
+    task.queries.iter().map(|question| (question.id.clone(), result())).collect()
+}
+
+/// Signals, asks and updates the runs of one workflow id.
+pub(crate) async fn asker(world: Arc<World>, workflow_id: String) {
+    let at = RunRef { domain: DOMAIN.into(), workflow_id: workflow_id.as_str().into(), run_id: None };
+    while !world.is_calm() {
+        pause(&world, 2_000).await;
+        match world.dice(3) {
+            0 => {
+                signal(&world, &at).await;
+                ask(&world, &at).await;
+            }
+            1 => ask(&world, &at).await,
+            _ => update(&world, &at).await,
+        }
+    }
+}
+
+async fn signal(world: &World, at: &RunRef) {
+    let name = format!("s{}", world.dice(u64::MAX));
+    let command = Command::Signal { name: name.clone(), input: None, identity: None, key: None, if_version: None };
+    if let Ok(told) = answer(world.node().tell(at, command)).await {
+        let mut facts = world.facts();
+        facts.promises.push(Promise::Signal { run_id: told.run_id, name });
+        facts.acknowledge(told.run_id, told.event_id);
+    }
+}
+
+/// Whatever was acknowledged, to anybody, before a query begins, its answer shows (S1.11).
+async fn ask(world: &World, at: &RunRef) {
+    let acknowledged = world.facts().acknowledged.clone();
+    let ask = Ask { name: "seen".to_owned(), input: None, seen: None };
+    let answered = answer(world.node().query(at, ask, WAIT)).await;
+    let Ok(Answered::Result { run_id, result, .. }) = answered else { return };
+    let seen: u64 = result.as_ref().and_then(Payload::text).and_then(|text| text.parse().ok()).unwrap_or_default();
+    let floor = acknowledged.get(&run_id).copied().unwrap_or_default();
+    let mut facts = world.facts();
+    facts.told.answers += 1;
+    if seen < floor {
+        facts.violations.push(format!("an answer of run {run_id} shows event {seen}; {floor} was acknowledged before"));
+    }
+}
+
+/// One update, of one run, asked for until it is known what became of it.
+async fn update(world: &World, at: &RunRef) {
+    let Ok(described) = answer(world.node().describe(at)).await else { return };
+    let run_id = described.run.started.run_id;
+    let update_id = format!("u{:x}", world.dice(u64::MAX));
+    let if_version = (world.dice(3) == 0).then_some(described.run.version);
+    let at = RunRef { run_id: Some(run_id), ..at.clone() };
+    for _ in 0..REPEATS {
+        let update = Update {
+            update_id: Some(update_id.clone()),
+            name: "u".to_owned(),
+            input: None,
+            identity: None,
+            if_version,
+            start: None,
+        };
+        match answer(world.node().update(&at, update, WAIT)).await {
+            Ok(updated) => {
+                if updated.done.is_some() {
+                    let event_id = updated.event_id;
+                    let mut facts = world.facts();
+                    facts.told.accepted += 1;
+                    facts.promises.push(Promise::Updated { run_id, update_id, event_id, if_version });
+                    facts.acknowledge(run_id, event_id);
+                    return;
+                }
+                pause(world, 500).await;
+            }
+            Err(Refusal::UpdateRejected { reason, .. }) => {
+                let mut facts = world.facts();
+                facts.told.rejected += 1;
+                if reason != "no" {
+                    facts.violations.push(format!("update {update_id} is rejected: {reason}"));
+                }
+                facts.promises.push(Promise::NotUpdated { update_id });
+                return;
+            }
+            Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
+            Err(_) => return,
+        }
+    }
+}

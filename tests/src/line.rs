@@ -1,0 +1,124 @@
+//! The line between nodes: a call, which takes its time, may not arrive, and whose answer may be lost.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use service::engine::{
+    Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers,
+    RejectedUpdate, Said,
+};
+
+/// The longest that a call is under way, in milliseconds.
+const DELAY_MAX: u64 = 20;
+
+/// Of a hundred calls so many do not arrive, and of as many the answer is lost.
+const LOST_PERCENT: u32 = 4;
+
+/// Who can be reached, and how well.
+pub(crate) struct Line {
+    nodes: Mutex<HashMap<String, Arc<Engine>>>,
+    random: Mutex<fastrand::Rng>,
+    is_calm: AtomicBool,
+}
+
+impl Line {
+    pub(crate) fn new(seed: u64) -> Arc<Self> {
+        let random = Mutex::new(fastrand::Rng::with_seed(seed));
+        Arc::new(Self { nodes: Mutex::default(), random, is_calm: AtomicBool::new(false) })
+    }
+
+    /// Nothing is lost any more.
+    pub(crate) fn calm(&self) {
+        self.is_calm.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn add(self: &Arc<Self>, address: &str, engine: &Arc<Engine>) {
+        engine.join(Arc::new(From { me: address.to_owned(), line: Arc::clone(self) }));
+        self.nodes.lock().expect("nobody panics with it").insert(address.to_owned(), Arc::clone(engine));
+    }
+
+    /// A node is not reached any more.
+    pub(crate) fn remove(&self, engine: &Arc<Engine>) {
+        self.nodes.lock().expect("nobody panics with it").retain(|_, it| !Arc::ptr_eq(it, engine));
+    }
+
+    fn dice(&self, below: u64) -> u64 {
+        self.random.lock().expect("nobody panics with it").u64(..below)
+    }
+
+    async fn pass(&self) -> Result<(), String> {
+        tokio::time::sleep(Duration::from_millis(self.dice(DELAY_MAX))).await;
+        let is_lost = self.dice(100) < u64::from(LOST_PERCENT) && !self.is_calm.load(Ordering::SeqCst);
+        if is_lost { Err("lost on the line".to_owned()) } else { Ok(()) }
+    }
+
+    fn node(&self, address: &str) -> Result<Arc<Engine>, String> {
+        let nodes = self.nodes.lock().expect("nobody panics with it");
+        nodes.get(address).cloned().ok_or_else(|| "nobody answers".to_owned())
+    }
+
+    /// The way back; one that has vanished meanwhile says nothing any more.
+    async fn still(&self, node: &str) -> Result<(), String> {
+        self.pass().await?;
+        self.node(node).map(drop)
+    }
+}
+
+struct From {
+    me: String,
+    line: Arc<Line>,
+}
+
+#[async_trait]
+impl Peers for From {
+    async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String> {
+        self.line.pass().await?;
+        self.line.node(node)?.waits_at(self.me.clone(), list);
+        self.line.pass().await
+    }
+
+    async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String> {
+        self.line.pass().await?;
+        let is_taken = self.line.node(node)?.take_offer(&self.me, offer);
+        self.line.pass().await.map(|()| is_taken)
+    }
+
+    async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String> {
+        self.line.pass().await?;
+        let found = self.line.node(node)?.find_lost_for_peer(polls);
+        self.line.pass().await.map(|()| found)
+    }
+
+    async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String> {
+        self.line.pass().await?;
+        let answer = self.line.node(node)?.query_for_node(forwarded.clone()).await;
+        self.line.still(node).await.map(|()| answer)
+    }
+
+    async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String> {
+        self.line.pass().await?;
+        let answer = self.line.node(node)?.judge_for_node(lent.clone()).await;
+        self.line.still(node).await.map(|()| answer)
+    }
+
+    async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String> {
+        self.line.pass().await?;
+        let recorded = self.line.node(node)?.record_for_node(answer.clone()).await;
+        self.line.still(node).await.map(|()| recorded)
+    }
+
+    async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
+        self.line.pass().await?;
+        let has_given_up = self.line.node(node)?.give_up_for_node(rejected.clone());
+        self.line.still(node).await.map(|()| has_given_up)
+    }
+
+    async fn say(&self, node: &str, said: &Said) -> Result<bool, String> {
+        self.line.pass().await?;
+        let is_heard = self.line.node(node)?.hear_answers(said.clone());
+        self.line.still(node).await.map(|()| is_heard)
+    }
+}
