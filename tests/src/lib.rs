@@ -12,6 +12,7 @@ mod clock;
 pub mod facts;
 mod line;
 pub mod meddled;
+pub mod poison;
 mod reluctant;
 mod resetting;
 pub mod rules;

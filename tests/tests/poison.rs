@@ -5,58 +5,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use bytes::Bytes;
 use history::event::{ChildScheduleFailed, ChildScheduleFailedCause};
 use history::{Command, Decision, EffectKind, EventKind, SignalExternal, Start, StartChild};
 use service::engine::{Engine, Page, Poll, RunRef};
-use simulation::meddled::{Meddled, Meddler};
+use simulation::poison::{Poison, Trouble};
 use simulation::still::open;
+use store::Store;
 use store::memory::Memory;
-use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
 
 const DOMAIN: &str = "default";
-
-/// What the store says to whoever comes to the run `poison`.
-#[derive(Debug, Clone, Copy)]
-enum Trouble {
-    TooLarge,
-    Corrupt,
-}
-
-struct Poison {
-    store: Arc<dyn Store>,
-    trouble: Trouble,
-}
-
-#[async_trait]
-impl Meddler for Poison {
-    fn store(&self) -> &Arc<dyn Store> {
-        &self.store
-    }
-
-    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
-        match self.trouble {
-            Trouble::Corrupt if &*key.workflow_id == "poison" => {
-                Err(Error::Corrupt { what: "a bad sector".to_owned() })
-            }
-            _ => self.store.load(key).await,
-        }
-    }
-
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
-        match self.trouble {
-            Trouble::TooLarge if &*key.workflow_id == "poison" => Err(Error::TooLarge { max: 1, found: 2 }),
-            _ => self.store.commit(key, expect, head, parts).await,
-        }
-    }
-}
 
 fn at(id: &str) -> RunRef {
     RunRef { domain: DOMAIN.into(), workflow_id: id.into(), run_id: None }
@@ -65,7 +22,7 @@ fn at(id: &str) -> RunRef {
 /// A run that wants something of `poison`, on a store that is in trouble with it.
 async fn wants(trouble: Trouble, decision: Decision) -> (Arc<dyn Store>, Arc<Engine>) {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
-    let engine = open(Arc::new(Meddled(Poison { store: Arc::clone(&store), trouble })), 7).await;
+    let engine = open(Poison::over(Arc::clone(&store), trouble), 7).await;
     engine.start(DOMAIN, Start::new("w", "t", "l")).await.unwrap();
     decide(&engine, decision).await;
     (store, engine)
@@ -138,7 +95,7 @@ async fn a_signal_to_a_run_that_is_full_waits_until_that_has_room() {
     assert!(matches!(newest(&engine).await, EventKind::ExternalSignalFailed(_)));
     open(Arc::clone(&store), 8).await.start(DOMAIN, Start::new("poison", "t", "other")).await.unwrap();
     drop(engine);
-    let engine = open(Arc::new(Meddled(Poison { store, trouble: Trouble::TooLarge })), 9).await;
+    let engine = open(Poison::over(store, Trouble::TooLarge), 9).await;
     decide(&engine, signal()).await;
     while !engine.render_metrics().contains("baton_effects_put_off_total{code=\"run-too-large\"}") {
         tokio::task::yield_now().await;

@@ -1,6 +1,10 @@
 //! Runs that nothing will ever wake are found at once (N8), and what time will do to the others is told in order.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use simulation::poison::{Poison, Trouble};
+use simulation::stores::fresh;
 
 use crate::support::{Api, Ask, WORKFLOWS, schedule, turn_path};
 
@@ -52,7 +56,7 @@ async fn a_run_with_nothing_pending_is_flagged_at_once_and_no_longer_when_it_is_
     assert_eq!(counted(&api), [1, 0]);
 
     // A restart forgets nothing of it.
-    let api = Api::over(std::sync::Arc::clone(api.engine.store())).await;
+    let api = Api::over(Arc::clone(api.engine.store())).await;
     assert_eq!(listed(&api, "status=stuck").await, ["forgotten"]);
     api.post(&format!("{WORKFLOWS}/forgotten/signals/wake"), &json!({})).await.json(202);
     assert_eq!(listed(&api, "status=stuck").await, Vec::<String>::new());
@@ -84,4 +88,33 @@ async fn a_turn_that_waits_for_too_much_is_refused() {
     let path = format!("{}/complete", turn_path(&api.turn().await));
     let names: Vec<_> = (0..33).map(|number| format!("s{number}")).collect();
     api.refused(Ask::post(&path, &json!({ "awaiting": names })), 400, "invalid-field").await;
+}
+
+#[tokio::test]
+async fn what_a_run_owes_to_others_is_shown_until_it_is_done() {
+    let store = fresh().await;
+    let api = Api::over(Poison::over(Arc::clone(&store), Trouble::Corrupt)).await;
+    api.start("w").await;
+    api.decide(json!([{ "type": "SignalExternal", "workflowId": "poison", "name": "s" }])).await;
+    for tries in 0..3 {
+        let run = loop {
+            let run = api.get(&format!("{WORKFLOWS}/w")).await.json(200);
+            let is_put_off = run["deadlines"].as_array().unwrap().iter().any(|deadline| deadline["what"] == "effects");
+            if is_put_off && run["outboxTries"].as_u64().unwrap_or_default() == tries {
+                break run;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(run["outbox"], json!([{ "what": "signal", "eventId": 5 }]), "{run}");
+        api.clock.advance(history::Duration::from_secs(3_600));
+    }
+
+    // Whoever mends the store need do no more.
+    let api = Api::over(store).await;
+    api.clock.advance(history::Duration::from_secs(5 * 3_600));
+    while !api.names("w").await.iter().any(|name| name == "ExternalSignalFailed") {
+        tokio::task::yield_now().await;
+    }
+    let run = api.get(&format!("{WORKFLOWS}/w")).await.json(200);
+    assert_eq!((run.get("outbox"), run.get("outboxTries")), (None, None), "{run}");
 }
