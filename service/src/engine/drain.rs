@@ -14,6 +14,7 @@ use super::cell::{Grant, Reply, Request, RunCell, Source, State, Taken};
 use super::commit::Loaded;
 use super::effects::{is_settled, undergo};
 use super::hand_out::{take_task, waiting_turn};
+use super::judge::standings;
 use super::matching::{ListKey, Taker, WaitingTask};
 use super::{Engine, Refusal, Told};
 
@@ -434,9 +435,7 @@ fn admit_told(
     };
     let run = transition.run();
     let judged = match command {
-        Command::AnswerUpdates { answers, .. } => {
-            answers.iter().map(|answer| run.updates.standing(&answer.update_id)).collect()
-        }
+        Command::AnswerUpdates { answers, .. } => standings(transition, answers),
         _ => Vec::new(),
     };
     Ok(Told { run_id: current, event_id, repeated, reflects, judged, version: run.version })

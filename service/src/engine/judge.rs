@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::admit::{must_hold, speculative_turn};
-use history::{AnsweredTurn, AskedUpdate, Command, EventId, Fault, UpdateAnswer, UpdateStanding, Verdict, limits};
+use history::{
+    AnsweredTurn, AskedUpdate, Command, EventId, EventKind, Fault, Transition, UpdateAnswer, UpdateStanding, Verdict,
+    limits,
+};
 use store::HeadKey;
 use uuid::Uuid;
 
@@ -246,6 +249,20 @@ impl Engine {
     pub(super) fn took_along(&self, token: &TurnToken) -> bool {
         !self.nodes.is_shared() || token.node.as_deref() == self.nodes.address()
     }
+}
+
+/// What became of updates that a turn has answered. It may have answered more than its run remembers.
+pub(super) fn standings(transition: &Transition, answers: &[UpdateAnswer]) -> Vec<UpdateStanding> {
+    let ended = |update_id: &str| {
+        let event = transition.events().iter().find(|event| match &event.kind {
+            EventKind::UpdateCompleted(it) => it.update_id == update_id,
+            EventKind::UpdateFailed(it) => it.update_id == update_id,
+            _ => false,
+        })?;
+        Some(UpdateStanding::Ended { event_id: event.id })
+    };
+    let known = |update_id: &str| transition.run().updates.standing(update_id);
+    answers.iter().map(|answer| ended(&answer.update_id).unwrap_or_else(|| known(&answer.update_id))).collect()
 }
 
 /// Keeps a turn's updates with it while its answer is recorded; dropped early, it lets them go on as if there had been none.

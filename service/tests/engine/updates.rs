@@ -681,6 +681,31 @@ async fn an_update_that_is_accepted_for_later_by_the_turn_that_closes_the_run_is
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_more_updates_in_one_turn_than_a_run_remembers_each_hears_its_answer() {
+    let service = Service::open().await;
+    service.idle("w").await;
+    service.signal("w", "go").await;
+    let ids: Vec<String> = (0..history::limits::UPDATES_PER_TURN_MAX).map(|number| number.to_string()).collect();
+    assert!(ids.len() > history::limits::UPDATE_IDS_MAX);
+    let mut asking = Vec::new();
+    for id in &ids {
+        asking.push(service.update("w", id).await);
+    }
+    let task = service.judge().await;
+    assert_eq!(task.task().updates.len(), ids.len());
+    let token = task.task().token.clone();
+    task.delivered();
+    let answers: Vec<_> = ids.iter().map(|id| (id.as_str(), done(id))).collect();
+    service.say(&token, &answers, Vec::new()).await.unwrap();
+    let mut events = std::collections::BTreeSet::new();
+    for (id, asking) in ids.iter().zip(asking) {
+        let (answer, event_id, _) = result(asking.await.unwrap());
+        assert_eq!(answer, *id);
+        assert!(events.insert(event_id));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_turn_that_went_astray_and_is_sent_again_takes_its_updates_and_questions_along_again() {
     let service = Service::open().await;
     service.idle("w").await;
