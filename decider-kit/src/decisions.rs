@@ -153,7 +153,7 @@ impl Decisions {
         Self::default()
     }
 
-    /// Does not decide: the turn is given back (DeciderFailed) with this reason, of 1 to 256 bytes, and message. The run
+    /// Does not decide: the turn is given back (DeciderFailed) with this reason, of 1 to 256 characters, and message. The run
     /// stays open, and the turn is handed out again after a while. Decisions beside it are dropped.
     pub fn give_back(reason: impl Into<String>, message: impl Into<String>) -> Self {
         let given_back = Some(GivenBack { reason: reason.into(), message: message.into() });

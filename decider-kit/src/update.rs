@@ -60,7 +60,7 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// For this reason, of 1 to 256 bytes, for programs.
+    /// For this reason, of 1 to 256 characters, for programs.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), details: None }
     }

@@ -259,7 +259,10 @@ impl Transition {
             workflow_type: start.workflow_type.clone(),
             task_list: start.task_list.clone(),
             input: start.input.clone(),
-            execution_timeout: start.execution_timeout,
+            execution_timeout: start
+                .swf
+                .as_ref()
+                .map_or(start.execution_timeout, |swf| swf.execution_timeout(start.execution_timeout)),
             decider_start_to_close: start.decider_start_to_close,
             decider_schedule_to_start: start.decider_schedule_to_start,
             activity_timeouts: start.activity_timeouts,
@@ -367,8 +370,15 @@ impl Transition {
                 must_be_open(&self.run)?;
                 let (reason, details, identity) = (reason.clone(), details.clone(), identity.clone());
                 let child_policy = child_policy.filter(|_| self.run.started.is_swf());
-                let terminated =
-                    WorkflowTerminated { reason, details, identity, origin: None, child_policy, reset: None };
+                let terminated = WorkflowTerminated {
+                    reason,
+                    details,
+                    identity,
+                    origin: None,
+                    child_policy,
+                    reset: None,
+                    cause: None,
+                };
                 self.push_keyed(now, EventKind::WorkflowTerminated(terminated), key);
             }
             Command::StartTurn { scheduled_event_id, identity, poll } => {
@@ -473,6 +483,7 @@ impl Transition {
         if self.events.iter().skip(first).any(|event| self.run.is_looked_at(&event.kind)) {
             self.schedule_turn(now);
         }
+        self.end_beyond_limit(now);
         self.forget_sent();
         Ok(outcome)
     }

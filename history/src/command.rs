@@ -53,7 +53,7 @@ pub enum ConflictPolicy {
 /// A signal that comes with a start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StartSignal {
-    /// Its name. 1 to 256 bytes.
+    /// Its name. 1 to 256 characters.
     pub name: String,
     /// What it says.
     pub input: Option<Payload>,
@@ -62,11 +62,11 @@ pub struct StartSignal {
 /// A run to be started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Start {
-    /// The workflow id. 1 to 256 bytes.
+    /// The workflow id. 1 to 256 characters.
     pub workflow_id: String,
-    /// The workflow type. 1 to 256 bytes.
+    /// The workflow type. 1 to 256 characters.
     pub workflow_type: String,
-    /// The task list where its deciders poll. 1 to 256 bytes.
+    /// The task list where its deciders poll. 1 to 256 characters.
     pub task_list: String,
     /// The input.
     pub input: Option<Payload>,
@@ -177,9 +177,9 @@ pub struct Beat {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AskedUpdate {
-    /// The caller's name for it. 1 to 256 bytes.
+    /// The caller's name for it. 1 to 256 characters.
     pub update_id: String,
-    /// What kind of update it is. 1 to 256 bytes.
+    /// What kind of update it is. 1 to 256 characters.
     pub name: String,
     /// What it says.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::payload_present")]

@@ -95,9 +95,9 @@ impl<'de> Deserialize<'de> for Decision {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScheduleActivity {
-    /// Your name for it, unique among the run's open activities. 1 to 256 bytes.
+    /// Your name for it, unique among the run's open activities. 1 to 256 characters.
     pub activity_id: String,
-    /// What to do. 1 to 256 bytes.
+    /// What to do. 1 to 256 characters.
     pub activity_type: String,
     /// The task list where runners poll for it; the run's own list when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,7 +137,7 @@ pub struct CancelActivity {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StartTimer {
-    /// Its name, unique among the run's open timers. 1 to 256 bytes.
+    /// Its name, unique among the run's open timers. 1 to 256 characters.
     pub timer_id: String,
     /// How long from now; zero expires at once. At most ten years.
     pub after: Duration,
@@ -160,7 +160,7 @@ pub struct CancelTimer {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RecordMarker {
-    /// Its name; names that begin with `baton.` are reserved. 1 to 256 bytes.
+    /// Its name; names that begin with `baton.` are reserved. 1 to 256 characters.
     pub name: String,
     /// The note, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
@@ -188,9 +188,9 @@ pub struct SwfSettings {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StartChild {
-    /// Its workflow id. 1 to 256 bytes.
+    /// Its workflow id. 1 to 256 characters.
     pub workflow_id: String,
-    /// Its workflow type. 1 to 256 bytes.
+    /// Its workflow type. 1 to 256 characters.
     pub workflow_type: String,
     /// The task list of its deciders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -232,6 +232,9 @@ pub struct StartChild {
     /// What the service knows of its type; it fills this in, and a decider need not.
     #[serde(skip)]
     pub registration: Registration<WorkflowDefaults>,
+    /// Whether as many runs are open in the domain as may be; the service fills this in.
+    #[serde(skip)]
+    pub domain_is_full: bool,
     /// A note, which comes back with the event. At most 128 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
@@ -245,12 +248,12 @@ pub struct StartChild {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SignalExternal {
-    /// Its workflow id. 1 to 256 bytes.
+    /// Its workflow id. 1 to 256 characters.
     pub workflow_id: String,
     /// The run; the newest one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<Uuid>,
-    /// The signal's name. 1 to 256 bytes.
+    /// The signal's name. 1 to 256 characters.
     pub name: String,
     /// What it says, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
@@ -265,12 +268,12 @@ pub struct SignalExternal {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelExternal {
-    /// Its workflow id. 1 to 256 bytes.
+    /// Its workflow id. 1 to 256 characters.
     pub workflow_id: String,
     /// The run; the newest one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<Uuid>,
-    /// Why. At most 256 bytes.
+    /// Why. At most 256 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// A note, which comes back with the event. At most 128 KiB.
@@ -296,7 +299,7 @@ pub struct SucceedWorkflow {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FailWorkflow {
-    /// Why, for programs. 1 to 256 bytes.
+    /// Why, for programs. 1 to 256 characters.
     pub reason: String,
     /// Why, for people and programs; at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]

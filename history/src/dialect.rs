@@ -6,6 +6,7 @@ use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
 use crate::event::ChildPolicy;
+use crate::limits;
 use crate::time::Duration;
 
 /// The task list where Lambda tasks wait, of every function: in SWF's dialect an activity on it is one. SWF's own lists have
@@ -38,6 +39,36 @@ pub struct SwfRun {
     #[n(2)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lambda_role: Option<String>,
+    /// What it is held to, and its children and the runs that go on for it.
+    #[n(3)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<SwfLimits>,
+}
+
+impl SwfRun {
+    /// How long a run with these settings is open at most that is to be open for so long.
+    pub fn execution_timeout(&self, wanted: Duration) -> Duration {
+        self.limits.map_or(wanted, |limits| wanted.min(limits.time))
+    }
+}
+
+/// What a run of SWF's dialect is held to where the service holds such runs to SWF's limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "camelCase")]
+pub struct SwfLimits {
+    /// Most events: a run with more of them is terminated.
+    #[n(0)]
+    pub events: u64,
+    /// From its start to its close, at most.
+    #[n(1)]
+    pub time: Duration,
+}
+
+impl Default for SwfLimits {
+    fn default() -> Self {
+        Self { events: limits::SWF_EVENTS_MAX, time: limits::SWF_RUN_TIME_MAX }
+    }
 }
 
 /// The settings of the run that goes on for one of SWF's dialect: none of them is that of the run before it.

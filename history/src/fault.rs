@@ -119,15 +119,37 @@ pub enum Fault {
         problem: String,
     },
     /// A field is larger than it may be.
-    #[error("`{field}` has {found} bytes, at most {max} are allowed")]
+    #[error("`{field}` has {found} {unit}, at most {max} are allowed")]
     TooLarge {
         /// Which, as a path into the request.
         field: String,
-        /// Its size in bytes.
+        /// Its size.
         found: usize,
-        /// The limit in bytes.
+        /// The limit.
         max: usize,
+        /// What both are counted in.
+        #[serde(default)]
+        unit: Unit,
     },
+}
+
+/// What the size of a field is counted in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Unit {
+    /// Bytes.
+    #[default]
+    Bytes,
+    /// Characters.
+    Characters,
+}
+
+impl std::fmt::Display for Unit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Bytes => "bytes",
+            Self::Characters => "characters",
+        })
+    }
 }
 
 impl Fault {

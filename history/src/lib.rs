@@ -53,9 +53,9 @@ pub use decision::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, FailWorkflow, RecordMarker,
     ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow, SwfSettings,
 };
-pub use dialect::{LAMBDA_LIST, SwfRun, SwfSuccessor, lambda_activity_id, lambda_id};
+pub use dialect::{LAMBDA_LIST, SwfLimits, SwfRun, SwfSuccessor, lambda_activity_id, lambda_id};
 pub use event::{Event, EventId, EventKind, Level, Origin, RequestKey};
-pub use fault::Fault;
+pub use fault::{Fault, Unit};
 pub use links::{
     Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PlannedReset, PollId, Seen, SeenOrigin, Sent, child_run_id,
 };
@@ -64,9 +64,9 @@ pub use registered::{ActivityDefaults, Registration, WorkflowDefaults};
 pub use reset::{Branch, BranchReader, Branching};
 pub use retry::{Factor, LastFailure, RetryPolicy, WhenExhausted, retry_of_request};
 pub use run::{
-    Activities, ActivityTask, Branched, Coming, ComingKind, Deadline, DeadlineKind, HeldTry, PausedActivity,
-    PendingActivity, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released, Run, RunClock, RunPause,
-    RunStart, Standing, Status, TaskRef, Tries, Turn, TurnLists, TurnTask, UpdateStanding, Updates,
+    Activities, ActivityTask, Branched, Coming, ComingKind, Deadline, DeadlineKind, HeldTry, OpenCounts,
+    PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released, Run,
+    RunClock, RunPause, RunStart, Standing, Status, TaskRef, Tries, Turn, TurnLists, TurnTask, UpdateStanding, Updates,
 };
 #[cfg(feature = "schedules")]
 pub use schedule::{

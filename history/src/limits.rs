@@ -3,26 +3,36 @@
 use crate::retry::Factor;
 use crate::time::Duration;
 
-/// Longest name, in bytes: workflow ids, types, task lists, activity ids, timer and signal names, identities, tags.
+/// Longest name, in characters: workflow ids, types, task lists, activity ids, timer and signal names, identities, tags.
 /// Source: SWF's 256 characters (SWF.md §4).
-pub const NAME_BYTES_MAX: usize = 256;
+pub const NAME_CHARS_MAX: usize = 256;
 
-/// Longest name of a type together with its version, in bytes. Source: SWF's 256 and 64 characters with the slash between
-/// them (SWF.md §4).
-pub const TYPE_BYTES_MAX: usize = NAME_BYTES_MAX + 1 + 64;
+/// Longest name, in bytes: as many characters of three bytes each. Source: the keys of DynamoDB, of which one has a domain and a
+/// workflow id in 2,048 bytes, and another a workflow id in 1,024.
+pub const NAME_BYTES_MAX: usize = 3 * NAME_CHARS_MAX;
 
-/// Longest name of an activity in runs over SWF's wire, in bytes. Source: SWF's 256 characters, each of which may take four,
-/// behind the mark of a Lambda task.
-pub const SWF_ACTIVITY_ID_BYTES_MAX: usize = 4 * NAME_BYTES_MAX + crate::dialect::LAMBDA_LIST.len();
+/// Longest name of a type together with its version, in characters. Source: SWF's 256 and 64 with the slash between them
+/// (SWF.md §4).
+pub const TYPE_CHARS_MAX: usize = NAME_CHARS_MAX + 1 + 64;
 
-/// Longest name of a Lambda role, in bytes. Source: SWF's 1,600 characters.
-pub const LAMBDA_ROLE_BYTES_MAX: usize = 1_600;
+/// The same in bytes, for the reason of [`NAME_BYTES_MAX`].
+pub const TYPE_BYTES_MAX: usize = 3 * TYPE_CHARS_MAX;
 
-/// Longest `reason`, in bytes. Source: SWF's 256 characters (SWF.md §4).
-pub const REASON_BYTES_MAX: usize = 256;
+/// Longest name of an activity in runs over SWF's wire, in characters. Source: SWF's 256, behind the mark of a Lambda task.
+pub const SWF_ACTIVITY_ID_CHARS_MAX: usize = NAME_CHARS_MAX + crate::dialect::LAMBDA_LIST.len();
 
-/// Longest `reason` in runs over SWF's wire, in bytes. Source: SWF's 256 characters, each of which may take four.
-pub const SWF_REASON_BYTES_MAX: usize = 1_024;
+/// Longest name of a Lambda role, in characters. Source: SWF's 1,600.
+pub const LAMBDA_ROLE_CHARS_MAX: usize = 1_600;
+
+/// Most events of a run over SWF's wire where the service holds such runs to SWF's limits: the event that passes it is the last
+/// but one. Source: SWF.md §7.
+pub const SWF_EVENTS_MAX: u64 = 25_000;
+
+/// Longest time that such a run is open. Source: SWF's year (SWF.md §7).
+pub const SWF_RUN_TIME_MAX: Duration = Duration::from_days(365);
+
+/// Longest `reason`, in characters. Source: SWF's 256 (SWF.md §4).
+pub const REASON_CHARS_MAX: usize = 256;
 
 /// Largest decider context in runs over SWF's wire, in bytes of JSON. Source: SWF's 32,768 characters, each of which may
 /// take six.

@@ -6,6 +6,7 @@ mod clock;
 mod deadlines;
 mod evolve;
 mod future;
+mod open_counts;
 mod pending;
 mod standing;
 mod start;
@@ -26,6 +27,7 @@ pub use branched::Branched;
 pub use clock::{RunClock, RunPause};
 pub use deadlines::{Deadline, DeadlineKind};
 pub use future::{Coming, ComingKind};
+pub use open_counts::OpenCounts;
 pub use pending::{
     PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Turn, TurnLists, TurnTask,
 };
@@ -108,6 +110,15 @@ pub struct Run {
     /// Where its turns wait, if not on the list of its start.
     #[n(22)]
     pub turn_lists: Option<Box<TurnLists>>,
+    /// When the newest of its activities was scheduled; a Lambda task is none.
+    #[n(23)]
+    pub last_activity_at: Option<Timestamp>,
+    /// The newest DeciderCompleted that has a context.
+    #[n(24)]
+    pub context_event_id: Option<EventId>,
+    /// What it had open when it closed.
+    #[cbor(n(25), default, skip_if = "OpenCounts::is_zero")]
+    pub left_open: OpenCounts,
 }
 
 /// A task that waits for somebody to take it.
@@ -177,6 +188,9 @@ impl Run {
             paused: None,
             branched: None,
             turn_lists: None,
+            last_activity_at: None,
+            context_event_id: None,
+            left_open: OpenCounts::default(),
         };
         run.remember(key, 1);
         run

@@ -18,17 +18,17 @@ use history::event::{
     DeciderCompleted, DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, DeciderTimedOut,
     DeciderTimeout, ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause,
     ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled, LaterSignals, Marker, MarkerFailed,
-    MarkerFailedCause, ResetPlan, Signal, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired,
-    TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled, TurnList, UpdateAccepted, UpdateCompleted,
-    UpdateFailed, WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed, WorkflowContinuedAsNew,
-    WorkflowFailed, WorkflowPaused, WorkflowReset, WorkflowResumed, WorkflowStarted, WorkflowSuccess,
-    WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
+    MarkerFailedCause, ResetPlan, Signal, TerminatedCause, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled,
+    TimerExpired, TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled, TurnList, UpdateAccepted,
+    UpdateCompleted, UpdateFailed, WorkflowCancelRequested, WorkflowCanceled, WorkflowCloseFailed,
+    WorkflowContinuedAsNew, WorkflowFailed, WorkflowPaused, WorkflowReset, WorkflowResumed, WorkflowStarted,
+    WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
-    Branched, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, Origin,
-    PackRef, PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer, PollId, Released,
-    RequestKey, RetryPolicy, ReusePolicy, Run, Scheduled, SignalExternal, Start, Status, SwfRun, SwfSuccessor,
-    Timestamp, Transition, Tries, Turn, TurnId, TurnTask, WhenExhausted, codec,
+    Branched, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, OpenCounts,
+    Origin, PackRef, PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer, PollId,
+    Released, RequestKey, RetryPolicy, ReusePolicy, Run, Scheduled, SignalExternal, Start, Status, SwfLimits, SwfRun,
+    SwfSuccessor, Timestamp, Transition, Tries, Turn, TurnId, TurnLists, TurnTask, WhenExhausted, codec,
 };
 use uuid::Uuid;
 
@@ -115,7 +115,7 @@ fn timed_out(timeout: WorkflowTimeout) -> WorkflowTimedOut {
 }
 
 fn swf() -> SwfRun {
-    SwfRun { child_policy: ChildPolicy::RequestCancel, task_priority: Some(3), lambda_role: text("role") }
+    SwfRun { child_policy: ChildPolicy::RequestCancel, task_priority: Some(3), lambda_role: text("role"), limits: None }
 }
 
 /// One of each kind, with every attribute.
@@ -142,6 +142,7 @@ fn full() -> Vec<EventKind> {
         }),
         EventKind::WorkflowTimedOut(timed_out(WorkflowTimeout::Execution)),
         EventKind::WorkflowTerminated(WorkflowTerminated {
+            cause: None,
             reset: None,
             reason: text("cleanup"),
             details: payload(),
@@ -474,6 +475,36 @@ fn bare() -> Vec<(&'static str, EventKind)> {
             EventKind::WorkflowStarted(Box::new(WorkflowStarted { swf: Some(swf()), ..started() })),
         ),
         (
+            "WorkflowStarted-swf-limits",
+            EventKind::WorkflowStarted(Box::new(WorkflowStarted {
+                swf: Some(SwfRun { limits: Some(SwfLimits::default()), ..swf() }),
+                ..started()
+            })),
+        ),
+        (
+            "WorkflowTerminated-limit",
+            EventKind::WorkflowTerminated(WorkflowTerminated {
+                reset: None,
+                reason: None,
+                details: None,
+                identity: None,
+                origin: None,
+                child_policy: None,
+                cause: Some(TerminatedCause::EventLimit),
+            }),
+        ),
+        (
+            "ChildScheduleFailed-full",
+            EventKind::ChildScheduleFailed(ChildScheduleFailed {
+                workflow_id: "order-43".to_owned(),
+                cause: ChildScheduleFailedCause::OpenRunsLimit,
+                scheduled_event_id: None,
+                decision_event_id: 4,
+                workflow_type: text("order/1"),
+                control: None,
+            }),
+        ),
+        (
             "WorkflowContinuedAsNew-swf",
             EventKind::WorkflowContinuedAsNew(WorkflowContinuedAsNew {
                 new_run_id: Uuid::from_u128(8),
@@ -485,13 +516,19 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 swf: Some(SwfSuccessor {
                     execution_timeout: Duration::from_secs(3_600),
                     decider_start_to_close: Duration::from_secs(60),
-                    run: SwfRun { child_policy: ChildPolicy::Abandon, task_priority: None, lambda_role: None },
+                    run: SwfRun {
+                        child_policy: ChildPolicy::Abandon,
+                        task_priority: None,
+                        lambda_role: None,
+                        limits: None,
+                    },
                 }),
             }),
         ),
         (
             "WorkflowTerminated-swf",
             EventKind::WorkflowTerminated(WorkflowTerminated {
+                cause: None,
                 reset: None,
                 reason: None,
                 details: None,
@@ -654,6 +691,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         (
             "WorkflowTerminated-bare",
             EventKind::WorkflowTerminated(WorkflowTerminated {
+                cause: None,
                 reset: None,
                 reason: None,
                 details: None,
@@ -911,6 +949,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         (
             "WorkflowTerminated-reset",
             EventKind::WorkflowTerminated(WorkflowTerminated {
+                cause: None,
                 reset: Some(reset_plan()),
                 reason: None,
                 details: None,
@@ -1103,6 +1142,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
         (
             "WorkflowTerminated-origin",
             EventKind::WorkflowTerminated(WorkflowTerminated {
+                cause: None,
                 reset: None,
                 reason: None,
                 details: None,
@@ -1409,6 +1449,25 @@ fn run_with_activities_by_hand() -> Run {
     run
 }
 
+/// A run whose turns have moved to other lists, with an activity that has a priority.
+fn moved_run() -> Run {
+    let mut run = run();
+    let for_now = TurnList { task_list: "debug".to_owned(), schedule_to_start: Some(Duration::from_secs(5)) };
+    run.turn_lists = Some(Box::new(TurnLists { for_good: text("others"), for_now: Some(for_now) }));
+    if let Some(task) = &mut run.turn_task {
+        (task.task_list, task.schedule_to_start) = (text("debug"), Some(Duration::from_secs(5)));
+    }
+    if let Some(turn) = &mut run.turn {
+        turn.task_list = text("others");
+    }
+    let mut activities: BTreeMap<_, _> = (*run.activities).clone();
+    if let Some(waiting) = activities.get_mut(&60_002) {
+        waiting.task_priority = Some(-5);
+    }
+    run.activities = activities.into();
+    run
+}
+
 #[test]
 fn a_stored_run_with_everything_in_it_can_still_be_read() {
     let mut closed = Run::begin(Timestamp::from_millis(1_700_000_000_000), &started(), None);
@@ -1461,6 +1520,15 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
             let (run_id, workflow_id) = (Uuid::from_u128(7), text("order-41"));
             run.branched = Some(Box::new(Branched { event_id: 42, run_id, base_event_id: 41, workflow_id }));
             run
+        }),
+        ("open-moved".to_owned(), moved_run()),
+        ("open-seen".to_owned(), {
+            let at = Some(Timestamp::from_millis(1_700_000_100_000));
+            Run { last_activity_at: at, context_event_id: Some(68_002), ..run() }
+        }),
+        ("closed-left-open".to_owned(), {
+            let left_open = OpenCounts { activities: 2, functions: 3, timers: 4, children: 5 };
+            Run { left_open, ..closed.clone() }
         }),
         ("open-swf".to_owned(), {
             let mut run = run();

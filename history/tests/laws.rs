@@ -449,6 +449,7 @@ fn command(
                 }),
                 2 => EventKind::WorkflowCanceled(WorkflowCanceled { details: None, decision_event_id }),
                 3 => EventKind::WorkflowTerminated(WorkflowTerminated {
+                    cause: None,
                     reset: None,
                     reason: None,
                     details: None,

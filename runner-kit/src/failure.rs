@@ -16,7 +16,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with a fail code for programs: 1 to 256 bytes.
+    /// A failure with a fail code for programs: 1 to 256 characters.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), details: None, non_retryable: false, retry_after: None, is_cancellation: false }
     }

@@ -24,6 +24,7 @@ mod metrics;
 mod nodes;
 mod polls;
 mod questions;
+mod quotas;
 mod read;
 mod refusal;
 mod reset;
@@ -57,10 +58,12 @@ pub use fsck::{Finding, FsckReport};
 pub use metrics::Metrics;
 pub use nodes::Node;
 pub use questions::Outcome;
+pub use quotas::Quotas;
 pub use refusal::{Limited, Recorded, Refusal};
 pub use reset::{Reset, WasReset};
 pub use schedules::{ScheduleRow, ScheduleView};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, Poll, Question, Receipt};
+pub(crate) use token::TOKEN_CHARS_MAX;
 pub use token::{ActivityToken, TurnToken};
 pub use types::{RegisteredType, TYPES_MAX, TypeKind, split_type_name, type_name};
 pub use update::{FromJudge, FromRecorder, LentUpdate, PassedAnswer, RejectedUpdate, Update, Updated};
@@ -76,11 +79,13 @@ pub struct Settings {
     pub seed: Option<u64>,
     /// Which of several nodes over one store this is; `None` when no other works over it.
     pub node: Option<Node>,
+    /// What programs over SWF's wire are held to; `None` where to nothing but what all runs are.
+    pub quotas: Option<Quotas>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { cache_bytes: 64 * 1024 * 1024, seed: None, node: None }
+        Self { cache_bytes: 64 * 1024 * 1024, seed: None, node: None, quotas: None }
     }
 }
 
@@ -192,6 +197,8 @@ pub struct Engine {
     questions: questions::Questions,
     updates: updates::Updates,
     metrics: Metrics,
+    quotas: Option<Quotas>,
+    open_runs: quotas::OpenRuns,
     /// Who calls functions is told the domains in which Lambda tasks wait.
     lambda: OnceLock<UnboundedSender<Arc<str>>>,
     /// How often the due index was read.
@@ -247,6 +254,8 @@ impl Engine {
             questions: questions::Questions::default(),
             updates: updates::Updates::default(),
             metrics: Metrics::new(),
+            quotas: settings.quotas,
+            open_runs: quotas::OpenRuns::default(),
             lambda: OnceLock::new(),
             rescans: AtomicU32::new(0),
             is_stopping: AtomicBool::new(false),

@@ -1,8 +1,9 @@
 //! Lambda tasks of SWF's dialect: functions that an operator registers, called here. Owns the calling; that a Lambda task is
 //! an activity on a list of its own, with a runner inside the service, is `history::dialect`'s.
 //!
-//! A task is called once for each time that it is started. Where the service dies meanwhile its start-to-close timeout ends
-//! it, and the decider hears of that.
+//! A task is called once at most: SWF never calls a function again by itself, and what a function has done when the service died
+//! nobody knows. Its start-to-close timeout ends such a task, and the decider, who hears of that, decides. A service that
+//! stops in order waits for the calls that are under way.
 
 use std::collections::{BTreeMap, HashSet};
 use std::process::Stdio;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use history::{Command, LAMBDA_LIST, Payload};
 use tokio::io::AsyncWriteExt;
-use tokio::sync::Semaphore;
+use tokio::sync::{RwLock, Semaphore};
 
 use crate::engine::{ActivityTask, Engine, Poll};
 
@@ -67,10 +68,28 @@ impl Failure {
     }
 }
 
+/// The calls that are under way.
+#[derive(Debug, Clone, Default)]
+pub struct Calls {
+    /// Each has a share of it.
+    under_way: Arc<RwLock<()>>,
+}
+
+impl Calls {
+    /// Waits until all have been answered, or for so long. What is left then is for the timeouts of the tasks to end.
+    pub async fn finish(&self, most: Duration) {
+        if tokio::time::timeout(most, self.under_way.write()).await.is_err() {
+            tracing::warn!("calls of functions that take long are given up; their timeouts will end them");
+        }
+    }
+}
+
 /// Has the service call these functions, until it stops.
-pub fn serve(engine: &Arc<Engine>, functions: BTreeMap<String, Function>) {
+pub fn serve(engine: &Arc<Engine>, functions: BTreeMap<String, Function>) -> Calls {
     let mut domains = engine.lambda_tasks();
-    let runner = Arc::new(Runner { engine: Arc::clone(engine), functions, http: reqwest::Client::new() });
+    let calls = Calls::default();
+    let (engine, http) = (Arc::clone(engine), reqwest::Client::new());
+    let runner = Arc::new(Runner { engine, functions, http, calls: calls.clone() });
     tokio::spawn(async move {
         let mut known = HashSet::new();
         while let Some(domain) = domains.recv().await {
@@ -79,12 +98,14 @@ pub fn serve(engine: &Arc<Engine>, functions: BTreeMap<String, Function>) {
             }
         }
     });
+    calls
 }
 
 struct Runner {
     engine: Arc<Engine>,
     functions: BTreeMap<String, Function>,
     http: reqwest::Client,
+    calls: Calls,
 }
 
 impl Runner {
@@ -96,12 +117,13 @@ impl Runner {
             match self.engine.poll_activity(&domain, LAMBDA_LIST, poll).await {
                 Ok(None) => {}
                 Ok(Some(delivery)) => {
+                    let share = Arc::clone(&self.calls.under_way).read_owned().await;
                     let (task, receipt) = delivery.split();
                     receipt.delivered();
                     let runner = Arc::clone(&self);
                     tokio::spawn(async move {
                         runner.call(task).await;
-                        drop(call);
+                        drop((call, share));
                     });
                 }
                 Err(refusal) => {

@@ -294,7 +294,7 @@ fn segment(name: &str) -> &'static str {
         "list" => "The task list.",
         "type" => "The type's name; with its version, where it has one, as `name/version`.",
         "token" => "The task's token, exactly as the poll gave it.",
-        "name" => "Its name. 1 to 256 bytes.",
+        "name" => "Its name. 1 to 256 characters.",
         _ => "",
     }
 }

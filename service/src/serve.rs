@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use service::engine::{Engine, Node, Settings, SystemClock};
+use service::engine::{Engine, Node, Quotas, Settings, SystemClock};
 use service::http::{Credential, Credentials, Server, ServerLimits, join, router_for};
 use service::lambda::Function;
 use store::Store;
@@ -87,6 +87,10 @@ pub(crate) struct Serve {
     /// How long requests under way may take when the service stops, in seconds [default: 10]
     #[arg(long, env = "BATON_SHUTDOWN_SECONDS", value_name = "SECONDS")]
     shutdown_seconds: Option<u64>,
+    /// Hold runs over SWF's wire to AWS's limits: 25,000 events, a year, 100,000 open runs, 100 domains, 1,000 polls on a list
+    #[arg(long, env = "BATON_SWF_LIMITS")]
+    #[serde(default)]
+    swf_limits: bool,
     /// A function of SWF's Lambda tasks: an address that its input is posted to, or a line for the shell; may be repeated
     #[arg(long = "lambda", value_name = "NAME=URL|COMMAND")]
     #[serde(skip)]
@@ -131,6 +135,7 @@ impl Serve {
             connections_max: self.connections_max.or(file.connections_max),
             shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
             lambdas: self.lambdas,
+            swf_limits: self.swf_limits || file.swf_limits,
             functions: file.functions,
             credentials: file.credentials,
             log_json: self.log_json || file.log_json,
@@ -247,13 +252,12 @@ impl Serve {
         let store = self.open_store().await?;
         let cache_bytes = self.cache_mib.unwrap_or(32) << 20;
         let node = self.node(address)?;
-        let settings = Settings { cache_bytes, node: node.clone(), ..Settings::default() };
+        let quotas = self.swf_limits.then(Quotas::default);
+        let settings = Settings { cache_bytes, node: node.clone(), quotas, ..Settings::default() };
         let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings)
             .await
             .map_err(|refusal| refusal.to_string())?;
-        if !functions.is_empty() {
-            service::lambda::serve(&engine, functions);
-        }
+        let calls = (!functions.is_empty()).then(|| service::lambda::serve(&engine, functions));
         if let Some(node) = &node {
             join(&engine, &node.address)?;
         }
@@ -266,9 +270,10 @@ impl Serve {
         if let Some(path) = &self.port_file {
             write_port_file(path, address)?;
         }
+        let shutdown_wait = Duration::from_secs(self.shutdown_seconds.unwrap_or(10));
         let limits = ServerLimits {
             connections_max: self.connections_max.unwrap_or(ServerLimits::default().connections_max),
-            shutdown_wait: Duration::from_secs(self.shutdown_seconds.unwrap_or(10)),
+            shutdown_wait,
             ..ServerLimits::default()
         };
         let server = Server { listener, router: router_for(Arc::clone(&engine), credentials), limits };
@@ -284,6 +289,9 @@ impl Serve {
                 tracing::error!(%failed, "the store has failed; stopping rather than answer what may not be kept");
                 return Err(failed.to_string());
             }
+        }
+        if let Some(calls) = calls {
+            calls.finish(shutdown_wait).await;
         }
         engine.shutdown().await.map_err(|refusal| refusal.to_string())?;
         tracing::info!("stopped");

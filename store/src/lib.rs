@@ -134,6 +134,8 @@ pub struct ListQuery {
     pub status: Option<String>,
     /// Of exactly this workflow type.
     pub workflow_type: Option<String>,
+    /// Of a workflow type with this name before its first slash, or without one.
+    pub workflow_name: Option<String>,
     /// Of exactly this workflow id.
     pub workflow_id: Option<String>,
     /// Carrying this tag.
@@ -142,8 +144,25 @@ pub struct ListQuery {
     pub started_from: Option<UnixMs>,
     /// Started before.
     pub started_before: Option<UnixMs>,
+    /// Closed at or after.
+    pub closed_from: Option<UnixMs>,
+    /// Closed before.
+    pub closed_before: Option<UnixMs>,
     /// At most this many rows a page; 0 is taken as 1.
     pub limit: usize,
+}
+
+impl ListQuery {
+    /// Whether rows between the two instants of start may fail to match for what else is asked of them, so that more of them
+    /// are to be looked at than are wanted.
+    pub fn is_filtered(&self) -> bool {
+        self.status.is_some()
+            || self.workflow_type.is_some()
+            || self.workflow_name.is_some()
+            || self.tag.is_some()
+            || self.closed_from.is_some()
+            || self.closed_before.is_some()
+    }
 }
 
 /// Where the next page begins. Opaque; valid only with the query that it came from.

@@ -10,10 +10,13 @@ pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
     query.open.is_none_or(|open| open == row.closed_at.is_none())
         && query.status.as_deref().is_none_or(|status| *status == *row.status)
         && query.workflow_type.as_deref().is_none_or(|name| *name == *row.workflow_type)
+        && query.workflow_name.as_deref().is_none_or(|name| row.workflow_type.split('/').next() == Some(name))
         && query.workflow_id.as_deref().is_none_or(|id| id == workflow_id)
         && query.tag.as_deref().is_none_or(|tag| row.tags.iter().any(|found| found == tag))
         && query.started_from.is_none_or(|from| row.started_at >= from)
         && query.started_before.is_none_or(|before| row.started_at < before)
+        && query.closed_from.is_none_or(|from| row.closed_at.is_some_and(|at| at >= from))
+        && query.closed_before.is_none_or(|before| row.closed_at.is_some_and(|at| at < before))
 }
 
 /// A place in a list. Sorts as lists do: newest start first, then by workflow id, then by run.

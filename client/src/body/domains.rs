@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 bodies! {@request
     /// Creates a domain.
     CreateDomain {
-        /// Its name. 1 to 256 bytes.
+        /// Its name. 1 to 256 characters.
         name: String,
         /// What it is for. At most 4,096 bytes.
         #[serde(default)]

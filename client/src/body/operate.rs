@@ -17,14 +17,14 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
-        /// Why. At most 256 bytes.
+        /// Why. At most 256 characters.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
     /// An activity cannot be done, whoever has it.
     FailByHand {
-        /// Why it cannot be done, for programs: the `reason` of its ActivityFailed. 1 to 256 bytes.
+        /// Why it cannot be done, for programs: the `reason` of its ActivityFailed. 1 to 256 characters.
         failure_reason: String,
         /// Why it cannot be done, for people and programs.
         #[serde(default)]
@@ -35,7 +35,7 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
-        /// Why it is failed by hand. At most 256 bytes.
+        /// Why it is failed by hand. At most 256 characters.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
@@ -46,7 +46,7 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
-        /// Why. At most 256 bytes.
+        /// Why. At most 256 characters.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
@@ -73,7 +73,7 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
-        /// Why. At most 256 bytes.
+        /// Why. At most 256 characters.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
@@ -90,7 +90,7 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
-        /// Why. At most 256 bytes.
+        /// Why. At most 256 characters.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
@@ -113,7 +113,7 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
-        /// Why. At most 256 bytes.
+        /// Why. At most 256 characters.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,

@@ -38,7 +38,7 @@ pub struct Schedule {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateSchedule {
-    /// Its id. 1 to 256 bytes.
+    /// Its id. 1 to 256 characters.
     pub schedule_id: String,
     /// What it starts, and when.
     pub schedule: Schedule,
@@ -52,7 +52,7 @@ pub struct CreateSchedule {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PauseSchedule {
-    /// Why. At most 256 bytes.
+    /// Why. At most 256 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -27,7 +27,7 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         updates: Option<usize>,
-        /// Names this poll, so that it can be repeated when its answer is lost; not used for another one. At most 256 bytes.
+        /// Names this poll, so that it can be repeated when its answer is lost; not used for another one. At most 256 characters.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         poll_id: Option<String>,
@@ -43,7 +43,7 @@ bodies! {@request
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
-        /// Names this poll, so that it can be repeated when its answer is lost; not used for another one. At most 256 bytes.
+        /// Names this poll, so that it can be repeated when its answer is lost; not used for another one. At most 256 characters.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         poll_id: Option<String>,
@@ -76,7 +76,7 @@ bodies! {@request
         #[serde(skip_serializing_if = "Option::is_none")]
         updates: Option<usize>,
         /// Names the poll for it, so that it can be repeated when its answer is lost (by a poll with its second try); not used for another one. At most
-        /// 256 bytes.
+        /// 256 characters.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         poll_id: Option<String>,
@@ -111,7 +111,7 @@ bodies! {@request
     }
     /// Gives a turn back.
     FailTurn {
-        /// Why. At most 256 bytes.
+        /// Why. At most 256 characters.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
@@ -139,7 +139,7 @@ bodies! {@request
     }
     /// The activity could not be done.
     FailActivity {
-        /// Why, for programs. 1 to 256 bytes.
+        /// Why, for programs. 1 to 256 characters.
         reason: String,
         /// Why, for people and programs.
         #[serde(default)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RegisterType<D: Default> {
-    /// Its name, without a slash. 1 to 256 bytes.
+    /// Its name, without a slash. 1 to 256 characters.
     pub name: String,
     /// Its version, without a slash; starts and decisions name both together, as `name/version`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

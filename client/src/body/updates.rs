@@ -14,7 +14,7 @@ pub struct UpdateWorkflow {
     /// What it says.
     #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
-    /// Your name for this one update, 1 to 256 bytes: with it, asking again gets the first answer. The `Idempotency-Key`
+    /// Your name for this one update, 1 to 256 characters: with it, asking again gets the first answer. The `Idempotency-Key`
     /// when absent, and without one a name that nobody knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_id: Option<String>,
@@ -95,7 +95,7 @@ pub struct UpdateResult {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rejection {
-    /// Why, for programs. 1 to 256 bytes.
+    /// Why, for programs. 1 to 256 characters.
     pub reason: String,
     /// Why, for people and programs.
     #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]

@@ -13,9 +13,9 @@ bodies! {@request
     /// Starts a run.
     #[schemars(inline)]
     StartWorkflow {
-        /// The workflow id. 1 to 256 bytes.
+        /// The workflow id. 1 to 256 characters.
         workflow_id: String,
-        /// The workflow type. 1 to 256 bytes.
+        /// The workflow type. 1 to 256 characters.
         workflow_type: String,
         /// The task list of its deciders; `default` when absent.
         #[serde(default)]
@@ -89,7 +89,7 @@ bodies! {@request
     /// A signal that comes with a start.
     #[schemars(inline)]
     StartSignal {
-        /// Its name. 1 to 256 bytes.
+        /// Its name. 1 to 256 characters.
         name: String,
         /// What it says.
         #[serde(default)]
@@ -111,7 +111,7 @@ bodies! {@request
     }
     /// Asks for a run to be canceled.
     CancelWorkflow {
-        /// Why. At most 256 bytes.
+        /// Why. At most 256 characters.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
@@ -122,7 +122,7 @@ bodies! {@request
     }
     /// Ends a run.
     TerminateWorkflow {
-        /// Why. At most 256 bytes.
+        /// Why. At most 256 characters.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,

@@ -103,8 +103,8 @@ pub enum ChildEnd {
 }
 
 impl Failure {
-    /// A failure with a reason, for programs: one to 256 bytes, of which what is too long is cut off.
-    /// Source: [`limits::REASON_BYTES_MAX`].
+    /// A failure with a reason, for programs: one to 256 characters, of which what is too long is cut off.
+    /// Source: [`limits::REASON_CHARS_MAX`].
     pub fn new(reason: impl Into<String>) -> Self {
         Self::of(reason, None, Cause::Stated)
     }
@@ -119,8 +119,9 @@ impl Failure {
         if reason.is_empty() {
             "failed".clone_into(&mut reason);
         }
-        let end = (0..=limits::REASON_BYTES_MAX.min(reason.len())).rfind(|at| reason.is_char_boundary(*at));
-        reason.truncate(end.unwrap_or(0));
+        if let Some((end, _)) = reason.char_indices().nth(limits::REASON_CHARS_MAX) {
+            reason.truncate(end);
+        }
         Self { reason, details, cause }
     }
 
@@ -249,10 +250,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_has_one_to_256_bytes_whatever_is_given() {
+    fn a_reason_has_one_to_256_characters_whatever_is_given() {
         assert_eq!(Failure::new("").reason(), "failed");
-        let full = "é".repeat(limits::REASON_BYTES_MAX / 2);
+        let full = "é".repeat(limits::REASON_CHARS_MAX);
         assert_eq!(Failure::new(full.clone()).reason(), full);
-        assert_eq!(Failure::new(format!("x{full}")).reason().len(), limits::REASON_BYTES_MAX - 1);
+        assert_eq!(Failure::new(format!("{full}x")).reason(), full);
     }
 }

@@ -174,6 +174,7 @@ impl Transition {
         let kind = match policy {
             ChildPolicy::Abandon => return Ok(Outcome::Repeated(self.run.last_event_id)),
             ChildPolicy::Terminate => EventKind::WorkflowTerminated(WorkflowTerminated {
+                cause: None,
                 reset: None,
                 reason,
                 details: None,

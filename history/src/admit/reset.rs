@@ -26,7 +26,7 @@ impl Transition {
         if self.run.is_open() {
             let ByHand { identity, reason } = by_hand.clone();
             let (details, origin, child_policy, reset) = (None, None, None, Some(plan));
-            let terminated = WorkflowTerminated { reason, details, identity, origin, child_policy, reset };
+            let terminated = WorkflowTerminated { reason, details, identity, origin, child_policy, reset, cause: None };
             self.push_keyed(at, EventKind::WorkflowTerminated(terminated), key);
         } else {
             self.links.reset = Some(Box::new(PlannedReset { plan, by_hand: by_hand.clone(), at, key }));

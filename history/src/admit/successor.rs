@@ -23,7 +23,9 @@ impl Transition {
             tags: it.tags.clone(),
             // Tries are counted for what is tried again, and this is something new.
             attempt: run.started.retry.as_ref().map(|_| 1),
-            execution_timeout: own.as_ref().map_or(before.execution_timeout, |own| own.execution_timeout),
+            execution_timeout: own
+                .as_ref()
+                .map_or(before.execution_timeout, |own| own.run.execution_timeout(own.execution_timeout)),
             decider_start_to_close: own
                 .as_ref()
                 .map_or(before.decider_start_to_close, |own| own.decider_start_to_close),

@@ -4,10 +4,11 @@
 
 use super::Transition;
 use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild};
-use crate::dialect::{LAMBDA_LIST, SwfRun, SwfSuccessor};
+use crate::dialect::{LAMBDA_LIST, SwfLimits, SwfRun, SwfSuccessor};
 use crate::event::{
     ActivityScheduleFailedCause, ActivityTimeouts, ChildPolicy, ChildScheduleFailedCause, ChildScheduled,
-    CloseDecision, CloseFailedCause, EventId, EventKind, WorkflowCloseFailed, WorkflowContinuedAsNew,
+    CloseDecision, CloseFailedCause, EventId, EventKind, TerminatedCause, WorkflowCloseFailed, WorkflowContinuedAsNew,
+    WorkflowTerminated,
 };
 use crate::limits;
 use crate::links::child_run_id;
@@ -97,6 +98,9 @@ impl Transition {
         if self.run.children.len() >= limits::OPEN_CHILDREN_MAX {
             return Err(Cause::OpenChildrenLimit);
         }
+        if it.domain_is_full {
+            return Err(Cause::OpenRunsLimit);
+        }
         let wanted = Wanted {
             execution_timeout: it.execution_timeout,
             task_list: it.task_list.as_ref(),
@@ -131,6 +135,7 @@ impl Transition {
                 child_policy: settled.child_policy,
                 task_priority: it.swf.task_priority.or(defaults.task_priority),
                 lambda_role: it.swf.lambda_role.clone().or_else(|| defaults.lambda_role.clone()),
+                limits: self.swf_limits(),
             }),
         })))
     }
@@ -177,8 +182,33 @@ impl Transition {
                     child_policy: settled.child_policy,
                     task_priority: it.swf.task_priority.or(defaults.task_priority),
                     lambda_role: it.swf.lambda_role.clone().or_else(|| defaults.lambda_role.clone()),
+                    limits: self.swf_limits(),
                 },
             }),
         })
+    }
+
+    fn swf_limits(&self) -> Option<SwfLimits> {
+        self.run.started.swf.as_ref().and_then(|swf| swf.limits)
+    }
+
+    /// Terminates a run that has more events than may be. What led to it stands, however much that was: the check comes behind
+    /// each command, as the real service's history of 25,044 events shows that its does (SWF.md §7).
+    pub(super) fn end_beyond_limit(&mut self, now: Timestamp) {
+        let is_beyond = self.swf_limits().is_some_and(|limits| self.run.last_event_id > limits.events);
+        if is_beyond && self.run.is_open() {
+            self.push(
+                now,
+                EventKind::WorkflowTerminated(WorkflowTerminated {
+                    reason: None,
+                    details: None,
+                    identity: None,
+                    origin: None,
+                    child_policy: None,
+                    reset: None,
+                    cause: Some(TerminatedCause::EventLimit),
+                }),
+            );
+        }
     }
 }

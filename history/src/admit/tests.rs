@@ -14,6 +14,7 @@ mod retries;
 mod sending;
 mod starts;
 mod successors;
+mod swf;
 mod timeouts;
 mod tries;
 mod types;

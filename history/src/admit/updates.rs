@@ -223,11 +223,11 @@ fn validate_answers(answers: &[UpdateAnswer]) -> Result<(), Fault> {
         match &answer.verdict {
             Verdict::Done { result } => validate::payload(&field("accepted"), result.as_ref())?,
             Verdict::Failed { reason, details } => {
-                validate::name_up_to(&field("failed.reason"), reason, limits::REASON_BYTES_MAX)?;
+                validate::name_up_to(&field("failed.reason"), reason, limits::REASON_CHARS_MAX)?;
                 validate::payload(&field("failed.details"), details.as_ref())?;
             }
             Verdict::Rejected { reason, details } => {
-                validate::name_up_to(&field("rejected.reason"), reason, limits::REASON_BYTES_MAX)?;
+                validate::name_up_to(&field("rejected.reason"), reason, limits::REASON_CHARS_MAX)?;
                 validate::payload(&field("rejected.details"), details.as_ref())?;
             }
             Verdict::Later => {}

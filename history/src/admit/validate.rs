@@ -3,7 +3,7 @@
 use crate::command::{ActivityAct, ConflictPolicy, OptionsChange, ReusePolicy, Start};
 use crate::decision::{Decision, StartChild};
 use crate::event::{ActivityTimeouts, ByHand};
-use crate::fault::Fault;
+use crate::fault::{Fault, Unit};
 use crate::limits;
 use crate::payload::Payload;
 use crate::registered::{ActivityDefaults, WorkflowDefaults};
@@ -22,7 +22,7 @@ pub(super) fn start(start: &Start) -> Result<(), Fault> {
     timeout("deciderScheduleToStart", start.decider_schedule_to_start)?;
     timeouts("activityTimeouts", start.activity_timeouts)?;
     if let Some(role) = start.swf.as_ref().and_then(|swf| swf.lambda_role.as_ref()) {
-        name_up_to("swf.lambdaRole", role, limits::LAMBDA_ROLE_BYTES_MAX)?;
+        name_up_to("swf.lambdaRole", role, limits::LAMBDA_ROLE_CHARS_MAX)?;
     }
     span("retention", start.retention)?;
     span("startAfter", start.start_after.unwrap_or_default())?;
@@ -91,8 +91,8 @@ pub(super) fn decisions(decisions: &[Decision], is_swf: bool) -> Result<(), Faul
         match decision {
             Decision::ScheduleActivity(it) => {
                 // A Lambda task's name has more than its id.
-                let bytes_max = if is_swf { limits::SWF_ACTIVITY_ID_BYTES_MAX } else { limits::NAME_BYTES_MAX };
-                name_up_to(&field("activityId"), &it.activity_id, bytes_max)?;
+                let chars_max = if is_swf { limits::SWF_ACTIVITY_ID_CHARS_MAX } else { limits::NAME_CHARS_MAX };
+                name_up_to(&field("activityId"), &it.activity_id, chars_max)?;
                 type_name(&field("activityType"), &it.activity_type)?;
                 if let Some(list) = &it.task_list {
                     name(&field("taskList"), list)?;
@@ -153,16 +153,16 @@ pub(super) fn decisions(decisions: &[Decision], is_swf: bool) -> Result<(), Faul
 
 /// A reason that a failure must have; over SWF's wire it need not.
 pub(super) fn reason_of(field: &str, reason: &str, is_swf: bool) -> Result<(), Fault> {
-    if is_swf {
-        return if reason.is_empty() { Ok(()) } else { name_up_to(field, reason, limits::SWF_REASON_BYTES_MAX) };
+    if is_swf && reason.is_empty() {
+        return Ok(());
     }
-    name_up_to(field, reason, limits::REASON_BYTES_MAX)
+    name_up_to(field, reason, limits::REASON_CHARS_MAX)
 }
 
 fn control(field: &impl Fn(&str) -> String, control: Option<&str>) -> Result<(), Fault> {
     let (found, max) = (control.map_or(0, str::len), limits::CONTROL_BYTES_MAX);
     if found > max {
-        return Err(Fault::TooLarge { field: field("control"), found, max });
+        return Err(Fault::TooLarge { field: field("control"), found, max, unit: Unit::Bytes });
     }
     Ok(())
 }
@@ -177,12 +177,22 @@ pub(super) fn awaiting(names: &[String]) -> Result<(), Fault> {
 }
 
 pub(super) fn name(field: &str, text: &str) -> Result<(), Fault> {
-    name_up_to(field, text, limits::NAME_BYTES_MAX)
+    name_up_to(field, text, limits::NAME_CHARS_MAX)?;
+    bytes_up_to(field, text, limits::NAME_BYTES_MAX)
 }
 
 /// A type's name, with its version.
 pub(super) fn type_name(field: &str, text: &str) -> Result<(), Fault> {
-    name_up_to(field, text, limits::TYPE_BYTES_MAX)
+    name_up_to(field, text, limits::TYPE_CHARS_MAX)?;
+    bytes_up_to(field, text, limits::TYPE_BYTES_MAX)
+}
+
+fn bytes_up_to(field: &str, text: &str, max: usize) -> Result<(), Fault> {
+    let found = text.len();
+    if found > max {
+        return Err(Fault::TooLarge { field: field.to_owned(), found, max, unit: Unit::Bytes });
+    }
+    Ok(())
 }
 
 pub(super) fn workflow_defaults(defaults: &WorkflowDefaults) -> Result<(), Fault> {
@@ -190,7 +200,7 @@ pub(super) fn workflow_defaults(defaults: &WorkflowDefaults) -> Result<(), Fault
         name("defaults.taskList", list)?;
     }
     if let Some(role) = &defaults.lambda_role {
-        name_up_to("defaults.lambdaRole", role, limits::LAMBDA_ROLE_BYTES_MAX)?;
+        name_up_to("defaults.lambdaRole", role, limits::LAMBDA_ROLE_CHARS_MAX)?;
     }
     span("defaults.executionTimeout", defaults.execution_timeout.unwrap_or_default())?;
     span("defaults.deciderStartToClose", defaults.decider_start_to_close.unwrap_or_default())
@@ -212,13 +222,15 @@ fn spans(field: &str, timeouts: ActivityTimeouts) -> Result<(), Fault> {
     span(&format!("{field}.heartbeat"), heartbeat.unwrap_or_default())
 }
 
+/// A name of `max` characters at most.
 pub(super) fn name_up_to(field: &str, text: &str, max: usize) -> Result<(), Fault> {
     let invalid = |problem: &str| Err(Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() });
     if text.is_empty() {
         return invalid("is empty");
     }
-    if text.len() > max {
-        return Err(Fault::TooLarge { field: field.to_owned(), found: text.len(), max });
+    let found = text.chars().count();
+    if found > max {
+        return Err(Fault::TooLarge { field: field.to_owned(), found, max, unit: Unit::Characters });
     }
     if text.chars().any(char::is_control) {
         return invalid("contains a control character");
@@ -242,7 +254,7 @@ pub(super) fn poll(poll_id: Option<&str>, attempt: Option<u32>) -> Result<(), Fa
 }
 
 pub(super) fn reason(field: &str, reason: Option<&str>) -> Result<(), Fault> {
-    reason.map_or(Ok(()), |reason| name_up_to(field, reason, limits::REASON_BYTES_MAX))
+    reason.map_or(Ok(()), |reason| name_up_to(field, reason, limits::REASON_CHARS_MAX))
 }
 
 pub(super) fn by_hand(by_hand: &ByHand) -> Result<(), Fault> {
@@ -254,7 +266,7 @@ pub(super) fn activity_act(act: &ActivityAct) -> Result<(), Fault> {
     match act {
         ActivityAct::Succeed { result } => payload("result", result.as_ref()),
         ActivityAct::Fail { reason, details } => {
-            name_up_to("failureReason", reason, limits::REASON_BYTES_MAX)?;
+            name_up_to("failureReason", reason, limits::REASON_CHARS_MAX)?;
             payload("details", details.as_ref())
         }
         ActivityAct::Retry | ActivityAct::Pause | ActivityAct::Resume => Ok(()),
@@ -278,7 +290,7 @@ pub(super) fn payload(field: &str, payload: Option<&Payload>) -> Result<(), Faul
 
 pub(super) fn size(field: &str, payload: Option<&Payload>, max: usize) -> Result<(), Fault> {
     match payload.map(Payload::len) {
-        Some(found) if found > max => Err(Fault::TooLarge { field: field.to_owned(), found, max }),
+        Some(found) if found > max => Err(Fault::TooLarge { field: field.to_owned(), found, max, unit: Unit::Bytes }),
         _ => Ok(()),
     }
 }
@@ -341,7 +353,7 @@ fn retry(field: &str, policy: Option<&RetryPolicy>) -> Result<(), Fault> {
         return invalid("nonRetryableReasons", &format!("has {found} entries, at most {max} are allowed"));
     }
     for (index, reason) in policy.non_retryable_reasons.iter().enumerate() {
-        name_up_to(&format!("{field}.nonRetryableReasons[{index}]"), reason, limits::REASON_BYTES_MAX)?;
+        name_up_to(&format!("{field}.nonRetryableReasons[{index}]"), reason, limits::REASON_CHARS_MAX)?;
     }
     Ok(())
 }

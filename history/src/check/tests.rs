@@ -227,6 +227,7 @@ fn success(decision_event_id: EventId) -> EventKind {
 
 fn terminated() -> EventKind {
     EventKind::WorkflowTerminated(WorkflowTerminated {
+        cause: None,
         reset: None,
         reason: None,
         details: None,

@@ -158,6 +158,9 @@ pub enum ChildScheduleFailedCause {
     /// The run cannot be begun as it is wanted, and never could: a limit of the service or its store is in the way.
     #[n(9)]
     StartRefused,
+    /// As many runs are open in the domain as may be. In runs over SWF's wire.
+    #[n(10)]
+    OpenRunsLimit,
 }
 
 /// The child has begun.

@@ -234,6 +234,20 @@ pub struct WorkflowTerminated {
     #[n(5)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset: Option<ResetPlan>,
+    /// Why, for programs; absent where somebody asked for it, or its parent closed.
+    #[n(6)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<TerminatedCause>,
+}
+
+/// Why a run was terminated though nobody asked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cbor(index_only)]
+pub enum TerminatedCause {
+    /// Its history has more events than may be. In runs over SWF's wire.
+    #[n(0)]
+    EventLimit,
 }
 
 /// A closing decision was refused.

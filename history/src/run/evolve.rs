@@ -60,6 +60,9 @@ impl Run {
                 self.turns_lost = 0;
                 self.previous_started_event_id = it.started_event_id;
                 self.awaiting.clone_from(&it.awaiting);
+                if it.context.is_some() {
+                    self.context_event_id = Some(event.id);
+                }
                 if let Some(list) = &it.moves_to {
                     self.move_turns(list);
                 }
@@ -86,6 +89,9 @@ impl Run {
                 }
             }
             EventKind::ActivityScheduled(it) => {
+                if !self.is_lambda(&it.task_list) {
+                    self.last_activity_at = Some(event.timestamp);
+                }
                 let activity = PendingActivity {
                     activity_id: it.activity_id.clone(),
                     activity_type: it.activity_type.clone(),
@@ -261,6 +267,7 @@ impl Run {
     fn close(&mut self, status: Status, event: &Event) {
         self.status = status;
         self.closed_at = Some(event.timestamp);
+        self.left_open = self.count_open();
         self.turn_task = None;
         self.turn = None;
         self.activities.clear();

@@ -54,7 +54,7 @@ impl Seen {
 /// A query.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// Its name. 1 to 256 bytes.
+    /// Its name. 1 to 256 characters.
     pub name: String,
     /// Its input.
     pub input: Option<Payload>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
-use history::{Duration, Fault, Timestamp, limits};
+use history::{Duration, Fault, Timestamp, Unit, limits};
 use serde::{Deserialize, Serialize};
 use store::{Cas, Expect, Head, HeadKey, Store};
 
@@ -25,7 +25,7 @@ pub(super) const DESCRIPTION_BYTES_MAX: usize = 4_096;
 /// An isolation boundary: workflow ids and task lists of different domains have nothing to do with each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
-    /// Its name. 1 to 256 bytes.
+    /// Its name. 1 to 256 characters.
     pub name: String,
     /// What it is for. At most 4,096 bytes.
     pub description: Option<String>,
@@ -333,19 +333,11 @@ impl Engine {
 
 fn check_domain(domain: &Domain) -> Result<(), Refusal> {
     let invalid = |field: &str, problem: &str| Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() };
-    let (name, max) = (&domain.name, limits::NAME_BYTES_MAX);
-    if name.is_empty() {
-        return Err(invalid("name", "is empty").into());
-    }
-    if name.len() > max {
-        return Err(Fault::TooLarge { field: "name".to_owned(), found: name.len(), max }.into());
-    }
-    if name.chars().any(char::is_control) {
-        return Err(invalid("name", "contains a control character").into());
-    }
+    history::admit::check_name("name", &domain.name)?;
     let found = domain.description.as_ref().map_or(0, String::len);
     if found > DESCRIPTION_BYTES_MAX {
-        return Err(Fault::TooLarge { field: "description".to_owned(), found, max: DESCRIPTION_BYTES_MAX }.into());
+        let (field, max, unit) = ("description".to_owned(), DESCRIPTION_BYTES_MAX, Unit::Bytes);
+        return Err(Fault::TooLarge { field, found, max, unit }.into());
     }
     if domain.retention > limits::SPAN_MAX {
         return Err(invalid("retention", &format!("is longer than {}", limits::SPAN_MAX)).into());

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use history::{Command, EventId, LAMBDA_LIST, PollId, Standing, TaskRef, Timestamp, Transition, TurnId};
+use history::{Command, EventId, LAMBDA_LIST, PollId, Run, Standing, TaskRef, Timestamp, Transition, TurnId};
 
 use super::cell::{Grant, Granted, RunCell, State};
 use super::commit::Loaded;
@@ -124,6 +124,30 @@ impl Engine {
             // By word of mouth: where it matters, the schedule has a date to look by itself.
             let key = schedules::key_of(&cell.key.domain, &schedule.schedule_id);
             self.agenda.set_by(&key, self.clock.now());
+        }
+    }
+
+    /// After a commit: takes off their lists the tasks that have come to their end there, such as those of a run that was
+    /// terminated.
+    pub(super) fn withdraw_ended(&self, cell: &RunCell, before: &Run, after: &Run) {
+        let is_same = before.started.run_id == after.started.run_id;
+        for task in before.waiting_tasks() {
+            let (side, name, scheduled_event_id, goes_on) = match task {
+                TaskRef::Turn(task) => {
+                    let id = task.scheduled_event_id;
+                    let waits = after.turn_task.as_ref().is_some_and(|task| task.scheduled_event_id == id);
+                    let is_held = after.turn.as_ref().is_some_and(|turn| turn.scheduled_event_id == id);
+                    (Side::Decider, before.list_of_turn(task), id, waits || is_held)
+                }
+                TaskRef::Activity(task) => {
+                    let id = task.scheduled_event_id;
+                    (Side::Activity, task.activity.task_list.as_str(), id, after.activities.contains_key(&id))
+                }
+            };
+            if !(is_same && goes_on) {
+                let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name: name.into() };
+                self.matching.withdraw(&list, before.started.run_id, scheduled_event_id);
+            }
         }
     }
 

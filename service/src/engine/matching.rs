@@ -103,13 +103,17 @@ impl Poller {
     }
 }
 
+/// Where a task stands on its list: higher priorities first, and of equals the one that came first.
+type Place = (Reverse<i32>, u64);
+
 #[derive(Default)]
 struct List {
     /// In the order in which they are taken.
-    tasks: BTreeMap<(Reverse<i32>, u64), WaitingTask>,
+    tasks: BTreeMap<Place, WaitingTask>,
     /// How many have ever waited.
     came: u64,
-    known: HashSet<(Uuid, EventId, Option<PollId>)>,
+    /// Where each of them stands.
+    known: HashMap<(Uuid, EventId, Option<PollId>), Place>,
     pollers: VecDeque<Poller>,
     /// Some tasks of this list wait in the store alone.
     overflowed: bool,
@@ -149,16 +153,14 @@ impl List {
     /// A turn of a run of which a question waits already becomes the task that waits (S1.23): there are not two of one run.
     fn convert(&mut self, turn: &WaitingTask) -> bool {
         let kinds = [QUESTIONS, UPDATES].map(|kind| (turn.run_id, kind, None));
-        let Some(asks) = kinds.into_iter().find(|kind| self.known.contains(kind)) else { return false };
+        let Some(asks) = kinds.into_iter().find(|kind| self.known.contains_key(kind)) else { return false };
         if turn.only_asks() || self.asking == 0 {
             return false;
         }
-        let mut tasks = self.tasks.values_mut();
-        let Some(task) = tasks.find(|task| task.known() == asks) else {
-            return false;
-        };
+        let Some(place) = self.known.remove(&asks) else { return false };
+        let Some(task) = self.tasks.get_mut(&place) else { return false };
         (task.scheduled_event_id, task.lost) = (turn.scheduled_event_id, turn.lost);
-        self.known.remove(&asks);
+        self.known.insert(turn.known(), place);
         self.asking -= 1;
         true
     }
@@ -278,11 +280,10 @@ impl Matching {
             list.overflowed = true;
             return Offered::Full;
         }
-        if !list.known.insert(task.known()) || list.convert(&task) {
+        if list.known.contains_key(&task.known()) || list.convert(&task) {
             return Offered::Known;
         }
         if let Some(poller) = list.next_poller_for(&task) {
-            list.known.remove(&task.known());
             if list.is_idle() {
                 lists.remove(key);
             }
@@ -290,8 +291,22 @@ impl Matching {
         }
         list.asking += usize::from(task.only_asks());
         list.came += 1;
-        list.tasks.insert((Reverse(task.priority), list.came), task);
+        let place = (Reverse(task.priority), list.came);
+        list.known.insert(task.known(), place);
+        list.tasks.insert(place, task);
         Offered::Waits
+    }
+
+    /// Takes a task off its list that nobody is to take any more, if it is there.
+    pub(super) fn withdraw(&self, key: &ListKey, run_id: Uuid, scheduled_event_id: EventId) {
+        let mut lists = self.lock();
+        let Some(list) = lists.get_mut(key) else { return };
+        if let Some(place) = list.known.remove(&(run_id, scheduled_event_id, None)) {
+            list.tasks.remove(&place);
+        }
+        if list.is_idle() {
+            lists.remove(key);
+        }
     }
 
     /// Polls a list.
@@ -346,9 +361,14 @@ impl Matching {
         }
     }
 
-    /// How many tasks wait on a list.
+    /// How many tasks wait on a list, but for those that only ask something.
     pub(super) fn waiting(&self, key: &ListKey) -> usize {
-        self.lock().get(key).map_or(0, |list| list.tasks.len())
+        self.lock().get(key).map_or(0, |list| list.tasks.len() - list.asking)
+    }
+
+    /// How many pollers wait on a list.
+    pub(super) fn pollers(&self, key: &ListKey) -> usize {
+        self.lock().get(key).map_or(0, |list| list.pollers.iter().filter(|poller| poller.is_waiting()).count())
     }
 
     /// Tasks and pollers that wait, by list.

@@ -23,6 +23,10 @@ pub enum Limited {
     Tags,
     /// Types of one kind in a domain.
     Types,
+    /// Runs that are open in a domain.
+    OpenRuns,
+    /// Polls that wait on a list.
+    Pollers,
 }
 
 impl std::fmt::Display for Limited {
@@ -31,6 +35,8 @@ impl std::fmt::Display for Limited {
             Self::Domains => "domains",
             Self::Tags => "tags of a domain",
             Self::Types => "types of one kind in a domain",
+            Self::OpenRuns => "open runs in a domain",
+            Self::Pollers => "polls that wait on a list",
         })
     }
 }

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use client::body::{Schedule, StartWorkflow};
 use history::{
-    ActionCause, Fault, Overlap, RequestKey, Rules, ScheduleState, Start, Times, Timestamp, Transition, admit, limits,
+    ActionCause, Fault, Overlap, RequestKey, Rules, ScheduleState, Start, Times, Timestamp, Transition, Unit, admit,
+    limits,
 };
 use serde::{Deserialize, Serialize};
 use store::{Cas, Expect, Head, HeadKey, ListQuery, PageToken, Row};
@@ -168,7 +169,8 @@ impl Engine {
                 invalid("catchUpWindow", format!("is {window}, at most {} is allowed", limits::SPAN_MAX)).into()
             );
         }
-        let too_large = |field: &str, found, max| Fault::TooLarge { field: field.to_owned(), found, max };
+        let too_large =
+            |field: &str, found, max| Fault::TooLarge { field: field.to_owned(), found, max, unit: Unit::Bytes };
         let note = schedule.note.as_ref().map_or(0, String::len);
         if note > NOTE_BYTES_MAX {
             return Err(too_large("note", note, NOTE_BYTES_MAX).into());
@@ -475,7 +477,7 @@ fn of_action(fault: Fault) -> Fault {
     let named = |field: String| format!("action.{field}");
     match fault {
         Fault::Invalid { field, problem } => Fault::Invalid { field: named(field), problem },
-        Fault::TooLarge { field, found, max } => Fault::TooLarge { field: named(field), found, max },
+        Fault::TooLarge { field, found, max, unit } => Fault::TooLarge { field: named(field), found, max, unit },
         other => other,
     }
 }

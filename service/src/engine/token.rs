@@ -16,8 +16,8 @@ use super::Refusal;
 /// Bytes of the tag that are kept: 96 bits.
 const TAG_BYTES: usize = 12;
 
-/// The longest token that is looked at; a token of the longest names has about 1,200 characters.
-const TOKEN_CHARS_MAX: usize = 2_048;
+/// The longest token that is looked at; a token of the longest names has about 4,300 characters, and of names in ASCII 1,500.
+pub(crate) const TOKEN_CHARS_MAX: usize = 6_144;
 
 /// What is signed to show that one is a node.
 const NODES: &[u8] = b"nodes";
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn the_longest_names_fit_into_a_token() {
         let mint = Mint::new(b"secret");
-        let long: String = "x".repeat(history::limits::NAME_BYTES_MAX);
+        let long: String = "漢".repeat(history::limits::NAME_CHARS_MAX);
         let token = TurnToken {
             domain: long.as_str().into(),
             workflow_id: long.as_str().into(),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{ActivityDefaults, Decision, Fault, LAMBDA_LIST, Registration, Timestamp, WorkflowDefaults, admit};
+use history::{ActivityDefaults, Decision, Fault, LAMBDA_LIST, Registration, Timestamp, Unit, WorkflowDefaults, admit};
 use lru::LruCache;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -186,14 +186,14 @@ fn check<D: TypeKind>(registered: &RegisteredType<D>) -> Result<(), Refusal> {
         }
         if version.len() > VERSION_BYTES_MAX {
             let (found, max) = (version.len(), VERSION_BYTES_MAX);
-            return Err(Fault::TooLarge { field: "version".to_owned(), found, max }.into());
+            return Err(Fault::TooLarge { field: "version".to_owned(), found, max, unit: Unit::Bytes }.into());
         }
     }
     admit::check_type("type", &registered.full_name())?;
     let found = registered.description.as_ref().map_or(0, String::len);
     if found > DESCRIPTION_BYTES_MAX {
         let max = DESCRIPTION_BYTES_MAX;
-        return Err(Fault::TooLarge { field: "description".to_owned(), found, max }.into());
+        return Err(Fault::TooLarge { field: "description".to_owned(), found, max, unit: Unit::Bytes }.into());
     }
     Ok(registered.defaults.check()?)
 }
@@ -393,7 +393,10 @@ impl Engine {
                 Decision::ScheduleActivity(it) => {
                     it.registration = self.registration(domain, &it.activity_type).await?;
                 }
-                Decision::StartChild(it) => it.registration = self.registration(domain, &it.workflow_type).await?,
+                Decision::StartChild(it) => {
+                    it.registration = self.registration(domain, &it.workflow_type).await?;
+                    it.domain_is_full = !self.has_room(domain).await?;
+                }
                 Decision::ContinueAsNew(it) => {
                     let full = match &it.workflow_type {
                         Some(full) => full.clone(),

@@ -40,7 +40,7 @@ const TURN_EVENTS: usize = 100;
 pub struct Update {
     /// The caller's name for it; one that nobody knows when absent.
     pub update_id: Option<String>,
-    /// What kind of update it is. 1 to 256 bytes.
+    /// What kind of update it is. 1 to 256 characters.
     pub name: String,
     /// What it says.
     pub input: Option<Payload>,

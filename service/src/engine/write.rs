@@ -102,6 +102,9 @@ impl Engine {
                     next = *found;
                 }
                 self.metrics.committed(recorded);
+                if let Some(base) = base {
+                    self.withdraw_ended(cell, base.run(), next.run());
+                }
                 next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
                 self.publish(cell, &next, stood, reserved, unmatched);
                 self.deliver(cell, &next, next.body.links.outbox.newly_ready(&owed_before), round);

@@ -198,7 +198,7 @@ fn fault_members(fault: &Fault) -> Value {
             json!({ "eventId": event_id, "before": before, "after": after })
         }
         Fault::Invalid { field, .. } => json!({ "field": field }),
-        Fault::TooLarge { field, found, max } => json!({ "field": field, "found": found, "max": max }),
+        Fault::TooLarge { field, found, max, .. } => json!({ "field": field, "found": found, "max": max }),
         Fault::TurnNotWaiting { scheduled_event_id } | Fault::ActivityNotWaiting { scheduled_event_id } => {
             json!({ "scheduledEventId": scheduled_event_id })
         }

@@ -129,6 +129,7 @@ fn list_query(domain: &str, params: &ListParams) -> Result<ListQuery, Refused> {
         started_from: params.started_from.map(Timestamp::as_millis),
         started_before: params.started_before.map(Timestamp::as_millis),
         limit: params.limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX),
+        ..ListQuery::default()
     })
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::fault::{Fault, FaultKind};
-use super::page::{Paged, Paging};
+use super::page::{Of, Paged, Paging, with_next};
 use super::words::{registration, set};
 use super::{ACCOUNT, Answer, Call, body, take};
 use crate::engine::{Domain, Limited, Refusal};
@@ -65,6 +65,7 @@ pub(super) async fn register(call: Call, input: Map<String, Value>) -> Answer {
     let retention = retention(&workflow_execution_retention_period_in_days);
     let tags = tags_of(tags.unwrap_or_default());
     let domain = Domain { description, tags, ..Domain::new(&name, retention, call.engine.clock().now()) };
+    call.engine.must_have_room_for_domain().await?;
     call.engine.create_domain(domain).await.map_err(too_many_tags)?;
     Ok(None)
 }
@@ -106,15 +107,9 @@ pub(super) async fn list(call: Call, input: Map<String, Value>) -> Answer {
     let List { registration_status, paging } = take(input)?;
     let mut domains = call.engine.domains().await?;
     domains.retain(|domain| registration(domain.deprecated_at) == registration_status);
-    let Paged { rows, next } = paging.page(domains, |domain| &domain.name)?;
+    let Paged { rows, next } = paging.page(Of::Domains, call.engine.clock().now(), domains, |domain| &domain.name)?;
     let infos: Vec<Value> = rows.iter().map(|domain| info(&call, domain)).collect();
     body(&with_next(json!({ "domainInfos": infos }), next))
-}
-
-/// The token of the next page, where there is one.
-pub(super) fn with_next(mut body: Value, next: Option<String>) -> Value {
-    set(&mut body, "nextPageToken", next);
-    body
 }
 
 pub(super) async fn deprecate(call: Call, input: Map<String, Value>) -> Answer {

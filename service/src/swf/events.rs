@@ -3,18 +3,25 @@
 //!
 //! Source: SWF.md §6.
 
+mod activities;
+mod children;
+mod externals;
+mod lambda;
+mod runs;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod turns;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use history::event::{
-    ActivityScheduleFailedCause, ActivityTimeout, ChildPolicy, ChildScheduleFailedCause, CloseDecision,
-    CloseFailedCause, DeciderTimeout, ExternalFailedCause, TimerScheduleFailedCause,
-};
-use history::{Event, EventId, EventKind, LAMBDA_LIST, Origin, Payload, lambda_id};
+use history::event::ChildPolicy;
+use history::{Event, EventId, EventKind, Origin, Payload};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::types::shown;
-use super::words::{instant, list, policy, seconds, set};
+use super::words::{instant, set};
 
 /// Earlier events of the same run that an event is told with.
 #[derive(Default)]
@@ -101,6 +108,24 @@ impl Attributes {
     }
 }
 
+/// An event's name, and what it says.
+type Words = (&'static str, Attributes);
+
+/// No attributes yet.
+fn none() -> Attributes {
+    Attributes(json!({}))
+}
+
+/// Of an event that a turn decided.
+fn decided(id: EventId) -> Attributes {
+    none().with("decisionTaskCompletedEventId", id)
+}
+
+/// Of an event of a task: where it was scheduled and started, 0 where it never was.
+fn of_task(scheduled: EventId, started: EventId) -> Attributes {
+    none().with("scheduledEventId", scheduled).with("startedEventId", started)
+}
+
 /// An empty reason is none: the two are not told apart.
 fn reason(reason: &str) -> Option<&str> {
     Some(reason).filter(|reason| !reason.is_empty())
@@ -110,81 +135,9 @@ fn priority(priority: Option<i32>) -> Option<String> {
     priority.map(|priority| priority.to_string())
 }
 
-fn lambda_cause(cause: ActivityScheduleFailedCause) -> &'static str {
-    match cause {
-        ActivityScheduleFailedCause::ActivityIdAlreadyInUse => "ID_ALREADY_IN_USE",
-        ActivityScheduleFailedCause::OpenActivitiesLimit => "OPEN_LAMBDA_FUNCTIONS_LIMIT_EXCEEDED",
-        _ => "LAMBDA_SERVICE_NOT_AVAILABLE_IN_REGION",
-    }
-}
-
-/// The words for an event of a Lambda task, which is an activity on a list of its own; `None` for any other event.
-fn lambda_words(kind: &EventKind, related: &Related) -> Option<(&'static str, Attributes)> {
-    let none = || Attributes(json!({}));
-    let is_lambda = |scheduled: EventId| match related.events.get(&scheduled).map(|event| &event.kind) {
-        Some(EventKind::ActivityScheduled(it)) => it.task_list == LAMBDA_LIST,
-        _ => false,
-    };
-    match kind {
-        EventKind::ActivityScheduled(it) if it.task_list == LAMBDA_LIST => {
-            let attributes = none()
-                .with("id", lambda_id(&it.activity_id).unwrap_or(&it.activity_id))
-                .with("name", &it.activity_type)
-                .maybe("control", it.control.as_ref())
-                .text("input", it.input.as_ref())
-                .maybe("startToCloseTimeout", it.timeouts.start_to_close.map(seconds))
-                .with("decisionTaskCompletedEventId", it.decision_event_id);
-            Some(("LambdaFunctionScheduled", attributes))
-        }
-        EventKind::ActivityScheduleFailed(it) => {
-            let id = lambda_id(&it.activity_id)?;
-            let attributes = none()
-                .with("id", id)
-                .with("name", &it.activity_type)
-                .with("cause", lambda_cause(it.cause))
-                .with("decisionTaskCompletedEventId", it.decision_event_id);
-            Some(("ScheduleLambdaFunctionFailed", attributes))
-        }
-        EventKind::ActivityScheduledTimeout(it) => {
-            it.cause?;
-            let attributes = none()
-                .with("scheduledEventId", it.scheduled_event_id)
-                .with("cause", "ASSUME_ROLE_FAILED")
-                .with("message", "The run has no Lambda role");
-            Some(("StartLambdaFunctionFailed", attributes))
-        }
-        EventKind::ActivityStarted(it) if is_lambda(it.scheduled_event_id) => {
-            Some(("LambdaFunctionStarted", none().with("scheduledEventId", it.scheduled_event_id)))
-        }
-        EventKind::ActivitySuccess(it) if is_lambda(it.scheduled_event_id) => {
-            let attributes = none()
-                .with("scheduledEventId", it.scheduled_event_id)
-                .with("startedEventId", it.started_event_id)
-                .text("result", it.result.as_ref());
-            Some(("LambdaFunctionCompleted", attributes))
-        }
-        EventKind::ActivityFailed(it) if is_lambda(it.scheduled_event_id) => {
-            let attributes = none()
-                .with("scheduledEventId", it.scheduled_event_id)
-                .with("startedEventId", it.started_event_id)
-                .maybe("reason", reason(&it.reason))
-                .text("details", it.details.as_ref());
-            Some(("LambdaFunctionFailed", attributes))
-        }
-        EventKind::ActivityTimedOut(it) if is_lambda(it.scheduled_event_id) => {
-            let attributes = none()
-                .with("scheduledEventId", it.scheduled_event_id)
-                .with("startedEventId", it.started_event_id.unwrap_or(0))
-                .with("timeoutType", activity_timeout(it.timeout));
-            Some(("LambdaFunctionTimedOut", attributes))
-        }
-        _ => None,
-    }
-}
-
 /// An event in the words of the wire.
 pub(super) fn event(event: &Event, related: &Related) -> Value {
-    let (name, attributes) = lambda_words(&event.kind, related).unwrap_or_else(|| words_of(&event.kind, related));
+    let (name, attributes) = lambda::words_of(&event.kind, related).unwrap_or_else(|| words_of(&event.kind, related));
     let mut first = name.chars();
     let member = first.next().map(|c| c.to_ascii_lowercase()).into_iter().chain(first).collect::<String>();
     let mut told = json!({
@@ -196,356 +149,55 @@ pub(super) fn event(event: &Event, related: &Related) -> Value {
     told
 }
 
-fn activity_timeout(timeout: ActivityTimeout) -> &'static str {
-    match timeout {
-        ActivityTimeout::StartToClose => "START_TO_CLOSE",
-        ActivityTimeout::ScheduleToClose => "SCHEDULE_TO_CLOSE",
-        ActivityTimeout::Heartbeat => "HEARTBEAT",
-    }
-}
-
-fn close_cause(cause: CloseFailedCause) -> &'static str {
-    match cause {
-        CloseFailedCause::UnhandledEvents => "UNHANDLED_DECISION",
-        CloseFailedCause::WorkflowTypeDeprecated => "WORKFLOW_TYPE_DEPRECATED",
-        CloseFailedCause::WorkflowTypeUnknown => "WORKFLOW_TYPE_DOES_NOT_EXIST",
-        CloseFailedCause::DefaultExecutionTimeoutUndefined => "DEFAULT_EXECUTION_START_TO_CLOSE_TIMEOUT_UNDEFINED",
-        CloseFailedCause::DefaultTaskListUndefined => "DEFAULT_TASK_LIST_UNDEFINED",
-        CloseFailedCause::DefaultDeciderTimeoutUndefined => "DEFAULT_TASK_START_TO_CLOSE_TIMEOUT_UNDEFINED",
-        CloseFailedCause::DefaultChildPolicyUndefined => "DEFAULT_CHILD_POLICY_UNDEFINED",
-    }
-}
-
-fn activity_cause(cause: ActivityScheduleFailedCause) -> &'static str {
-    use ActivityScheduleFailedCause as Cause;
-    match cause {
-        Cause::ActivityIdAlreadyInUse => "ACTIVITY_ID_ALREADY_IN_USE",
-        Cause::OpenActivitiesLimit => "OPEN_ACTIVITIES_LIMIT_EXCEEDED",
-        Cause::ActivityTypeDeprecated => "ACTIVITY_TYPE_DEPRECATED",
-        Cause::ActivityTypeUnknown => "ACTIVITY_TYPE_DOES_NOT_EXIST",
-        Cause::DefaultTaskListUndefined => "DEFAULT_TASK_LIST_UNDEFINED",
-        Cause::DefaultScheduleToStartUndefined => "DEFAULT_SCHEDULE_TO_START_TIMEOUT_UNDEFINED",
-        Cause::DefaultScheduleToCloseUndefined => "DEFAULT_SCHEDULE_TO_CLOSE_TIMEOUT_UNDEFINED",
-        Cause::DefaultStartToCloseUndefined => "DEFAULT_START_TO_CLOSE_TIMEOUT_UNDEFINED",
-        Cause::DefaultHeartbeatUndefined => "DEFAULT_HEARTBEAT_TIMEOUT_UNDEFINED",
-        // Of Lambda tasks alone, which have words of their own.
-        Cause::LambdaUnavailable => "OPERATION_NOT_PERMITTED",
-    }
-}
-
-fn child_cause(cause: ChildScheduleFailedCause) -> &'static str {
-    use ChildScheduleFailedCause as Cause;
-    match cause {
-        // SWF has no policy that could refuse it otherwise.
-        Cause::WorkflowAlreadyOpen | Cause::WorkflowIdReuseRefused => "WORKFLOW_ALREADY_RUNNING",
-        Cause::OpenChildrenLimit => "OPEN_CHILDREN_LIMIT_EXCEEDED",
-        Cause::WorkflowTypeDeprecated => "WORKFLOW_TYPE_DEPRECATED",
-        Cause::WorkflowTypeUnknown => "WORKFLOW_TYPE_DOES_NOT_EXIST",
-        Cause::DefaultExecutionTimeoutUndefined => "DEFAULT_EXECUTION_START_TO_CLOSE_TIMEOUT_UNDEFINED",
-        Cause::DefaultTaskListUndefined => "DEFAULT_TASK_LIST_UNDEFINED",
-        Cause::DefaultDeciderTimeoutUndefined => "DEFAULT_TASK_START_TO_CLOSE_TIMEOUT_UNDEFINED",
-        Cause::DefaultChildPolicyUndefined => "DEFAULT_CHILD_POLICY_UNDEFINED",
-        // SWF knows no limit that this could be.
-        Cause::StartRefused => "OPERATION_NOT_PERMITTED",
-    }
-}
-
-fn words_of(kind: &EventKind, related: &Related) -> (&'static str, Attributes) {
-    let none = || Attributes(json!({}));
-    let decided = |id: EventId| none().with("decisionTaskCompletedEventId", id);
-    let of_activity = |scheduled: EventId, started: EventId| {
-        none().with("scheduledEventId", scheduled).with("startedEventId", started)
-    };
+/// The words for an event of any other kind.
+fn words_of(kind: &EventKind, related: &Related) -> Words {
     match kind {
-        EventKind::WorkflowStarted(it) => {
-            let swf = it.swf.clone().unwrap_or_default();
-            let attributes = none()
-                .text("input", it.input.as_ref())
-                .with("executionStartToCloseTimeout", seconds(it.execution_timeout))
-                .with("taskStartToCloseTimeout", seconds(it.decider_start_to_close))
-                .with("childPolicy", policy(swf.child_policy))
-                .with("taskList", list(&it.task_list))
-                .maybe("taskPriority", priority(swf.task_priority))
-                .with("workflowType", shown(&it.workflow_type))
-                .maybe("tagList", Some(&it.tags).filter(|tags| !tags.is_empty()))
-                .maybe("continuedExecutionRunId", it.continued_from.map(|run_id| run_id.to_string()))
-                .maybe("parentWorkflowExecution", it.parent.as_ref().map(|it| execution(&it.workflow_id, it.run_id)))
-                .with("parentInitiatedEventId", it.parent.as_ref().map_or(0, |parent| parent.event_id))
-                .maybe("lambdaRole", swf.lambda_role);
-            ("WorkflowExecutionStarted", attributes)
-        }
-        EventKind::WorkflowSuccess(it) => {
-            ("WorkflowExecutionCompleted", decided(it.decision_event_id).text("result", it.result.as_ref()))
-        }
-        EventKind::WorkflowFailed(it) => {
-            let attributes = decided(it.decision_event_id).maybe("reason", reason(&it.reason));
-            ("WorkflowExecutionFailed", attributes.text("details", it.details.as_ref()))
-        }
-        EventKind::WorkflowCanceled(it) => {
-            ("WorkflowExecutionCanceled", decided(it.decision_event_id).text("details", it.details.as_ref()))
-        }
-        EventKind::WorkflowContinuedAsNew(it) => {
-            let swf = it.swf.as_ref();
-            let attributes = decided(it.decision_event_id)
-                .text("input", it.input.as_ref())
-                .with("newExecutionRunId", it.new_run_id.to_string())
-                .maybe("executionStartToCloseTimeout", swf.map(|swf| seconds(swf.execution_timeout)))
-                .with("taskList", list(&it.task_list))
-                .maybe("taskPriority", priority(swf.and_then(|swf| swf.run.task_priority)))
-                .maybe("taskStartToCloseTimeout", swf.map(|swf| seconds(swf.decider_start_to_close)))
-                .with("childPolicy", policy(swf.map(|swf| swf.run.child_policy).unwrap_or_default()))
-                .maybe("tagList", Some(&it.tags).filter(|tags| !tags.is_empty()))
-                .with("workflowType", shown(&it.workflow_type))
-                .maybe("lambdaRole", swf.and_then(|swf| swf.run.lambda_role.as_ref()));
-            ("WorkflowExecutionContinuedAsNew", attributes)
-        }
-        EventKind::WorkflowTimedOut(_) => {
-            let attributes =
-                none().with("timeoutType", "START_TO_CLOSE").with("childPolicy", policy(related.child_policy));
-            ("WorkflowExecutionTimedOut", attributes)
-        }
-        EventKind::WorkflowTerminated(it) => {
-            let cause = if it.origin.is_some() { "CHILD_POLICY_APPLIED" } else { "OPERATOR_INITIATED" };
-            let attributes = none()
-                .maybe("reason", it.reason.as_ref())
-                .text("details", it.details.as_ref())
-                .with("childPolicy", policy(it.child_policy.unwrap_or(related.child_policy)))
-                .with("cause", cause);
-            ("WorkflowExecutionTerminated", attributes)
-        }
-        EventKind::WorkflowCloseFailed(it) => {
-            let name = match it.decision {
-                CloseDecision::SucceedWorkflow => "CompleteWorkflowExecutionFailed",
-                CloseDecision::FailWorkflow => "FailWorkflowExecutionFailed",
-                CloseDecision::CancelWorkflow => "CancelWorkflowExecutionFailed",
-                CloseDecision::ContinueAsNew => "ContinueAsNewWorkflowExecutionFailed",
-            };
-            (name, decided(it.decision_event_id).with("cause", close_cause(it.cause)))
-        }
-        EventKind::WorkflowCancelRequested(it) => {
-            let by_policy = it.origin.is_some() && it.reason.as_deref() == Some(history::admit::PARENT_CLOSED);
-            let attributes = none().origin(it.origin.as_ref());
-            ("WorkflowExecutionCancelRequested", attributes.maybe("cause", by_policy.then_some("CHILD_POLICY_APPLIED")))
-        }
-        EventKind::DeciderScheduled(it) => {
-            let attributes = none()
-                .with("taskList", list(&it.task_list))
-                .maybe("taskPriority", priority(it.task_priority))
-                .with("startToCloseTimeout", seconds(it.start_to_close))
-                .with("scheduleToStartTimeout", it.schedule_to_start.map_or("NONE".to_owned(), seconds));
-            ("DecisionTaskScheduled", attributes)
-        }
-        EventKind::DeciderStarted(it) => {
-            let attributes = none().maybe("identity", it.identity.as_ref());
-            ("DecisionTaskStarted", attributes.with("scheduledEventId", it.scheduled_event_id))
-        }
-        EventKind::DeciderCompleted(it) => {
-            let moved = it.moves_to.as_ref();
-            let attributes = of_activity(it.scheduled_event_id, it.started_event_id)
-                .maybe("taskList", moved.map(|to| list(&to.task_list)))
-                .maybe("taskListScheduleToStartTimeout", moved.and_then(|to| to.schedule_to_start).map(seconds));
-            ("DecisionTaskCompleted", attributes.text("executionContext", it.context.as_ref()))
-        }
-        EventKind::DeciderTimedOut(it) => {
-            let timeout = match it.timeout {
-                DeciderTimeout::StartToClose => "START_TO_CLOSE",
-                DeciderTimeout::ScheduleToStart => "SCHEDULE_TO_START",
-            };
-            let attributes = of_activity(it.scheduled_event_id, it.started_event_id.unwrap_or(0));
-            ("DecisionTaskTimedOut", attributes.with("timeoutType", timeout))
-        }
-        // Given back, or never delivered: to SWF's deciders a turn that came to nothing.
-        EventKind::DeciderFailed(it) => {
-            let attributes = of_activity(it.scheduled_event_id, it.started_event_id);
-            ("DecisionTaskTimedOut", attributes.with("timeoutType", "START_TO_CLOSE"))
-        }
-        EventKind::ActivityScheduled(it) => {
-            let timeout = |timeout: Option<history::Duration>| timeout.map_or("NONE".to_owned(), seconds);
-            let attributes = decided(it.decision_event_id)
-                .with("activityType", shown(&it.activity_type))
-                .with("activityId", &it.activity_id)
-                .text("input", it.input.as_ref())
-                .maybe("control", it.control.as_ref())
-                .with("scheduleToStartTimeout", timeout(it.timeouts.schedule_to_start))
-                .with("scheduleToCloseTimeout", timeout(it.timeouts.schedule_to_close))
-                .with("startToCloseTimeout", timeout(it.timeouts.start_to_close))
-                .with("heartbeatTimeout", timeout(it.timeouts.heartbeat))
-                .with("taskList", list(&it.task_list))
-                .maybe("taskPriority", priority(it.task_priority));
-            ("ActivityTaskScheduled", attributes)
-        }
-        EventKind::ActivityScheduleFailed(it) => {
-            let attributes = decided(it.decision_event_id)
-                .with("activityType", shown(&it.activity_type))
-                .with("activityId", &it.activity_id)
-                .with("cause", activity_cause(it.cause));
-            ("ScheduleActivityTaskFailed", attributes)
-        }
-        EventKind::ActivityStarted(it) => {
-            let attributes = none().maybe("identity", it.identity.as_ref());
-            ("ActivityTaskStarted", attributes.with("scheduledEventId", it.scheduled_event_id))
-        }
-        EventKind::ActivitySuccess(it) => {
-            let attributes = of_activity(it.scheduled_event_id, it.started_event_id);
-            ("ActivityTaskCompleted", attributes.text("result", it.result.as_ref()))
-        }
-        EventKind::ActivityFailed(it) => {
-            let attributes = of_activity(it.scheduled_event_id, it.started_event_id);
-            let attributes = attributes.maybe("reason", reason(&it.reason));
-            ("ActivityTaskFailed", attributes.text("details", it.details.as_ref()))
-        }
-        EventKind::ActivityCanceled(it) => {
-            let attributes = of_activity(it.scheduled_event_id, it.started_event_id.unwrap_or(0))
-                .maybe("latestCancelRequestedEventId", Some(it.cancel_event_id).filter(|id| *id > 0));
-            ("ActivityTaskCanceled", attributes.text("details", it.details.as_ref()))
-        }
-        EventKind::ActivityTimedOut(it) => {
-            let attributes = of_activity(it.scheduled_event_id, it.started_event_id.unwrap_or(0));
-            let attributes = attributes.with("timeoutType", activity_timeout(it.timeout));
-            ("ActivityTaskTimedOut", attributes.text("details", it.details.as_ref()))
-        }
-        EventKind::ActivityScheduledTimeout(it) => {
-            ("ActivityTaskTimedOut", of_activity(it.scheduled_event_id, 0).with("timeoutType", "SCHEDULE_TO_START"))
-        }
-        EventKind::ActivityTaskCancel(it) => {
-            ("ActivityTaskCancelRequested", decided(it.decision_event_id).with("activityId", &it.activity_id))
-        }
-        EventKind::ActivityTaskCancelFailed(it) => {
-            let attributes = decided(it.decision_event_id).with("activityId", &it.activity_id);
-            ("RequestCancelActivityTaskFailed", attributes.with("cause", "ACTIVITY_ID_UNKNOWN"))
-        }
-        EventKind::TimerScheduled(it) => {
-            let attributes = decided(it.decision_event_id)
-                .with("timerId", &it.timer_id)
-                .maybe("control", it.control.as_ref())
-                .with("startToFireTimeout", seconds(it.after));
-            ("TimerStarted", attributes)
-        }
-        EventKind::TimerScheduleFailed(it) => {
-            let cause = match it.cause {
-                TimerScheduleFailedCause::TimerIdAlreadyInUse => "TIMER_ID_ALREADY_IN_USE",
-                TimerScheduleFailedCause::OpenTimersLimit => "OPEN_TIMERS_LIMIT_EXCEEDED",
-            };
-            ("StartTimerFailed", decided(it.decision_event_id).with("timerId", &it.timer_id).with("cause", cause))
-        }
-        EventKind::TimerExpired(it) => {
-            ("TimerFired", none().with("timerId", &it.timer_id).with("startedEventId", it.scheduled_event_id))
-        }
-        EventKind::TimerCanceled(it) => {
-            let attributes = decided(it.decision_event_id).with("timerId", &it.timer_id);
-            ("TimerCanceled", attributes.with("startedEventId", it.scheduled_event_id))
-        }
-        EventKind::TimerCancelFailed(it) => {
-            let attributes = decided(it.decision_event_id).with("timerId", &it.timer_id);
-            ("CancelTimerFailed", attributes.with("cause", "TIMER_ID_UNKNOWN"))
-        }
-        EventKind::Signal(it) => {
-            let attributes = none().with("signalName", &it.name).text("input", it.input.as_ref());
-            ("WorkflowExecutionSignaled", attributes.origin(it.origin.as_ref()))
-        }
-        EventKind::Marker(it) => {
-            let attributes = decided(it.decision_event_id).with("markerName", &it.name);
-            ("MarkerRecorded", attributes.text("details", it.details.as_ref()))
-        }
-        // Only in runs that were not started over this wire.
-        EventKind::MarkerFailed(it) => {
-            let attributes = decided(it.decision_event_id).with("markerName", &it.name);
-            ("RecordMarkerFailed", attributes.with("cause", "OPERATION_NOT_PERMITTED"))
-        }
-        EventKind::ChildScheduled(it) => {
-            let swf = it.swf.as_ref();
-            let attributes = decided(it.decision_event_id)
-                .with("workflowId", &it.workflow_id)
-                .with("workflowType", shown(&it.workflow_type))
-                .maybe("control", it.control.as_ref())
-                .text("input", it.input.as_ref())
-                .with("executionStartToCloseTimeout", seconds(it.execution_timeout))
-                .with("taskList", list(&it.task_list))
-                .maybe("taskPriority", priority(swf.and_then(|swf| swf.task_priority)))
-                .with("childPolicy", policy(swf.map_or(it.child_policy, |swf| swf.child_policy)))
-                .with("taskStartToCloseTimeout", seconds(it.decider_start_to_close))
-                .maybe("tagList", Some(&it.tags).filter(|tags| !tags.is_empty()))
-                .maybe("lambdaRole", swf.and_then(|swf| swf.lambda_role.as_ref()));
-            ("StartChildWorkflowExecutionInitiated", attributes)
-        }
-        EventKind::ChildScheduleFailed(it) => {
-            let scheduled = it.scheduled_event_id.and_then(|id| related.events.get(&id)).map(|event| &event.kind);
-            let (kind, control) = match scheduled {
-                Some(EventKind::ChildScheduled(it)) => (it.workflow_type.as_str(), it.control.as_ref()),
-                _ => (it.workflow_type.as_deref().unwrap_or_default(), it.control.as_ref()),
-            };
-            let attributes = decided(it.decision_event_id)
-                .with("workflowType", shown(kind))
-                .with("cause", child_cause(it.cause))
-                .with("workflowId", &it.workflow_id)
-                .with("initiatedEventId", it.scheduled_event_id.unwrap_or(0))
-                .maybe("control", control);
-            ("StartChildWorkflowExecutionFailed", attributes)
-        }
-        EventKind::ChildStarted(it) => {
-            let attributes = none().child(related, &it.workflow_id, it.run_id, it.scheduled_event_id);
-            ("ChildWorkflowExecutionStarted", attributes)
-        }
-        EventKind::ChildSuccess(it) => {
-            let attributes = none().child(related, &it.workflow_id, it.run_id, it.scheduled_event_id);
-            let attributes = attributes.with("startedEventId", it.started_event_id);
-            ("ChildWorkflowExecutionCompleted", attributes.text("result", it.result.as_ref()))
-        }
-        EventKind::ChildFailed(it) => {
-            let attributes = none().child(related, &it.workflow_id, it.run_id, it.scheduled_event_id);
-            let attributes = attributes.with("startedEventId", it.started_event_id).maybe("reason", reason(&it.reason));
-            ("ChildWorkflowExecutionFailed", attributes.text("details", it.details.as_ref()))
-        }
-        EventKind::ChildTimedOut(it) => {
-            let attributes = none().child(related, &it.workflow_id, it.run_id, it.scheduled_event_id);
-            let attributes = attributes.with("startedEventId", it.started_event_id);
-            ("ChildWorkflowExecutionTimedOut", attributes.with("timeoutType", "START_TO_CLOSE"))
-        }
-        EventKind::ChildCanceled(it) => {
-            let attributes = none().child(related, &it.workflow_id, it.run_id, it.scheduled_event_id);
-            let attributes = attributes.with("startedEventId", it.started_event_id);
-            ("ChildWorkflowExecutionCanceled", attributes.text("details", it.details.as_ref()))
-        }
-        EventKind::ChildTerminated(it) => {
-            let attributes = none().child(related, &it.workflow_id, it.run_id, it.scheduled_event_id);
-            ("ChildWorkflowExecutionTerminated", attributes.with("startedEventId", it.started_event_id))
-        }
-        EventKind::ExternalSignalScheduled(it) => {
-            let attributes = decided(it.decision_event_id)
-                .with("workflowId", &it.workflow_id)
-                .maybe("runId", it.run_id.map(|run_id| run_id.to_string()))
-                .with("signalName", &it.name)
-                .text("input", it.input.as_ref())
-                .maybe("control", it.control.as_ref());
-            ("SignalExternalWorkflowExecutionInitiated", attributes)
-        }
-        EventKind::ExternalSignalDelivered(it) => {
-            let attributes = none().with("workflowExecution", execution(&it.workflow_id, it.run_id));
-            ("ExternalWorkflowExecutionSignaled", attributes.with("initiatedEventId", it.scheduled_event_id))
-        }
-        EventKind::ExternalSignalFailed(it) => {
-            let rate = "SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_RATE_EXCEEDED";
-            let attributes =
-                external_failed(decided(it.decision_event_id), related, it.scheduled_event_id, it.cause, rate);
-            ("SignalExternalWorkflowExecutionFailed", attributes.with("workflowId", &it.workflow_id))
-        }
-        EventKind::ExternalCancelScheduled(it) => {
-            let attributes = decided(it.decision_event_id)
-                .with("workflowId", &it.workflow_id)
-                .maybe("runId", it.run_id.map(|run_id| run_id.to_string()))
-                .maybe("control", it.control.as_ref());
-            ("RequestCancelExternalWorkflowExecutionInitiated", attributes)
-        }
-        EventKind::ExternalCancelDelivered(it) => {
-            let attributes = none().with("workflowExecution", execution(&it.workflow_id, it.run_id));
-            ("ExternalWorkflowExecutionCancelRequested", attributes.with("initiatedEventId", it.scheduled_event_id))
-        }
-        EventKind::ExternalCancelFailed(it) => {
-            let rate = "REQUEST_CANCEL_EXTERNAL_WORKFLOW_EXECUTION_RATE_EXCEEDED";
-            let attributes =
-                external_failed(decided(it.decision_event_id), related, it.scheduled_event_id, it.cause, rate);
-            ("RequestCancelExternalWorkflowExecutionFailed", attributes.with("workflowId", &it.workflow_id))
-        }
+        EventKind::WorkflowStarted(it) => runs::started(it),
+        EventKind::WorkflowSuccess(it) => runs::success(it),
+        EventKind::WorkflowFailed(it) => runs::failed(it),
+        EventKind::WorkflowCanceled(it) => runs::canceled(it),
+        EventKind::WorkflowContinuedAsNew(it) => runs::continued_as_new(it),
+        EventKind::WorkflowTimedOut(_) => runs::timed_out(related),
+        EventKind::WorkflowTerminated(it) => runs::terminated(it, related),
+        EventKind::WorkflowCloseFailed(it) => runs::close_failed(it),
+        EventKind::WorkflowCancelRequested(it) => runs::cancel_requested(it),
+        EventKind::DeciderScheduled(it) => turns::scheduled(it),
+        EventKind::DeciderStarted(it) => turns::started(it),
+        EventKind::DeciderCompleted(it) => turns::completed(it),
+        EventKind::DeciderTimedOut(it) => turns::timed_out(it),
+        EventKind::DeciderFailed(it) => turns::failed(it),
+        EventKind::ActivityScheduled(it) => activities::scheduled(it),
+        EventKind::ActivityScheduleFailed(it) => activities::schedule_failed(it),
+        EventKind::ActivityStarted(it) => activities::started(it),
+        EventKind::ActivitySuccess(it) => activities::success(it),
+        EventKind::ActivityFailed(it) => activities::failed(it),
+        EventKind::ActivityCanceled(it) => activities::canceled(it),
+        EventKind::ActivityTimedOut(it) => activities::timed_out(it),
+        EventKind::ActivityScheduledTimeout(it) => activities::scheduled_timeout(it),
+        EventKind::ActivityTaskCancel(it) => activities::task_cancel(it),
+        EventKind::ActivityTaskCancelFailed(it) => activities::task_cancel_failed(it),
+        EventKind::TimerScheduled(it) => timers::scheduled(it),
+        EventKind::TimerScheduleFailed(it) => timers::schedule_failed(it),
+        EventKind::TimerExpired(it) => timers::expired(it),
+        EventKind::TimerCanceled(it) => timers::canceled(it),
+        EventKind::TimerCancelFailed(it) => timers::cancel_failed(it),
+        EventKind::Signal(it) => runs::signal(it),
+        EventKind::Marker(it) => runs::marker(it),
+        EventKind::MarkerFailed(it) => runs::marker_failed(it),
+        EventKind::ChildScheduled(it) => children::scheduled(it),
+        EventKind::ChildScheduleFailed(it) => children::schedule_failed(it, related),
+        EventKind::ChildStarted(it) => children::started(it, related),
+        EventKind::ChildSuccess(it) => children::success(it, related),
+        EventKind::ChildFailed(it) => children::failed(it, related),
+        EventKind::ChildTimedOut(it) => children::timed_out(it, related),
+        EventKind::ChildCanceled(it) => children::canceled(it, related),
+        EventKind::ChildTerminated(it) => children::terminated(it, related),
+        EventKind::ExternalSignalScheduled(it) => externals::signal_scheduled(it),
+        EventKind::ExternalSignalDelivered(it) => externals::signal_delivered(it),
+        EventKind::ExternalSignalFailed(it) => externals::signal_failed(it, related),
+        EventKind::ExternalCancelScheduled(it) => externals::cancel_scheduled(it),
+        EventKind::ExternalCancelDelivered(it) => externals::cancel_delivered(it),
+        EventKind::ExternalCancelFailed(it) => externals::cancel_failed(it, related),
         // SWF has no words for these.
         EventKind::UpdateAccepted(_)
         | EventKind::UpdateCompleted(_)
@@ -562,32 +214,3 @@ fn words_of(kind: &EventKind, related: &Related) -> (&'static str, Attributes) {
         }
     }
 }
-
-fn external_failed(
-    attributes: Attributes,
-    related: &Related,
-    scheduled_event_id: Option<EventId>,
-    cause: ExternalFailedCause,
-    rate_exceeded: &'static str,
-) -> Attributes {
-    let scheduled = scheduled_event_id.and_then(|id| related.events.get(&id)).map(|event| &event.kind);
-    let (run_id, control) = match scheduled {
-        Some(EventKind::ExternalSignalScheduled(it)) => (it.run_id, it.control.as_ref()),
-        Some(EventKind::ExternalCancelScheduled(it)) => (it.run_id, it.control.as_ref()),
-        _ => (None, None),
-    };
-    let cause = match cause {
-        ExternalFailedCause::WorkflowUnknown | ExternalFailedCause::WorkflowClosed => {
-            "UNKNOWN_EXTERNAL_WORKFLOW_EXECUTION"
-        }
-        ExternalFailedCause::OpenExternalsLimit => rate_exceeded,
-    };
-    attributes
-        .maybe("runId", run_id.map(|run_id| run_id.to_string()))
-        .with("cause", cause)
-        .with("initiatedEventId", scheduled_event_id.unwrap_or(0))
-        .maybe("control", control)
-}
-
-#[cfg(test)]
-mod tests;

@@ -73,6 +73,11 @@ impl Fault {
         self.kind
     }
 
+    #[cfg(test)]
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     pub(super) fn unknown_domain(name: &str) -> Self {
         Self::new(FaultKind::UnknownResource, format!("Unknown domain: {name}"))
     }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::shape::{Field, Form, Shape};
 use super::{Answer, Call, domains, tasks, types, visibility, workflows};
+use crate::engine::TOKEN_CHARS_MAX;
 
 const fn text(min: usize, max: usize, form: Form) -> Shape {
     Shape::Text { min, max, form }
@@ -28,9 +29,11 @@ const LIMITED_DATA: Shape = text(0, 2_048, Form::Any);
 const ARN: Shape = text(1, 1_600, Form::Any);
 const RUN_ID: Shape = text(1, 64, Form::Any);
 const RUN_ID_OPTIONAL: Shape = text(0, 64, Form::Any);
-const PAGE_TOKEN: Shape = text(0, 2_048, Form::Any);
-/// Ours are longer than the real service's 1,024 characters where all names are as long as they may be.
-const TASK_TOKEN: Shape = text(1, 2_048, Form::Any);
+/// Ours are longer than the real service's 2,048 characters where all names are as long as they may be: a turn's has its token
+/// in it.
+const PAGE_TOKEN: Shape = text(0, TOKEN_CHARS_MAX + 256, Form::Any);
+/// Likewise, where the real service has 1,024.
+const TASK_TOKEN: Shape = text(1, TOKEN_CHARS_MAX, Form::Any);
 const SECONDS: Shape = text(1, 8, Form::Seconds);
 const FUNCTION_SECONDS: Shape = text(1, 3, Form::FunctionSeconds);
 const SECONDS_OR_NONE: Shape = text(0, 8, Form::SecondsOrNone);

@@ -9,10 +9,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::decisions::{self, payload};
-use super::domains::with_next;
 use super::events::execution;
 use super::fault::{Fault, FaultKind};
-use super::page::{Paging, invalid_token};
+use super::page::{Of, Paging, invalid_token, with_next};
 use super::types::shown;
 use super::words::{self, List, set};
 use super::workflows::{run_ref, told, unknown_execution};
@@ -108,14 +107,14 @@ async fn turn(
     set(&mut task, "events", Some(told(call, &at, &events).await?));
     let next = next.map(|next| {
         cursor.last = next;
-        cursor.write()
+        Of::Turn.token(call.engine.clock().now(), cursor.write())
     });
     Ok(with_next(task, next))
 }
 
 /// The next page of a turn that was handed out: no task of its own, and no event.
-async fn next_page(call: &Call, paging: &Paging, text: &str) -> Answer {
-    let cursor = Cursor::read(text).ok_or_else(invalid_token)?;
+async fn next_page(call: &Call, paging: &Paging, place: &str) -> Answer {
+    let cursor = Cursor::read(place).ok_or_else(invalid_token)?;
     let token = call.engine.decider_token(&cursor.token)?;
     let found = call.engine.turn_history(&token, &cursor.page(paging.size())).await?;
     let at = run_ref(&token.domain, &token.workflow_id, token.run_id);
@@ -125,9 +124,10 @@ async fn next_page(call: &Call, paging: &Paging, text: &str) -> Answer {
 
 pub(super) async fn poll_decision(call: Call, input: Map<String, Value>) -> Answer {
     let it: PollTask = take(input)?;
-    if let Some(text) = it.paging.next_page_token.as_deref().filter(|text| !text.is_empty()) {
-        return next_page(&call, &it.paging, text).await;
+    if let Some(place) = it.paging.place(Of::Turn, call.engine.clock().now())? {
+        return next_page(&call, &it.paging, place).await;
     }
+    call.engine.must_have_room_for_poller(&it.domain, &it.task_list.name, true)?;
     let size = it.paging.size();
     let Some(delivery) = call.engine.poll_decider(&it.domain, &it.task_list.name, it.poll(Some(size))).await? else {
         // Without a token: every client that was seen takes that for no task (SWF.md §10.1).
@@ -155,6 +155,7 @@ pub(super) async fn poll_decision(call: Call, input: Map<String, Value>) -> Answ
 
 pub(super) async fn poll_activity(call: Call, input: Map<String, Value>) -> Answer {
     let it: PollTask = take(input)?;
+    call.engine.must_have_room_for_poller(&it.domain, &it.task_list.name, false)?;
     let Some(delivery) = call.engine.poll_activity(&it.domain, &it.task_list.name, it.poll(None)).await? else {
         return body(&json!({ "startedEventId": 0 }));
     };

@@ -5,9 +5,8 @@ use history::{ActivityDefaults, WorkflowDefaults};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::domains::with_next;
 use super::fault::{Fault, FaultKind};
-use super::page::{Paged, Paging};
+use super::page::{Of, Paged, Paging, with_next};
 use super::words::{self, List, instant, registration, set};
 use super::{Answer, Call, body, take};
 use crate::engine::{Refusal, RegisteredType, TypeKind, split_type_name, type_name};
@@ -19,6 +18,9 @@ pub(super) trait Kind: TypeKind {
 
     /// What messages call it.
     const WORD: &'static str;
+
+    /// What tokens of its lists are of.
+    const LIST: Of;
 
     /// The defaults of a request.
     fn read(input: Map<String, Value>) -> Result<Self, Fault>;
@@ -45,6 +47,7 @@ struct Defaults {
 impl Kind for WorkflowDefaults {
     const MEMBER: &'static str = "workflowType";
     const WORD: &'static str = "WorkflowType";
+    const LIST: Of = Of::WorkflowTypes;
 
     fn read(input: Map<String, Value>) -> Result<Self, Fault> {
         let defaults: Defaults = take(input)?;
@@ -73,6 +76,7 @@ impl Kind for WorkflowDefaults {
 impl Kind for ActivityDefaults {
     const MEMBER: &'static str = "activityType";
     const WORD: &'static str = "ActivityType";
+    const LIST: Of = Of::ActivityTypes;
 
     fn read(input: Map<String, Value>) -> Result<Self, Fault> {
         let defaults: Defaults = take(input)?;
@@ -214,7 +218,7 @@ pub(super) async fn list<D: Kind>(call: Call, input: Map<String, Value>) -> Answ
     });
     // By name, then by version, whatever characters are in them.
     let keyed = wanted.map(|(full, _)| (full.replacen('/', "\u{0}", 1), full));
-    let Paged { rows, next } = paging.page(keyed.collect(), |(key, _)| key)?;
+    let Paged { rows, next } = paging.page(D::LIST, call.engine.clock().now(), keyed.collect(), |(key, _)| key)?;
     let reads = rows.iter().map(|(_, full)| read::<D>(&call, &domain, full));
     let mut infos = Vec::with_capacity(rows.len());
     for read in futures_util::future::join_all(reads).await {

@@ -2,24 +2,35 @@
 //!
 //! Source: SWF.md §8.14.
 
-use history::{Status, Timestamp};
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt, stream};
+use history::Status;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use store::{ListQuery, Listed};
+use store::listing::Position;
+use store::{ListQuery, Listed, PageToken, UnixMs};
 use uuid::Uuid;
 
-use super::domains::with_next;
 use super::fault::{Fault, FaultKind};
-use super::page::{Paging, invalid_token};
+use super::page::{self, Of, Paged, Paging, invalid_token, with_next};
 use super::workflows::{close_status, info};
 use super::{Answer, Call, body, take};
-use crate::engine::{RunRef, split_type_name};
+use crate::engine::{Refusal, RunRef, type_name};
 
 /// Rows that are read at once.
 const ROWS: usize = 1_000;
 
-/// The most runs that a list or a count looks at. Ours: beyond it a count is truncated, and a list ends.
-const LOOKED_MAX: usize = 100_000;
+/// Runs that are counted before a count is cut short. Ours: as many as SWF has open at once in a domain (SWF.md §7). The
+/// real service cuts a count short after a number of bytes that it does not tell.
+const COUNTED_MAX: usize = 100_000;
+
+/// How often the store is asked for one count, and for one page in the order of the store, before they are cut short: of a
+/// filter that hardly any run passes, each time looks at thousands of rows and finds none. Ours.
+const ASKED_MAX: usize = 100;
+
+/// Runs of a page that are read at once.
+const DESCRIBED_AT_ONCE: usize = 32;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -28,11 +39,17 @@ struct Times {
     latest_date: Option<f64>,
 }
 
+/// An instant of the wire in milliseconds; before 1970 is 1970.
+fn millis(seconds: f64) -> UnixMs {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "what does not fit becomes an end")]
+    let millis = (seconds * 1_000.0).round() as UnixMs;
+    millis
+}
+
 impl Times {
-    fn has(&self, at: Timestamp) -> bool {
-        #[expect(clippy::cast_precision_loss, reason = "exact for the next 285,000 years")]
-        let seconds = at.as_millis() as f64 / 1_000.0;
-        seconds >= self.oldest_date && self.latest_date.is_none_or(|latest| seconds <= latest)
+    /// From the first instant to before the second.
+    fn range(&self) -> (UnixMs, Option<UnixMs>) {
+        (millis(self.oldest_date), self.latest_date.map(|latest| millis(latest).saturating_add(1)))
     }
 }
 
@@ -90,10 +107,9 @@ impl Filters {
         Ok(())
     }
 
-    /// Those that match, newest first; whether there are more than are looked at.
-    async fn find(&self, call: &Call, is_open: bool) -> Result<(Vec<Listed>, bool), Fault> {
-        self.check(is_open)?;
-        let query = ListQuery {
+    /// What is asked of the store: every filter, so that each row that it answers is one of the list.
+    fn query(&self, is_open: bool) -> ListQuery {
+        let mut query = ListQuery {
             domain: self.domain.as_str().into(),
             open: Some(is_open),
             workflow_id: self.execution_filter.as_ref().map(|filter| filter.workflow_id.clone()),
@@ -101,69 +117,158 @@ impl Filters {
             limit: ROWS,
             ..ListQuery::default()
         };
-        let (mut found, mut looked, mut page) = (Vec::new(), 0, None);
-        loop {
-            let rows = call.engine.list(&query, page.as_ref()).await?;
-            looked += rows.rows.len();
-            found.extend(rows.rows.into_iter().filter(|listed| self.has(listed)));
-            page = rows.next;
-            if page.is_none() || looked >= LOOKED_MAX {
+        if let Some(ByType { name, version }) = &self.type_filter {
+            match version.as_deref().filter(|version| !version.is_empty()) {
+                Some(version) => query.workflow_type = Some(type_name(name, Some(version))),
+                None => query.workflow_name = Some(name.clone()),
+            }
+        }
+        if let Some(filter) = &self.close_status_filter {
+            let status = Status::ALL.into_iter().find(|status| close_status(*status) == Some(filter.status.as_str()));
+            query.status = status.map(|status| status.word().to_owned());
+        }
+        if let Some((from, before)) = self.start_time_filter.as_ref().map(Times::range) {
+            (query.started_from, query.started_before) = (Some(from), before);
+        }
+        if let Some((from, before)) = self.close_time_filter.as_ref().map(Times::range) {
+            // Whatever has closed by then has started by then.
+            (query.closed_from, query.closed_before, query.started_before) = (Some(from), before, before);
+        }
+        query
+    }
+
+    /// The page that begins at this place.
+    async fn page(&self, call: &Call, is_open: bool, place: Option<&str>) -> Result<Paged<Listed>, Fault> {
+        let place = place.map(page::bytes).transpose()?;
+        let query = self.query(is_open);
+        if self.close_time_filter.is_none() && !self.paging.is_reverse() {
+            self.newest_first(call, query, place).await
+        } else {
+            self.sorted(call, query, place).await
+        }
+    }
+
+    /// In the order of the store: costs what the page has.
+    async fn newest_first(
+        &self,
+        call: &Call,
+        mut query: ListQuery,
+        place: Option<Vec<u8>>,
+    ) -> Result<Paged<Listed>, Fault> {
+        let (size, mut rows, mut next) = (self.paging.size(), Vec::new(), place.map(PageToken));
+        for _ in 0..ASKED_MAX {
+            query.limit = size - rows.len();
+            let found = call.engine.list(&query, next.as_ref()).await?;
+            rows.extend(found.rows);
+            next = found.next;
+            if next.is_none() || rows.len() >= size {
                 break;
             }
         }
-        if self.close_time_filter.is_some() {
-            found.sort_by_key(|listed| std::cmp::Reverse(listed.row.closed_at));
-        }
-        Ok((found, page.is_some()))
+        Ok(Paged { rows, next: next.map(|next| page::text(&next.0)) })
     }
 
-    fn has(&self, listed: &Listed) -> bool {
-        let row = &listed.row;
-        let status = Status::from_word(&row.status).unwrap_or_default();
-        self.start_time_filter.as_ref().is_none_or(|times| times.has(Timestamp::from_millis(row.started_at)))
-            && self
-                .close_time_filter
-                .as_ref()
-                .is_none_or(|times| row.closed_at.is_some_and(|closed_at| times.has(Timestamp::from_millis(closed_at))))
-            && self.type_filter.as_ref().is_none_or(|filter| {
-                let (name, version) = split_type_name(&row.workflow_type);
-                let wanted = filter.version.as_deref().filter(|version| !version.is_empty());
-                name == filter.name && wanted.is_none_or(|wanted| version == Some(wanted))
-            })
-            && self.close_status_filter.as_ref().is_none_or(|filter| close_status(status) == Some(&filter.status))
+    /// In an order that the store does not have: every row that matches is read, and only the page is kept of them.
+    async fn sorted(&self, call: &Call, mut query: ListQuery, place: Option<Vec<u8>>) -> Result<Paged<Listed>, Fault> {
+        let (size, is_reverse, by_close) =
+            (self.paging.size(), self.paging.is_reverse(), self.close_time_filter.is_some());
+        let after = place.map(|place| Place::read(&place)).transpose()?;
+        if let Some(Place { at: std::cmp::Reverse(at), .. }) = after {
+            match (by_close, is_reverse) {
+                (true, true) => query.closed_from = query.closed_from.max(Some(at)),
+                (true, false) => query.closed_before = Some(at.saturating_add(1)),
+                (false, _) => query.started_from = query.started_from.max(Some(at)),
+            }
+        }
+        let (mut kept, mut next) = (BTreeMap::new(), None);
+        loop {
+            let found = call.engine.list(&query, next.as_ref()).await?;
+            for listed in found.rows {
+                let at = listed.row.closed_at.filter(|_| by_close).unwrap_or(listed.row.started_at);
+                let place = Place { at: std::cmp::Reverse(at), position: Position::of(&listed) };
+                if after.as_ref().is_none_or(|after| if is_reverse { place < *after } else { place > *after }) {
+                    kept.insert(place, listed);
+                }
+                // One more than the page has says that there is another one.
+                if kept.len() > size + 1 {
+                    if is_reverse {
+                        kept.pop_first()
+                    } else {
+                        kept.pop_last()
+                    };
+                }
+            }
+            next = found.next;
+            if next.is_none() {
+                break;
+            }
+        }
+        let has_more = kept.len() > size;
+        let mut kept: Vec<(Place, Listed)> = kept.into_iter().collect();
+        if is_reverse {
+            kept.reverse();
+        }
+        kept.truncate(size);
+        let next = kept.last().filter(|_| has_more).map(|(place, _)| place.write());
+        Ok(Paged { rows: kept.into_iter().map(|(_, listed)| listed).collect(), next })
     }
 }
 
-/// What a token of a list has in front.
-const TOKEN: &str = "l-";
+/// A place in a list that is sorted here; the newest stands first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    at: std::cmp::Reverse<UnixMs>,
+    position: Position,
+}
+
+impl Place {
+    fn write(&self) -> String {
+        page::text(&[self.at.0.to_be_bytes().as_slice(), &self.position.token().0].concat())
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, Fault> {
+        let (at, rest) = bytes.split_first_chunk::<8>().ok_or_else(invalid_token)?;
+        let position = Position::from_token(&PageToken(rest.to_vec())).map_err(|_| invalid_token())?;
+        Ok(Self { at: std::cmp::Reverse(u64::from_be_bytes(*at)), position })
+    }
+}
 
 pub(super) async fn list(call: Call, input: Map<String, Value>, is_open: bool) -> Answer {
     let filters: Filters = take(input)?;
-    let (mut found, _) = filters.find(&call, is_open).await?;
-    if filters.paging.is_reverse() {
-        found.reverse();
-    }
-    let token = filters.paging.next_page_token.as_deref().filter(|token| !token.is_empty());
-    let from: usize = match token {
-        Some(token) => token.strip_prefix(TOKEN).and_then(|from| from.parse().ok()).ok_or_else(invalid_token)?,
-        None => 0,
-    };
-    let size = filters.paging.size();
-    let next = (found.len() > from.saturating_add(size)).then(|| format!("{TOKEN}{}", from + size));
-    let rows: Vec<Listed> = found.into_iter().skip(from).take(size).collect();
+    filters.check(is_open)?;
+    let (of, now) = (if is_open { Of::OpenRuns } else { Of::ClosedRuns }, call.engine.clock().now());
+    let Paged { rows, next } = filters.page(&call, is_open, filters.paging.place(of, now)?).await?;
+    // A row does not say who the parent is, nor whether a cancel was requested.
     let describe = async |listed: &Listed| {
         let (domain, run_id) = (filters.domain.as_str().into(), Some(Uuid::from_bytes(listed.run)));
         let at = RunRef { domain, workflow_id: listed.workflow_id.clone(), run_id };
         call.engine.describe(&at).await.map(|described| info(&described.run))
     };
-    let described = futures_util::future::join_all(rows.iter().map(describe)).await;
-    // One that cannot be described was forgotten a moment ago.
-    let infos: Vec<Value> = described.into_iter().flatten().collect();
-    body(&with_next(json!({ "executionInfos": infos }), next))
+    let described: Vec<_> = stream::iter(rows.iter().map(describe)).buffered(DESCRIBED_AT_ONCE).collect().await;
+    let mut infos: Vec<Value> = Vec::with_capacity(described.len());
+    for described in described {
+        match described {
+            Ok(info) => infos.push(info),
+            // It was forgotten a moment ago.
+            Err(Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. }) => {}
+            Err(refusal) => return Err(refusal.into()),
+        }
+    }
+    body(&with_next(json!({ "executionInfos": infos }), next.map(|next| of.token(now, next))))
 }
 
 pub(super) async fn count(call: Call, input: Map<String, Value>, is_open: bool) -> Answer {
     let filters: Filters = take(input)?;
-    let (found, truncated) = filters.find(&call, is_open).await?;
-    body(&json!({ "count": found.len(), "truncated": truncated }))
+    filters.check(is_open)?;
+    let (mut query, mut count, mut next) = (filters.query(is_open), 0, None);
+    for _ in 0..ASKED_MAX {
+        query.limit = ROWS.min(COUNTED_MAX - count);
+        let found = call.engine.list(&query, next.as_ref()).await?;
+        count += found.rows.len();
+        next = found.next;
+        if next.is_none() || count >= COUNTED_MAX {
+            break;
+        }
+    }
+    body(&json!({ "count": count, "truncated": next.is_some() }))
 }

@@ -3,19 +3,15 @@
 use std::sync::Arc;
 
 use history::event::ActivityTimeouts;
-use history::{
-    Command, Event, EventKind, Fault as Rule, LAMBDA_LIST, ReusePolicy, Run, Start, Status, SwfRun, Timestamp,
-    WorkflowDefaults,
-};
+use history::{Command, Event, EventKind, Fault as Rule, ReusePolicy, Run, Start, Status, SwfRun, WorkflowDefaults};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::decisions::payload;
-use super::domains::with_next;
 use super::events::{self, Related, execution, text};
 use super::fault::{Fault, FaultKind};
-use super::page::{Paging, invalid_token};
+use super::page::{Of, Paging, invalid_token, with_next};
 use super::types::{TypeRef, shown, type_fault};
 use super::words::{self, List, instant, list, policy, seconds, set};
 use super::{Answer, Call, body, take};
@@ -81,9 +77,11 @@ pub(super) async fn start(call: Call, input: Map<String, Value>) -> Answer {
             child_policy,
             task_priority: words::priority(it.task_priority.as_deref()).or(defaults.task_priority),
             lambda_role: it.lambda_role.or(defaults.lambda_role),
+            limits: call.engine.quotas().map(|quotas| quotas.run),
         }),
         ..Start::new(&it.workflow_id, &full, &task_list)
     };
+    call.engine.must_have_room(&it.domain).await?;
     match call.engine.start(&it.domain, start).await {
         Ok(started) => body(&json!({ "runId": started.run_id.to_string() })),
         Err(Refusal::Fault(Rule::AlreadyOpen { .. } | Rule::ReuseRefused { .. })) => {
@@ -201,6 +199,9 @@ async fn has_lambda(call: &Call, at: &RunRef, events: &[Event]) -> Result<bool, 
     Ok(role.is_some())
 }
 
+/// Bytes that are read at once of what events are told with. Ours: about what one look at the store brings in any case.
+const RELATED_BYTES: usize = 64 * 1024;
+
 /// What events of a run are told with.
 pub(super) async fn related(call: &Call, at: &RunRef, events: &[Event]) -> Result<Related, Fault> {
     let mut related = Related::default();
@@ -212,12 +213,12 @@ pub(super) async fn related(call: &Call, at: &RunRef, events: &[Event]) -> Resul
     }
     let wanted = events::wanted(events, has_lambda(call, at, events).await?);
     related.events = events.iter().filter(|event| wanted.contains(&event.id)).map(|it| (it.id, it.clone())).collect();
-    for id in wanted {
-        if !related.events.contains_key(&id) {
-            let page = Page { after: id.saturating_sub(1), limit: 1, ..Page::default() };
-            related
-                .events
-                .extend(call.engine.history(at, &page).await?.events.into_iter().map(|event| (event.id, event)));
+    for id in &wanted {
+        if !related.events.contains_key(id) {
+            // Others that are wanted often stand close by, and are read with it.
+            let page = Page { after: id.saturating_sub(1), bytes_max: RELATED_BYTES, ..Page::default() };
+            let found = call.engine.history(at, &page).await?.events.into_iter();
+            related.events.extend(found.filter(|event| wanted.contains(&event.id)).map(|event| (event.id, event)));
         }
     }
     Ok(related)
@@ -233,13 +234,14 @@ pub(super) async fn history(call: Call, input: Map<String, Value>) -> Answer {
     let it: Read = take(input)?;
     let at = it.at()?;
     let mut page = Page { reverse: it.paging.is_reverse(), limit: it.paging.size(), ..Page::default() };
-    if let Some(token) = it.paging.next_page_token.as_deref().filter(|token| !token.is_empty()) {
-        let cursor = token.strip_prefix("h-").and_then(|cursor| cursor.parse().ok()).ok_or_else(invalid_token)?;
+    let now = call.engine.clock().now();
+    if let Some(place) = it.paging.place(Of::History, now)? {
+        let cursor = place.parse().map_err(|_| invalid_token())?;
         if page.reverse { page.before = Some(cursor) } else { page.after = cursor }
     }
     let found = call.engine.history(&at, &page).await.map_err(|refusal| it.refused(refusal))?;
     let events = told(&call, &at, &found.events).await?;
-    body(&with_next(json!({ "events": events }), found.next.map(|next| format!("h-{next}"))))
+    body(&with_next(json!({ "events": events }), found.next.map(|next| Of::History.token(now, next))))
 }
 
 /// How a run closed.
@@ -273,51 +275,23 @@ pub(super) fn info(run: &Run) -> Value {
     info
 }
 
-/// Events that are read at once where a whole history is.
-const EVENTS: usize = 1_000;
-
-/// What a run's state does not have and its history does.
-struct Looked {
-    /// The state before the event that closed it: open counts stay as they were.
-    before_close: Option<Run>,
-    latest_activity: Option<Timestamp>,
-    latest_context: Option<String>,
-}
-
-async fn look_at_history(call: &Call, at: &RunRef) -> Result<Looked, Fault> {
-    let mut looked = Looked { before_close: None, latest_activity: None, latest_context: None };
-    let mut page = Page { limit: EVENTS, ..Page::default() };
-    loop {
-        let found = call.engine.history(at, &page).await?;
-        for event in &found.events {
-            match &event.kind {
-                EventKind::ActivityScheduled(_) => looked.latest_activity = Some(event.timestamp),
-                EventKind::DeciderCompleted(it) => {
-                    looked.latest_context = it.context.as_ref().map(text).or(looked.latest_context);
-                }
-                EventKind::WorkflowStarted(it) => {
-                    looked.before_close = Some(Run::begin(event.timestamp, it, event.key));
-                    continue;
-                }
-                _ => {}
-            }
-            if let Some(run) = looked.before_close.as_mut().filter(|_| !event.kind.closes()) {
-                run.evolve(event);
-            }
-        }
-        match found.next {
-            Some(next) => page.after = next,
-            None => return Ok(looked),
-        }
-    }
+/// The newest execution context of a run. Reads the one event that has it.
+async fn latest_context(call: &Call, at: &RunRef, run: &Run) -> Result<Option<String>, Fault> {
+    let Some(id) = run.context_event_id else { return Ok(None) };
+    let page = Page { after: id.saturating_sub(1), limit: 1, ..Page::default() };
+    let found = call.engine.history(at, &page).await?;
+    Ok(found.events.iter().find_map(|event| match &event.kind {
+        EventKind::DeciderCompleted(it) => it.context.as_ref().map(text),
+        _ => None,
+    }))
 }
 
 pub(super) async fn describe(call: Call, input: Map<String, Value>) -> Answer {
     let it: Read = take(input)?;
     let at = it.at()?;
     let run = call.engine.describe(&at).await.map_err(|refusal| it.refused(refusal))?.run;
-    let looked = look_at_history(&call, &at).await?;
-    let counted = looked.before_close.as_ref().filter(|_| !run.is_open()).unwrap_or(&run);
+    let latest_context = latest_context(&call, &at, &run).await?;
+    let counts = run.open_counts();
     let (started, swf) = (&run.started, run.started.swf.clone().unwrap_or_default());
     let mut configuration = json!({
         "taskStartToCloseTimeout": seconds(started.decider_start_to_close),
@@ -327,21 +301,20 @@ pub(super) async fn describe(call: Call, input: Map<String, Value>) -> Answer {
         "childPolicy": policy(swf.child_policy),
     });
     set(&mut configuration, "lambdaRole", swf.lambda_role);
-    let functions = counted.activities.values().filter(|it| it.task_list == LAMBDA_LIST).count();
-    let has_turn = counted.turn.is_some() || counted.turn_task.is_some();
+    let has_turn = run.turn.is_some() || run.turn_task.is_some();
     let mut described = json!({
         "executionInfo": info(&run),
         "executionConfiguration": configuration,
         "openCounts": {
-            "openActivityTasks": counted.activities.len() - functions,
-            "openDecisionTasks": u8::from(has_turn && run.is_open()),
-            "openTimers": counted.timers.len(),
-            "openChildWorkflowExecutions": counted.children.len(),
-            "openLambdaFunctions": functions,
+            "openActivityTasks": counts.activities,
+            "openDecisionTasks": u8::from(has_turn),
+            "openTimers": counts.timers,
+            "openChildWorkflowExecutions": counts.children,
+            "openLambdaFunctions": counts.functions,
         },
     });
-    set(&mut described, "latestActivityTaskTimestamp", looked.latest_activity.map(instant));
-    set(&mut described, "latestExecutionContext", looked.latest_context);
+    set(&mut described, "latestActivityTaskTimestamp", run.last_activity_at.map(instant));
+    set(&mut described, "latestExecutionContext", latest_context);
     body(&described)
 }
 

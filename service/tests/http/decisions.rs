@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use history::limits::{
-    CONTROL_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, REASON_BYTES_MAX, TAGS_MAX, TYPE_BYTES_MAX,
+    CONTROL_BYTES_MAX, NAME_CHARS_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX, TAGS_MAX, TYPE_CHARS_MAX,
 };
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn field_of(problem: &Value) -> &str {
 /// What a field holds, and with that what it cannot.
 #[derive(Clone, Copy)]
 enum Holds {
-    /// Text of 1 to so many bytes.
+    /// Text of 1 to so many characters.
     Name(usize),
     /// Text of at most so many bytes.
     Note(usize),
@@ -61,7 +61,7 @@ impl Holds {
                 bad_json(json!("tag")),
                 invalid(json!(vec!["t"; TAGS_MAX + 1]), ""),
                 invalid(json!(["t", ""]), "[1]"),
-                large(json!([text(NAME_BYTES_MAX + 1)]), "[0]"),
+                large(json!([text(NAME_CHARS_MAX + 1)]), "[0]"),
             ],
             RunId => vec![bad_json(json!("newest"))],
             Word => vec![bad_json(json!("whatever"))],
@@ -81,8 +81,8 @@ type Fields = Vec<(&'static str, Holds)>;
 
 /// Every decision: one that is right, how many of its fields are required, and all of them, the required ones first.
 fn decisions() -> Vec<(Value, usize, Fields)> {
-    let (name, kind, control) = (Name(NAME_BYTES_MAX), Name(TYPE_BYTES_MAX), Note(CONTROL_BYTES_MAX));
-    let reason = Name(REASON_BYTES_MAX);
+    let (name, kind, control) = (Name(NAME_CHARS_MAX), Name(TYPE_CHARS_MAX), Note(CONTROL_BYTES_MAX));
+    let reason = Name(REASON_CHARS_MAX);
     vec![
         (
             json!({ "type": "ScheduleActivity", "activityId": "a", "activityType": "A" }),

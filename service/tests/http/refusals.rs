@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use history::limits::{CONTEXT_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX, TYPE_BYTES_MAX};
+use history::limits::{CONTEXT_BYTES_MAX, NAME_CHARS_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX, TYPE_CHARS_MAX};
 use serde_json::{Value, json};
 use service::engine::Clock;
 use store::Store;
@@ -79,7 +79,7 @@ async fn a_domain_is_created_once_and_its_fields_are_checked() {
     api.refused(create(json!({ "name": "default" })), 409, "domain-exists").await;
     assert_eq!(field_of(&api.refused(create(json!({ "name": "" })), 400, "invalid-field").await), "name");
     api.refused(create(json!({ "name": "a\nb" })), 400, "invalid-field").await;
-    let long = json!({ "name": "x".repeat(NAME_BYTES_MAX + 1) });
+    let long = json!({ "name": "x".repeat(NAME_CHARS_MAX + 1) });
     let problem = api.refused(create(long), 413, "too-large").await;
     assert_eq!((&problem["field"], &problem["found"], &problem["max"]), (&json!("name"), &json!(257), &json!(256)));
     let wordy = json!({ "name": "a", "description": "x".repeat(4_097) });
@@ -299,14 +299,14 @@ async fn nothing_is_at_other_paths() {
 async fn names_are_checked_wherever_they_come_from() {
     let api = Api::open().await;
     api.start("w").await;
-    let long = "x".repeat(NAME_BYTES_MAX + 1);
+    let long = "x".repeat(NAME_CHARS_MAX + 1);
     let start = |field: &str, value: Value| {
         let mut body = json!({ "workflowId": "new", "workflowType": "t" });
         body[field] = value;
         Ask::post(WORKFLOWS, &body)
     };
     for field in ["workflowId", "workflowType", "taskList", "identity"] {
-        let long = if field == "workflowType" { "x".repeat(TYPE_BYTES_MAX + 1) } else { long.clone() };
+        let long = if field == "workflowType" { "x".repeat(TYPE_CHARS_MAX + 1) } else { long.clone() };
         assert_eq!(field_of(&api.refused(start(field, json!("")), 400, "invalid-field").await), field);
         assert_eq!(field_of(&api.refused(start(field, json!("a\u{7}")), 400, "invalid-field").await), field);
         assert_eq!(field_of(&api.refused(start(field, json!(long)), 413, "too-large").await), field);

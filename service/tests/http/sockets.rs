@@ -207,13 +207,19 @@ async fn headers_that_come_too_slowly_end_the_connection() {
 async fn a_poller_that_hangs_up_takes_no_task() {
     let socket = Socket::open().await;
     let api = &socket.api;
-    let peer = socket.call("POST", POLL, "prefer: wait=60\r\n", "{}").await;
-    api.until_pollers("list=\"deciders\"", 1).await;
-    drop(peer);
-    api.until_pollers("list=\"deciders\"", 0).await;
-    api.start("w").await;
-    let turn = api.turn().await;
-    assert_eq!((&turn["startedEventId"], &turn["attempt"]), (&json!(3), &json!(1)));
+    let swf = r#"{"domain":"default","taskList":{"name":"deciders"}}"#;
+    for (id, path, headers, body) in [
+        ("w", POLL, "prefer: wait=60\r\n", "{}"),
+        ("v", "/", "x-amz-target: SimpleWorkflowService.PollForDecisionTask\r\n", swf),
+    ] {
+        let peer = socket.call("POST", path, headers, body).await;
+        api.until_pollers("list=\"deciders\"", 1).await;
+        drop(peer);
+        api.until_pollers("list=\"deciders\"", 0).await;
+        api.start(id).await;
+        let turn = api.turn().await;
+        assert_eq!((&turn["startedEventId"], &turn["attempt"]), (&json!(3), &json!(1)), "{path}");
+    }
 }
 
 #[tokio::test]

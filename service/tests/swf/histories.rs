@@ -4,35 +4,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::support::{SWF, Swf};
-
-/// A domain's types, registered; and what a start says of its own.
-async fn ready() -> Swf {
-    let swf = Swf::open().await;
-    let workflow = json!({
-        "domain": "default", "name": "order", "version": "1",
-        "defaultTaskStartToCloseTimeout": "60", "defaultExecutionStartToCloseTimeout": "3600",
-        "defaultTaskList": { "name": "deciders" }, "defaultChildPolicy": "TERMINATE",
-    });
-    swf.ask("RegisterWorkflowType", &workflow).await.nothing();
-    let activity = json!({
-        "domain": "default", "name": "charge", "version": "1",
-        "defaultTaskStartToCloseTimeout": "60", "defaultTaskHeartbeatTimeout": "NONE",
-        "defaultTaskScheduleToStartTimeout": "60", "defaultTaskScheduleToCloseTimeout": "120",
-        "defaultTaskList": { "name": "runners" },
-    });
-    swf.ask("RegisterActivityType", &activity).await.nothing();
-    swf
-}
-
-fn kind() -> Value {
-    json!({ "name": "order", "version": "1" })
-}
-
-async fn start(swf: &Swf, id: &str) -> String {
-    let start = json!({ "domain": "default", "workflowId": id, "workflowType": kind(), "input": "in" });
-    swf.ask("StartWorkflowExecution", &start).await.json()["runId"].as_str().unwrap().to_owned()
-}
+use crate::support::{SWF, Swf, execution, kind, ready, start};
 
 async fn turn(swf: &Swf) -> Value {
     let poll = json!({ "domain": "default", "taskList": { "name": "deciders" }, "identity": "d" });
@@ -53,10 +25,6 @@ async fn decide(swf: &Swf, decisions: Value) -> Value {
 async fn take(swf: &Swf) -> Value {
     let poll = json!({ "domain": "default", "taskList": { "name": "runners" } });
     swf.ask("PollForActivityTask", &poll).await.json()
-}
-
-fn execution(id: &str, run_id: &str) -> Value {
-    json!({ "domain": "default", "execution": { "workflowId": id, "runId": run_id } })
 }
 
 async fn events(swf: &Swf, id: &str, run_id: &str) -> Vec<Value> {

@@ -5,6 +5,7 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
+mod both;
 mod domains;
 mod histories;
 mod signatures;

@@ -81,3 +81,35 @@ impl Swf {
         self.send(&headers, body.to_string()).await
     }
 }
+
+/// A domain's types, registered; and what a start says of its own.
+pub(crate) async fn ready() -> Swf {
+    let swf = Swf::open().await;
+    let workflow = json!({
+        "domain": "default", "name": "order", "version": "1",
+        "defaultTaskStartToCloseTimeout": "60", "defaultExecutionStartToCloseTimeout": "3600",
+        "defaultTaskList": { "name": "deciders" }, "defaultChildPolicy": "TERMINATE",
+    });
+    swf.ask("RegisterWorkflowType", &workflow).await.nothing();
+    let activity = json!({
+        "domain": "default", "name": "charge", "version": "1",
+        "defaultTaskStartToCloseTimeout": "60", "defaultTaskHeartbeatTimeout": "NONE",
+        "defaultTaskScheduleToStartTimeout": "60", "defaultTaskScheduleToCloseTimeout": "120",
+        "defaultTaskList": { "name": "runners" },
+    });
+    swf.ask("RegisterActivityType", &activity).await.nothing();
+    swf
+}
+
+pub(crate) fn kind() -> Value {
+    json!({ "name": "order", "version": "1" })
+}
+
+pub(crate) async fn start(swf: &Swf, id: &str) -> String {
+    let start = json!({ "domain": "default", "workflowId": id, "workflowType": kind(), "input": "in" });
+    swf.ask("StartWorkflowExecution", &start).await.json()["runId"].as_str().unwrap().to_owned()
+}
+
+pub(crate) fn execution(id: &str, run_id: &str) -> Value {
+    json!({ "domain": "default", "execution": { "workflowId": id, "runId": run_id } })
+}

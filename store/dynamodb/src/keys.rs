@@ -169,6 +169,21 @@ mod tests {
         assert_eq!(read_partition("W#a#%2"), None);
     }
 
+    /// As long as the rules allow names to be: 256 characters, of three bytes each, and 65 more for a type with its version.
+    #[test]
+    fn the_longest_names_fit_into_keys() {
+        let (name, kind) = ("漢".repeat(256), "漢".repeat(256 + 1 + 64));
+        let types = format!("\u{1}workflow-types\u{1}{name}");
+        for (domain, id) in [(&name, &name), (&types, &kind)] {
+            let key = HeadKey { domain: domain.as_str().into(), workflow_id: id.as_str().into() };
+            let partition = partition(&key);
+            assert!(partition.len() <= 2_048, "{}", partition.len());
+            assert!(rows(true, &key, &partition, 4).len() <= 2_048);
+            let row = row(&Position::new(0, key.workflow_id, [0; 16]));
+            assert!(row.len() <= 1_024, "{}", row.len());
+        }
+    }
+
     #[test]
     fn row_keys_sort_as_lists_do() {
         let mut places: Vec<_> = [(9, "b"), (9, "a"), (9, "a\0"), (10, "z"), (9, "a#"), (1, "")]

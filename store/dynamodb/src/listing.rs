@@ -96,7 +96,8 @@ impl Dynamo {
             return Ok(None);
         }
         // Two may stand at `after` itself, a head and what was kept of it, and one more must be read to get on.
-        let limit = query.limit.max(1).saturating_add(2).min(ROWS_READ_MAX);
+        let wanted = query.limit.max(1).saturating_add(2).min(ROWS_READ_MAX);
+        let limit = if query.is_filtered() { ROWS_READ_MAX } else { wanted };
         let answer = self
             .query()
             .index_name("vis")

@@ -36,8 +36,7 @@ async fn list_rows(shared: &Arc<Shared>, query: &ListQuery, after: Option<Positi
     let mut covered: Option<Position> = None;
     for table in tables {
         let (from, to) = bounds(*table, query, after.as_ref());
-        let is_filtered = query.status.is_some() || query.workflow_type.is_some() || query.tag.is_some();
-        let pairs = if is_filtered { LOOKED_AT } else { limit.saturating_add(1).min(LOOKED_AT) };
+        let pairs = if query.is_filtered() { LOOKED_AT } else { limit.saturating_add(1).min(LOOKED_AT) };
         let scanned = shared.scan(from, to, Want { pairs, bytes: 4 << 20, is_reverse: false }).await?;
         let mut last = None;
         for (key, value) in scanned.pairs {

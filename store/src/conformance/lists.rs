@@ -128,19 +128,22 @@ pub async fn lists_show_rows_newest_start_first(store: Arc<dyn Store>) {
 
 /// One by one and together.
 pub async fn every_condition_of_a_list_holds(store: Arc<dyn Store>) {
-    let other = Row { workflow_type: Arc::from("refund"), tags: vec!["us".to_owned()], ..row(30, None) };
+    let other = Row { workflow_type: Arc::from("refund/2/b"), tags: vec!["us".to_owned()], ..row(30, None) };
     for (id, row) in [("a", row(10, None)), ("b", row(20, Some(25))), ("c", other)] {
         win(&*store, &key(id), Expect::Absent, &Head { row: Some(row), ..head(RUN, 1) }).await;
     }
     let elsewhere = HeadKey { domain: Arc::from("other"), workflow_id: Arc::from("d") };
     win(&*store, &elsewhere, Expect::Absent, &head(RUN, 1)).await;
-    let cases: [(&[&str], ListQuery); 16] = [
+    let cases: [(&[&str], ListQuery); 24] = [
         (&["c", "b", "a"], query()),
         (&["c", "a"], ListQuery { open: Some(true), ..query() }),
         (&["b"], ListQuery { open: Some(false), ..query() }),
         (&["b"], ListQuery { status: Some("success".to_owned()), ..query() }),
         (&["b", "a"], ListQuery { workflow_type: Some("order".to_owned()), ..query() }),
         (&[], ListQuery { workflow_type: Some("orde".to_owned()), ..query() }),
+        (&["b", "a"], ListQuery { workflow_name: Some("order".to_owned()), ..query() }),
+        (&["c"], ListQuery { workflow_name: Some("refund".to_owned()), ..query() }),
+        (&[], ListQuery { workflow_name: Some("refund/2".to_owned()), ..query() }),
         (&["b"], ListQuery { workflow_id: Some("b".to_owned()), ..query() }),
         (&[], ListQuery { workflow_id: Some("d".to_owned()), ..query() }),
         (&["c"], ListQuery { tag: Some("us".to_owned()), ..query() }),
@@ -149,6 +152,14 @@ pub async fn every_condition_of_a_list_holds(store: Arc<dyn Store>) {
         (&["a"], ListQuery { started_before: Some(20), ..query() }),
         (&["b"], ListQuery { started_from: Some(20), started_before: Some(30), ..query() }),
         (&[], ListQuery { started_from: Some(30), started_before: Some(20), ..query() }),
+        (&["b"], ListQuery { closed_from: Some(25), ..query() }),
+        (&[], ListQuery { closed_from: Some(26), ..query() }),
+        (&["b"], ListQuery { closed_before: Some(26), ..query() }),
+        (&[], ListQuery { closed_before: Some(25), ..query() }),
+        (
+            &["b"],
+            ListQuery { closed_from: Some(25), closed_before: Some(26), workflow_id: Some("b".to_owned()), ..query() },
+        ),
         (&["a"], ListQuery { open: Some(true), tag: Some("vip".to_owned()), ..query() }),
         (&["d"], ListQuery { domain: Arc::from("other"), ..query() }),
     ];

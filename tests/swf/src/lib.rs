@@ -28,7 +28,7 @@ use axum::Router;
 use axum::body::Body;
 use history::Timestamp;
 use http_body_util::BodyExt;
-use service::engine::{Clock, Engine, Settings};
+use service::engine::{Clock, Engine, Quotas, Settings};
 use service::http::Credentials as Holders;
 use store::memory::Memory;
 use tokio::time::Instant;
@@ -123,8 +123,19 @@ impl World {
 
     /// A service that knows these holders of credentials.
     pub async fn guarded(holders: Holders) -> Self {
+        Self::with(holders, None).await
+    }
+
+    /// A service that holds programs to these limits, with types registered.
+    pub async fn limited(quotas: Quotas) -> Self {
+        let world = Self::with(Holders::default(), Some(quotas)).await;
+        world.register().await;
+        world
+    }
+
+    async fn with(holders: Holders, quotas: Option<Quotas>) -> Self {
         let time = WorldTime { began: Instant::now(), ahead: 0 };
-        let settings = Settings { seed: Some(7), ..Settings::default() };
+        let settings = Settings { seed: Some(7), quotas, ..Settings::default() };
         let engine = Engine::open(Arc::new(Memory::new()), Arc::new(time), settings).await.expect("a new store");
         let router = service::http::router_for(Arc::clone(&engine), holders);
         let swf = client(&router, time, &Credentials::new("id", "secret", None, None, "test"));

@@ -266,7 +266,7 @@ fn options_of_an_open_activity_are_changed_and_those_that_are_not_named_stay() {
 #[test]
 fn fields_of_acts_by_hand_have_their_limits() {
     let given = plain();
-    let long = "x".repeat(limits::REASON_BYTES_MAX);
+    let long = "x".repeat(limits::REASON_CHARS_MAX);
     let fail = |reason: &str| by_hand("a", ActivityAct::Fail { reason: reason.to_owned(), details: None });
     check(&given, &fail(&long), "ActivityStarted ActivityFailed DeciderScheduled");
     check(&given, &fail(&format!("{long}x")), "fault too-large");

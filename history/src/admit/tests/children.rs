@@ -51,6 +51,7 @@ fn a_child_that_has_started_schedules_no_turn_and_one_that_has_closed_does() {
     };
     let timed_out = WorkflowTimedOut { timeout: WorkflowTimeout::Execution, new_run_id: None, next_try_at: None };
     let terminated = WorkflowTerminated {
+        cause: None,
         reason: None,
         details: None,
         identity: None,
@@ -241,7 +242,7 @@ fn a_child_that_closes_owes_it_to_its_parent() {
 #[test]
 fn fields_of_children_are_held_to_their_limits() {
     let busy = scene().take();
-    let long = "x".repeat(limits::NAME_BYTES_MAX + 1);
+    let long = "x".repeat(limits::NAME_CHARS_MAX + 1);
     let plain = || StartChild { workflow_id: "c".to_owned(), workflow_type: "t".to_owned(), ..StartChild::default() };
     let zero = Some(crate::Duration::ZERO);
     let ages = Some(limits::SPAN_MAX.times(2));

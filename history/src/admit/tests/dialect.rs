@@ -170,7 +170,7 @@ fn a_run_that_goes_on_has_a_clock_and_settings_of_its_own() {
     let next = Transition::successor(&scene.run, it, scene.now).into_parts().0.started;
     assert_eq!((Some(next.execution_timeout), Some(next.decider_start_to_close)), (SPAN, SPAN));
     assert_eq!((next.task_list.as_str(), next.tags.len(), next.execution_from), ("l", 0, None));
-    let expected = SwfRun { child_policy: ChildPolicy::Abandon, task_priority: Some(-1), lambda_role: None };
+    let expected = SwfRun { child_policy: ChildPolicy::Abandon, task_priority: Some(-1), ..SwfRun::default() };
     assert_eq!(next.swf, Some(expected));
 }
 

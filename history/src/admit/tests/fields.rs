@@ -47,15 +47,16 @@ fn names_of_a_start_have_their_limits() {
         ("tags[1]", |it, name| it.tags = vec!["tag".to_owned(), name]),
     ];
     for (field, set) in fields {
-        let max = if field == "workflowType" { limits::TYPE_BYTES_MAX } else { limits::NAME_BYTES_MAX };
-        let (longer, twice) = (max + 1, 2 * (max / 2 + 1));
+        let max = if field == "workflowType" { limits::TYPE_CHARS_MAX } else { limits::NAME_CHARS_MAX };
+        let (longer, thrice, four) = (max + 1, 3 * max, 4 * max);
         for (name, then) in [
             (text(1), "ok".to_owned()),
             (text(max), "ok".to_owned()),
-            (text(longer), format!("too-large `{field}` has {longer} bytes, at most {max} are allowed")),
-            // Bytes, not characters.
-            ("é".repeat(max / 2), "ok".to_owned()),
-            ("é".repeat(max / 2 + 1), format!("too-large `{field}` has {twice} bytes")),
+            (text(longer), format!("too-large `{field}` has {longer} characters, at most {max} are allowed")),
+            // Characters, not bytes; but of four bytes each there are fewer.
+            ("漢".repeat(max), "ok".to_owned()),
+            ("漢".repeat(longer), format!("too-large `{field}` has {longer} characters")),
+            ("🚚".repeat(max), format!("too-large `{field}` has {four} bytes, at most {thrice} are allowed")),
             (String::new(), format!("invalid-field `{field}` is empty")),
             ("a\nb".to_owned(), format!("invalid-field `{field}` contains a control character")),
             ("a\u{7f}".to_owned(), format!("invalid-field `{field}` contains a control character")),
@@ -147,8 +148,8 @@ fn the_retry_policies_of_starts_and_of_children_are_looked_at() {
 #[test]
 fn the_fields_of_requests_have_their_limits() {
     let open = scene();
-    let (name, too_long) = (text(limits::NAME_BYTES_MAX), text(limits::NAME_BYTES_MAX + 1));
-    let (reason, long_reason) = (text(limits::REASON_BYTES_MAX), text(limits::REASON_BYTES_MAX + 1));
+    let (name, too_long) = (text(limits::NAME_CHARS_MAX), text(limits::NAME_CHARS_MAX + 1));
+    let (reason, long_reason) = (text(limits::REASON_CHARS_MAX), text(limits::REASON_CHARS_MAX + 1));
     let (most, too_much) = (payload(limits::PAYLOAD_BYTES_MAX), payload(limits::PAYLOAD_BYTES_MAX + 1));
 
     let sent = |name: &str, input: &Option<Payload>, identity: Option<&str>| Command::Signal {
@@ -199,7 +200,7 @@ fn the_fields_of_requests_have_their_limits() {
 fn the_fields_of_answers_have_their_limits() {
     let given = scene().decide([schedule("a"), schedule("b")]).takes("a").then(&signal("go")).take();
     let (turn, task) = (given.turn(), given.task("a"));
-    let (reason, long_reason) = (text(limits::REASON_BYTES_MAX), text(limits::REASON_BYTES_MAX + 1));
+    let (reason, long_reason) = (text(limits::REASON_CHARS_MAX), text(limits::REASON_CHARS_MAX + 1));
     let (most, too_much) = (payload(limits::PAYLOAD_BYTES_MAX), payload(limits::PAYLOAD_BYTES_MAX + 1));
 
     let poll = |identity: String| Command::StartActivity {
@@ -207,8 +208,8 @@ fn the_fields_of_answers_have_their_limits() {
         identity: Some(identity),
         poll: None,
     };
-    check(&given, &poll(text(limits::NAME_BYTES_MAX)), "ActivityStarted");
-    check(&given, &poll(text(limits::NAME_BYTES_MAX + 1)), TOO_LARGE);
+    check(&given, &poll(text(limits::NAME_CHARS_MAX)), "ActivityStarted");
+    check(&given, &poll(text(limits::NAME_CHARS_MAX + 1)), TOO_LARGE);
     check(&given, &poll(String::new()), INVALID);
 
     let context = |context| Command::CompleteTurn { turn, decisions: vec![], context, awaiting: Vec::new() };
@@ -249,7 +250,7 @@ fn the_fields_of_answers_have_their_limits() {
 #[expect(clippy::large_stack_arrays, reason = "a table of cases")]
 fn the_fields_of_decisions_have_their_limits() {
     let busy = scene().take();
-    let (name, too_long) = (text(limits::NAME_BYTES_MAX), text(limits::NAME_BYTES_MAX + 1));
+    let (name, too_long) = (text(limits::NAME_CHARS_MAX), text(limits::NAME_CHARS_MAX + 1));
     let (most, too_much) = (payload(limits::PAYLOAD_BYTES_MAX), payload(limits::PAYLOAD_BYTES_MAX + 1));
     let beyond = Duration::from_millis(limits::SPAN_MAX.as_millis() + 1);
     let activity = |id: &str, kind: &str, list: Option<&str>, input: &Option<Payload>| {
@@ -271,13 +272,13 @@ fn the_fields_of_decisions_have_their_limits() {
         Decision::from(FailWorkflow { reason, details: details.clone(), force: false })
     };
     let stop = |details: &Option<Payload>| Decision::from(CancelWorkflow { details: details.clone(), force: false });
-    let longest = text(limits::REASON_BYTES_MAX);
+    let longest = text(limits::REASON_CHARS_MAX);
     for (decision, field) in [
         (activity(&name, &name, Some(&name), &most), Ok("ActivityScheduled")),
         (activity(&too_long, "A", None, &None), Err("activityId")),
         (activity("", "A", None, &None), Err("activityId")),
-        (activity("a", &text(limits::TYPE_BYTES_MAX), None, &None), Ok("ActivityScheduled")),
-        (activity("a", &text(limits::TYPE_BYTES_MAX + 1), None, &None), Err("activityType")),
+        (activity("a", &text(limits::TYPE_CHARS_MAX), None, &None), Ok("ActivityScheduled")),
+        (activity("a", &text(limits::TYPE_CHARS_MAX + 1), None, &None), Err("activityType")),
         (activity("a", "", None, &None), Err("activityType")),
         (activity("a", "A", Some(&too_long), &None), Err("taskList")),
         (activity("a", "A", Some(""), &None), Err("taskList")),
@@ -401,7 +402,7 @@ fn every_fault_has_its_own_code() {
         Fault::CancelNotRequested,
         Fault::VersionMoved { expected: 1, found: 2 },
         Fault::Invalid { field: "f".to_owned(), problem: "is empty".to_owned() },
-        Fault::TooLarge { field: "f".to_owned(), found: 2, max: 1 },
+        Fault::TooLarge { field: "f".to_owned(), found: 2, max: 1, unit: crate::Unit::Bytes },
     ];
     let codes: std::collections::BTreeSet<_> = faults.iter().map(Fault::code).collect();
     assert_eq!(codes.len(), faults.len());

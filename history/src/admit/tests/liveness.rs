@@ -74,7 +74,7 @@ fn what_a_turn_waits_for_has_its_limits() {
         context: None,
         awaiting: names,
     };
-    let longest = "x".repeat(limits::NAME_BYTES_MAX);
+    let longest = "x".repeat(limits::NAME_CHARS_MAX);
     check(&busy, &awaiting(vec![longest.clone(); limits::AWAITING_MAX]), "DeciderCompleted");
     check(&busy, &awaiting(vec!["a".to_owned(); limits::AWAITING_MAX + 1]), "fault invalid-field");
     check(&busy, &awaiting(vec![String::new()]), "fault invalid-field");

@@ -125,7 +125,7 @@ fn fields_of_effects_are_held_to_their_limits() {
         name: name.to_owned(),
         ..SignalExternal::default()
     };
-    let long = "x".repeat(limits::NAME_BYTES_MAX + 1);
+    let long = "x".repeat(limits::NAME_CHARS_MAX + 1);
     for (decision, fault) in [
         (Decision::from(named("", "s")), "invalid-field"),
         (named("o", "").into(), "invalid-field"),

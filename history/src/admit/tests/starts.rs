@@ -86,9 +86,9 @@ fn a_signal_that_comes_with_a_start_is_there_in_the_first_turn() {
         let start = Start { signal: Some(StartSignal { name, input }), ..plain() };
         starting(None, &start).map_err(|fault| fault.to_string())
     };
-    let name = "n".repeat(limits::NAME_BYTES_MAX);
+    let name = "n".repeat(limits::NAME_CHARS_MAX);
     assert_eq!(signal(name.clone(), limits::PAYLOAD_BYTES_MAX), Ok(Starting::New));
-    assert!(signal(name.clone() + "n", 2).unwrap_err().contains("`signal.name` has 257 bytes"));
+    assert!(signal(name.clone() + "n", 2).unwrap_err().contains("`signal.name` has 257 characters"));
     assert!(signal(String::new(), 2).unwrap_err().contains("`signal.name` is empty"));
     assert!(signal(name, limits::PAYLOAD_BYTES_MAX + 1).unwrap_err().contains("`signal.input` has 262145 bytes"));
 }

@@ -251,7 +251,7 @@ fn who_asks_hears_what_is_known_before_a_decider_does() {
 #[test]
 fn updates_have_their_limits() {
     let scene = idle();
-    let longest = "x".repeat(limits::NAME_BYTES_MAX);
+    let longest = "x".repeat(limits::NAME_CHARS_MAX);
     for (asked, code) in [
         (AskedUpdate { update_id: longest.clone(), ..update("u") }, None),
         (AskedUpdate { update_id: longest.clone() + "x", ..update("u") }, Some("too-large")),
@@ -267,8 +267,8 @@ fn updates_have_their_limits() {
     let result = |bytes| Verdict::Done { result: Some(text(bytes)) };
     for (verdict, code) in [
         (reason(0), Some("invalid-field")),
-        (reason(limits::REASON_BYTES_MAX), None),
-        (reason(limits::REASON_BYTES_MAX + 1), Some("too-large")),
+        (reason(limits::REASON_CHARS_MAX), None),
+        (reason(limits::REASON_CHARS_MAX + 1), Some("too-large")),
         (details(limits::PAYLOAD_BYTES_MAX), None),
         (details(limits::PAYLOAD_BYTES_MAX + 1), Some("too-large")),
         (result(limits::PAYLOAD_BYTES_MAX), None),

@@ -57,7 +57,7 @@ fn the_table_of_the_docs_is_what_the_code_says() {
     for file in std::fs::read_dir(format!("{here}/../history/tests/golden/json-2")).unwrap() {
         let path = file.unwrap().path();
         let Ok(event) = Event::from_json(&std::fs::read_to_string(&path).unwrap()) else { continue };
-        let (theirs, attributes) = lambda_words(&event.kind, &Related::default())
+        let (theirs, attributes) = lambda::words_of(&event.kind, &Related::default())
             .unwrap_or_else(|| words_of(&event.kind, &Related::default()));
         let ours = event.kind.name();
         seen.insert(ours);

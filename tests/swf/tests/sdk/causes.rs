@@ -139,6 +139,34 @@ async fn of_closing_while_there_is_news() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_closing_behind_a_decision_that_asks_for_a_turn() {
+    let world = World::ready().await;
+    let run_id = world.start("w").await;
+    world.decide(vec![schedule("a")]).await;
+    let signal = world.swf.signal_workflow_execution().domain("default").workflow_id("w").signal_name("s");
+    signal.send().await.unwrap();
+    let cancel = RequestCancelActivityTaskDecisionAttributes::builder().activity_id("a");
+    world.decide(vec![cancel_activity(cancel), swf_sdk::decisions::cancel()]).await;
+    let names = swf_sdk::names(&world.history("w", &run_id).await[8..]);
+    assert_eq!(names, "DTCompleted ActCancelRequested ActCanceled CancelFailed DTScheduled");
+    world.decide(vec![complete("")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_canceling_a_timer_that_has_fired() {
+    let world = World::ready().await;
+    let run_id = world.start("w").await;
+    world.decide(vec![timer("t", 0)]).await;
+    world.pass(1).await;
+    world.decide(vec![cancel_timer(CancelTimerDecisionAttributes::builder().timer_id("t"))]).await;
+    let history = world.history("w", &run_id).await;
+    let expected =
+        "10 CancelTimerFailed { timer_id: \"t\", cause: TimerIdUnknown, decision_task_completed_event_id: 9 }";
+    assert_eq!(events(&history[9..10], &[]), expected);
+    assert_eq!(swf_sdk::names(&history[10..]), "DTScheduled");
+}
+
+#[tokio::test(start_paused = true)]
 async fn of_going_on_as_new() {
     let world = World::ready().await;
     deprecate(&world).await;
@@ -192,6 +220,18 @@ async fn of_others() {
                     control: \"note\" }";
     let no = cancel_external(attributes.clone().control("note"));
     assert_eq!(failures(&world, vec![no]).await, [expected]);
+    // A run that has closed is as unknown, with its run id and without, and so is a run that never was.
+    let closed = world.start("closed").await;
+    world.decide(vec![complete("")]).await;
+    for run_id in [None, Some(closed.as_str()), Some("00000000-0000-0000-0000-000000000001"), Some("no uuid")] {
+        let attributes = SignalExternalWorkflowExecutionDecisionAttributes::builder().workflow_id("closed");
+        let attributes = attributes.signal_name("s").set_run_id(run_id.map(str::to_owned));
+        let failed = failures(&world, vec![signal_external(attributes)]).await;
+        assert!(failed.len() == 1 && failed[0].contains("cause: UnknownExternalWorkflowExecution"), "{failed:?}");
+        let attributes = RequestCancelExternalWorkflowExecutionDecisionAttributes::builder().workflow_id("closed");
+        let failed = failures(&world, vec![cancel_external(attributes.set_run_id(run_id.map(str::to_owned)))]).await;
+        assert!(failed.len() == 1 && failed[0].contains("cause: UnknownExternalWorkflowExecution"), "{failed:?}");
+    }
     // All that are on their way to others are counted together.
     let mut too_many: Vec<Decision> = (0..1_000).map(|n| signal(&format!("n{n}"))).collect();
     too_many.extend([signal("no"), cancel_external(attributes)]);

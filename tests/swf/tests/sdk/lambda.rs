@@ -145,6 +145,21 @@ async fn an_endpoint_is_posted_the_input_and_answers_the_result() {
     }
 }
 
+#[tokio::test]
+async fn a_service_that_stops_waits_for_the_calls_that_are_under_way() {
+    let world = World::ready().await;
+    let calls = service::lambda::serve(&world.engine, functions([("slow", "sleep 0.5; echo done")]));
+    let run_id = world.start_with_role("w").await;
+    world.decide(vec![lambda("1", "slow")]).await;
+    while !since(&world, &run_id).await.contains(STARTED) {
+        tokio::task::yield_now().await;
+    }
+    world.engine.begin_shutdown();
+    calls.finish(std::time::Duration::from_secs(60)).await;
+    let history = since(&world, &run_id).await;
+    assert!(history.contains("7 LambdaFunctionCompleted"), "{history}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_function_that_takes_too_long_times_out() {
     let world = World::ready().await;

@@ -1,10 +1,14 @@
 //! Task lists: turns that move to another one, and the order of priorities.
 
-use swf_sdk::decisions::{charge, complete, schedule_activity};
+use swf_sdk::decisions::{cancel_activity, charge, complete, schedule_activity};
 use swf_sdk::{ORDER, World, events, list, workflow};
 
 async fn signal(world: &World) {
-    let signal = world.swf.signal_workflow_execution().domain("default").workflow_id("w").signal_name("s");
+    signal_to(world, "w").await;
+}
+
+async fn signal_to(world: &World, id: &str) {
+    let signal = world.swf.signal_workflow_execution().domain("default").workflow_id(id).signal_name("s");
     signal.send().await.unwrap();
 }
 
@@ -65,6 +69,43 @@ async fn turns_move_to_another_list_until_nobody_takes_them_there() {
     assert_ne!(world.turn_of("others").await.started_event_id, 0);
     world.pass(60).await;
     world.decide(vec![complete("")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_come_to_its_end_on_its_list_is_not_counted_any_more() {
+    let world = World::ready().await;
+    let turns = async || {
+        let count = world.swf.count_pending_decision_tasks().domain("default").task_list(list("deciders"));
+        count.send().await.unwrap().count
+    };
+    let tasks = async || {
+        let count = world.swf.count_pending_activity_tasks().domain("default").task_list(list("runners"));
+        count.send().await.unwrap().count
+    };
+    let terminate = async |id: &str| {
+        world.swf.terminate_workflow_execution().domain("default").workflow_id(id).send().await.unwrap();
+    };
+    world.start("a").await;
+    world.start("b").await;
+    assert_eq!(turns().await, 2);
+    terminate("a").await;
+    assert_eq!(turns().await, 1);
+    let turn = world.turn().await;
+    assert_eq!((turn.workflow_execution.as_ref().unwrap().workflow_id.as_str(), turns().await), ("b", 0));
+    let decisions = ["1", "2", "3"].map(|id| schedule_activity(charge(id)));
+    world.answer(&turn, decisions.into()).await;
+    assert_eq!(tasks().await, 3);
+    // One is taken, one canceled, and the third ends with its run.
+    assert_eq!(world.task().await.activity_id, "1");
+    assert_eq!(tasks().await, 2);
+    signal_to(&world, "b").await;
+    let cancel = aws_sdk_swf::types::RequestCancelActivityTaskDecisionAttributes::builder().activity_id("2");
+    world.decide(vec![cancel_activity(cancel)]).await;
+    assert_eq!(tasks().await, 1);
+    terminate("b").await;
+    assert_eq!((tasks().await, turns().await), (0, 0));
+    world.start("c").await;
+    assert_eq!(world.turn().await.workflow_execution.unwrap().workflow_id, "c");
 }
 
 #[tokio::test(start_paused = true)]

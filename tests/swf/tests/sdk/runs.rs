@@ -1,16 +1,8 @@
-//! Runs from outside: started, signaled, canceled, terminated, listed, described, and their children's ends.
+//! Runs from outside: started, signaled, canceled, terminated, described, and their children's ends.
 
-use aws_sdk_swf::primitives::DateTime;
-use aws_sdk_swf::types::{
-    ChildPolicy, CloseStatus, CloseStatusFilter, ExecutionTimeFilter, TagFilter, WorkflowExecutionFilter,
-    WorkflowTypeFilter,
-};
+use aws_sdk_swf::types::ChildPolicy;
 use swf_sdk::decisions::{child_order, complete, fail, schedule, start_child, timer};
 use swf_sdk::{BARE, ORDER, World, activity, events, execution, fault, list, names, workflow};
-
-fn since(seconds: i64) -> ExecutionTimeFilter {
-    ExecutionTimeFilter::builder().oldest_date(DateTime::from_secs(seconds)).build().unwrap()
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_start_without_a_setting_names_the_first_that_is_missing() {
@@ -150,53 +142,32 @@ async fn children_go_on_when_their_parent_completes_fails_or_is_canceled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runs_are_listed_and_counted_by_what_they_are() {
-    let world = World::ready().await;
-    for n in 0..5 {
-        let start = world.swf.start_workflow_execution().domain("default").workflow_id(format!("w{n}"));
-        let start = start.workflow_type(workflow(ORDER)).set_tag_list((n % 2 == 0).then(|| vec!["even".to_owned()]));
-        start.send().await.unwrap();
-        world.pass(10).await;
+async fn a_closed_run_of_a_domain_without_retention_is_soon_forgotten() {
+    let world = World::open().await;
+    for (name, days) in [("none", "NONE"), ("zero", "0"), ("one", "1")] {
+        let register = world.swf.register_domain().name(name).workflow_execution_retention_period_in_days(days);
+        register.send().await.unwrap();
+        let kind = world.swf.register_workflow_type().domain(name).name(ORDER).version("1");
+        let kind = kind.default_task_start_to_close_timeout("60").default_execution_start_to_close_timeout("60");
+        let kind = kind.default_task_list(list("l")).default_child_policy(ChildPolicy::Terminate);
+        kind.send().await.unwrap();
+        let start = world.swf.start_workflow_execution().domain(name).workflow_id("w").workflow_type(workflow(ORDER));
+        let run_id = start.send().await.unwrap().run_id.unwrap();
+        let terminate = || world.swf.terminate_workflow_execution().domain(name).workflow_id("w").send();
+        terminate().await.unwrap();
+        let describe = || {
+            let describe = world.swf.describe_workflow_execution().domain(name);
+            describe.execution(execution("w", &run_id)).send()
+        };
+        let unknown =
+            format!("UnknownResourceFault: Unknown execution: WorkflowExecution=[workflowId=w, runId={run_id}]");
+        world.pass(3_600).await;
+        if days == "1" {
+            describe().await.unwrap();
+            world.pass(24 * 3_600).await;
+        }
+        assert_eq!(fault(describe().await), unknown, "{name}");
     }
-    for decision in [complete(""), fail("x")] {
-        world.decide(vec![decision]).await;
-        world.pass(10).await;
-    }
-    let ids = |infos: Vec<aws_sdk_swf::types::WorkflowExecutionInfo>| {
-        infos.into_iter().map(|info| info.execution.unwrap().workflow_id).collect::<Vec<_>>().join(" ")
-    };
-    let open = || world.swf.list_open_workflow_executions().domain("default").start_time_filter(since(0));
-    assert_eq!(ids(open().send().await.unwrap().execution_infos), "w4 w3 w2");
-    assert_eq!(ids(open().reverse_order(true).send().await.unwrap().execution_infos), "w2 w3 w4");
-    let even = TagFilter::builder().tag("even").build().unwrap();
-    assert_eq!(ids(open().tag_filter(even.clone()).send().await.unwrap().execution_infos), "w4 w2");
-    let page = open().maximum_page_size(2).send().await.unwrap();
-    assert_eq!(ids(page.execution_infos.clone()), "w4 w3");
-    let page = open().maximum_page_size(2).next_page_token(page.next_page_token.unwrap()).send().await.unwrap();
-    assert_eq!((ids(page.execution_infos), page.next_page_token), ("w2".to_owned(), None));
-    let late = 1_700_000_000 + 31;
-    let later = world.swf.list_open_workflow_executions().domain("default").start_time_filter(since(late));
-    assert_eq!(ids(later.send().await.unwrap().execution_infos), "w4");
-    let count = world.swf.count_open_workflow_executions().domain("default").start_time_filter(since(0));
-    let counted = count.clone().send().await.unwrap();
-    assert_eq!((counted.count, counted.truncated), (3, false));
-    let one = WorkflowExecutionFilter::builder().workflow_id("w3").build().unwrap();
-    assert_eq!(count.clone().execution_filter(one.clone()).send().await.unwrap().count, 1);
-    let of_type = WorkflowTypeFilter::builder().name(ORDER).build().unwrap();
-    assert_eq!(count.type_filter(of_type.clone()).send().await.unwrap().count, 3);
-    let closed = || world.swf.list_closed_workflow_executions().domain("default").close_time_filter(since(0));
-    let all = closed().send().await.unwrap().execution_infos;
-    assert_eq!(all[0].close_status, Some(CloseStatus::Failed));
-    assert!(all[0].close_timestamp.is_some());
-    assert_eq!(ids(all), "w1 w0");
-    let failed = CloseStatusFilter::builder().status(CloseStatus::Failed).build().unwrap();
-    assert_eq!(ids(closed().close_status_filter(failed.clone()).send().await.unwrap().execution_infos), "w1");
-    let count = world.swf.count_closed_workflow_executions().domain("default").start_time_filter(since(0));
-    assert_eq!(count.clone().close_status_filter(failed.clone()).send().await.unwrap().count, 1);
-    assert_eq!(count.clone().tag_filter(even).send().await.unwrap().count, 1);
-    let two = count.clone().execution_filter(one).type_filter(of_type);
-    assert!(fault(two.send().await).starts_with("ValidationException: "));
-    assert!(fault(count.close_time_filter(since(0)).send().await).starts_with("ValidationException: "));
 }
 
 #[tokio::test(start_paused = true)]

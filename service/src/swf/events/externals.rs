@@ -1,0 +1,77 @@
+//! Events of signals and cancel requests to other runs.
+//!
+//! Source: SWF.md §6.
+
+use history::event::{
+    ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause,
+    ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled,
+};
+use history::{EventId, EventKind};
+
+use super::{Attributes, Related, Words, decided, execution, none};
+
+pub(super) fn signal_scheduled(it: &ExternalSignalScheduled) -> Words {
+    let attributes = decided(it.decision_event_id)
+        .with("workflowId", &it.workflow_id)
+        .maybe("runId", it.run_id.map(|run_id| run_id.to_string()))
+        .with("signalName", &it.name)
+        .text("input", it.input.as_ref())
+        .maybe("control", it.control.as_ref());
+    ("SignalExternalWorkflowExecutionInitiated", attributes)
+}
+
+pub(super) fn signal_delivered(it: &ExternalSignalDelivered) -> Words {
+    let attributes = none().with("workflowExecution", execution(&it.workflow_id, it.run_id));
+    ("ExternalWorkflowExecutionSignaled", attributes.with("initiatedEventId", it.scheduled_event_id))
+}
+
+pub(super) fn signal_failed(it: &ExternalSignalFailed, related: &Related) -> Words {
+    let rate = "SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_RATE_EXCEEDED";
+    let attributes = external_failed(decided(it.decision_event_id), related, it.scheduled_event_id, it.cause, rate);
+    ("SignalExternalWorkflowExecutionFailed", attributes.with("workflowId", &it.workflow_id))
+}
+
+pub(super) fn cancel_scheduled(it: &ExternalCancelScheduled) -> Words {
+    let attributes = decided(it.decision_event_id)
+        .with("workflowId", &it.workflow_id)
+        .maybe("runId", it.run_id.map(|run_id| run_id.to_string()))
+        .maybe("control", it.control.as_ref());
+    ("RequestCancelExternalWorkflowExecutionInitiated", attributes)
+}
+
+pub(super) fn cancel_delivered(it: &ExternalCancelDelivered) -> Words {
+    let attributes = none().with("workflowExecution", execution(&it.workflow_id, it.run_id));
+    ("ExternalWorkflowExecutionCancelRequested", attributes.with("initiatedEventId", it.scheduled_event_id))
+}
+
+pub(super) fn cancel_failed(it: &ExternalCancelFailed, related: &Related) -> Words {
+    let rate = "REQUEST_CANCEL_EXTERNAL_WORKFLOW_EXECUTION_RATE_EXCEEDED";
+    let attributes = external_failed(decided(it.decision_event_id), related, it.scheduled_event_id, it.cause, rate);
+    ("RequestCancelExternalWorkflowExecutionFailed", attributes.with("workflowId", &it.workflow_id))
+}
+
+fn external_failed(
+    attributes: Attributes,
+    related: &Related,
+    scheduled_event_id: Option<EventId>,
+    cause: ExternalFailedCause,
+    rate_exceeded: &'static str,
+) -> Attributes {
+    let scheduled = scheduled_event_id.and_then(|id| related.events.get(&id)).map(|event| &event.kind);
+    let (run_id, control) = match scheduled {
+        Some(EventKind::ExternalSignalScheduled(it)) => (it.run_id, it.control.as_ref()),
+        Some(EventKind::ExternalCancelScheduled(it)) => (it.run_id, it.control.as_ref()),
+        _ => (None, None),
+    };
+    let cause = match cause {
+        ExternalFailedCause::WorkflowUnknown | ExternalFailedCause::WorkflowClosed => {
+            "UNKNOWN_EXTERNAL_WORKFLOW_EXECUTION"
+        }
+        ExternalFailedCause::OpenExternalsLimit => rate_exceeded,
+    };
+    attributes
+        .maybe("runId", run_id.map(|run_id| run_id.to_string()))
+        .with("cause", cause)
+        .with("initiatedEventId", scheduled_event_id.unwrap_or(0))
+        .maybe("control", control)
+}

@@ -1,0 +1,81 @@
+//! Events of Lambda tasks, which are activities on a list of their own.
+//!
+//! Source: SWF.md §6, §8.11.
+
+use history::event::ActivityScheduleFailedCause;
+use history::{EventId, EventKind, LAMBDA_LIST, lambda_id};
+
+use super::activities::activity_timeout;
+use super::{Related, Words, none, reason};
+use crate::swf::words::seconds;
+
+fn schedule_cause(cause: ActivityScheduleFailedCause) -> &'static str {
+    match cause {
+        ActivityScheduleFailedCause::ActivityIdAlreadyInUse => "ID_ALREADY_IN_USE",
+        ActivityScheduleFailedCause::OpenActivitiesLimit => "OPEN_LAMBDA_FUNCTIONS_LIMIT_EXCEEDED",
+        _ => "LAMBDA_SERVICE_NOT_AVAILABLE_IN_REGION",
+    }
+}
+
+/// The words for an event of a Lambda task, which is an activity on a list of its own; `None` for any other event.
+pub(super) fn words_of(kind: &EventKind, related: &Related) -> Option<Words> {
+    let is_lambda = |scheduled: EventId| match related.events.get(&scheduled).map(|event| &event.kind) {
+        Some(EventKind::ActivityScheduled(it)) => it.task_list == LAMBDA_LIST,
+        _ => false,
+    };
+    match kind {
+        EventKind::ActivityScheduled(it) if it.task_list == LAMBDA_LIST => {
+            let attributes = none()
+                .with("id", lambda_id(&it.activity_id).unwrap_or(&it.activity_id))
+                .with("name", &it.activity_type)
+                .maybe("control", it.control.as_ref())
+                .text("input", it.input.as_ref())
+                .maybe("startToCloseTimeout", it.timeouts.start_to_close.map(seconds))
+                .with("decisionTaskCompletedEventId", it.decision_event_id);
+            Some(("LambdaFunctionScheduled", attributes))
+        }
+        EventKind::ActivityScheduleFailed(it) => {
+            let id = lambda_id(&it.activity_id)?;
+            let attributes = none()
+                .with("id", id)
+                .with("name", &it.activity_type)
+                .with("cause", schedule_cause(it.cause))
+                .with("decisionTaskCompletedEventId", it.decision_event_id);
+            Some(("ScheduleLambdaFunctionFailed", attributes))
+        }
+        EventKind::ActivityScheduledTimeout(it) => {
+            it.cause?;
+            let attributes = none()
+                .with("scheduledEventId", it.scheduled_event_id)
+                .with("cause", "ASSUME_ROLE_FAILED")
+                .with("message", "The run has no Lambda role");
+            Some(("StartLambdaFunctionFailed", attributes))
+        }
+        EventKind::ActivityStarted(it) if is_lambda(it.scheduled_event_id) => {
+            Some(("LambdaFunctionStarted", none().with("scheduledEventId", it.scheduled_event_id)))
+        }
+        EventKind::ActivitySuccess(it) if is_lambda(it.scheduled_event_id) => {
+            let attributes = none()
+                .with("scheduledEventId", it.scheduled_event_id)
+                .with("startedEventId", it.started_event_id)
+                .text("result", it.result.as_ref());
+            Some(("LambdaFunctionCompleted", attributes))
+        }
+        EventKind::ActivityFailed(it) if is_lambda(it.scheduled_event_id) => {
+            let attributes = none()
+                .with("scheduledEventId", it.scheduled_event_id)
+                .with("startedEventId", it.started_event_id)
+                .maybe("reason", reason(&it.reason))
+                .text("details", it.details.as_ref());
+            Some(("LambdaFunctionFailed", attributes))
+        }
+        EventKind::ActivityTimedOut(it) if is_lambda(it.scheduled_event_id) => {
+            let attributes = none()
+                .with("scheduledEventId", it.scheduled_event_id)
+                .with("startedEventId", it.started_event_id.unwrap_or(0))
+                .with("timeoutType", activity_timeout(it.timeout));
+            Some(("LambdaFunctionTimedOut", attributes))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,40 @@
+//! Events of timers.
+//!
+//! Source: SWF.md §6.
+
+use history::event::{
+    TimerCancelFailed, TimerCanceled, TimerExpired, TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled,
+};
+
+use super::{Words, decided, none};
+use crate::swf::words::seconds;
+
+pub(super) fn scheduled(it: &TimerScheduled) -> Words {
+    let attributes = decided(it.decision_event_id)
+        .with("timerId", &it.timer_id)
+        .maybe("control", it.control.as_ref())
+        .with("startToFireTimeout", seconds(it.after));
+    ("TimerStarted", attributes)
+}
+
+pub(super) fn schedule_failed(it: &TimerScheduleFailed) -> Words {
+    let cause = match it.cause {
+        TimerScheduleFailedCause::TimerIdAlreadyInUse => "TIMER_ID_ALREADY_IN_USE",
+        TimerScheduleFailedCause::OpenTimersLimit => "OPEN_TIMERS_LIMIT_EXCEEDED",
+    };
+    ("StartTimerFailed", decided(it.decision_event_id).with("timerId", &it.timer_id).with("cause", cause))
+}
+
+pub(super) fn expired(it: &TimerExpired) -> Words {
+    ("TimerFired", none().with("timerId", &it.timer_id).with("startedEventId", it.scheduled_event_id))
+}
+
+pub(super) fn canceled(it: &TimerCanceled) -> Words {
+    let attributes = decided(it.decision_event_id).with("timerId", &it.timer_id);
+    ("TimerCanceled", attributes.with("startedEventId", it.scheduled_event_id))
+}
+
+pub(super) fn cancel_failed(it: &TimerCancelFailed) -> Words {
+    let attributes = decided(it.decision_event_id).with("timerId", &it.timer_id);
+    ("CancelTimerFailed", attributes.with("cause", "TIMER_ID_UNKNOWN"))
+}

@@ -1,0 +1,146 @@
+//! One engine behind two wires: what is started over one is watched, signaled, queried and decided over the other, and the
+//! events have the same ids.
+
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::support::{Swf, execution, ready, start};
+
+const DOMAIN: &str = "/v1/domains/default";
+
+/// A call of the REST API, which succeeds.
+async fn rest(swf: &Swf, method: &str, path: &str, body: Option<Value>) -> Value {
+    let mut request = Request::builder().method(method).uri(path);
+    if path.ends_with("/poll") {
+        request = request.header("prefer", "wait=20");
+    }
+    if body.is_some() {
+        request = request.header("content-type", "application/json");
+    }
+    let request = request.body(body.map_or_else(Body::empty, |body| Body::from(body.to_string()))).unwrap();
+    let answer = swf.router.clone().oneshot(request).await.unwrap();
+    let status = answer.status();
+    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    assert!(status.is_success(), "{method} {path}: {status} {}", String::from_utf8_lossy(&bytes));
+    if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).unwrap() }
+}
+
+/// Ids and types of events, in both vocabularies.
+async fn both(swf: &Swf, id: &str, run_id: &str) -> Vec<(u64, String, String)> {
+    let native = rest(swf, "GET", &format!("{DOMAIN}/workflows/{id}/history?runId={run_id}"), None).await;
+    let theirs = swf.ask("GetWorkflowExecutionHistory", &execution(id, run_id)).await.json();
+    let (native, theirs) = (native["events"].as_array().unwrap(), theirs["events"].as_array().unwrap());
+    assert_eq!(native.len(), theirs.len());
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let pairs = native.iter().zip(theirs).map(|(ours, theirs)| {
+        assert_eq!(ours["id"], theirs["eventId"]);
+        (ours["id"].as_u64().unwrap(), text(&ours["type"]), text(&theirs["eventType"]))
+    });
+    pairs.collect()
+}
+
+#[tokio::test]
+async fn a_run_that_was_started_over_swf_is_signaled_decided_and_watched_over_rest() {
+    let swf = ready().await;
+    let run_id = start(&swf, "w").await;
+    rest(&swf, "POST", &format!("{DOMAIN}/workflows/w/signals/go"), Some(json!({ "input": "now" }))).await;
+    let turn = rest(&swf, "POST", &format!("{DOMAIN}/task-lists/deciders/decider/poll"), Some(json!({}))).await;
+    assert_eq!(turn["workflowType"], "order/1");
+    let schedule = json!({ "type": "ScheduleActivity", "activityId": "a", "activityType": "charge/1", "input": "in" });
+    let complete = format!("/v1/decider-tasks/{}/complete", turn["token"].as_str().unwrap());
+    rest(&swf, "POST", &complete, Some(json!({ "decisions": [schedule] }))).await;
+    let poll = rest(&swf, "POST", &format!("{DOMAIN}/task-lists/runners/activity/poll"), Some(json!({}))).await;
+    let success = format!("/v1/activity-tasks/{}/success", poll["token"].as_str().unwrap());
+    rest(&swf, "POST", &success, Some(json!({ "result": "ok" }))).await;
+    let state = rest(&swf, "GET", &format!("{DOMAIN}/workflows/w"), None).await;
+    assert_eq!((&state["status"], &state["runId"]), (&json!("open"), &json!(run_id)));
+    let turn = rest(&swf, "POST", &format!("{DOMAIN}/task-lists/deciders/decider/poll"), Some(json!({}))).await;
+    let complete = format!("/v1/decider-tasks/{}/complete", turn["token"].as_str().unwrap());
+    rest(&swf, "POST", &complete, Some(json!({ "decisions": [{ "type": "SucceedWorkflow", "result": "done" }] })))
+        .await;
+    let described = swf.ask("DescribeWorkflowExecution", &execution("w", &run_id)).await.json();
+    assert_eq!(described["executionInfo"]["closeStatus"], "COMPLETED");
+    let result = rest(&swf, "GET", &format!("{DOMAIN}/workflows/w/result"), None).await;
+    assert_eq!(result["result"], "done");
+    let expected = [
+        ("WorkflowStarted", "WorkflowExecutionStarted"),
+        ("DeciderScheduled", "DecisionTaskScheduled"),
+        ("Signal", "WorkflowExecutionSignaled"),
+        ("DeciderStarted", "DecisionTaskStarted"),
+        ("DeciderCompleted", "DecisionTaskCompleted"),
+        ("ActivityScheduled", "ActivityTaskScheduled"),
+        ("ActivityStarted", "ActivityTaskStarted"),
+        ("ActivitySuccess", "ActivityTaskCompleted"),
+        ("DeciderScheduled", "DecisionTaskScheduled"),
+        ("DeciderStarted", "DecisionTaskStarted"),
+        ("DeciderCompleted", "DecisionTaskCompleted"),
+        ("WorkflowSuccess", "WorkflowExecutionCompleted"),
+    ];
+    let told = both(&swf, "w", &run_id).await;
+    let told: Vec<_> = told.iter().map(|(_, ours, theirs)| (ours.as_str(), theirs.as_str())).collect();
+    assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn a_run_that_was_started_over_rest_is_signaled_decided_and_watched_over_swf() {
+    let swf = ready().await;
+    let body =
+        json!({ "workflowId": "w", "workflowType": "native", "taskList": "deciders", "tags": ["t"], "input": 7 });
+    let started = rest(&swf, "POST", &format!("{DOMAIN}/workflows"), Some(body)).await;
+    let run_id = started["runId"].as_str().unwrap().to_owned();
+    let signal = json!({ "domain": "default", "workflowId": "w", "signalName": "go", "input": "now" });
+    swf.ask("SignalWorkflowExecution", &signal).await.nothing();
+    let poll = json!({ "domain": "default", "taskList": { "name": "deciders" } });
+    let turn = swf.ask("PollForDecisionTask", &poll).await.json();
+    assert_eq!(turn["workflowType"], json!({ "name": "native", "version": "" }));
+    let started = &turn["events"][0]["workflowExecutionStartedEventAttributes"];
+    assert_eq!((&started["input"], &started["tagList"]), (&json!("7"), &json!(["t"])), "what is no string is JSON");
+    // A type that nobody has registered is one all the same: the run speaks no dialect.
+    let schedule = json!({ "decisionType": "ScheduleActivityTask", "scheduleActivityTaskDecisionAttributes": {
+        "activityId": "a", "activityType": { "name": "unknown", "version": "1" }, "taskList": { "name": "runners" } } });
+    let respond = json!({ "taskToken": turn["taskToken"], "decisions": [schedule], "executionContext": "seen" });
+    swf.ask("RespondDecisionTaskCompleted", &respond).await.nothing();
+    let described = swf.ask("DescribeWorkflowExecution", &execution("w", &run_id)).await.json();
+    assert_eq!(described["latestExecutionContext"], "seen");
+    assert_eq!(described["openCounts"]["openActivityTasks"], 1);
+    assert!(described["latestActivityTaskTimestamp"].is_number());
+    let runners = json!({ "domain": "default", "taskList": { "name": "runners" } });
+    let task = swf.ask("PollForActivityTask", &runners).await.json();
+    swf.ask("RespondActivityTaskCompleted", &json!({ "taskToken": task["taskToken"], "result": "ok" })).await.nothing();
+    let turn = swf.ask("PollForDecisionTask", &poll).await.json();
+    let close = json!({ "decisionType": "CompleteWorkflowExecution",
+        "completeWorkflowExecutionDecisionAttributes": { "result": "done" } });
+    let respond = json!({ "taskToken": turn["taskToken"], "decisions": [close] });
+    swf.ask("RespondDecisionTaskCompleted", &respond).await.nothing();
+    let result = rest(&swf, "GET", &format!("{DOMAIN}/workflows/w/result"), None).await;
+    assert_eq!((&result["status"], &result["result"]), (&json!("success"), &json!("done")));
+    let list = json!({ "domain": "default", "startTimeFilter": { "oldestDate": 0 }, "tagFilter": { "tag": "t" } });
+    let listed = swf.ask("ListClosedWorkflowExecutions", &list).await.json();
+    assert_eq!(listed["executionInfos"][0]["execution"], json!({ "workflowId": "w", "runId": run_id }));
+    assert_eq!(both(&swf, "w", &run_id).await.len(), 12);
+}
+
+#[tokio::test]
+async fn a_run_that_was_started_over_swf_is_queried_over_rest() {
+    let swf = ready().await;
+    start(&swf, "w").await;
+    let decide = async {
+        loop {
+            let path = format!("{DOMAIN}/task-lists/deciders/decider/poll");
+            let task = rest(&swf, "POST", &path, Some(json!({ "queries": true }))).await;
+            let questions = task["queries"].as_array().cloned().unwrap_or_default();
+            let results: Vec<_> = questions.iter().map(|it| json!({ "id": it["id"], "result": "waiting" })).collect();
+            let complete = format!("/v1/decider-tasks/{}/complete", task["token"].as_str().unwrap());
+            rest(&swf, "POST", &complete, Some(json!({ "queryResults": results }))).await;
+            if !results.is_empty() {
+                return;
+            }
+        }
+    };
+    let path = format!("{DOMAIN}/workflows/w/queries/state");
+    let (answer, ()) = tokio::join!(rest(&swf, "POST", &path, Some(json!({}))), decide);
+    assert_eq!(answer["result"], "waiting");
+}
