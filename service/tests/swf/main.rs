@@ -7,6 +7,7 @@
 
 mod both;
 mod domains;
+mod garbage;
 mod histories;
 mod signatures;
 mod support;

@@ -108,7 +108,7 @@ async fn every_way_to_close_has_its_status() {
         let infos = list.send().await.unwrap().execution_infos;
         assert!(infos.iter().all(|info| info.close_status.as_ref() == Some(&status) && info.close_timestamp.is_some()));
         // The run that went on has timed out, too.
-        let expected = if status == CloseStatus::TimedOut { "timed out gone on" } else { id };
+        let expected = if status == CloseStatus::TimedOut { "gone on timed out" } else { id };
         assert_eq!(ids(infos), expected);
         let count = world.swf.count_closed_workflow_executions().domain("default").start_time_filter(since(0));
         let found = count.close_status_filter(filter).send().await.unwrap().count;
