@@ -1,0 +1,94 @@
+//! Activities, and what runners say to them.
+
+use history::{Beat, Command, EventId, TaskId};
+
+use super::{Item, TestService};
+use crate::testing::work::{Answer, Call, Work};
+
+impl TestService {
+    #[track_caller]
+    pub(super) fn activity_of(&mut self, index: usize, scheduled_event_id: EventId, runner: usize) {
+        self.must(
+            index,
+            &Command::StartActivity { scheduled_event_id, identity: Some("test runner".to_owned()), poll: None },
+        );
+        let now = self.now;
+        let run = self.at_mut(index);
+        let activity = run.run.activities.get(&scheduled_event_id);
+        let Some((activity, task)) = activity.and_then(|it| Some((it, it.task(scheduled_event_id)?))) else {
+            return;
+        };
+        let beat = run.beats.iter().find(|beat| beat.scheduled_event_id == scheduled_event_id);
+        let nth = run.calls.entry(activity.activity_type.clone()).or_default();
+        *nth += 1;
+        let place = usize::try_from(scheduled_event_id - 1).unwrap_or(usize::MAX);
+        let input = run.events.get(place).and_then(|event| event.kind.payload()).cloned();
+        let call = Call {
+            workflow_id: run.run.started.workflow_id.clone(),
+            activity_id: activity.activity_id.clone(),
+            activity_type: activity.activity_type.clone(),
+            task_list: activity.task_list.clone(),
+            attempt: activity.attempt(),
+            heartbeat_details: beat.and_then(|beat| beat.details.clone()),
+            input,
+            now,
+            nth: *nth,
+        };
+        let Some(runner) = self.runners.get_mut(runner) else {
+            return;
+        };
+        let work = (runner.works)(&call);
+        let ends = now.plus(work.takes);
+        if !matches!(work.answer, Answer::Never) {
+            self.plan(ends, Item::Answer(index, task, work.answer.clone()));
+        }
+        if let Some((every, _)) = &work.beats {
+            let at = now.plus(*every);
+            self.plan(at, Item::Beat(index, task, Box::new(work)));
+        }
+    }
+
+    /// Whether the runner still holds the activity.
+    fn holds(&self, index: usize, task: TaskId) -> bool {
+        let activity = self.at(index).run.activities.get(&task.scheduled_event_id);
+        activity.is_some_and(|activity| activity.task(task.scheduled_event_id) == Some(task))
+    }
+
+    #[track_caller]
+    pub(super) fn answer(&mut self, index: usize, task: TaskId, answer: Answer) {
+        // A late answer is refused, and the runner does not care (S3.46).
+        if !self.holds(index, task) {
+            return;
+        }
+        match answer {
+            Answer::Success(result) => self.must(index, &Command::SucceedActivity { task, result: Some(result) }),
+            Answer::Failure { reason, details, non_retryable, retry_after } => {
+                let details = Some(details);
+                self.must(index, &Command::FailActivity { task, reason, details, non_retryable, retry_after });
+            }
+            Answer::Never => {}
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn beat(&mut self, index: usize, task: TaskId, work: Work) {
+        let Some((every, details)) = work.beats.clone() else {
+            return;
+        };
+        if !self.holds(index, task) {
+            return;
+        }
+        let scheduled_event_id = task.scheduled_event_id;
+        let now = self.now;
+        let run = self.at_mut(index);
+        let is_asked = run.run.activities.get(&scheduled_event_id).is_some_and(|it| it.cancel_event_id.is_some());
+        if is_asked && work.heeds_cancel {
+            self.must(index, &Command::CancelActivity { task, details: Some(details) });
+            return;
+        }
+        run.beats.retain(|beat| beat.scheduled_event_id != scheduled_event_id);
+        run.beats.push(Beat { scheduled_event_id, at: now, details: Some(details) });
+        self.plan(now.plus(every), Item::Beat(index, task, Box::new(work)));
+        self.reschedule(index);
+    }
+}

@@ -1,0 +1,153 @@
+//! When what happens.
+
+use history::{Command, EventId, TaskRef, Timestamp};
+
+use super::{Item, Runner, TestService};
+
+impl TestService {
+    pub(super) fn plan(&mut self, at: Timestamp, item: Item) {
+        if let Item::Complete(index, ..) | Item::Answer(index, ..) | Item::Beat(index, ..) = &item {
+            self.at_mut(*index).expected += 1;
+        }
+        self.items += 1;
+        self.agenda.insert((at, self.items), item);
+    }
+
+    pub(super) fn wake(&mut self, index: usize, at: Option<Timestamp>) {
+        let Some(known) = self.wake_of.get_mut(index) else {
+            return;
+        };
+        if let Some(known) = known.take() {
+            self.wakes.remove(&(known, index));
+        }
+        *known = at;
+        if let Some(at) = at {
+            self.wakes.insert((at, index));
+        }
+    }
+
+    /// The next thing that happens; false when there is none, or it is later than `until`.
+    #[track_caller]
+    pub(super) fn step(&mut self, until: Option<Timestamp>, skips_stuck: bool) -> bool {
+        let item = self.agenda.first_key_value().map(|(key, _)| *key);
+        let wake = self.wakes.first().copied();
+        let item_is_next = match (item, wake) {
+            (None, None) => return false,
+            (Some((item, _)), Some((wake, _))) => item <= wake,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+        };
+        let next = if item_is_next { item.map(|(at, _)| at) } else { wake.map(|(at, _)| at) };
+        let next = next.unwrap_or(self.now);
+        if until.is_some_and(|until| next > until) {
+            return false;
+        }
+        if item_is_next {
+            self.now = self.now.max(next);
+            if let Some((_, item)) = self.agenda.pop_first() {
+                self.happens(item);
+            }
+        } else if let Some((_, index)) = wake {
+            // Execution timeouts alone are left to `advance`: whoever waits for them is stuck.
+            if skips_stuck && next > self.now && self.is_stuck(index) {
+                self.wake(index, None);
+                return true;
+            }
+            self.now = self.now.max(next);
+            self.look(index);
+        }
+        true
+    }
+
+    #[track_caller]
+    fn happens(&mut self, item: Item) {
+        match item {
+            Item::Start(start) => {
+                if let Err(fault) = self.try_start(&start) {
+                    self.refused.push((start.workflow_id, fault));
+                }
+            }
+            Item::Ask(workflow_id, command, expects) => {
+                if let Some(run) = expects.and_then(|index| self.runs.get_mut(index)) {
+                    run.expected -= 1;
+                }
+                let Some(index) = self.newest.get(&workflow_id).copied() else {
+                    panic!("no run of `{workflow_id}` was started by {}", self.now);
+                };
+                if let Err(fault) = self.admit(index, &command) {
+                    self.refused.push((workflow_id, fault));
+                }
+            }
+            Item::Complete(index, turn, asked, decisions) => {
+                self.at_mut(index).expected -= 1;
+                self.complete(index, turn, asked, decisions);
+            }
+            Item::Answer(index, task, answer) => {
+                self.at_mut(index).expected -= 1;
+                self.answer(index, task, answer);
+            }
+            Item::Beat(index, task, work) => {
+                self.at_mut(index).expected -= 1;
+                self.beat(index, task, *work);
+            }
+        }
+    }
+
+    /// Fires what is due, and hands out what waits.
+    #[track_caller]
+    fn look(&mut self, index: usize) {
+        let now = self.now;
+        let run = self.at(index);
+        if run.run.next_deadline(&run.beats).is_some_and(|at| at <= now) {
+            let fire = Command::FireDeadlines { beats: run.beats.clone() };
+            self.must(index, &fire);
+        }
+        while let Some(task) = self.waits(index) {
+            match task {
+                Waiting::Turn { scheduled_event_id, attempt } => self.turn(index, scheduled_event_id, attempt),
+                Waiting::Activity { scheduled_event_id, runner } => self.activity_of(index, scheduled_event_id, runner),
+            }
+        }
+        self.reschedule(index);
+    }
+
+    /// The next task of a run that somebody takes now.
+    pub(super) fn waits(&self, index: usize) -> Option<Waiting> {
+        self.at(index).run.waiting_tasks().find_map(|task| match task {
+            TaskRef::Turn(turn) => turn
+                .not_before
+                .is_none_or(|at| at <= self.now)
+                .then_some(Waiting::Turn { scheduled_event_id: turn.scheduled_event_id, attempt: turn.attempt }),
+            TaskRef::Activity(task) if task.activity.not_before().is_some_and(|at| at > self.now) => None,
+            TaskRef::Activity(task) => {
+                let is_for = |runner: &Runner| {
+                    runner.activity_type == task.activity.activity_type
+                        && runner.list.as_ref().is_none_or(|list| *list == task.activity.task_list)
+                };
+                let scheduled_event_id = task.scheduled_event_id;
+                // A later registration replaces an earlier one.
+                let runner = self.runners.iter().rposition(is_for)?;
+                Some(Waiting::Activity { scheduled_event_id, runner })
+            }
+        })
+    }
+
+    /// When to look at the run next.
+    pub(super) fn reschedule(&mut self, index: usize) {
+        let run = self.at(index);
+        let deadline = run.run.next_deadline(&run.beats);
+        let held_back = run.run.waiting_tasks().find_map(|task| match task {
+            TaskRef::Turn(turn) => turn.not_before,
+            TaskRef::Activity(_) => None,
+        });
+        let at = [deadline, held_back].into_iter().flatten().min();
+        let is_waited_for = self.waits(index).is_some();
+        self.wake(index, if is_waited_for { Some(self.now) } else { at });
+    }
+}
+
+/// A task that somebody takes.
+pub(super) enum Waiting {
+    Turn { scheduled_event_id: EventId, attempt: u32 },
+    Activity { scheduled_event_id: EventId, runner: usize },
+}

@@ -1,0 +1,77 @@
+//! What runs do to each other, and runs that go on for others.
+
+use history::{Command, Effect, EffectResult, Errand, ErrandTask, EventKind, Links, Transition};
+
+use super::TestService;
+
+impl TestService {
+    /// Does to others what a run owes them, at once.
+    #[track_caller]
+    pub(super) fn deliver(&mut self, index: usize) {
+        loop {
+            let run = self.at(index);
+            let Some(effect) = run.links.outbox.ready().next() else { return };
+            let asks = run.events.iter().find(|event| event.id == effect.event_id);
+            let errand = asks.and_then(|event| effect.errand(&run.run.started, event)).expect("the event asks for it");
+            let (Effect { event_id, kind, .. }, round) = (effect, run.links.outbox.round());
+            let owner = run.run.started.run_id;
+            let result = self.undergo(&errand);
+            self.must(index, &Command::SettleEffect { owner, event_id, kind, round, result });
+        }
+    }
+
+    #[track_caller]
+    fn undergo(&mut self, errand: &Errand) -> EffectResult {
+        let newest = self.newest.get(&errand.workflow_id).copied();
+        let result = newest.map(|index| {
+            let run = self.at(index);
+            let mut transition = Transition::linked(run.run.clone(), run.links.clone());
+            let result = transition.undergo(errand, self.now);
+            let is_news = transition.is_changed();
+            self.take_in(index, transition);
+            if is_news {
+                self.wake(index, Some(self.now));
+                self.deliver(index);
+            }
+            result
+        });
+        let ErrandTask::Start(start) = &errand.task else { return result.unwrap_or(EffectResult::Unknown) };
+        match (result, errand.run_id) {
+            (None | Some(EffectResult::Closed), Some(run_id)) => {
+                let Some(minds) = self.deciders.get(&start.workflow_type) else {
+                    panic!("no decider for the child type `{}`; give one with `decider`", start.workflow_type);
+                };
+                let mind = minds();
+                self.begin(start, run_id, mind).expect("what a child is started with was checked when it was wanted");
+                EffectResult::Done { run_id }
+            }
+            (result, _) => result.unwrap_or(EffectResult::Unknown),
+        }
+    }
+
+    /// Starts the run that goes on for one that has continued as new or is tried again, once it owes nothing to others.
+    #[track_caller]
+    pub(super) fn go_on(&mut self, index: usize) {
+        let run = self.at(index);
+        let Some(closing) = run.events.last().map(|event| &event.kind) else { return };
+        let Some((run_id, not_before)) = closing.followed_by() else { return };
+        let is_newest = self.newest.get(&run.run.started.workflow_id) == Some(&index);
+        if !is_newest || !run.links.outbox.is_empty() {
+            return;
+        }
+        let links = Links { seen: run.links.seen.clone(), ..Links::default() };
+        let next = match closing {
+            EventKind::WorkflowContinuedAsNew(it) => Transition::successor(&run.run, it, self.now),
+            _ => {
+                let input = run.events.first().and_then(|first| first.kind.payload().cloned());
+                Transition::retry(&run.run, run_id, input, not_before.unwrap_or(self.now), self.now)
+            }
+        };
+        let (run, events) = next.into_parts();
+        let Some(minds) = self.deciders.get(&run.started.workflow_type) else {
+            panic!("no decider for `{}`, as which `{}` goes on", run.started.workflow_type, run.started.workflow_id);
+        };
+        let mind = minds();
+        self.add(run, links, events, mind);
+    }
+}

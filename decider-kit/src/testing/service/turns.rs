@@ -1,0 +1,70 @@
+//! Turns, and what deciders say to them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use history::{AnsweredTurn, AskedUpdate, Command, Duration, EventId, Fault, TurnId};
+
+use super::{Item, TestService, decisions_of};
+use crate::Decisions;
+use crate::testing::scenario::{judged, refused};
+use crate::testing::{fail, window_of};
+use crate::update::Update;
+
+impl TestService {
+    #[track_caller]
+    pub(super) fn turn(&mut self, index: usize, scheduled_event_id: EventId, attempt: u32) {
+        self.must(
+            index,
+            &Command::StartTurn { scheduled_event_id, identity: Some("test decider".to_owned()), poll: None },
+        );
+        let started_event_id = self.at(index).run.last_event_id;
+        if self.turns_to_lose > 0 {
+            self.turns_to_lose -= 1;
+            return;
+        }
+        let run = self.at_mut(index);
+        let window = window_of(&run.events, &run.run, started_event_id, attempt);
+        let asked = std::mem::take(&mut run.asked);
+        let updates: Vec<Update> = asked.iter().cloned().map(Update::from).collect();
+        let decided = catch_unwind(AssertUnwindSafe(|| {
+            if updates.is_empty() {
+                return run.mind.decide(&run.events, &window, None);
+            }
+            run.mind.judge(&run.events, &window, None, &updates, EventId::MAX).map(decisions_of)
+        }));
+        let decisions = match decided {
+            Ok(Ok(decisions)) => decisions,
+            Ok(Err(split)) => fail(split, &run.events),
+            Err(panic) => {
+                eprintln!(
+                    "the decider panicked at event {started_event_id}\n\n{}\n",
+                    client::table::history(&run.events)
+                );
+                resume_unwind(panic)
+            }
+        };
+        if let Some(message) = decisions.given_back()
+            && !self.records_given_back
+        {
+            fail(format_args!("the decider gives the turn back: {message}"), &self.at(index).events);
+        }
+        let turn = TurnId { scheduled_event_id, started_event_id };
+        if self.turns_take == Duration::ZERO {
+            self.complete(index, turn, asked, decisions);
+        } else {
+            self.plan(self.now.plus(self.turns_take), Item::Complete(index, turn, asked, decisions));
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn complete(&mut self, index: usize, turn: TurnId, asked: Vec<AskedUpdate>, decisions: Decisions) {
+        let said = decisions.updates.clone();
+        let command = judged(AnsweredTurn::Held(turn), asked.clone(), decisions);
+        match self.admit(index, &command) {
+            Ok(_) => self.heard(index, said),
+            // They come again with the next turn.
+            Err(Fault::TurnLost | Fault::RunClosed { .. }) => self.at_mut(index).asked.extend(asked),
+            Err(fault) => refused(&fault, &command, &self.at(index).events),
+        }
+    }
+}
