@@ -80,7 +80,7 @@ pub(crate) async fn asker(world: Arc<World>, workflow_id: String) {
                 ask(&world, &at).await;
             }
             1 => ask(&world, &at).await,
-            _ => update(&world, &at).await,
+            _ => Box::pin(update(&world, &at)).await,
         }
     }
 }

@@ -23,7 +23,7 @@ const REGRESSIONS_OF_SHORT_LIVES: &[u64] = &[1, 8, 57];
 /// * 17: an answer to a turn whose updates died with their node was refused as if its run had been another.
 const REGRESSIONS_OF_ASKING: &[u64] = &[17];
 
-/// How many fresh seeds are run unless `BATON_SIM_SEEDS` says otherwise.
+/// How many fresh seeds are run unless `BATON_SIM_SEEDS` says otherwise. Worlds that are special in some way get a part of them.
 const SEEDS: u64 = 300;
 
 /// How many seeds a broken store may get through.
@@ -33,17 +33,20 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The seeds to run: those that once failed, and so many others, unless one is named.
-fn seeds(regressions: &[u64], seeds: u64) -> Vec<u64> {
+/// The seeds to run: those that once failed, and one of so many others, unless one is named.
+fn seeds(regressions: &[u64], one_of: u64) -> Vec<u64> {
     match number("BATON_SIM_SEED") {
         Some(seed) => vec![seed],
-        None => regressions.iter().copied().chain(0..number("BATON_SIM_SEEDS").unwrap_or(seeds)).collect(),
+        None => {
+            let fresh = number("BATON_SIM_SEEDS").unwrap_or(SEEDS) / one_of;
+            regressions.iter().copied().chain(0..fresh).collect()
+        }
     }
 }
 
-fn keep_every_promise(regressions: &[u64], seeds: u64, plan: Plan) {
+fn keep_every_promise(regressions: &[u64], one_of: u64, plan: Plan) {
     let (mut runs, mut branches, mut faults) = (0, 0, 0);
-    for seed in self::seeds(regressions, seeds) {
+    for seed in seeds(regressions, one_of) {
         let plan = Plan { nodes: 1 + usize::try_from(seed % 3).unwrap_or_default(), ..plan };
         let outcome = simulate(seed, plan);
         runs += outcome.runs;
@@ -58,28 +61,28 @@ fn keep_every_promise(regressions: &[u64], seeds: u64, plan: Plan) {
     }
     println!("{runs} runs, {branches} branched off others, {faults} faults");
     assert!(faults > 0, "nothing went wrong, so nothing was tested");
-    assert_eq!(branches > 0, plan.resets);
+    assert!(!plan.resets || branches > 0, "nothing was reset");
 }
 
 #[test]
 fn every_seed_keeps_every_promise() {
-    keep_every_promise(REGRESSIONS, SEEDS, Plan::default());
+    keep_every_promise(REGRESSIONS, 1, Plan::default());
 }
 
 #[test]
 fn every_seed_keeps_every_promise_where_lives_are_short() {
-    keep_every_promise(REGRESSIONS_OF_SHORT_LIVES, SEEDS / 2, Plan { short_lives: true, ..Plan::default() });
+    keep_every_promise(REGRESSIONS_OF_SHORT_LIVES, 2, Plan { short_lives: true, ..Plan::default() });
 }
 
 #[test]
 fn every_seed_keeps_every_promise_where_runs_are_reset() {
-    keep_every_promise(&[], SEEDS / 3, Plan { resets: true, ..Plan::default() });
+    keep_every_promise(&[], 3, Plan { resets: true, ..Plan::default() });
 }
 
 #[test]
 fn every_seed_keeps_what_it_says_to_who_asks_and_who_updates() {
     let mut told = Told::default();
-    for seed in seeds(REGRESSIONS_OF_ASKING, SEEDS / 6) {
+    for seed in seeds(REGRESSIONS_OF_ASKING, 6) {
         let nodes = 1 + usize::try_from(seed % 3).unwrap_or_default();
         let outcome = simulate(seed, Plan { asks: true, nodes, ..Plan::default() });
         let wrong = outcome.violations.join("\n");
