@@ -361,9 +361,9 @@ impl Matching {
         }
     }
 
-    /// How many tasks wait on a list, but for those that only ask something.
-    pub(super) fn waiting(&self, key: &ListKey) -> usize {
-        self.lock().get(key).map_or(0, |list| list.tasks.len() - list.asking)
+    /// How many tasks wait on a list, but for those that only ask something; and whether more of them wait in the store alone.
+    pub(super) fn waiting(&self, key: &ListKey) -> (usize, bool) {
+        self.lock().get(key).map_or((0, false), |list| (list.tasks.len() - list.asking, list.overflowed))
     }
 
     /// How many pollers wait on a list.
@@ -388,3 +388,6 @@ pub(super) enum Offered {
     /// This poller waits for just such a task; give it to them.
     Poller(Poller, WaitingTask),
 }
+
+#[cfg(test)]
+mod tests;

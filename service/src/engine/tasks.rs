@@ -163,8 +163,8 @@ impl<T> Delivery<T> {
 }
 
 impl Engine {
-    /// How many tasks wait on a list, about: those that this node knows of.
-    pub fn waiting_tasks(&self, domain: &str, list: &str, are_turns: bool) -> usize {
+    /// How many tasks wait on a list, about: those that this node knows of; and whether it knows that there are more.
+    pub fn waiting_tasks(&self, domain: &str, list: &str, are_turns: bool) -> (usize, bool) {
         let side = if are_turns { Side::Decider } else { Side::Activity };
         self.matching.waiting(&ListKey { domain: domain.into(), side, name: list.into() })
     }

@@ -311,6 +311,6 @@ struct CountPending {
 pub(super) async fn count_pending(call: Call, input: Map<String, Value>, are_turns: bool) -> Answer {
     let it: CountPending = take(input)?;
     call.engine.domain(&it.domain).await?;
-    let count = call.engine.waiting_tasks(&it.domain, &it.task_list.name, are_turns);
-    body(&json!({ "count": count, "truncated": false }))
+    let (count, truncated) = call.engine.waiting_tasks(&it.domain, &it.task_list.name, are_turns);
+    body(&json!({ "count": count, "truncated": truncated }))
 }
