@@ -30,6 +30,9 @@ pub(crate) struct Query {
     /// Go on until interrupted, and show every other result as it comes, one a line
     #[arg(long)]
     watch: bool,
+    /// As JSON, with the tag that `--if-match` of a signal or an update takes
+    #[arg(long)]
+    tag: bool,
     #[command(flatten)]
     target: Target,
 }
@@ -39,7 +42,7 @@ impl Query {
         let input = read_input(self.input.as_deref())?;
         let client = self.target.client()?;
         let answer = client.query(&self.workflow_id, self.run, &self.name, input.clone(), self.wait.into()).await?;
-        show(&answer)?;
+        show(&answer, self.tag)?;
         if !self.watch {
             return Ok(());
         }
@@ -48,7 +51,7 @@ impl Query {
             let watched = client.watch(&self.workflow_id, &self.name, input.clone(), &seen, Watch::Result, WATCH_WAIT);
             match watched.await {
                 Ok(Watched::Changed(answer)) => {
-                    show(&answer)?;
+                    show(&answer, self.tag)?;
                     seen = answer.tag;
                 }
                 Ok(Watched::Unchanged(tag)) => seen = tag,
@@ -60,7 +63,11 @@ impl Query {
     }
 }
 
-fn show(answer: &client::Answer) -> Done {
-    let result = answer.body.result.as_ref();
-    print_text(&result.map_or_else(|| "null".to_owned(), ToString::to_string))
+fn show(answer: &client::Answer, with_tag: bool) -> Done {
+    let result = answer.body.result.as_ref().map_or_else(|| "null".to_owned(), ToString::to_string);
+    if !with_tag {
+        return print_text(&result);
+    }
+    let tag = serde_json::Value::from(answer.tag.to_string());
+    print_text(&format!("{{\"tag\":{tag},\"result\":{result}}}"))
 }

@@ -55,6 +55,9 @@ pub(crate) enum Workflow {
         /// The same key never signals twice
         #[arg(long)]
         key: Option<String>,
+        /// Only if nothing has changed since `baton query --tag` showed this tag
+        #[arg(long, value_name = "TAG")]
+        if_match: Option<String>,
         #[command(flatten)]
         target: Target,
     },
@@ -302,9 +305,12 @@ impl Workflow {
                 let described = target.client()?.describe(&which.workflow_id, which.run).await?;
                 if json { print_json(&described) } else { print_text(&described::lines(&described)) }
             }
-            Self::Signal { workflow_id, name, input, key, target } => {
-                let input = read_input(input.as_deref())?;
-                print_json(&target.client()?.signal(&workflow_id, &name, input, key.as_deref()).await?)
+            Self::Signal { workflow_id, name, input, key, if_match, target } => {
+                let (input, client, key) = (read_input(input.as_deref())?, target.client()?, key.as_deref());
+                print_json(&match if_match.map(client::Tag::from) {
+                    Some(seen) => client.signal_if(&workflow_id, &name, input, &seen, key).await?,
+                    None => client.signal(&workflow_id, &name, input, key).await?,
+                })
             }
             Self::Cancel { workflow_id, reason, target } => {
                 let cancel = CancelWorkflow { reason, identity: Some("baton".to_owned()) };

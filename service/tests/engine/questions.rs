@@ -154,6 +154,44 @@ async fn question_rides_and_its_caller_leaves_the_turn_is_recorded() {
     service.no_task().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn turn_started_and_its_decider_dies_the_question_waits_for_the_decider_timeout_and_no_longer() {
+    let service = Service::open().await;
+    service.idle("w").await;
+    service.signal("w", "s").await;
+    service.task().await.delivered();
+    let asking = service.ask("w", "total").await;
+    let timeout = service.engine.describe(&at("w")).await.unwrap().run.started.decider_start_to_close;
+    service.clock.advance(history::Duration::from_millis(timeout.as_millis() - 1));
+    service.no_task().await;
+    service.clock.advance(history::Duration::from_millis(1));
+    let turn = service.task().await;
+    assert_eq!((turn.task().attempt, names(&turn)), (2, vec!["total"]), "S1.19");
+    service.answer(turn, Vec::new(), &said("7")).await.unwrap();
+    assert_eq!(result(asking.await.unwrap()).0, "7");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_queries_leave_what_is_stored_as_it_was_to_the_byte() {
+    let service = Service::open().await;
+    service.idle("w").await;
+    service.signal("w", "s").await;
+    let turn = service.task().await;
+    service.answer(turn, vec![crate::activity("a", "runners")], &said("7")).await.unwrap();
+    let (stored, events) = (service.stored("w").await, service.events("w").await);
+    let commits = service.store.stats().commits;
+    let run = service.engine.describe(&at("w")).await.unwrap().run;
+    assert!(run.activities.len() == 1 && run.timers.len() == 1);
+    for _ in 0..1_000 {
+        let asking = service.ask("w", "total").await;
+        let task = service.task().await;
+        service.answer(task, Vec::new(), &said("7")).await.unwrap();
+        assert_eq!(result(asking.await.unwrap()).0, "7");
+    }
+    assert_eq!(service.stored("w").await, stored, "S1.2");
+    assert_eq!((service.events("w").await, service.store.stats().commits), (events, commits), "S1.20");
+}
+
 /// The sources in which the tests of the table are.
 const SOURCES: [&str; 3] =
     [include_str!("queries.rs"), include_str!("questions.rs"), include_str!("queries_elsewhere.rs")];

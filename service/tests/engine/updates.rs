@@ -681,6 +681,25 @@ async fn an_update_that_is_accepted_for_later_by_the_turn_that_closes_the_run_is
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_fifty_signals_with_one_version_one_is_accepted() {
+    let service = Service::open().await;
+    service.idle("w").await;
+    let before = service.events("w").await.len();
+    let if_version = Some(service.engine.describe(&at("w")).await.unwrap().run.version);
+    let mut signaling = tokio::task::JoinSet::new();
+    for number in 0..50 {
+        let (engine, name) = (Arc::clone(&service.engine), format!("s{number}"));
+        let signal = Command::Signal { name, input: None, identity: None, key: None, if_version };
+        signaling.spawn(async move { engine.tell(&at("w"), signal).await });
+    }
+    let told = signaling.join_all().await;
+    assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 1, "D11");
+    let stale = |refusal: &Refusal| matches!(refusal, Refusal::Fault(Fault::VersionMoved { .. }));
+    assert_eq!(told.iter().filter(|told| told.as_ref().err().is_some_and(stale)).count(), 49);
+    assert_eq!(service.names("w").await[before..], ["Signal", "DeciderScheduled"], "S1.15");
+}
+
+#[tokio::test(start_paused = true)]
 async fn of_more_updates_in_one_turn_than_a_run_remembers_each_hears_its_answer() {
     let service = Service::open().await;
     service.idle("w").await;

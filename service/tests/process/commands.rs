@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::body::{CompleteTurn, PollDecider, Rejection, UpdateResult};
+use client::body::{CompleteTurn, PollDecider, QueryResult, Rejection, UpdateResult};
 use client::{Client, Patience};
 use history::{Decision, ScheduleActivity, StartChild};
 use serde_json::Value;
@@ -184,6 +184,31 @@ async fn a_schedule_is_made_looked_at_acted_with_and_forgotten() {
     assert!(shell.refused("schedule show nightly").contains("unknown-schedule"));
     assert_eq!(shell.run("schedule create broken --type t --every soon").0, 2);
     assert!(shell.refused("schedule create broken --type t --cron never").contains("cron"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_shows_the_tag_that_a_signal_takes_as_its_condition() {
+    let shell = Shell::open("query");
+    shell.client().start(&start("w"), None).await.unwrap();
+    shell.decide(vec![activity("a")]).await;
+    let client = shell.client();
+    let answering = tokio::spawn(async move {
+        let poll = PollDecider { queries: true, ..PollDecider::default() };
+        for _ in 0..2 {
+            let task = client.poll_decider("deciders", &poll, Duration::from_secs(30)).await.unwrap().unwrap();
+            let result = Some(history::Payload::of(&7).unwrap());
+            let answer = QueryResult { id: task.queries[0].id.clone(), result, ..QueryResult::default() };
+            let complete = CompleteTurn { query_results: vec![answer], ..CompleteTurn::default() };
+            client.complete_turn(&task.token, &complete, Patience::None).await.unwrap();
+        }
+    });
+    assert_eq!(shell.ok("query w total").trim(), "7");
+    let answer = shell.json("query w total --tag");
+    answering.await.unwrap();
+    assert_eq!(answer["result"], 7);
+    let condition = format!("--if-match {}", answer["tag"].as_str().unwrap());
+    shell.ok(&format!("workflow signal w s {condition}"));
+    assert!(shell.refused(&format!("workflow signal w s {condition}")).contains("version-moved"), "S1.14");
 }
 
 #[tokio::test(flavor = "multi_thread")]

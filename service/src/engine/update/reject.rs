@@ -45,16 +45,17 @@ impl Engine {
             Heard::Done { .. } | Heard::Accepted | Heard::Refused(_) | Heard::GoneOn => return heard,
         };
         let others = self.others();
-        if others.is_empty() {
+        if others.is_empty() && self.nodes.is_in_touch() {
             return heard;
         }
         let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
         let update_id = update_id.to_owned();
         let rejected = RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details };
-        let why = match self.do_all_give_up(others, &rejected).await {
+        let given_up = if self.nodes.is_in_touch() { self.do_all_give_up(others, &rejected).await } else { None };
+        let why = match given_up {
             Some(true) => return heard,
             Some(false) => "it was rejected, but a decider of another node has it, too, and may accept it yet",
-            None => "it was rejected, but another node does not say whether a decider has it there",
+            None => "it was rejected, but it cannot be said whether a decider of another node has it",
         };
         Heard::Refused(Refusal::UpdateNotAnswered { update_id: rejected.update_id, recorded: true, why })
     }
