@@ -27,12 +27,13 @@ use activities::Report;
 use decisions::Completion;
 pub use updates::{may_update, speculative_turn, starting_for};
 
-use crate::command::{Command, ConflictPolicy, ReusePolicy, Start, StartSignal, TaskId, TurnId};
+use crate::command::{Command, Start, StartSignal, TaskId, TurnId};
 use crate::event::{
     ByHand, DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, Event, EventId, EventKind, RequestKey,
     Signal, WorkflowCancelRequested, WorkflowStarted, WorkflowTerminated,
 };
 use crate::fault::Fault;
+use crate::ids::{ConflictPolicy, ReusePolicy};
 use crate::limits;
 use crate::links::Links;
 use crate::payload::Payload;

@@ -2,11 +2,10 @@
 
 mod by_hand;
 
-use uuid::Uuid;
-
 use crate::decision::Decision;
 use crate::dialect::SwfRun;
 use crate::event::{ActivityTimeouts, ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey, TurnList};
+use crate::ids::{ConflictPolicy, ReusePolicy, RunId};
 use crate::limits;
 use crate::links::{EffectKind, PollId};
 use crate::payload::Payload;
@@ -15,40 +14,6 @@ use crate::schedule::Scheduled;
 use crate::time::{Duration, Timestamp};
 
 pub use by_hand::{ActivityAct, OptionsChange};
-
-/// What to do when a workflow id is asked for again after its run has closed (S2.17).
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, minicbor::Encode, minicbor::Decode, serde::Serialize, serde::Deserialize,
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
-#[serde(rename_all = "kebab-case")]
-#[cbor(index_only)]
-pub enum ReusePolicy {
-    /// Only when the last run did not close with success (D10). The default.
-    #[default]
-    #[n(0)]
-    AllowDuplicateFailedOnly,
-    /// Always.
-    #[n(1)]
-    AllowDuplicate,
-    /// Never.
-    #[n(2)]
-    RejectDuplicate,
-}
-
-/// What to do when a workflow id is asked for while its run is open.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
-#[serde(rename_all = "kebab-case")]
-pub enum ConflictPolicy {
-    /// Refuse the start (S2.16). The default.
-    #[default]
-    Fail,
-    /// Answer with the open run; its start is not looked at.
-    UseExisting,
-    /// Terminate the open run, then start.
-    TerminateExisting,
-}
 
 /// A signal that comes with a start.
 #[derive(Debug, Clone, PartialEq)]
@@ -499,6 +464,3 @@ pub enum EffectResult {
     /// It was to be started, and never can be as it is wanted.
     NeverStarts,
 }
-
-/// A run id for [`Start`]; a name for the type, so that signatures say what they mean.
-pub type RunId = Uuid;

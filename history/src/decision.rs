@@ -4,8 +4,8 @@ use serde::de::{Error, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
-use crate::command::ReusePolicy;
 use crate::event::{ActivityTimeouts, ChildPolicy, CloseDecision};
+use crate::ids::ReusePolicy;
 use crate::payload::{self, Payload};
 use crate::registered::{ActivityDefaults, Registration, WorkflowDefaults};
 use crate::retry::RetryPolicy;

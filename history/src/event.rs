@@ -6,7 +6,8 @@ use minicbor::{Decode, Encode};
 use serde::de::{Error, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::command::RunId;
+pub use crate::ids::EventId;
+use crate::ids::RunId;
 use crate::payload::Payload;
 use crate::tagged::{self, Tagged};
 use crate::time::Timestamp;
@@ -33,9 +34,6 @@ pub use reset::*;
 pub use timers::*;
 pub use updates::*;
 pub use workflow::*;
-
-/// The position of an event in its history: 1, 2, 3, … without gaps.
-pub type EventId = u64;
 
 /// Whose fact an event is (S3.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

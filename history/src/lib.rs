@@ -26,7 +26,9 @@ mod command;
 mod decision;
 mod dialect;
 pub mod event;
+mod factor;
 mod fault;
+mod ids;
 pub mod limits;
 mod links;
 mod payload;
@@ -45,8 +47,8 @@ mod time;
 
 pub use admit::{Outcome, Transition, admit};
 pub use command::{
-    ActivityAct, AnsweredTurn, AskedUpdate, Beat, Command, ConflictPolicy, EffectResult, OptionsChange, ReusePolicy,
-    RunId, Start, StartSignal, TaskId, TurnId, UpdateAnswer, Verdict,
+    ActivityAct, AnsweredTurn, AskedUpdate, Beat, Command, EffectResult, OptionsChange, Start, StartSignal, TaskId,
+    TurnId, UpdateAnswer, Verdict,
 };
 pub use decision::Decision;
 pub use decision::{
@@ -54,15 +56,17 @@ pub use decision::{
     ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow, SwfSettings,
 };
 pub use dialect::{LAMBDA_LIST, SwfLimits, SwfRun, SwfSuccessor, lambda_activity_id, lambda_id};
-pub use event::{Event, EventId, EventKind, Level, Origin, RequestKey};
+pub use event::{Event, EventKind, LastFailure, Level, Origin, RequestKey};
+pub use factor::Factor;
 pub use fault::{Fault, Unit};
+pub use ids::{ConflictPolicy, EventId, ReusePolicy, RunId};
 pub use links::{
     Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PlannedReset, PollId, Seen, SeenOrigin, Sent, child_run_id,
 };
 pub use payload::{PackRef, Payload, present as payload_present};
 pub use registered::{ActivityDefaults, Registration, WorkflowDefaults};
 pub use reset::{Branch, BranchReader, Branching};
-pub use retry::{Factor, LastFailure, RetryPolicy, WhenExhausted, retry_of_request};
+pub use retry::{RetryPolicy, WhenExhausted, retry_of_request};
 pub use run::{
     Activities, ActivityTask, Branched, Coming, ComingKind, Deadline, DeadlineKind, HeldTry, OpenCounts,
     PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released, Run,

@@ -1,6 +1,6 @@
 //! Every limit of the rules, once, each with its source.
 
-use crate::retry::Factor;
+use crate::factor::Factor;
 use crate::time::Duration;
 
 /// Longest name, in characters: workflow ids, types, task lists, activity ids, timer and signal names, identities, tags.

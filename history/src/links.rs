@@ -10,7 +10,7 @@ mod sent;
 
 use minicbor::{Decode, Encode};
 
-use crate::command::RunId;
+use crate::ids::RunId;
 
 pub use errand::{Errand, ErrandTask, child_run_id};
 pub(crate) use outbox::taken_over;

@@ -1,78 +1,13 @@
 //! Retry policies: whether something that failed is tried again, and when (S2.31–S2.35, S4.25).
 
 use minicbor::{Decode, Encode};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
-use crate::event::{ActivityTimeout, EventId};
+use crate::factor::Factor;
+use crate::ids::EventId;
 use crate::limits;
-use crate::payload::{self, Payload};
-use crate::time::{Duration, Timestamp};
-
-/// A number from 0 on with three decimals, such as 1.5. In JSON a number; stored as thousandths, so that what was read
-/// and what was meant are the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
-#[cbor(transparent)]
-pub struct Factor(#[n(0)] u32);
-
-impl Factor {
-    /// Nothing.
-    pub const ZERO: Self = Self(0);
-
-    /// One.
-    pub const ONE: Self = Self(1_000);
-
-    /// So many thousandths.
-    pub const fn from_thousandths(thousandths: u32) -> Self {
-        Self(thousandths)
-    }
-
-    /// Whether it is nothing.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
-    fn is_zero(&self) -> bool {
-        *self == Self::ZERO
-    }
-
-    /// As a floating-point number.
-    pub fn as_f64(self) -> f64 {
-        f64::from(self.0) / 1_000.0
-    }
-}
-
-impl TryFrom<f64> for Factor {
-    type Error = String;
-
-    /// Rounds to the nearest thousandth.
-    fn try_from(number: f64) -> Result<Self, String> {
-        let thousandths = (number * 1_000.0).round();
-        if (0.0..=f64::from(u32::MAX)).contains(&thousandths) {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "whole, and within the range"
-            )]
-            return Ok(Self(thousandths as u32));
-        }
-        Err(format!("`{number}` is not a number from 0 to 4 million"))
-    }
-}
-
-impl Serialize for Factor {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0.is_multiple_of(1_000) {
-            serializer.serialize_u32(self.0 / 1_000)
-        } else {
-            serializer.serialize_f64(self.as_f64())
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Factor {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::try_from(f64::deserialize(deserializer)?).map_err(D::Error::custom)
-    }
-}
+use crate::time::Duration;
 
 /// When something that failed is tried again, and when no more.
 ///
@@ -207,7 +142,7 @@ impl RetryPolicy {
     /// The wait after this many failures, with its jitter: the same for the same `chance`.
     pub fn wait(&self, failures: u32, chance: u64) -> Duration {
         let interval = self.interval(failures).as_millis();
-        let share = u128::from(self.jitter.0.min(1_000)) * u128::from(chance >> 32);
+        let share = u128::from(self.jitter.thousandths().min(1_000)) * u128::from(chance >> 32);
         let left_out = (u128::from(interval) * share / 1_000) >> 32;
         Duration::from_millis(interval.saturating_sub(u64::try_from(left_out).unwrap_or(interval)))
     }
@@ -223,32 +158,6 @@ pub(crate) fn chance(run_id: Uuid, event_id: EventId, failures: u32) -> u64 {
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
     })
-}
-
-/// How a try ended that was followed by another.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct LastFailure {
-    /// When.
-    #[n(0)]
-    pub at: Timestamp,
-    /// The runner's reason; absent when it timed out.
-    #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The timeout; absent when the runner answered.
-    #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<ActivityTimeout>,
-    /// The runner's details, where they have at most 1 KiB.
-    #[n(3)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
-    pub details: Option<Payload>,
-    /// Who had taken it.
-    #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub identity: Option<String>,
 }
 
 #[cfg(test)]
@@ -299,19 +208,5 @@ mod tests {
         let all = RetryPolicy { jitter: Factor::ONE, ..policy };
         assert_eq!(all.wait(1, 0), Duration::from_secs(100));
         assert!(all.wait(1, u64::MAX) < Duration::from_millis(2));
-    }
-
-    #[test]
-    fn a_factor_is_a_number_in_json() {
-        for (text, thousandths, shown) in
-            [("1.5", 1_500, "1.5"), ("2", 2_000, "2"), ("2.0", 2_000, "2"), ("0.001", 1, "0.001")]
-        {
-            let factor: Factor = serde_json::from_str(text).unwrap();
-            assert_eq!(factor, Factor::from_thousandths(thousandths));
-            assert_eq!(serde_json::to_string(&factor).unwrap(), shown);
-        }
-        for text in ["-1", "1e300", "4294968", "\"2\"", "null"] {
-            assert!(serde_json::from_str::<Factor>(text).is_err(), "{text}");
-        }
     }
 }

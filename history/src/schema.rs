@@ -6,8 +6,8 @@ use schemars::generate::Contract;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::event::RequestKey;
+use crate::factor::Factor;
 use crate::payload::Payload;
-use crate::retry::Factor;
 use crate::time::{Duration, Timestamp};
 
 impl JsonSchema for Payload {

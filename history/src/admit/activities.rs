@@ -5,6 +5,7 @@
 
 use super::{Transition, held, must_be_open, validate};
 use crate::command::TaskId;
+use crate::event::LastFailure;
 use crate::event::{
     ActivityCanceled, ActivityFailed, ActivityPaused, ActivityPausedCause, ActivityStarted, ActivitySuccess,
     ActivityTimedOut, ActivityTimedOutCause, ActivityTimeout, EventId, EventKind, RequestKey,
@@ -13,7 +14,7 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::links::PollId;
 use crate::payload::Payload;
-use crate::retry::{self, LastFailure, WhenExhausted};
+use crate::retry::{self, WhenExhausted};
 use crate::run::PendingActivity;
 use crate::time::{Duration, Timestamp};
 

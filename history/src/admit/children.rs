@@ -1,7 +1,7 @@
 //! Children: wanted, started, closed; and what becomes of them when their parent closes.
 
 use super::{Outcome, Transition, must_be_open};
-use crate::command::{EffectResult, RunId};
+use crate::command::EffectResult;
 use crate::decision::StartChild;
 use crate::event::{
     ChildCanceled, ChildFailed, ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause, ChildScheduled,
@@ -9,6 +9,7 @@ use crate::event::{
     WorkflowCancelRequested, WorkflowTerminated,
 };
 use crate::fault::Fault;
+use crate::ids::RunId;
 use crate::limits;
 use crate::links::{Effect, EffectKind, taken_over};
 use crate::registered::Registration;

@@ -1,13 +1,14 @@
 //! What runs do to each other: effects that a run owes, what it takes of others', what became of its own.
 
 use super::{Outcome, Transition, may_start, must_be_open};
-use crate::command::{Command, EffectResult, RunId};
+use crate::command::{Command, EffectResult};
 use crate::decision::{CancelExternal, SignalExternal};
 use crate::event::{
     Event, EventId, EventKind, ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled,
     ExternalFailedCause, ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled, Origin,
 };
 use crate::fault::Fault;
+use crate::ids::RunId;
 use crate::limits;
 use crate::links::{Effect, EffectKind, Errand, ErrandTask, SeenOrigin, taken_over};
 use crate::time::Timestamp;

@@ -1,8 +1,8 @@
 //! The run that goes on for another: for one that continued as new (S3.32), or that failed and is tried again (S2.30).
 
 use super::Transition;
-use crate::command::RunId;
 use crate::event::{ByHand, Event, EventKind, WorkflowContinuedAsNew, WorkflowPaused, WorkflowStarted};
+use crate::ids::RunId;
 use crate::links::child_run_id;
 use crate::payload::Payload;
 use crate::retry;

@@ -1,13 +1,15 @@
 //! Whether the fields of a request are acceptable, whatever the state of the run.
 
-use crate::command::{ActivityAct, ConflictPolicy, OptionsChange, ReusePolicy, Start};
+use crate::command::{ActivityAct, OptionsChange, Start};
 use crate::decision::{Decision, StartChild};
 use crate::event::{ActivityTimeouts, ByHand};
+use crate::factor::Factor;
 use crate::fault::{Fault, Unit};
+use crate::ids::{ConflictPolicy, ReusePolicy};
 use crate::limits;
 use crate::payload::Payload;
 use crate::registered::{ActivityDefaults, WorkflowDefaults};
-use crate::retry::{Factor, RetryPolicy, WhenExhausted};
+use crate::retry::{RetryPolicy, WhenExhausted};
 use crate::time::Duration;
 
 pub(super) fn start(start: &Start) -> Result<(), Fault> {

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::*;
-use crate::command::ReusePolicy;
+use crate::event::LastFailure;
 use crate::event::{
     ActivityCanceled, ActivityScheduledTimeout, ActivityStarted, ActivitySuccess, ActivityTaskCancel, ActivityTimedOut,
     ActivityTimeout, ActivityTimeouts, ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause, ChildScheduled,
@@ -13,7 +13,8 @@ use crate::event::{
     TimerScheduled, UpdateAccepted, UpdateCompleted, UpdateFailed, WorkflowCloseFailed, WorkflowSuccess,
     WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
-use crate::retry::{LastFailure, RetryPolicy};
+use crate::ids::ReusePolicy;
+use crate::retry::RetryPolicy;
 
 const SECOND: Duration = Duration::from_secs(1);
 

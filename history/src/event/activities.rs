@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{ByHand, EventId};
 use crate::payload::{self, Payload};
-use crate::retry::{LastFailure, RetryPolicy};
+use crate::retry::RetryPolicy;
 use crate::time::{Duration, Timestamp};
 
 /// A decider wants an activity done.
@@ -376,4 +376,30 @@ pub enum ActivityTaskCancelFailedCause {
     /// No activity with this id is open.
     #[n(0)]
     ActivityIdUnknown,
+}
+
+/// How a try ended that was followed by another.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LastFailure {
+    /// When.
+    #[n(0)]
+    pub at: Timestamp,
+    /// The runner's reason; absent when it timed out.
+    #[n(1)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The timeout; absent when the runner answered.
+    #[n(2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<ActivityTimeout>,
+    /// The runner's details, where they have at most 1 KiB.
+    #[n(3)]
+    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    pub details: Option<Payload>,
+    /// Who had taken it.
+    #[n(4)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
 }

@@ -4,7 +4,8 @@ use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
 use super::{ActivityTimeouts, EventId};
-use crate::retry::{LastFailure, RetryPolicy};
+use crate::event::LastFailure;
+use crate::retry::RetryPolicy;
 
 /// Who did something by hand, and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]

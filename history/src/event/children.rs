@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{ActivityTimeouts, EventId, WorkflowTimeout};
-use crate::command::ReusePolicy;
 use crate::dialect::SwfRun;
+use crate::ids::ReusePolicy;
 use crate::payload::{self, Payload};
 use crate::retry::RetryPolicy;
 use crate::time::Duration;

@@ -1,8 +1,9 @@
 //! What an effect is for the run that it is done to.
 
 use super::{Effect, EffectKind};
-use crate::command::{Command, RunId, Start};
+use crate::command::{Command, Start};
 use crate::event::{ChildScheduled, Event, EventId, EventKind, Origin};
+use crate::ids::RunId;
 use crate::run::RunStart;
 use crate::time::Timestamp;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use minicbor::{Decode, Encode};
 
-use crate::command::RunId;
 use crate::event::EventId;
+use crate::ids::RunId;
 use crate::limits;
 use crate::time::{Duration, Timestamp};
 

@@ -8,7 +8,7 @@ use minicbor::{Decode, Encode};
 use super::PendingActivity;
 use crate::command::TaskId;
 use crate::event::EventId;
-use crate::retry::LastFailure;
+use crate::event::LastFailure;
 use crate::time::Timestamp;
 
 /// What has been tried so far.

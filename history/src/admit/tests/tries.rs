@@ -2,7 +2,8 @@
 
 use crate::admit::{Starting, may_start, starting};
 use crate::event::{EventKind, RequestKey, WorkflowTimeout};
-use crate::retry::{Factor, RetryPolicy};
+use crate::factor::Factor;
+use crate::retry::RetryPolicy;
 use crate::run::DeadlineKind;
 use crate::scene::{Scene, check, failure, origin, plain, signal, terminate, told};
 use crate::{
