@@ -142,6 +142,7 @@
 //! Every history that comes about here is made by the service's own rules and held against their invariants
 //! ([`history::check::history`]). Where something fails, the history is printed as a table.
 
+mod commands;
 mod mind;
 mod recorded;
 mod replay;

@@ -13,6 +13,9 @@ use crate::time::Duration;
 /// no colon in their names.
 pub const LAMBDA_LIST: &str = "lambda:";
 
+/// Longest name of an activity in runs over SWF's wire, in characters. Source: SWF's 256, behind the mark of a Lambda task.
+pub(crate) const SWF_ACTIVITY_ID_CHARS_MAX: usize = limits::NAME_CHARS_MAX + LAMBDA_LIST.len();
+
 /// The name of the activity that is the Lambda task with this id, apart from those of other activities.
 pub fn lambda_activity_id(id: &str) -> String {
     format!("{LAMBDA_LIST}{id}")

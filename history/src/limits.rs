@@ -18,9 +18,6 @@ pub const TYPE_CHARS_MAX: usize = NAME_CHARS_MAX + 1 + 64;
 /// The same in bytes, for the reason of [`NAME_BYTES_MAX`].
 pub const TYPE_BYTES_MAX: usize = 3 * TYPE_CHARS_MAX;
 
-/// Longest name of an activity in runs over SWF's wire, in characters. Source: SWF's 256, behind the mark of a Lambda task.
-pub const SWF_ACTIVITY_ID_CHARS_MAX: usize = NAME_CHARS_MAX + crate::dialect::LAMBDA_LIST.len();
-
 /// Longest name of a Lambda role, in characters. Source: SWF's 1,600.
 pub const LAMBDA_ROLE_CHARS_MAX: usize = 1_600;
 

@@ -13,7 +13,7 @@ mod turns;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::Failed;
+use crate::failed::Failed;
 
 /// Measure: starts workflows of sequential activities and reports rates, latencies, syncs, disk and memory
 #[derive(Debug, Args)]

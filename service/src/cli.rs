@@ -19,10 +19,11 @@ use std::process::ExitCode;
 
 use ::history::Payload;
 use clap::{Args, Parser, Subcommand};
-use client::{Client, Error, Patience};
+use client::{Client, Patience};
 use serde::Serialize;
 
 use crate::bench::Bench;
+use crate::failed::Failed;
 use crate::serve::Serve;
 
 /// Durable workflows as plain histories: the service, and the tools to look at it and to talk to it.
@@ -90,57 +91,6 @@ impl Target {
         };
         // A person waits: say at once that nobody is there.
         Ok(client.domain(&self.domain).patience(Patience::None))
-    }
-}
-
-/// Why a command ended early.
-#[derive(Debug)]
-pub(crate) enum Failed {
-    /// Something was wrong with the arguments.
-    Usage(String),
-    /// The service said no, or could not be asked.
-    Client(Error),
-    /// Something else, with the exit code.
-    Other(u8, String),
-}
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Setup { what } => Self::Usage(what),
-            error => Self::Client(error),
-        }
-    }
-}
-
-impl Failed {
-    fn report(&self) -> ExitCode {
-        match self {
-            Self::Usage(what) => {
-                eprintln!("baton: {what}");
-                ExitCode::from(2)
-            }
-            Self::Client(Error::Refused { problem, .. }) => {
-                eprintln!("baton: {} ({})\n       {}", problem.detail, problem.code, problem.advice);
-                ExitCode::from(1)
-            }
-            Self::Client(error) => {
-                eprintln!("baton: {error}");
-                let mut source = std::error::Error::source(error);
-                while let Some(cause) = source {
-                    eprintln!("       {cause}");
-                    source = cause.source();
-                }
-                if matches!(error, Error::Unreachable { .. }) {
-                    eprintln!("       is `baton serve` running there? --url or BATON_URL says where to look");
-                }
-                ExitCode::from(3)
-            }
-            Self::Other(code, what) => {
-                eprintln!("baton: {what}");
-                ExitCode::from(*code)
-            }
-        }
     }
 }
 

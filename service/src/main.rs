@@ -3,6 +3,7 @@
 mod bench;
 mod cli;
 mod dynamodb;
+mod failed;
 mod serve;
 
 use std::process::ExitCode;

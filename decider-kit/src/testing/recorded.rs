@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use history::{AnsweredTurn, AskedUpdate, Event, EventId, EventKind, RecordMarker, Run, TurnId, admit};
 
+use super::commands::judged;
 use super::mind::{Mind, fresh, told};
-use super::scenario::judged;
 use super::{must_be_sound, window_of};
 use crate::flow::is_canceled_unstarted;
 use crate::update::{Taken, Update};

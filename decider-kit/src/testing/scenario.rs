@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use history::event::ActivityTimeout;
 use history::{
-    AnsweredTurn, AskedUpdate, Command, Deadline, DeadlineKind, Duration, Event, EventId, Fault, Payload,
-    PendingActivity, Run, Start, TaskId, Timestamp, Transition, TurnId,
+    AskedUpdate, Command, Deadline, DeadlineKind, Duration, Event, EventId, Payload, PendingActivity, Run, Start,
+    TaskId, Timestamp, Transition, TurnId,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use super::commands::{answer, judged, payload, refused};
 use super::mind::{Mind, fresh, told};
 use super::{fail, must_be_sound, window_of};
 use crate::{Decider, Decisions, Query, QueryError};
@@ -35,11 +36,6 @@ enum Kind {
     Signal { name: String, input: Payload },
     CancelRequested,
     Update { name: String, input: Payload },
-}
-
-#[track_caller]
-pub(super) fn payload<T: Serialize + ?Sized>(value: &T) -> Payload {
-    Payload::of(value).expect("the value has a JSON form")
 }
 
 /// A runner did the activity.
@@ -337,31 +333,4 @@ impl<D: Decider> Given<D> {
         must_be_sound(&self.events, &self.run);
         self.now = self.now.plus(Duration::from_millis(1));
     }
-}
-
-/// What a decider's answer asks of the service.
-pub(super) fn answer(turn: TurnId, decisions: Decisions) -> Command {
-    judged(AnsweredTurn::Held(turn), Vec::new(), decisions)
-}
-
-/// The same, of a turn that was asked to judge updates, and that may be speculative.
-pub(super) fn judged(turn: AnsweredTurn, asked: Vec<AskedUpdate>, decisions: Decisions) -> Command {
-    let Decisions { decisions, context, awaiting, updates: answers, given_back } = decisions;
-    let held = match &turn {
-        AnsweredTurn::Held(held) => *held,
-        // Given back, it was never there.
-        AnsweredTurn::Speculative { .. } => TurnId { scheduled_event_id: 0, started_event_id: 0 },
-    };
-    match given_back {
-        None if answers.is_empty() && matches!(turn, AnsweredTurn::Held(_)) => {
-            Command::CompleteTurn { turn: held, decisions, context, awaiting }
-        }
-        None => Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting },
-        Some(it) => Command::FailTurn { turn: held, reason: Some(it.reason), details: Some(payload(&it.message)) },
-    }
-}
-
-#[track_caller]
-pub(super) fn refused(fault: &Fault, command: &Command, events: &[Event]) -> ! {
-    fail(format_args!("the service would refuse this with `{}`: {fault}\n{command:?}", fault.code()), events)
 }

@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use super::commands::{payload, refused};
 use super::fail;
 use super::mind::{Mind, Minds, minds};
-use super::scenario::{payload, refused};
 use super::work::{Answer, Call, Work};
 use crate::{Decider, Decisions, Query, QueryError};
 

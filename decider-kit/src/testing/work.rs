@@ -4,7 +4,7 @@ use history::{Duration, Payload, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::scenario::payload;
+use super::commands::payload;
 
 /// An activity that a runner was given.
 #[derive(Debug, Clone)]

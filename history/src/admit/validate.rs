@@ -2,6 +2,7 @@
 
 use crate::command::{ActivityAct, OptionsChange, Start};
 use crate::decision::{Decision, StartChild};
+use crate::dialect;
 use crate::event::{ActivityTimeouts, ByHand};
 use crate::factor::Factor;
 use crate::fault::{Fault, Unit};
@@ -93,7 +94,7 @@ pub(super) fn decisions(decisions: &[Decision], is_swf: bool) -> Result<(), Faul
         match decision {
             Decision::ScheduleActivity(it) => {
                 // A Lambda task's name has more than its id.
-                let chars_max = if is_swf { limits::SWF_ACTIVITY_ID_CHARS_MAX } else { limits::NAME_CHARS_MAX };
+                let chars_max = if is_swf { dialect::SWF_ACTIVITY_ID_CHARS_MAX } else { limits::NAME_CHARS_MAX };
                 name_up_to(&field("activityId"), &it.activity_id, chars_max)?;
                 type_name(&field("activityType"), &it.activity_type)?;
                 if let Some(list) = &it.task_list {

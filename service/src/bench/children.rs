@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::service::{Counters, Process, Scratch, Service, client, mib, other};
-use crate::cli::Failed;
+use crate::failed::Failed;
 
 const LIST: &str = "bench-children";
 

@@ -22,8 +22,8 @@ use self::load::Load;
 use self::nodes::Nodes;
 use self::troubles::Troubles;
 use super::service::other;
-use crate::cli::Failed;
 use crate::dynamodb::Table;
+use crate::failed::Failed;
 
 /// How long a node is paused: longer than the time after which the others take it for dead.
 const PAUSE: Duration = Duration::from_secs(8);

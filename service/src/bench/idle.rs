@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::service::{Scratch, Service, client, mib, other};
 use super::swf::{Caller, Wire};
-use crate::cli::Failed;
+use crate::failed::Failed;
 
 /// How long one poll waits.
 const POLL_WAIT: Duration = Duration::from_secs(60);

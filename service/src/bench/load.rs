@@ -17,8 +17,8 @@ use runner_kit::{Context, Failure, activity_fn};
 use tokio::time::Instant;
 
 use super::service::{Counters, Process, Scratch, Service, client, histogram, mib, micros_since, other};
-use crate::cli::Failed;
 use crate::dynamodb::prices;
+use crate::failed::Failed;
 
 /// The task list of the load's decider and runner.
 const LIST: &str = "bench";

@@ -12,7 +12,7 @@ use decider_kit::{Decider, Decisions, Event, Window};
 use tokio::time::Instant;
 
 use super::service::{Counters, Process, Scratch, Service, client, mib, other};
-use crate::cli::Failed;
+use crate::failed::Failed;
 
 const LIST: &str = "bench-open";
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::service::{Counters, Scratch, Service, client, histogram, micros_since, other};
 use super::turns::measured_turn;
-use crate::cli::Failed;
+use crate::failed::Failed;
 
 const LIST: &str = "bench-queries";
 

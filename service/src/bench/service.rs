@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use crate::cli::Failed;
+use crate::failed::Failed;
 
 /// How long to wait for the service to be ready.
 const READY_WAIT: Duration = Duration::from_secs(30);

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::service::{Scratch, Service, other};
-use crate::cli::Failed;
+use crate::failed::Failed;
 
 /// How long one poll waits.
 const POLL_WAIT: Duration = Duration::from_secs(60);

@@ -11,7 +11,7 @@ use history::{Decision, RecordMarker};
 use tokio::time::Instant;
 
 use super::service::{Counters, Scratch, Service, client, histogram, mib, micros_since, other};
-use crate::cli::Failed;
+use crate::failed::Failed;
 
 const LIST: &str = "bench-turns";
 

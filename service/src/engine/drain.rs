@@ -37,7 +37,7 @@ impl Drop for Draining<'_> {
 }
 
 /// A request of a batch that changes events, with the answer that it gets once they are durable.
-pub(super) enum Pending {
+enum Pending {
     Tell { run_id: Option<Uuid>, command: Command, reply: Reply<Told>, answer: Option<Result<Told, Refusal>> },
     Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>>, taken: Option<u32> },
     Effect { source: Source, errand: Box<Errand>, reply: Reply<Taken>, answer: Option<Result<Taken, Refusal>> },
@@ -283,7 +283,12 @@ impl Engine {
         let mut looks = false;
         let mut says_no = false;
         // Behind the look at this run, and before the commit (STORAGE.md §3.7 S4).
-        let mut owed = self.still_owed(cell, pending, &mut transition).await.into_iter();
+        let sources = pending.iter().filter_map(|request| match request {
+            Pending::Effect { source, .. } => Some(source),
+            Pending::Tell { .. } | Pending::Take { .. } | Pending::Look { .. } => None,
+        });
+        let sources: Vec<&Source> = sources.collect();
+        let mut owed = self.still_owed(cell, &sources, &mut transition).await.into_iter();
         for request in pending.iter_mut() {
             match request {
                 Pending::Tell { run_id, command, answer, .. } => {

@@ -14,7 +14,6 @@ use uuid::Uuid;
 
 use super::cell::{Request, RunCell, Source, State, Taken};
 use super::commit::{self, Loaded};
-use super::drain::Pending;
 use super::{Engine, Refusal, head, read};
 
 /// Effects of one run that are on their way at the same time.
@@ -58,24 +57,19 @@ struct Bundle {
 }
 
 impl Engine {
-    /// For every effect in a batch, whether its source still owes it, by a look at the store.
+    /// For every effect in a batch, by its source, whether that still owes it, by a look at the store.
     pub(super) async fn still_owed(
         &self,
         cell: &RunCell,
-        pending: &[Pending],
+        sources: &[&Source],
         transition: &mut Transition,
     ) -> Vec<Result<bool, Refusal>> {
-        let sources = pending.iter().filter_map(|request| match request {
-            Pending::Effect { source, .. } => Some(source),
-            Pending::Tell { .. } | Pending::Take { .. } | Pending::Look { .. } => None,
-        });
-        let sources: Vec<&Source> = sources.collect();
         if !sources.is_empty() && transition.links().seen.iter().len() > SEEN_MAX {
             // Before the look at what is owed: what another settles in between is then in `seen`, or not owed. The other way
             // round it would be owed when it was looked at, forgotten a moment later, and done again.
             self.forget_settled(&cell.key.domain, transition).await;
         }
-        join_all(sources.into_iter().map(async |source: &Source| self.is_owed(source).await)).await
+        join_all(sources.iter().map(async |source: &&Source| self.is_owed(source).await)).await
     }
 
     async fn is_owed(&self, source: &Source) -> Result<bool, Refusal> {

@@ -6,7 +6,7 @@ use history::{AnsweredTurn, AskedUpdate, Command, Duration, EventId, Fault, Turn
 
 use super::{Item, TestService, decisions_of};
 use crate::Decisions;
-use crate::testing::scenario::{judged, refused};
+use crate::testing::commands::{judged, refused};
 use crate::testing::{fail, window_of};
 use crate::update::Update;
 

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::TestService;
 use crate::Decisions;
-use crate::testing::scenario::{judged, payload, refused};
+use crate::testing::commands::{judged, payload, refused};
 use crate::testing::{fail, window_of};
 use crate::update::{Taken, Update};
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::super::service::{Counters, other};
 use super::load::{Acknowledged, Ledger, TIMER};
 use super::troubles;
-use crate::cli::Failed;
+use crate::failed::Failed;
 
 /// How long the work of a dead node's runs may stand still. Source: issue 3, "continues within 10 s".
 const STANDSTILL_MAX: history::Duration = history::Duration::from_secs(10);

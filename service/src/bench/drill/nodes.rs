@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::super::service::{Counters, other};
 use super::checks::{Standstill, What};
-use crate::cli::Failed;
+use crate::failed::Failed;
 
 /// How long to wait for a node to be ready.
 const READY_WAIT: Duration = Duration::from_secs(30);

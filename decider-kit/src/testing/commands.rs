@@ -1,0 +1,39 @@
+//! What deciders and others say, as the service hears it.
+
+use history::{AnsweredTurn, AskedUpdate, Command, Event, Fault, Payload, TurnId};
+use serde::Serialize;
+
+use super::fail;
+use crate::Decisions;
+
+#[track_caller]
+pub(super) fn payload<T: Serialize + ?Sized>(value: &T) -> Payload {
+    Payload::of(value).expect("the value has a JSON form")
+}
+
+/// What a decider's answer asks of the service.
+pub(super) fn answer(turn: TurnId, decisions: Decisions) -> Command {
+    judged(AnsweredTurn::Held(turn), Vec::new(), decisions)
+}
+
+/// What a decider says of a turn that was asked to judge updates, and that may be speculative, as a command.
+pub(super) fn judged(turn: AnsweredTurn, asked: Vec<AskedUpdate>, decisions: Decisions) -> Command {
+    let Decisions { decisions, context, awaiting, updates: answers, given_back } = decisions;
+    let held = match &turn {
+        AnsweredTurn::Held(held) => *held,
+        // Given back, it was never there.
+        AnsweredTurn::Speculative { .. } => TurnId { scheduled_event_id: 0, started_event_id: 0 },
+    };
+    match given_back {
+        None if answers.is_empty() && matches!(turn, AnsweredTurn::Held(_)) => {
+            Command::CompleteTurn { turn: held, decisions, context, awaiting }
+        }
+        None => Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting },
+        Some(it) => Command::FailTurn { turn: held, reason: Some(it.reason), details: Some(payload(&it.message)) },
+    }
+}
+
+#[track_caller]
+pub(super) fn refused(fault: &Fault, command: &Command, events: &[Event]) -> ! {
+    fail(format_args!("the service would refuse this with `{}`: {fault}\n{command:?}", fault.code()), events)
+}
