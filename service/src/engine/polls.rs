@@ -18,7 +18,25 @@ use super::cell::{Grant, RunCell};
 use super::commit::Loaded;
 use super::elsewhere::Offer;
 use super::matching::{ListKey, Side, Taker, WaitingTask};
-use super::tasks::Poll;
+
+/// How somebody polls.
+#[derive(Debug, Clone, Default)]
+pub struct Poll {
+    /// How long to wait for a task.
+    pub wait: Duration,
+    /// Who polls; shown in the history.
+    pub identity: Option<String>,
+    /// The most events of the window that come with a decider task; 10,000 when absent or more.
+    pub events_max: Option<usize>,
+    /// Whether whoever polls answers queries. Others are given no question.
+    pub queries: bool,
+    /// How many updates whoever polls judges at once, at most. 0: none.
+    pub updates: usize,
+    /// Names the poll, so that it can be repeated when its answer is lost.
+    pub poll_id: Option<String>,
+    /// Which try of the poll it is: 1 when absent. Each later one says that the answers to all before it were lost.
+    pub attempt: Option<u32>,
+}
 
 /// Tasks that a node remembers by the poll that they went to, and polls whose answer was lost: of each the newest. About
 /// 200 bytes a task.

@@ -1,7 +1,6 @@
 //! Polls, and what comes of them: tasks on their way to deciders and runners, and their answers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use history::{
     AskedUpdate, Command, Event, EventId, EventKind, Payload, TurnId,
@@ -13,7 +12,7 @@ use uuid::Uuid;
 use super::ask::TakenQuestions;
 use super::cell::{Grant, Granted, Request};
 use super::matching::{Found, ListKey, Poller, QUESTIONS, Side, Taker, UPDATES, WaitingTask};
-use super::polls::taker;
+use super::polls::{Poll, taker};
 use super::questions::Posed;
 use super::read::Source;
 use super::{ActivityToken, Engine, Refusal, TurnToken};
@@ -26,25 +25,6 @@ const WINDOW_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Events that are read at once when a window's context is looked for.
 const CONTEXT_EVENTS: u64 = 256;
-
-/// How somebody polls.
-#[derive(Debug, Clone, Default)]
-pub struct Poll {
-    /// How long to wait for a task.
-    pub wait: Duration,
-    /// Who polls; shown in the history.
-    pub identity: Option<String>,
-    /// The most events of the window that come with a decider task; 10,000 when absent or more.
-    pub events_max: Option<usize>,
-    /// Whether whoever polls answers queries. Others are given no question.
-    pub queries: bool,
-    /// How many updates whoever polls judges at once, at most. 0: none.
-    pub updates: usize,
-    /// Names the poll, so that it can be repeated when its answer is lost.
-    pub poll_id: Option<String>,
-    /// Which try of the poll it is: 1 when absent. Each later one says that the answers to all before it were lost.
-    pub attempt: Option<u32>,
-}
 
 /// A question to a run, as its decider gets it.
 #[derive(Debug, Clone, PartialEq)]

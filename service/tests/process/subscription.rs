@@ -95,12 +95,14 @@ async fn a_service_that_is_killed_at_every_step_of_a_subscription_writes_the_his
 
     check::history(&events).unwrap();
     let done = done(&events);
-    let months = (done.len() - 3) / 2;
+    // The cancellation may come between a month's charge and its mail.
+    let monthly = done.len() - 3;
     let mut expected = vec!["welcome-mail".to_owned()];
-    expected.extend((1..=months).flat_map(|month| [format!("charge-{month}"), format!("mail-{month}")]));
+    let steps = (1..).flat_map(|month| [format!("charge-{month}"), format!("mail-{month}")]);
+    expected.extend(steps.take(monthly));
     expected.extend(["process-cancellation", "goodbye-mail"].map(str::to_owned));
     assert_eq!(done, expected);
-    assert!(months >= 2);
+    assert!(monthly >= 4);
     let is_failure = |event: &&Event| matches!(event.kind, EventKind::ActivityFailed(_) | EventKind::DeciderFailed(_));
     assert_eq!(events.iter().find(is_failure), None);
     assert_eq!(client.result("ada", None, Duration::ZERO).await.unwrap().status, Status::Canceled);

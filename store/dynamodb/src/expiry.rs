@@ -8,8 +8,9 @@
 use store::{Error, HeadKey, RunId, UnixMs};
 
 use crate::Dynamo;
+use crate::attributes::{Item, read_optional_number, read_text, text};
 use crate::errors::not_applied;
-use crate::item::{Item, read_head, read_optional_number, read_run, read_text, text};
+use crate::item::{read_head, read_run};
 use crate::keys;
 
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use store::listing::Position;
 use store::{Error, HeadKey, PartKey, RunId};
 
-use crate::item::{Item, read_text, text};
+use crate::attributes::{Item, read_text, text};
 
 pub(crate) const HEAD: &str = "H";
 pub(crate) const KEPT: &str = "R#";

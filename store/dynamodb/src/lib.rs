@@ -4,6 +4,7 @@
 //! put before it; nothing but that one put decides. Owns the shapes of keys and items; knows nothing of credentials,
 //! regions and TLS, which come with the configuration handed in.
 
+mod attributes;
 mod errors;
 mod expiry;
 mod item;
@@ -33,9 +34,10 @@ use store::{
     UnixMs,
 };
 
+use crate::attributes::{binary, number, read_number};
 use crate::errors::of_commit;
 use crate::expiry::Sweep;
-use crate::item::{Shards, binary, number, read_bytes, read_head, read_key, read_number};
+use crate::item::{Shards, read_bytes, read_head, read_key};
 use crate::units::Meter;
 
 /// How long one attempt of a write may take. A write that outlives it has an unknown outcome.

@@ -7,8 +7,9 @@ use store::listing::{Position, matches};
 use store::{Error, ListPage, ListQuery, Listed, PageToken};
 
 use crate::Dynamo;
+use crate::attributes::{Item, binary, text};
 use crate::errors::not_applied;
-use crate::item::{Item, binary, read_key, read_row, read_run, text};
+use crate::item::{read_key, read_row, read_run};
 use crate::keys;
 
 /// How many rows are read of a partition for one page.

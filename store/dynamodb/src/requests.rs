@@ -8,8 +8,9 @@ use bytes::Bytes;
 use store::{Due, Error, Head, HeadKey, PartKey, RunId, UnixMs};
 
 use crate::Dynamo;
+use crate::attributes::{Item, binary, number, read_text, text};
 use crate::errors::not_applied;
-use crate::item::{self, Item, binary, number, read_bytes, read_text, text};
+use crate::item::{self, read_bytes};
 use crate::{PART_MAX, keys};
 
 impl Dynamo {

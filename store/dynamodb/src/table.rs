@@ -12,8 +12,8 @@ use aws_sdk_dynamodb::types::{
     TimeToLiveSpecification, TimeToLiveStatus,
 };
 
+use crate::attributes::{number, read_number, text};
 use crate::errors::{lacks_credentials, why};
-use crate::item::{number, read_number, text};
 use crate::keys;
 use crate::{Dynamo, Trouble};
 
