@@ -78,7 +78,14 @@ impl Caller {
 
     async fn rest(&self, path: &str, body: &Value) -> Result<Value, Failed> {
         let request = self.http.post(format!("{}/v1/{path}", self.url)).header("content-type", "application/json");
-        self.send(request.header("prefer", format!("wait={}", POLL_WAIT.as_secs())), body).await
+        self.send(request, body).await
+    }
+
+    /// Waits for a task, as SWF's polls do unasked.
+    async fn rest_poll(&self, list: &str) -> Result<Value, Failed> {
+        let url = format!("{}/v1/domains/default/task-lists/{list}/poll", self.url);
+        let request = self.http.post(url).header("content-type", "application/json");
+        self.send(request.header("prefer", format!("wait={}", POLL_WAIT.as_secs())), &json!({})).await
     }
 
     async fn swf(&self, operation: &str, body: &Value) -> Result<Value, Failed> {
@@ -116,7 +123,7 @@ impl Caller {
 
     async fn turn(&self) -> Result<Task, Failed> {
         let task = match self.wire {
-            Wire::Rest => self.rest("domains/default/task-lists/rest/decider/poll", &json!({})).await?,
+            Wire::Rest => self.rest_poll("rest/decider").await?,
             Wire::Swf => {
                 let poll = json!({ "domain": "default", "taskList": { "name": "swf" },
                     "startAtPreviousStartedEvent": !self.whole_history });
@@ -129,7 +136,7 @@ impl Caller {
     /// Polls once for an activity.
     pub(super) async fn activity(&self, list: &str) -> Result<Task, Failed> {
         let task = match self.wire {
-            Wire::Rest => self.rest(&format!("domains/default/task-lists/{list}/activity/poll"), &json!({})).await?,
+            Wire::Rest => self.rest_poll(&format!("{list}/activity")).await?,
             Wire::Swf => {
                 let poll = json!({ "domain": "default", "taskList": { "name": list } });
                 self.swf("PollForActivityTask", &poll).await?
