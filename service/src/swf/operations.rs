@@ -2,6 +2,8 @@
 //!
 //! Source: SWF.md §2, §4, §5.
 
+use std::pin::Pin;
+
 use history::{ActivityDefaults, WorkflowDefaults};
 use serde_json::{Map, Value};
 
@@ -172,47 +174,50 @@ operations! {
     UntagResource [! resourceArn: ARN, ! tagKeys: RESOURCE_TAG_KEYS];
 }
 
+/// An operation under way. Each is as large as it is itself: a poll that waits has no room for all the others.
+pub(super) type Performing = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
 /// Does what is asked for.
-pub(super) async fn perform(operation: Operation, call: Call, input: Map<String, Value>) -> Answer {
+pub(super) fn perform(operation: Operation, call: Call, input: Map<String, Value>) -> Performing {
     match operation {
-        Operation::RegisterDomain => domains::register(call, input).await,
-        Operation::DescribeDomain => domains::describe(call, input).await,
-        Operation::ListDomains => domains::list(call, input).await,
-        Operation::DeprecateDomain => domains::deprecate(call, input).await,
-        Operation::UndeprecateDomain => domains::undeprecate(call, input).await,
-        Operation::TagResource => domains::tag(call, input).await,
-        Operation::UntagResource => domains::untag(call, input).await,
-        Operation::ListTagsForResource => domains::tags(call, input).await,
-        Operation::RegisterWorkflowType => types::register::<WorkflowDefaults>(call, input).await,
-        Operation::DescribeWorkflowType => types::describe::<WorkflowDefaults>(call, input).await,
-        Operation::DeprecateWorkflowType => types::deprecate::<WorkflowDefaults>(call, input).await,
-        Operation::UndeprecateWorkflowType => types::undeprecate::<WorkflowDefaults>(call, input).await,
-        Operation::DeleteWorkflowType => types::delete::<WorkflowDefaults>(call, input).await,
-        Operation::ListWorkflowTypes => types::list::<WorkflowDefaults>(call, input).await,
-        Operation::RegisterActivityType => types::register::<ActivityDefaults>(call, input).await,
-        Operation::DescribeActivityType => types::describe::<ActivityDefaults>(call, input).await,
-        Operation::DeprecateActivityType => types::deprecate::<ActivityDefaults>(call, input).await,
-        Operation::UndeprecateActivityType => types::undeprecate::<ActivityDefaults>(call, input).await,
-        Operation::DeleteActivityType => types::delete::<ActivityDefaults>(call, input).await,
-        Operation::ListActivityTypes => types::list::<ActivityDefaults>(call, input).await,
-        Operation::StartWorkflowExecution => workflows::start(call, input).await,
-        Operation::SignalWorkflowExecution => workflows::signal(call, input).await,
-        Operation::RequestCancelWorkflowExecution => workflows::request_cancel(call, input).await,
-        Operation::TerminateWorkflowExecution => workflows::terminate(call, input).await,
-        Operation::DescribeWorkflowExecution => workflows::describe(call, input).await,
-        Operation::GetWorkflowExecutionHistory => workflows::history(call, input).await,
-        Operation::PollForDecisionTask => tasks::poll_decision(call, input).await,
-        Operation::PollForActivityTask => tasks::poll_activity(call, input).await,
-        Operation::RespondDecisionTaskCompleted => tasks::respond_decision(call, input).await,
-        Operation::RespondActivityTaskCompleted => tasks::respond_completed(call, input).await,
-        Operation::RespondActivityTaskFailed => tasks::respond_failed(call, input).await,
-        Operation::RespondActivityTaskCanceled => tasks::respond_canceled(call, input).await,
-        Operation::RecordActivityTaskHeartbeat => tasks::heartbeat(call, input).await,
-        Operation::CountPendingDecisionTasks => tasks::count_pending(call, input, true).await,
-        Operation::CountPendingActivityTasks => tasks::count_pending(call, input, false).await,
-        Operation::ListOpenWorkflowExecutions => visibility::list(call, input, true).await,
-        Operation::ListClosedWorkflowExecutions => visibility::list(call, input, false).await,
-        Operation::CountOpenWorkflowExecutions => visibility::count(call, input, true).await,
-        Operation::CountClosedWorkflowExecutions => visibility::count(call, input, false).await,
+        Operation::RegisterDomain => Box::pin(domains::register(call, input)),
+        Operation::DescribeDomain => Box::pin(domains::describe(call, input)),
+        Operation::ListDomains => Box::pin(domains::list(call, input)),
+        Operation::DeprecateDomain => Box::pin(domains::deprecate(call, input)),
+        Operation::UndeprecateDomain => Box::pin(domains::undeprecate(call, input)),
+        Operation::TagResource => Box::pin(domains::tag(call, input)),
+        Operation::UntagResource => Box::pin(domains::untag(call, input)),
+        Operation::ListTagsForResource => Box::pin(domains::tags(call, input)),
+        Operation::RegisterWorkflowType => Box::pin(types::register::<WorkflowDefaults>(call, input)),
+        Operation::DescribeWorkflowType => Box::pin(types::describe::<WorkflowDefaults>(call, input)),
+        Operation::DeprecateWorkflowType => Box::pin(types::deprecate::<WorkflowDefaults>(call, input)),
+        Operation::UndeprecateWorkflowType => Box::pin(types::undeprecate::<WorkflowDefaults>(call, input)),
+        Operation::DeleteWorkflowType => Box::pin(types::delete::<WorkflowDefaults>(call, input)),
+        Operation::ListWorkflowTypes => Box::pin(types::list::<WorkflowDefaults>(call, input)),
+        Operation::RegisterActivityType => Box::pin(types::register::<ActivityDefaults>(call, input)),
+        Operation::DescribeActivityType => Box::pin(types::describe::<ActivityDefaults>(call, input)),
+        Operation::DeprecateActivityType => Box::pin(types::deprecate::<ActivityDefaults>(call, input)),
+        Operation::UndeprecateActivityType => Box::pin(types::undeprecate::<ActivityDefaults>(call, input)),
+        Operation::DeleteActivityType => Box::pin(types::delete::<ActivityDefaults>(call, input)),
+        Operation::ListActivityTypes => Box::pin(types::list::<ActivityDefaults>(call, input)),
+        Operation::StartWorkflowExecution => Box::pin(workflows::start(call, input)),
+        Operation::SignalWorkflowExecution => Box::pin(workflows::signal(call, input)),
+        Operation::RequestCancelWorkflowExecution => Box::pin(workflows::request_cancel(call, input)),
+        Operation::TerminateWorkflowExecution => Box::pin(workflows::terminate(call, input)),
+        Operation::DescribeWorkflowExecution => Box::pin(workflows::describe(call, input)),
+        Operation::GetWorkflowExecutionHistory => Box::pin(workflows::history(call, input)),
+        Operation::PollForDecisionTask => Box::pin(tasks::poll_decision(call, input)),
+        Operation::PollForActivityTask => Box::pin(tasks::poll_activity(call, input)),
+        Operation::RespondDecisionTaskCompleted => Box::pin(tasks::respond_decision(call, input)),
+        Operation::RespondActivityTaskCompleted => Box::pin(tasks::respond_completed(call, input)),
+        Operation::RespondActivityTaskFailed => Box::pin(tasks::respond_failed(call, input)),
+        Operation::RespondActivityTaskCanceled => Box::pin(tasks::respond_canceled(call, input)),
+        Operation::RecordActivityTaskHeartbeat => Box::pin(tasks::heartbeat(call, input)),
+        Operation::CountPendingDecisionTasks => Box::pin(tasks::count_pending(call, input, true)),
+        Operation::CountPendingActivityTasks => Box::pin(tasks::count_pending(call, input, false)),
+        Operation::ListOpenWorkflowExecutions => Box::pin(visibility::list(call, input, true)),
+        Operation::ListClosedWorkflowExecutions => Box::pin(visibility::list(call, input, false)),
+        Operation::CountOpenWorkflowExecutions => Box::pin(visibility::count(call, input, true)),
+        Operation::CountClosedWorkflowExecutions => Box::pin(visibility::count(call, input, false)),
     }
 }
