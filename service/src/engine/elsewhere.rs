@@ -176,6 +176,11 @@ impl Engine {
         alive.filter(|address| Some(address.as_str()) != me).collect()
     }
 
+    /// Whether nobody else writes, as far as this node can know; one that has just come is known with the next beat.
+    pub(super) fn is_alone(&self) -> bool {
+        self.nodes.is_in_touch() && self.others().is_empty()
+    }
+
     /// Somebody waits here on a list: tells the nodes that do not know.
     pub(super) fn tell_waiting(self: &Arc<Self>, list: &ListKey) {
         let Some(peers) = self.elsewhere.peers().filter(|_| self.nodes.is_shared()) else { return };

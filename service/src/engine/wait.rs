@@ -83,8 +83,7 @@ impl Engine {
         loop {
             tokio::time::sleep(wait).await;
             wait = LOOK_EVERY_MAX.min(wait * 2);
-            // Nobody else writes, as far as this node can know; a node that has just come is known with the next beat.
-            if self.nodes.is_in_touch() && self.others().is_empty() {
+            if self.is_alone() {
                 continue;
             }
             // Others who watch it may have looked.

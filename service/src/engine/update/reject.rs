@@ -44,14 +44,13 @@ impl Engine {
             Heard::Unanswered => (None, None),
             Heard::Done { .. } | Heard::Accepted | Heard::Refused(_) | Heard::GoneOn => return heard,
         };
-        let others = self.others();
-        if others.is_empty() && self.nodes.is_in_touch() {
+        if self.is_alone() {
             return heard;
         }
         let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
         let update_id = update_id.to_owned();
         let rejected = RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details };
-        let given_up = if self.nodes.is_in_touch() { self.do_all_give_up(others, &rejected).await } else { None };
+        let given_up = if self.nodes.is_in_touch() { self.do_all_give_up(&rejected).await } else { None };
         let why = match given_up {
             Some(true) => return heard,
             Some(false) => "it was rejected, but a decider of another node has it, too, and may accept it yet",
@@ -61,10 +60,10 @@ impl Engine {
     }
 
     /// `None` when one does not say.
-    async fn do_all_give_up(&self, others: Vec<String>, rejected: &RejectedUpdate) -> Option<bool> {
+    async fn do_all_give_up(&self, rejected: &RejectedUpdate) -> Option<bool> {
         let peers = self.elsewhere.peers()?;
         let mut asked = JoinSet::new();
-        for node in others {
+        for node in self.others() {
             let (peers, rejected) = (Arc::clone(peers), rejected.clone());
             asked.spawn(async move { peers.give_up(&node, &rejected).await });
         }
