@@ -6,7 +6,7 @@ use history::event::ActivityScheduleFailedCause;
 use history::{EventId, EventKind, LAMBDA_LIST, lambda_id};
 
 use super::activities::activity_timeout;
-use super::{Related, Words, none, reason};
+use super::{Related, Words, decided, none, of_task, reason};
 use crate::swf::words::seconds;
 
 fn schedule_cause(cause: ActivityScheduleFailedCause) -> &'static str {
@@ -25,22 +25,20 @@ pub(super) fn words_of(kind: &EventKind, related: &Related) -> Option<Words> {
     };
     match kind {
         EventKind::ActivityScheduled(it) if it.task_list == LAMBDA_LIST => {
-            let attributes = none()
+            let attributes = decided(it.decision_event_id)
                 .with("id", lambda_id(&it.activity_id).unwrap_or(&it.activity_id))
                 .with("name", &it.activity_type)
                 .maybe("control", it.control.as_ref())
                 .text("input", it.input.as_ref())
-                .maybe("startToCloseTimeout", it.timeouts.start_to_close.map(seconds))
-                .with("decisionTaskCompletedEventId", it.decision_event_id);
+                .maybe("startToCloseTimeout", it.timeouts.start_to_close.map(seconds));
             Some(("LambdaFunctionScheduled", attributes))
         }
         EventKind::ActivityScheduleFailed(it) => {
             let id = lambda_id(&it.activity_id)?;
-            let attributes = none()
+            let attributes = decided(it.decision_event_id)
                 .with("id", id)
                 .with("name", &it.activity_type)
-                .with("cause", schedule_cause(it.cause))
-                .with("decisionTaskCompletedEventId", it.decision_event_id);
+                .with("cause", schedule_cause(it.cause));
             Some(("ScheduleLambdaFunctionFailed", attributes))
         }
         EventKind::ActivityScheduledTimeout(it) => {
@@ -55,26 +53,16 @@ pub(super) fn words_of(kind: &EventKind, related: &Related) -> Option<Words> {
             Some(("LambdaFunctionStarted", none().with("scheduledEventId", it.scheduled_event_id)))
         }
         EventKind::ActivitySuccess(it) if is_lambda(it.scheduled_event_id) => {
-            let attributes = none()
-                .with("scheduledEventId", it.scheduled_event_id)
-                .with("startedEventId", it.started_event_id)
-                .text("result", it.result.as_ref());
-            Some(("LambdaFunctionCompleted", attributes))
+            let attributes = of_task(it.scheduled_event_id, it.started_event_id);
+            Some(("LambdaFunctionCompleted", attributes.text("result", it.result.as_ref())))
         }
         EventKind::ActivityFailed(it) if is_lambda(it.scheduled_event_id) => {
-            let attributes = none()
-                .with("scheduledEventId", it.scheduled_event_id)
-                .with("startedEventId", it.started_event_id)
-                .maybe("reason", reason(&it.reason))
-                .text("details", it.details.as_ref());
-            Some(("LambdaFunctionFailed", attributes))
+            let attributes = of_task(it.scheduled_event_id, it.started_event_id).maybe("reason", reason(&it.reason));
+            Some(("LambdaFunctionFailed", attributes.text("details", it.details.as_ref())))
         }
         EventKind::ActivityTimedOut(it) if is_lambda(it.scheduled_event_id) => {
-            let attributes = none()
-                .with("scheduledEventId", it.scheduled_event_id)
-                .with("startedEventId", it.started_event_id.unwrap_or(0))
-                .with("timeoutType", activity_timeout(it.timeout));
-            Some(("LambdaFunctionTimedOut", attributes))
+            let attributes = of_task(it.scheduled_event_id, it.started_event_id.unwrap_or(0));
+            Some(("LambdaFunctionTimedOut", attributes.with("timeoutType", activity_timeout(it.timeout))))
         }
         _ => None,
     }
