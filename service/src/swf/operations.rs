@@ -19,6 +19,7 @@ const fn text(min: usize, max: usize, form: Form) -> Shape {
 const DATA_MAX: usize = 32_768;
 
 const NAME: Shape = text(1, 256, Form::Any);
+const WORKFLOW_ID: Shape = text(1, 256, Form::Plain);
 const NEW_NAME: Shape = text(1, 256, Form::Name);
 const NEW_DOMAIN: Shape = text(1, 256, Form::TrimmedName);
 const VERSION: Shape = text(1, 64, Form::Any);
@@ -82,9 +83,9 @@ macro_rules! is_required {
 
 const TASK_LIST: Shape = Shape::Group(fields![! name: NEW_NAME]);
 const TYPE: Shape = Shape::Group(fields![! name: NAME, ! version: VERSION]);
-const EXECUTION: Shape = Shape::Group(fields![! runId: RUN_ID, ! workflowId: NAME]);
+const EXECUTION: Shape = Shape::Group(fields![! runId: RUN_ID, ! workflowId: WORKFLOW_ID]);
 const TIMES: Shape = Shape::Group(fields![! oldestDate: Shape::Instant, ? latestDate: Shape::Instant]);
-const BY_ID: Shape = Shape::Group(fields![! workflowId: NAME]);
+const BY_ID: Shape = Shape::Group(fields![! workflowId: WORKFLOW_ID]);
 const BY_TYPE: Shape = Shape::Group(fields![! name: NAME, ? version: text(0, 64, Form::Any)]);
 const BY_TAG: Shape = Shape::Group(fields![! tag: SHORT]);
 const BY_STATUS: Shape = Shape::Group(fields![! status: CLOSE_STATUS]);
@@ -106,9 +107,9 @@ const DECISION: &[Field] = fields![
     ? recordMarkerDecisionAttributes: Shape::Group(fields![! markerName: NAME, ? details: DATA]),
     ? startTimerDecisionAttributes: Shape::Group(fields![! timerId: NEW_NAME, ? control: DATA, ! startToFireTimeout: SECONDS]),
     ? cancelTimerDecisionAttributes: Shape::Group(fields![! timerId: NAME]),
-    ? signalExternalWorkflowExecutionDecisionAttributes: Shape::Group(fields![? runId: RUN_ID_OPTIONAL, ! workflowId: NAME, ! signalName: NAME, ? input: DATA, ? control: DATA]),
-    ? requestCancelExternalWorkflowExecutionDecisionAttributes: Shape::Group(fields![? runId: RUN_ID_OPTIONAL, ! workflowId: NAME, ? control: DATA]),
-    ? startChildWorkflowExecutionDecisionAttributes: Shape::Group(fields![! workflowType: TYPE, ! workflowId: NEW_NAME, ? control: DATA, ? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? tagList: TAGS, ? lambdaRole: ARN]),
+    ? signalExternalWorkflowExecutionDecisionAttributes: Shape::Group(fields![? runId: RUN_ID_OPTIONAL, ! workflowId: WORKFLOW_ID, ! signalName: NAME, ? input: DATA, ? control: DATA]),
+    ? requestCancelExternalWorkflowExecutionDecisionAttributes: Shape::Group(fields![? runId: RUN_ID_OPTIONAL, ! workflowId: WORKFLOW_ID, ? control: DATA]),
+    ? startChildWorkflowExecutionDecisionAttributes: Shape::Group(fields![! workflowType: TYPE, ! workflowId: WORKFLOW_ID, ? control: DATA, ? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? tagList: TAGS, ? lambdaRole: ARN]),
     ? scheduleLambdaFunctionDecisionAttributes: Shape::Group(fields![! id: NAME, ! name: FUNCTION_NAME, ? control: DATA, ? input: DATA, ? startToCloseTimeout: FUNCTION_SECONDS]),
 ];
 
@@ -159,15 +160,15 @@ operations! {
     RegisterActivityType [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultTaskHeartbeatTimeout: SECONDS_OR_NONE, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultTaskScheduleToStartTimeout: SECONDS_OR_NONE, ? defaultTaskScheduleToCloseTimeout: SECONDS_OR_NONE];
     RegisterDomain [! name: NEW_DOMAIN, ? description: DESCRIPTION, ! workflowExecutionRetentionPeriodInDays: DAYS, ? tags: RESOURCE_TAGS];
     RegisterWorkflowType [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultExecutionStartToCloseTimeout: SECONDS, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultChildPolicy: CHILD_POLICY, ? defaultLambdaRole: ARN];
-    RequestCancelWorkflowExecution [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: NAME];
+    RequestCancelWorkflowExecution [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID];
     RespondActivityTaskCanceled [! taskToken: TASK_TOKEN, ? details: DATA];
     RespondActivityTaskCompleted [! taskToken: TASK_TOKEN, ? result: DATA];
     RespondActivityTaskFailed [! taskToken: TASK_TOKEN, ? reason: SHORT, ? details: DATA];
     RespondDecisionTaskCompleted [! taskToken: TASK_TOKEN, ? decisions: DECISIONS, ? executionContext: DATA, ? taskList: TASK_LIST, ? taskListScheduleToStartTimeout: SECONDS_OR_NONE];
-    SignalWorkflowExecution [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: NAME, ! signalName: NAME, ? input: DATA];
-    StartWorkflowExecution [! domain: NAME, ! workflowId: NEW_NAME, ! workflowType: TYPE, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? tagList: TAGS, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? lambdaRole: ARN];
+    SignalWorkflowExecution [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ! signalName: NAME, ? input: DATA];
+    StartWorkflowExecution [! domain: NAME, ! workflowId: WORKFLOW_ID, ! workflowType: TYPE, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? tagList: TAGS, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? lambdaRole: ARN];
     TagResource [! resourceArn: ARN, ! tags: RESOURCE_TAGS];
-    TerminateWorkflowExecution [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: NAME, ? reason: SHORT, ? details: DATA, ? childPolicy: CHILD_POLICY];
+    TerminateWorkflowExecution [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ? reason: SHORT, ? details: DATA, ? childPolicy: CHILD_POLICY];
     UndeprecateActivityType [! domain: NAME, ! activityType: TYPE];
     UndeprecateDomain [! name: NAME];
     UndeprecateWorkflowType [! domain: NAME, ! workflowType: TYPE];

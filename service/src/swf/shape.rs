@@ -59,6 +59,9 @@ pub(super) enum Shape {
 pub(super) enum Form {
     /// Anything.
     Any,
+    /// A name without control characters. Workflow ids are held to this alone: SWF's documents have the rule of `Name` for them,
+    /// but programs that exist name children `<run id>:<number>`, then signal, cancel and describe them by that.
+    Plain,
     /// A new name: without `:`, `/`, `|` and control characters, and not `arn`.
     Name,
     /// A new name without white space around it.
@@ -86,11 +89,10 @@ impl Form {
     /// What is wrong with a text of this form.
     fn problem(self, text: &str) -> Option<&'static str> {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_name = || {
-            let is_bad = |c: char| matches!(c, ':' | '/' | '|' | '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}');
-            !text.chars().any(is_bad) && text != "arn"
-        };
+        let is_plain = || !text.chars().any(char::is_control);
+        let is_name = || is_plain() && !text.contains([':', '/', '|']) && text != "arn";
         match self {
+            Self::Plain => (!is_plain()).then_some("Member must not contain control characters"),
             Self::Name | Self::TrimmedName if !is_name() => {
                 Some("Member must not contain ':', '/', '|' or control characters, and must not be 'arn'")
             }

@@ -12,7 +12,7 @@ use crate::support::{Swf, execution, ready, start};
 const DOMAIN: &str = "/v1/domains/default";
 
 /// A call of the REST API, which succeeds.
-async fn rest(swf: &Swf, method: &str, path: &str, body: Option<Value>) -> Value {
+pub(crate) async fn rest(swf: &Swf, method: &str, path: &str, body: Option<Value>) -> Value {
     let mut request = Request::builder().method(method).uri(path);
     if path.ends_with("/poll") {
         request = request.header("prefer", "wait=20");

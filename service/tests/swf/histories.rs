@@ -115,6 +115,22 @@ async fn one_activity() {
 }
 
 #[tokio::test]
+async fn an_activity_that_is_canceled_unasked_is_canceled_by_no_request() {
+    let swf = ready().await;
+    let run_id = start(&swf, "w").await;
+    decide(&swf, json!([schedule("a")])).await;
+    let task = take(&swf).await;
+    let canceled = json!({ "taskToken": task["taskToken"], "details": "left" });
+    swf.ask("RespondActivityTaskCanceled", &canceled).await.nothing();
+    let told = &events(&swf, "w", &run_id).await[6];
+    assert_eq!(told["eventType"], "ActivityTaskCanceled");
+    let expected = json!({ "scheduledEventId": 5, "startedEventId": 6, "details": "left" });
+    assert_eq!(told["activityTaskCanceledEventAttributes"], expected);
+    // The decider hears of it, and goes on.
+    decide(&swf, json!([complete("")])).await;
+}
+
+#[tokio::test]
 async fn a_result_that_comes_while_a_decision_runs() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;

@@ -9,6 +9,7 @@ mod both;
 mod domains;
 mod garbage;
 mod histories;
+mod ids;
 mod signatures;
 mod support;
 mod types;

@@ -161,7 +161,9 @@ mod tests {
 
     #[test]
     fn partitions_lead_back_to_their_keys_whatever_the_characters() {
-        for (domain, id) in [("", ""), ("a#", "b"), ("a", "#b"), ("%23", "a\0b"), ("ü", "/#%\u{10FFFF}")] {
+        for (domain, id) in
+            [("", ""), ("a#", "b"), ("a", "#b"), ("%23", "a\0b"), ("ü", "/#%\u{10FFFF}"), ("d", "a:b|c/arn")]
+        {
             let key = HeadKey { domain: Arc::from(domain), workflow_id: Arc::from(id) };
             assert_eq!(read_partition(&partition(&key)), Some(key));
         }

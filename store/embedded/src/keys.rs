@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn keys_come_back_as_they_went_in_even_with_zero_bytes() {
-        for id in ["", "a", "a\0b", "\0", "ü\0\0"] {
+        for id in ["", "a", "a\0b", "\0", "ü\0\0", "a:b|c/arn"] {
             let key = key("d\0", id);
             assert_eq!(read_due(&due(5, &key)).unwrap(), (5, key.clone()));
             assert_eq!(read_expiry(&expiry(6, &key, [3; 16])).unwrap(), (6, key.clone(), [3; 16]));

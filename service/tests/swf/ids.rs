@@ -1,0 +1,176 @@
+//! Ids that programs choose: a workflow id may be nearly any text, and a run that is named is named as it was written.
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+use crate::both::rest;
+use crate::support::{Swf, execution, kind, ready, start};
+
+/// A decision of this type with these attributes.
+fn decision(kind: &str, attributes: &Value) -> Value {
+    let member = format!("{}{}DecisionAttributes", kind[..1].to_lowercase(), &kind[1..]);
+    json!({ "decisionType": kind, member: attributes })
+}
+
+fn signal_external(id: &str, run_id: Option<&str>) -> Value {
+    let mut attributes = json!({ "workflowId": id, "signalName": "go", "control": "note" });
+    if let Some(run_id) = run_id {
+        attributes["runId"] = json!(run_id);
+    }
+    decision("SignalExternalWorkflowExecution", &attributes)
+}
+
+fn cancel_external(id: &str, run_id: Option<&str>) -> Value {
+    let mut attributes = json!({ "workflowId": id, "control": "note" });
+    if let Some(run_id) = run_id {
+        attributes["runId"] = json!(run_id);
+    }
+    decision("RequestCancelExternalWorkflowExecution", &attributes)
+}
+
+fn start_child(id: &str) -> Value {
+    let attributes = json!({ "workflowId": id, "workflowType": kind(), "taskList": { "name": "children" } });
+    decision("StartChildWorkflowExecution", &attributes)
+}
+
+async fn turn(swf: &Swf, list: &str) -> Value {
+    let poll = json!({ "domain": "default", "taskList": { "name": list } });
+    swf.ask("PollForDecisionTask", &poll).await.json()
+}
+
+async fn respond(swf: &Swf, turn: &Value, decisions: Value) {
+    let respond = json!({ "taskToken": turn["taskToken"], "decisions": decisions });
+    swf.ask("RespondDecisionTaskCompleted", &respond).await.nothing();
+}
+
+async fn events(swf: &Swf, id: &str, run_id: &str) -> Vec<Value> {
+    let history = swf.ask("GetWorkflowExecutionHistory", &execution(id, run_id)).await.json();
+    history["events"].as_array().unwrap().clone()
+}
+
+/// How many events of this type there are.
+fn count(events: &[Value], kind: &str) -> usize {
+    events.iter().filter(|event| event["eventType"] == kind).count()
+}
+
+/// Every call that names a workflow id, but for its start.
+fn calls(id: &str, run_id: &str) -> Vec<(&'static str, Value)> {
+    let told = |run_id: &str| json!({ "domain": "default", "workflowId": id, "runId": run_id, "signalName": "go" });
+    let listed = json!({ "domain": "default", "startTimeFilter": { "oldestDate": 0 },
+        "executionFilter": { "workflowId": id } });
+    vec![
+        ("SignalWorkflowExecution", told("")),
+        ("SignalWorkflowExecution", told(run_id)),
+        ("RequestCancelWorkflowExecution", told(run_id)),
+        ("DescribeWorkflowExecution", execution(id, run_id)),
+        ("GetWorkflowExecutionHistory", execution(id, run_id)),
+        ("ListOpenWorkflowExecutions", listed.clone()),
+        ("CountOpenWorkflowExecutions", listed.clone()),
+        ("TerminateWorkflowExecution", told(run_id)),
+        ("ListClosedWorkflowExecutions", listed.clone()),
+        ("CountClosedWorkflowExecutions", listed),
+    ]
+}
+
+#[tokio::test]
+async fn a_workflow_id_is_any_text_without_control_characters_in_every_call() {
+    let swf = ready().await;
+    let default_of_flow = "0192f1c2-0000-7000-8000-000000000001:3";
+    let longest = ":".repeat(256);
+    for id in [default_of_flow, "a/b", "a|b", "/", "arn", "arn:aws:swf:x", " x ", "%2F?#", "..", "\u{a0}", &longest] {
+        let run_id = start(&swf, id).await;
+        respond(&swf, &turn(&swf, "deciders").await, json!([])).await;
+        for (operation, request) in calls(id, &run_id) {
+            let answer = swf.ask(operation, &request).await;
+            assert_eq!(answer.status, 200, "{operation} {id:?}: {}", answer.text);
+            match operation {
+                "ListOpenWorkflowExecutions" | "ListClosedWorkflowExecutions" => {
+                    let found = answer.json()["executionInfos"][0]["execution"].clone();
+                    assert_eq!(found, json!({ "workflowId": id, "runId": run_id }), "{operation} {id:?}");
+                }
+                "CountOpenWorkflowExecutions" | "CountClosedWorkflowExecutions" => {
+                    assert_eq!(answer.json()["count"], 1, "{operation} {id:?}");
+                }
+                _ => {}
+            }
+        }
+        let told = events(&swf, id, &run_id).await;
+        assert_eq!(count(&told, "WorkflowExecutionSignaled"), 2, "{id:?}");
+        assert_eq!(count(&told, "WorkflowExecutionCancelRequested"), 1, "{id:?}");
+        assert_eq!(count(&told, "WorkflowExecutionTerminated"), 1, "{id:?}");
+        // The same run, by its path.
+        let path = format!("/v1/domains/default/workflows/{}", utf8_percent_encode(id, NON_ALPHANUMERIC));
+        let described = rest(&swf, "GET", &path, None).await;
+        assert_eq!((&described["workflowId"], &described["runId"]), (&json!(id), &json!(run_id)), "{path}");
+        assert_eq!(described["status"], "terminated", "{path}");
+        let history = rest(&swf, "GET", &format!("{path}/history"), None).await;
+        assert_eq!(history["events"].as_array().unwrap().len(), told.len(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_child_has_any_id_and_is_signaled_and_asked_to_cancel_by_it() {
+    let swf = ready().await;
+    let run_id = start(&swf, "parent").await;
+    // As the Flow Framework for Java and botoflow name them where the program does not.
+    let id = format!("{run_id}:1");
+    respond(&swf, &turn(&swf, "deciders").await, json!([start_child(&id)])).await;
+    let of_child = turn(&swf, "children").await;
+    assert_eq!(of_child["workflowExecution"]["workflowId"], json!(id));
+    respond(&swf, &of_child, json!([])).await;
+    let child = of_child["workflowExecution"]["runId"].as_str().unwrap();
+    let decisions = json!([signal_external(&id, Some(child)), cancel_external(&id, None)]);
+    respond(&swf, &turn(&swf, "deciders").await, decisions).await;
+    // What has arrived is told in the parent's next turn.
+    let mut told = Vec::new();
+    while count(&told, "ExternalWorkflowExecutionCancelRequested") == 0
+        || count(&told, "ExternalWorkflowExecutionSignaled") == 0
+    {
+        respond(&swf, &turn(&swf, "deciders").await, json!([])).await;
+        told = events(&swf, "parent", &run_id).await;
+    }
+    let of_child = turn(&swf, "children").await;
+    let told = of_child["events"].as_array().unwrap();
+    assert_eq!(count(told, "WorkflowExecutionSignaled"), 1);
+    assert_eq!(count(told, "WorkflowExecutionCancelRequested"), 1);
+    let canceled = decision("CancelWorkflowExecution", &json!({}));
+    respond(&swf, &of_child, json!([canceled])).await;
+    let mut told = Vec::new();
+    while count(&told, "ChildWorkflowExecutionCanceled") == 0 {
+        let of_parent = turn(&swf, "deciders").await;
+        respond(&swf, &of_parent, json!([])).await;
+        told = of_parent["events"].as_array().unwrap().clone();
+    }
+}
+
+#[tokio::test]
+async fn a_workflow_id_of_another_length_or_with_a_control_character_is_refused_in_every_call() {
+    let swf = ready().await;
+    let run_id = start(&swf, "w").await;
+    let held = turn(&swf, "deciders").await;
+    let long = "x".repeat(257);
+    for (id, problem) in [
+        ("", "Member must have length greater than or equal to 1"),
+        (long.as_str(), "Member must have length less than or equal to 256"),
+        ("a\u{0}", "Member must not contain control characters"),
+        ("a\nb", "Member must not contain control characters"),
+        ("\u{7f}", "Member must not contain control characters"),
+        ("\u{9f}", "Member must not contain control characters"),
+    ] {
+        let decided = |decision: Value| json!({ "taskToken": held["taskToken"], "decisions": [decision] });
+        let mut requests = calls(id, &run_id);
+        requests
+            .push(("StartWorkflowExecution", json!({ "domain": "default", "workflowId": id, "workflowType": kind() })));
+        for decision in [start_child(id), signal_external(id, None), cancel_external(id, None)] {
+            requests.push(("RespondDecisionTaskCompleted", decided(decision)));
+        }
+        for (operation, request) in requests {
+            let answer = swf.ask(operation, &request).await;
+            assert_eq!(answer.status, 400, "{operation} {id:?}: {}", answer.text);
+            let is_said = answer.text.contains("ValidationException") && answer.text.contains(problem);
+            assert!(is_said && answer.text.contains("orkflowId'"), "{operation} {id:?}: {}", answer.text);
+        }
+    }
+    // Nothing came of all that: the turn is still held.
+    respond(&swf, &held, json!([decision("CompleteWorkflowExecution", &json!({}))])).await;
+}
