@@ -2,10 +2,9 @@
 
 use serde::de::{Error, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize};
-use uuid::Uuid;
 
 use crate::event::{ActivityTimeouts, ChildPolicy, CloseDecision};
-use crate::ids::ReusePolicy;
+use crate::ids::{NamedRun, ReusePolicy};
 use crate::payload::{self, Payload};
 use crate::registered::{ActivityDefaults, Registration, WorkflowDefaults};
 use crate::retry::RetryPolicy;
@@ -251,8 +250,9 @@ pub struct SignalExternal {
     /// Its workflow id. 1 to 256 characters.
     pub workflow_id: String,
     /// The run; the newest one when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_id: Option<Uuid>,
+    #[serde(default, deserialize_with = "NamedRun::by_id", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<uuid::Uuid>"))]
+    pub run_id: Option<NamedRun>,
     /// The signal's name. 1 to 256 characters.
     pub name: String,
     /// What it says, at most 256 KiB.
@@ -271,8 +271,9 @@ pub struct CancelExternal {
     /// Its workflow id. 1 to 256 characters.
     pub workflow_id: String,
     /// The run; the newest one when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_id: Option<Uuid>,
+    #[serde(default, deserialize_with = "NamedRun::by_id", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<uuid::Uuid>"))]
+    pub run_id: Option<NamedRun>,
     /// Why. At most 256 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

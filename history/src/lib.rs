@@ -59,7 +59,7 @@ pub use dialect::{LAMBDA_LIST, SwfLimits, SwfRun, SwfSuccessor, lambda_activity_
 pub use event::{Event, EventKind, LastFailure, Level, Origin, RequestKey};
 pub use factor::Factor;
 pub use fault::{Fault, Unit};
-pub use ids::{ConflictPolicy, EventId, ReusePolicy, RunId};
+pub use ids::{ConflictPolicy, EventId, NamedRun, ReusePolicy, RunId};
 pub use links::{
     Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PlannedReset, PollId, Seen, SeenOrigin, Sent, child_run_id,
 };

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::event::RequestKey;
 use crate::factor::Factor;
+use crate::ids::NamedRun;
 use crate::payload::Payload;
 use crate::time::{Duration, Timestamp};
 
@@ -36,6 +37,21 @@ impl JsonSchema for RequestKey {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string", "pattern": "^[0-9a-f]{16}$" })
+    }
+}
+
+impl JsonSchema for NamedRun {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "NamedRun".into()
+    }
+
+    /// Any text: over SWF's wire a run may be named by one that is no run's id.
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
     }
 }
 

@@ -331,7 +331,7 @@ fn full() -> Vec<EventKind> {
         }),
         EventKind::ExternalSignalScheduled(ExternalSignalScheduled {
             workflow_id: "order-43".to_owned(),
-            run_id: Some(other_run()),
+            run_id: Some(other_run().into()),
             name: "approve".to_owned(),
             input: payload(),
             decision_event_id: 4,
@@ -347,10 +347,12 @@ fn full() -> Vec<EventKind> {
             cause: ExternalFailedCause::WorkflowUnknown,
             scheduled_event_id: Some(5),
             decision_event_id: 4,
+            run_id: None,
+            control: None,
         }),
         EventKind::ExternalCancelScheduled(ExternalCancelScheduled {
             workflow_id: "order-43".to_owned(),
-            run_id: Some(other_run()),
+            run_id: Some(other_run().into()),
             reason: text("changed my mind"),
             decision_event_id: 4,
             control: None,
@@ -365,6 +367,8 @@ fn full() -> Vec<EventKind> {
             cause: ExternalFailedCause::WorkflowClosed,
             scheduled_event_id: Some(5),
             decision_event_id: 4,
+            run_id: None,
+            control: None,
         }),
         EventKind::UpdateAccepted(UpdateAccepted {
             update_id: "match-7".to_owned(),
@@ -1164,6 +1168,49 @@ fn bare() -> Vec<(&'static str, EventKind)> {
             }),
         ),
         (
+            "ExternalSignalScheduled-text",
+            EventKind::ExternalSignalScheduled(ExternalSignalScheduled {
+                workflow_id: "w".to_owned(),
+                run_id: Some("fake".to_owned().into()),
+                name: "s".to_owned(),
+                input: None,
+                decision_event_id: 4,
+                control: None,
+            }),
+        ),
+        (
+            "ExternalSignalFailed-named",
+            EventKind::ExternalSignalFailed(ExternalSignalFailed {
+                workflow_id: "w".to_owned(),
+                cause: ExternalFailedCause::OpenExternalsLimit,
+                scheduled_event_id: None,
+                decision_event_id: 4,
+                run_id: Some(other_run().into()),
+                control: text("note"),
+            }),
+        ),
+        (
+            "ExternalCancelScheduled-text",
+            EventKind::ExternalCancelScheduled(ExternalCancelScheduled {
+                workflow_id: "w".to_owned(),
+                run_id: Some(String::new().into()),
+                reason: None,
+                decision_event_id: 4,
+                control: None,
+            }),
+        ),
+        (
+            "ExternalCancelFailed-named",
+            EventKind::ExternalCancelFailed(ExternalCancelFailed {
+                workflow_id: "w".to_owned(),
+                cause: ExternalFailedCause::OpenExternalsLimit,
+                scheduled_event_id: None,
+                decision_event_id: 4,
+                run_id: Some("fake".to_owned().into()),
+                control: None,
+            }),
+        ),
+        (
             "ExternalSignalScheduled-bare",
             EventKind::ExternalSignalScheduled(ExternalSignalScheduled {
                 workflow_id: "w".to_owned(),
@@ -1181,6 +1228,8 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 cause: ExternalFailedCause::OpenExternalsLimit,
                 scheduled_event_id: None,
                 decision_event_id: 4,
+                run_id: None,
+                control: None,
             }),
         ),
         (
@@ -1200,6 +1249,8 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                 cause: ExternalFailedCause::OpenExternalsLimit,
                 scheduled_event_id: None,
                 decision_event_id: 4,
+                run_id: None,
+                control: None,
             }),
         ),
         (

@@ -142,7 +142,7 @@ async fn a_run_that_is_not_there_or_has_closed_or_is_another_cannot_be_signaled(
     service.decide("source", vec![signal("nobody", "go"), signal("target", "go")]).await;
     let named = SignalExternal {
         workflow_id: "target".to_owned(),
-        run_id: Some(earlier),
+        run_id: Some(earlier.into()),
         name: "go".to_owned(),
         input: None,
         control: None,

@@ -138,11 +138,23 @@ impl Transition {
         };
         let scheduled_event_id = Some(scheduled_event_id);
         let kind = if is_signal {
-            let failed = ExternalSignalFailed { workflow_id, cause, scheduled_event_id, decision_event_id };
-            EventKind::ExternalSignalFailed(failed)
+            EventKind::ExternalSignalFailed(ExternalSignalFailed {
+                workflow_id,
+                cause,
+                scheduled_event_id,
+                decision_event_id,
+                run_id: None,
+                control: None,
+            })
         } else {
-            let failed = ExternalCancelFailed { workflow_id, cause, scheduled_event_id, decision_event_id };
-            EventKind::ExternalCancelFailed(failed)
+            EventKind::ExternalCancelFailed(ExternalCancelFailed {
+                workflow_id,
+                cause,
+                scheduled_event_id,
+                decision_event_id,
+                run_id: None,
+                control: None,
+            })
         };
         self.push(now, kind);
     }
@@ -155,12 +167,16 @@ impl Transition {
     pub(super) fn signal_external(&self, it: &SignalExternal, decision_event_id: EventId) -> EventKind {
         let workflow_id = it.workflow_id.clone();
         if self.is_at_externals_limit() {
-            let cause = ExternalFailedCause::OpenExternalsLimit;
-            let scheduled_event_id = None;
-            let failed = ExternalSignalFailed { workflow_id, cause, scheduled_event_id, decision_event_id };
-            return EventKind::ExternalSignalFailed(failed);
+            return EventKind::ExternalSignalFailed(ExternalSignalFailed {
+                workflow_id,
+                cause: ExternalFailedCause::OpenExternalsLimit,
+                scheduled_event_id: None,
+                decision_event_id,
+                run_id: it.run_id.clone(),
+                control: it.control.clone(),
+            });
         }
-        let (run_id, name, input) = (it.run_id, it.name.clone(), it.input.clone());
+        let (run_id, name, input) = (it.run_id.clone(), it.name.clone(), it.input.clone());
         let control = it.control.clone();
         let scheduled = ExternalSignalScheduled { workflow_id, run_id, name, input, decision_event_id, control };
         EventKind::ExternalSignalScheduled(scheduled)
@@ -169,12 +185,16 @@ impl Transition {
     pub(super) fn cancel_external(&self, it: &CancelExternal, decision_event_id: EventId) -> EventKind {
         let workflow_id = it.workflow_id.clone();
         if self.is_at_externals_limit() {
-            let cause = ExternalFailedCause::OpenExternalsLimit;
-            let scheduled_event_id = None;
-            let failed = ExternalCancelFailed { workflow_id, cause, scheduled_event_id, decision_event_id };
-            return EventKind::ExternalCancelFailed(failed);
+            return EventKind::ExternalCancelFailed(ExternalCancelFailed {
+                workflow_id,
+                cause: ExternalFailedCause::OpenExternalsLimit,
+                scheduled_event_id: None,
+                decision_event_id,
+                run_id: it.run_id.clone(),
+                control: it.control.clone(),
+            });
         }
-        let (run_id, reason) = (it.run_id, it.reason.clone());
+        let (run_id, reason) = (it.run_id.clone(), it.reason.clone());
         let control = it.control.clone();
         let scheduled = ExternalCancelScheduled { workflow_id, run_id, reason, decision_event_id, control };
         EventKind::ExternalCancelScheduled(scheduled)

@@ -493,8 +493,14 @@ fn delivered_to(workflow_id: &str, scheduled_event_id: EventId) -> EventKind {
 
 fn not_canceled(workflow_id: &str, scheduled_event_id: Option<EventId>) -> EventKind {
     let (workflow_id, cause) = (workflow_id.to_owned(), ExternalFailedCause::WorkflowClosed);
-    let failed = ExternalCancelFailed { workflow_id, cause, scheduled_event_id, decision_event_id: 4 };
-    EventKind::ExternalCancelFailed(failed)
+    EventKind::ExternalCancelFailed(ExternalCancelFailed {
+        workflow_id,
+        cause,
+        scheduled_event_id,
+        decision_event_id: 4,
+        run_id: None,
+        control: None,
+    })
 }
 
 fn came_from(event_id: EventId) -> EventKind {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::EventId;
+use crate::ids::NamedRun;
 use crate::payload::{self, Payload};
 
 /// The event of another run that something comes from: with it, whatever comes from there is recorded once.
@@ -32,11 +33,10 @@ pub struct ExternalSignalScheduled {
     /// The other run's workflow id.
     #[n(0)]
     pub workflow_id: String,
-    /// The other run; the newest one when absent.
+    /// The other run, as the decider named it; the newest one when absent.
     #[n(1)]
-    #[cbor(with = "crate::codec::uuid_option")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_id: Option<Uuid>,
+    pub run_id: Option<NamedRun>,
     /// The signal's name.
     #[n(2)]
     pub name: String,
@@ -88,6 +88,14 @@ pub struct ExternalSignalFailed {
     /// The DeciderCompleted of the turn that decided it.
     #[n(3)]
     pub decision_event_id: EventId,
+    /// The other run, as the decider named it, where there is no ExternalSignalScheduled to say.
+    #[n(4)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<NamedRun>,
+    /// The decider's note, likewise.
+    #[n(5)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
 }
 
 /// A decider wants another run to be asked to cancel.
@@ -98,11 +106,10 @@ pub struct ExternalCancelScheduled {
     /// The other run's workflow id.
     #[n(0)]
     pub workflow_id: String,
-    /// The other run; the newest one when absent.
+    /// The other run, as the decider named it; the newest one when absent.
     #[n(1)]
-    #[cbor(with = "crate::codec::uuid_option")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_id: Option<Uuid>,
+    pub run_id: Option<NamedRun>,
     /// Why.
     #[n(2)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,6 +158,14 @@ pub struct ExternalCancelFailed {
     /// The DeciderCompleted of the turn that decided it.
     #[n(3)]
     pub decision_event_id: EventId,
+    /// The other run, as the decider named it, where there is no ExternalCancelScheduled to say.
+    #[n(4)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<NamedRun>,
+    /// The decider's note, likewise.
+    #[n(5)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
 }
 
 /// Why another run could not be signaled or asked to cancel.

@@ -3,7 +3,7 @@
 use super::{Effect, EffectKind};
 use crate::command::{Command, Start};
 use crate::event::{ChildScheduled, Event, EventId, EventKind, Origin};
-use crate::ids::RunId;
+use crate::ids::{NamedRun, RunId};
 use crate::run::RunStart;
 use crate::time::Timestamp;
 
@@ -68,11 +68,11 @@ impl Effect {
             }
             (EffectKind::Signal, EventKind::ExternalSignalScheduled(it)) => {
                 let command = Command::TakeSignal { origin: own, name: it.name.clone(), input: it.input.clone() };
-                tell(&it.workflow_id, it.run_id, command)
+                tell(&it.workflow_id, it.run_id.as_ref().and_then(NamedRun::id), command)
             }
             (EffectKind::RequestCancel, EventKind::ExternalCancelScheduled(it)) => {
                 let command = Command::TakeCancelRequest { origin: own, reason: it.reason.clone() };
-                tell(&it.workflow_id, it.run_id, command)
+                tell(&it.workflow_id, it.run_id.as_ref().and_then(NamedRun::id), command)
             }
             _ => None,
         }

@@ -5,12 +5,11 @@
 use history::event::ActivityTimeouts;
 use history::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, Decision, FailWorkflow, LAMBDA_LIST,
-    Payload, RecordMarker, ReusePolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow,
-    SwfSettings, lambda_activity_id,
+    NamedRun, Payload, RecordMarker, ReusePolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer,
+    SucceedWorkflow, SwfSettings, lambda_activity_id,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use uuid::Uuid;
 
 use super::fault::{Fault, FaultKind};
 use super::shape::{FUNCTION_SECONDS_MAX, is_attributes_of};
@@ -56,11 +55,6 @@ struct Attributes {
 pub(super) fn payload(text: Option<String>) -> Result<Option<Payload>, Fault> {
     let payload = text.map(|text| Payload::of(&text)).transpose();
     payload.map_err(|error| Fault::new(FaultKind::Serialization, error.to_string()))
-}
-
-/// A run that is named. A name that cannot be a run's is that of none.
-fn run_id(text: Option<&String>) -> Option<Uuid> {
-    text.filter(|text| !text.is_empty()).map(|text| text.parse().unwrap_or_else(|_| Uuid::nil()))
 }
 
 impl Attributes {
@@ -125,7 +119,7 @@ impl Attributes {
             .into(),
             "CancelTimer" => CancelTimer { timer_id: self.timer_id }.into(),
             "SignalExternalWorkflowExecution" => SignalExternal {
-                run_id: run_id(self.run_id.as_ref()),
+                run_id: self.run_id.map(NamedRun::from),
                 workflow_id: self.workflow_id,
                 name: self.signal_name,
                 input: payload(self.input)?,
@@ -133,7 +127,7 @@ impl Attributes {
             }
             .into(),
             "RequestCancelExternalWorkflowExecution" => CancelExternal {
-                run_id: run_id(self.run_id.as_ref()),
+                run_id: self.run_id.map(NamedRun::from),
                 workflow_id: self.workflow_id,
                 reason: None,
                 control: self.control,

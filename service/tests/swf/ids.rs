@@ -174,3 +174,53 @@ async fn a_workflow_id_of_another_length_or_with_a_control_character_is_refused_
     // Nothing came of all that: the turn is still held.
     respond(&swf, &held, json!([decision("CompleteWorkflowExecution", &json!({}))])).await;
 }
+
+#[tokio::test]
+async fn a_run_is_named_in_events_as_its_decider_wrote_it() {
+    let swf = ready().await;
+    let closed = start(&swf, "closed").await;
+    let complete = decision("CompleteWorkflowExecution", &json!({}));
+    respond(&swf, &turn(&swf, "deciders").await, json!([complete])).await;
+    let run_id = start(&swf, "w").await;
+    let upper = closed.to_uppercase();
+    let longest = "x".repeat(64);
+    let named = ["fake", "", upper.as_str(), closed.as_str(), "22hNs0PCU5+/=", "\u{0}", longest.as_str()];
+    let decisions: Vec<_> = named
+        .iter()
+        .flat_map(|run_id| [signal_external("closed", Some(run_id)), cancel_external("closed", Some(run_id))])
+        .collect();
+    respond(&swf, &turn(&swf, "deciders").await, json!(decisions)).await;
+    let is_failed = |events: &[Value]| {
+        count(events, "SignalExternalWorkflowExecutionFailed") == named.len()
+            && count(events, "RequestCancelExternalWorkflowExecutionFailed") == named.len()
+    };
+    let mut told = events(&swf, "w", &run_id).await;
+    while !is_failed(&told) {
+        respond(&swf, &turn(&swf, "deciders").await, json!([])).await;
+        told = events(&swf, "w", &run_id).await;
+    }
+    for kind in ["SignalExternalWorkflowExecution", "RequestCancelExternalWorkflowExecution"] {
+        let attributes = |name: &str| -> Vec<Value> {
+            let kind = format!("{kind}{name}");
+            let member = format!("{}{}EventAttributes", kind[..1].to_lowercase(), &kind[1..]);
+            told.iter().filter(|event| event["eventType"] == kind).map(|event| event[&member].clone()).collect()
+        };
+        let runs = |attributes: &[Value]| attributes.iter().map(|it| it["runId"].clone()).collect::<Vec<_>>();
+        let initiated = runs(&attributes("Initiated"));
+        assert_eq!(initiated, named.map(|run_id| json!(run_id)), "{kind}");
+        let failed = attributes("Failed");
+        let mut found: Vec<String> = runs(&failed).iter().map(|it| it.as_str().unwrap().to_owned()).collect();
+        let mut expected = named.map(str::to_owned).to_vec();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected, "{kind}");
+        assert!(
+            failed.iter().all(|it| it["cause"] == "UNKNOWN_EXTERNAL_WORKFLOW_EXECUTION" && it["control"] == "note")
+        );
+    }
+    // Over REST as well.
+    let native = rest(&swf, "GET", "/v1/domains/default/workflows/w/history", None).await;
+    let native = native["events"].as_array().unwrap();
+    let first = native.iter().find(|event| event["type"] == "ExternalCancelScheduled").unwrap();
+    assert_eq!(first["runId"], "fake");
+}

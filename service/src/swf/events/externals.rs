@@ -6,14 +6,14 @@ use history::event::{
     ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause,
     ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled,
 };
-use history::{EventId, EventKind};
+use history::{EventId, EventKind, NamedRun};
 
 use super::{Attributes, Related, Words, decided, execution, none};
 
 pub(super) fn signal_scheduled(it: &ExternalSignalScheduled) -> Words {
     let attributes = decided(it.decision_event_id)
         .with("workflowId", &it.workflow_id)
-        .maybe("runId", it.run_id.map(|run_id| run_id.to_string()))
+        .maybe("runId", it.run_id.as_ref())
         .with("signalName", &it.name)
         .text("input", it.input.as_ref())
         .maybe("control", it.control.as_ref());
@@ -27,14 +27,19 @@ pub(super) fn signal_delivered(it: &ExternalSignalDelivered) -> Words {
 
 pub(super) fn signal_failed(it: &ExternalSignalFailed, related: &Related) -> Words {
     let rate = "SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_RATE_EXCEEDED";
-    let attributes = external_failed(decided(it.decision_event_id), related, it.scheduled_event_id, it.cause, rate);
+    let named = match scheduled(related, it.scheduled_event_id) {
+        Some(EventKind::ExternalSignalScheduled(it)) => (it.run_id.as_ref(), it.control.as_ref()),
+        _ => (it.run_id.as_ref(), it.control.as_ref()),
+    };
+    let attributes = external_failed(named, it.scheduled_event_id, it.cause, rate);
+    let attributes = attributes.with("decisionTaskCompletedEventId", it.decision_event_id);
     ("SignalExternalWorkflowExecutionFailed", attributes.with("workflowId", &it.workflow_id))
 }
 
 pub(super) fn cancel_scheduled(it: &ExternalCancelScheduled) -> Words {
     let attributes = decided(it.decision_event_id)
         .with("workflowId", &it.workflow_id)
-        .maybe("runId", it.run_id.map(|run_id| run_id.to_string()))
+        .maybe("runId", it.run_id.as_ref())
         .maybe("control", it.control.as_ref());
     ("RequestCancelExternalWorkflowExecutionInitiated", attributes)
 }
@@ -46,31 +51,35 @@ pub(super) fn cancel_delivered(it: &ExternalCancelDelivered) -> Words {
 
 pub(super) fn cancel_failed(it: &ExternalCancelFailed, related: &Related) -> Words {
     let rate = "REQUEST_CANCEL_EXTERNAL_WORKFLOW_EXECUTION_RATE_EXCEEDED";
-    let attributes = external_failed(decided(it.decision_event_id), related, it.scheduled_event_id, it.cause, rate);
+    let named = match scheduled(related, it.scheduled_event_id) {
+        Some(EventKind::ExternalCancelScheduled(it)) => (it.run_id.as_ref(), it.control.as_ref()),
+        _ => (it.run_id.as_ref(), it.control.as_ref()),
+    };
+    let attributes = external_failed(named, it.scheduled_event_id, it.cause, rate);
+    let attributes = attributes.with("decisionTaskCompletedEventId", it.decision_event_id);
     ("RequestCancelExternalWorkflowExecutionFailed", attributes.with("workflowId", &it.workflow_id))
 }
 
+/// The event that an effect came from, if it was tried.
+fn scheduled(related: &Related, id: Option<EventId>) -> Option<&EventKind> {
+    id.and_then(|id| related.events.get(&id)).map(|event| &event.kind)
+}
+
+/// What was named: the run, as the decider wrote it, and its note.
 fn external_failed(
-    attributes: Attributes,
-    related: &Related,
+    (run_id, control): (Option<&NamedRun>, Option<&String>),
     scheduled_event_id: Option<EventId>,
     cause: ExternalFailedCause,
     rate_exceeded: &'static str,
 ) -> Attributes {
-    let scheduled = scheduled_event_id.and_then(|id| related.events.get(&id)).map(|event| &event.kind);
-    let (run_id, control) = match scheduled {
-        Some(EventKind::ExternalSignalScheduled(it)) => (it.run_id, it.control.as_ref()),
-        Some(EventKind::ExternalCancelScheduled(it)) => (it.run_id, it.control.as_ref()),
-        _ => (None, None),
-    };
     let cause = match cause {
         ExternalFailedCause::WorkflowUnknown | ExternalFailedCause::WorkflowClosed => {
             "UNKNOWN_EXTERNAL_WORKFLOW_EXECUTION"
         }
         ExternalFailedCause::OpenExternalsLimit => rate_exceeded,
     };
-    attributes
-        .maybe("runId", run_id.map(|run_id| run_id.to_string()))
+    none()
+        .maybe("runId", run_id)
         .with("cause", cause)
         .with("initiatedEventId", scheduled_event_id.unwrap_or(0))
         .maybe("control", control)

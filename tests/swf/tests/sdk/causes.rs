@@ -234,12 +234,19 @@ async fn of_others() {
     }
     // All that are on their way to others are counted together.
     let mut too_many: Vec<Decision> = (0..1_000).map(|n| signal(&format!("n{n}"))).collect();
-    too_many.extend([signal("no"), cancel_external(attributes)]);
+    too_many.extend([signal("no"), cancel_external(attributes.control("note").run_id("fake"))]);
     let failed = failures(&world, too_many).await;
     let limited: Vec<_> = failed.iter().filter(|it| it.contains("RateExceeded")).collect();
     assert_eq!(limited.len(), 2, "{limited:?}");
-    assert!(limited[0].contains("cause: SignalExternalWorkflowExecutionRateExceeded, initiated_event_id: 0"));
-    assert!(limited[1].contains("cause: RequestCancelExternalWorkflowExecutionRateExceeded, initiated_event_id: 0"));
+    let expected = [
+        "SignalExternalWorkflowExecutionFailed { workflow_id: \"no\", \
+         cause: SignalExternalWorkflowExecutionRateExceeded, initiated_event_id: 0, decision_task_completed_event_id: 4, \
+         control: \"note\" }",
+        "RequestCancelExternalWorkflowExecutionFailed { workflow_id: \"no\", run_id: \"fake\", \
+         cause: RequestCancelExternalWorkflowExecutionRateExceeded, initiated_event_id: 0, \
+         decision_task_completed_event_id: 4, control: \"note\" }",
+    ];
+    assert_eq!(limited, expected.each_ref());
 }
 
 #[tokio::test(start_paused = true)]
