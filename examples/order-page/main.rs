@@ -1,6 +1,8 @@
 //! An order on the web, page by page: every page that is sent is an update of its workflow, whose answer says which page comes
 //! next. Against a running service: `cargo run -p baton-examples --bin order-page`, then open the address that it prints.
 
+#[cfg(all(test, feature = "browser"))]
+mod browser;
 mod flow;
 mod page;
 #[cfg(test)]

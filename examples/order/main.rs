@@ -100,7 +100,8 @@ impl Process {
     /// Asks it to stop, and waits for it.
     async fn stop(mut self) -> anyhow::Result<()> {
         let id = self.child.id().context("it has ended early")?.to_string();
-        Command::new("kill").args(["-TERM", &id]).status().await?;
+        // The shell's own, since not every machine has one of its own in a file.
+        Command::new("sh").args(["-c", "kill -TERM \"$0\"", &id]).status().await?;
         let status = tokio::time::timeout(Duration::from_secs(20), self.child.wait()).await;
         let status = status.with_context(|| format!("{} does not stop", self.name))??;
         ensure!(status.success(), "{} ended with {status}", self.name);

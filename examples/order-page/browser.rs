@@ -1,0 +1,182 @@
+//! A person who clicks through the pages in a browser without a window. Needs Chromium and its driver, and is therefore a
+//! command of its own: `.ci/browser`.
+
+use std::process::Stdio;
+use std::sync::Arc;
+
+use client::Client;
+use history::EventKind;
+use serde_json::{Value, json};
+use service::engine::{Engine, Settings, SystemClock};
+use service::http::{Credentials, Server, ServerLimits, router_for};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::TcpListener;
+
+/// A browser without a window, driven by its wire protocol.
+struct Browser {
+    http: reqwest::Client,
+    session: String,
+    driver: tokio::process::Child,
+}
+
+/// How long a page may take.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// What the protocol calls the id of an element.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+impl Drop for Browser {
+    /// Ends the driver together with the browser that it started, which would stay behind.
+    fn drop(&mut self) {
+        if let Some(group) = self.driver.id() {
+            drop(std::process::Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).status());
+        }
+    }
+}
+
+impl Browser {
+    async fn open() -> Self {
+        let driver = tokio::process::Command::new("chromedriver")
+            .args(["--port=0"])
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn();
+        let mut driver = driver.unwrap_or_else(|error| {
+            panic!("this test needs a browser: apt-get install chromium chromium-driver (chromedriver: {error})")
+        });
+        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let port = loop {
+            let line = lines.next_line().await.unwrap().expect("chromedriver says its port");
+            if let Some((_, port)) = line.split_once("successfully on port ") {
+                break port.trim_end_matches('.').to_owned();
+            }
+        };
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let args = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+        let wanted = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": { "args": args } } } });
+        let url = format!("http://127.0.0.1:{port}/session");
+        let mut browser = Self { http, session: url, driver };
+        let session = browser.ask("", Some(&wanted)).await;
+        browser.session = format!("{}/{}", browser.session, session["sessionId"].as_str().unwrap());
+        browser
+    }
+
+    async fn try_ask(&self, path: &str, body: Option<&Value>) -> Result<Value, Value> {
+        let url = format!("{}{path}", self.session);
+        let request = match body {
+            Some(body) => self.http.post(url).header("content-type", "application/json").body(body.to_string()),
+            None => self.http.get(url),
+        };
+        let answer = request.send().await.unwrap().bytes().await.unwrap();
+        let mut answer: Value = serde_json::from_slice(&answer).unwrap();
+        let value = answer["value"].take();
+        if value["error"].is_null() { Ok(value) } else { Err(value) }
+    }
+
+    async fn ask(&self, path: &str, body: Option<&Value>) -> Value {
+        self.try_ask(path, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    async fn go(&self, url: &str) {
+        self.ask("/url", Some(&json!({ "url": url }))).await;
+    }
+
+    async fn element(&self, selector: &str) -> String {
+        let found = self.ask("/element", Some(&json!({ "using": "css selector", "value": selector }))).await;
+        found[ELEMENT].as_str().expect("an element").to_owned()
+    }
+
+    /// What an element says; `None` while there is none, or it goes away with its page.
+    async fn text(&self, selector: &str) -> Option<String> {
+        let find = json!({ "using": "css selector", "value": selector });
+        let found = self.try_ask("/element", Some(&find)).await.ok()?;
+        let element = found[ELEMENT].as_str()?;
+        self.try_ask(&format!("/element/{element}/text"), None).await.ok()?.as_str().map(str::to_owned)
+    }
+
+    /// Waits until the page says this.
+    async fn shows(&self, selector: &str, expected: &str) {
+        let shown = async {
+            while self.text(selector).await.as_deref() != Some(expected) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let is_shown = tokio::time::timeout(PATIENCE, shown).await.is_ok();
+        assert!(is_shown, "{selector} does not say `{expected}`:\n{}", self.ask("/source", None).await);
+    }
+
+    /// Fills the form's only field, and sends it.
+    async fn send(&self, text: &str) {
+        let field = self.element("label input").await;
+        self.ask(&format!("/element/{field}/value"), Some(&json!({ "text": text }))).await;
+        let button = self.element("button").await;
+        self.ask(&format!("/element/{button}/click"), Some(&json!({}))).await;
+    }
+
+    async fn tab(&self) -> String {
+        self.ask("/window", None).await.as_str().unwrap().to_owned()
+    }
+
+    async fn new_tab(&self) -> String {
+        let opened = self.ask("/window/new", Some(&json!({ "type": "tab" }))).await;
+        opened["handle"].as_str().unwrap().to_owned()
+    }
+
+    async fn switch(&self, tab: &str) {
+        self.ask("/window", Some(&json!({ "handle": tab }))).await;
+    }
+}
+
+async fn service() -> Client {
+    let store = Arc::new(store::memory::Memory::new());
+    let engine = Engine::open(store, Arc::new(SystemClock), Settings::default()).await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = router_for(engine, Credentials::default());
+    tokio::spawn(Server { listener, router, limits: ServerLimits::default() }.run_until(std::future::pending()));
+    Client::new(&url).unwrap()
+}
+
+#[tokio::test]
+async fn a_person_clicks_through_an_order_and_a_stale_page_is_refused() {
+    let client = service().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(crate::shop(client.clone(), listener));
+    let browser = Browser::open().await;
+    browser.go(&address).await;
+    browser.shows("h1", "What would you like?").await;
+    browser.send("99").await;
+    browser.shows("#complaint", "Between 1 and 10 pieces, please.").await;
+    browser.send("2").await;
+    browser.shows("h1", "Where to?").await;
+
+    // The same page in a second tab, where the order goes on.
+    let first = browser.tab().await;
+    let url = browser.ask("/url", None).await.as_str().unwrap().to_owned();
+    let second = browser.new_tab().await;
+    browser.switch(&second).await;
+    browser.go(&url).await;
+    browser.send("nowhere").await;
+    browser.shows("#complaint", "There is no such place.").await;
+    browser.send("Main Street 1").await;
+    // The answer waited for the activity.
+    browser.shows("#total", "25.00 to Main Street 1").await;
+
+    // The first tab is stale now (S1.7).
+    browser.switch(&first).await;
+    browser.send("Other Street 2").await;
+    browser.shows("#complaint", "That page was out of date. This is how your order is now.").await;
+    browser.shows("#total", "25.00 to Main Street 1").await;
+    browser.send("4111 1111").await;
+    browser.shows("h1", "Thank you!").await;
+    browser.shows("#sold", "25.00 to Main Street 1").await;
+
+    let order = url.rsplit('/').next().unwrap();
+    let events = client.events(order, None).await.unwrap();
+    let count = |name: &str| events.iter().filter(|event| event.kind.name() == name).count();
+    // The cart, nowhere, the address, the card; neither ninety-nine pieces nor the stale page.
+    assert_eq!((count("UpdateAccepted"), count("UpdateCompleted"), count("UpdateFailed")), (4, 3, 1));
+    assert!(matches!(events.last().unwrap().kind, EventKind::WorkflowSuccess(_)));
+}

@@ -1,0 +1,15 @@
+//! The last lines of `cargo test --workspace`: what it did not run, and which command does. No test by itself, and silent
+//! where somebody asks for certain tests.
+
+fn main() -> std::io::Result<()> {
+    let commands = with_more::commands()?;
+    if commands.is_empty() || std::env::args().nth(1).is_some() {
+        return Ok(());
+    }
+    println!("\nNot run here, because it needs more than Rust. Each is a command of its own; `.ci/run` runs all:\n");
+    for command in commands {
+        println!("  .ci/{:<10} {}", command.name, command.says);
+    }
+    println!();
+    Ok(())
+}
