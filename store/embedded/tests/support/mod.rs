@@ -161,10 +161,17 @@ impl Hammer {
     }
 
     /// Reads what was acknowledged until the process has ended. A line cut short is not one.
-    pub fn acknowledged(mut self, into: &mut Acknowledged) -> usize {
+    pub fn acknowledged(mut self, into: &mut Acknowledged) -> u64 {
+        let count = self.hear(u64::MAX, into);
+        self.child.wait().unwrap();
+        count
+    }
+
+    /// Reads what was acknowledged, up to so many times.
+    pub fn hear(&mut self, most: u64, into: &mut Acknowledged) -> u64 {
         let mut count = 0;
         let mut line = String::new();
-        while self.out.read_line(&mut line).unwrap() > 0 {
+        while count < most && self.out.read_line(&mut line).unwrap() > 0 {
             if let Some(rest) = line.strip_suffix('\n').and_then(|line| line.strip_prefix("ack ")) {
                 let (writer, version) = rest.split_once(' ').unwrap();
                 let newest = into.0.entry(writer.parse().unwrap()).or_default();
@@ -173,7 +180,6 @@ impl Hammer {
             }
             line.clear();
         }
-        self.child.wait().unwrap();
         count
     }
 }
