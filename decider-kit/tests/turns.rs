@@ -1,0 +1,431 @@
+//! The host turn by turn, over HTTP, against a service that the test plays, with a clock that the test moves.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+
+#[path = "../../client/tests/double/mod.rs"]
+mod double;
+
+use std::time::Duration;
+
+use client::body::DeciderTask;
+use decider_kit::{Decider, Decisions, Event, Host, Payload, Query, QueryError, Window};
+use history::{Command, Start, Timestamp, Transition, TurnId};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::double::{Asked, Double};
+
+/// Says with each turn which events its state has seen; panics, fails or succeeds when a signal says so.
+struct Counts;
+
+impl Decider for Counts {
+    type State = Vec<u64>;
+
+    fn evolve(&self, state: &mut Vec<u64>, event: &Event) {
+        state.push(event.id);
+    }
+
+    fn decide(&self, state: &Vec<u64>, window: &Window) -> Decisions {
+        if window.signals().any(|(name, _)| name == "panic") {
+            panic!("told to");
+        }
+        if window.signals().any(|(name, _)| name == "end") {
+            return Decisions::new().succeed(&state.len());
+        }
+        Decisions::new().context(state).awaiting(["end"])
+    }
+
+    fn query(&self, state: &Vec<u64>, query: &Query<'_>) -> Result<Payload, QueryError> {
+        assert_ne!(query.name(), "panic", "told to");
+        query.on("seen", |(): ()| state.len()).answer()
+    }
+}
+
+/// A run, and its turns.
+struct Story {
+    id: u64,
+    transition: Transition,
+    turn: TurnId,
+    now: Timestamp,
+}
+
+impl Story {
+    fn new(id: u64) -> Self {
+        let start = Start::new(&id.to_string(), "counts", "turns");
+        let transition =
+            Transition::start(&start, uuid::Uuid::from_u64_pair(0, id), Timestamp::from_millis(0)).unwrap();
+        Self {
+            id,
+            transition,
+            turn: TurnId { scheduled_event_id: 0, started_event_id: 0 },
+            now: Timestamp::from_millis(0),
+        }
+    }
+
+    fn admit(&mut self, command: &Command) {
+        // Long enough for a turn that was given back to be handed out again.
+        self.now = Timestamp::from_millis(self.now.as_millis() + 600_000);
+        self.transition.admit(command, self.now).unwrap();
+    }
+
+    fn signal(&mut self, name: &str) {
+        let name = name.to_owned();
+        self.admit(&Command::Signal { name, input: None, identity: None, key: None, if_version: None });
+    }
+
+    fn complete(&mut self) {
+        let (decisions, awaiting) = (Vec::new(), vec!["end".to_owned()]);
+        self.admit(&Command::CompleteTurn { turn: self.turn, decisions, context: None, awaiting });
+    }
+
+    fn fail(&mut self) {
+        self.admit(&Command::FailTurn { turn: self.turn, reason: None, details: None });
+    }
+
+    fn events(&self) -> Vec<Event> {
+        self.transition.events().to_vec()
+    }
+
+    /// Starts the turn that waits, as a task whose token names the run.
+    fn task(&mut self) -> Value {
+        let scheduled_event_id = self.transition.run().turn_task.as_ref().unwrap().scheduled_event_id;
+        self.admit(&Command::StartTurn { scheduled_event_id, identity: None, poll: None });
+        let (run, events) = (self.transition.run(), self.events());
+        self.turn = TurnId { scheduled_event_id, started_event_id: run.last_event_id };
+        let previous = run.previous_started_event_id;
+        let task = DeciderTask {
+            token: format!("t{}", self.id),
+            domain: "default".to_owned(),
+            workflow_id: self.id.to_string(),
+            run_id: uuid::Uuid::from_u64_pair(0, self.id),
+            workflow_type: "counts".to_owned(),
+            task_list: "turns".to_owned(),
+            attempt: 1,
+            started_event_id: run.last_event_id,
+            previous_started_event_id: previous,
+            events: events.into_iter().filter(|event| event.id >= previous).collect(),
+            context: None,
+            queries: Vec::new(),
+            only_asks: false,
+            updates: Vec::new(),
+            speculative: false,
+        };
+        serde_json::to_value(task).unwrap()
+    }
+
+    /// The next turn, after a signal.
+    fn next(&mut self, signal: &str) -> Value {
+        self.complete();
+        self.signal(signal);
+        self.task()
+    }
+
+    /// What is before the window, as a look back is answered.
+    fn before(&self, asked: &Asked) -> Value {
+        let before: u64 = asked.path.split_once("before=").unwrap().1.parse().unwrap();
+        let events: Vec<Event> = self.events().into_iter().filter(|event| event.id < before).collect();
+        let run_id = uuid::Uuid::from_u64_pair(0, self.id);
+        json!({ "events": events, "runId": run_id, "lastEventId": self.turn.started_event_id, "closed": false })
+    }
+
+    /// Every event that the turn may see.
+    fn seen(&self) -> Value {
+        json!((1..=self.turn.started_event_id).collect::<Vec<_>>())
+    }
+}
+
+/// A host that runs until it is told to stop.
+struct Running {
+    double: Double,
+    stop: Option<oneshot::Sender<()>>,
+    ended: JoinHandle<()>,
+}
+
+impl Running {
+    /// One turn at a time unless `with` says otherwise.
+    async fn start(with: impl FnOnce(Host) -> Host) -> Self {
+        let double = Double::open().await;
+        let host = Host::new(double.client(), "turns").register("counts", Counts).identity("me").concurrency(1);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let ended = tokio::spawn(with(host).run_until(async { drop(stopped.await) }));
+        Self { double, stop: Some(stop), ended }
+    }
+
+    async fn poll(&mut self) -> Asked {
+        self.double.next("/v1/domains/default/task-lists/turns/decider/poll").await
+    }
+
+    /// The next request, which answers the turn of this run.
+    async fn answer(&mut self, story: &Story, what: &str) -> Asked {
+        self.double.next(&format!("/v1/decider-tasks/t{}/{what}", story.id)).await
+    }
+
+    /// The next request, which looks back for this run; answers it.
+    async fn look_back(&mut self, story: &Story) {
+        let asked = self.double.next("").await;
+        assert!(asked.path.contains(&format!("/v1/decider-tasks/t{}/history?", story.id)), "{}", asked.path);
+        let before = story.before(&asked);
+        asked.answer(200, &before).await;
+    }
+
+    /// Has the host stop, and know of it.
+    async fn stop(&mut self) {
+        drop(self.stop.take());
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_is_decided_with_its_window_and_the_next_one_comes_with_the_answer_s_answer() {
+    let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
+    let poll = running.poll().await;
+    assert_eq!((&poll.body["identity"], &poll.body["queries"]), (&json!("me"), &json!(true)));
+    poll.answer(200, &story.task()).await;
+    let first = running.answer(&story, "complete").await;
+    assert_eq!((&first.body["context"], &first.body["awaiting"]), (&story.seen(), &json!(["end"])));
+    assert_eq!((&first.body["next"]["identity"], &first.body["next"]["wait"]), (&json!("me"), &json!(60.0)));
+    first.record(story.next("more")).await;
+    let second = running.answer(&story, "complete").await;
+    assert_eq!(second.body["context"], story.seen(), "each once, in order, without a look back");
+    second.record(story.next("end")).await;
+    let last = running.answer(&story, "complete").await;
+    let seen = story.turn.started_event_id;
+    assert_eq!(last.body["decisions"], json!([{ "type": "SucceedWorkflow", "result": seen }]));
+    last.record(Value::Null).await;
+    running.poll().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_was_lost_leaves_no_state_behind() {
+    let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
+    running.poll().await.answer(200, &story.task()).await;
+    running.answer(&story, "complete").await.record(story.next("more")).await;
+    let late = running.answer(&story, "complete").await;
+    // It timed out, and the service gave it to nobody else meanwhile.
+    story.fail();
+    late.refuse(409, "turn-lost", false).await;
+    running.poll().await.answer(200, &story.task()).await;
+    running.look_back(&story).await;
+    let again = running.answer(&story, "complete").await;
+    assert_eq!(again.body["context"], story.seen());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_another_host_went_on_with_is_not_gone_on_with() {
+    let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
+    running.poll().await.answer(200, &story.task()).await;
+    running.answer(&story, "complete").await.record(Value::Null).await;
+    // A turn that this host does not see.
+    story.next("more");
+    running.poll().await.answer(200, &story.next("more")).await;
+    running.look_back(&story).await;
+    assert_eq!(running.answer(&story, "complete").await.body["context"], story.seen());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_of_a_type_that_nobody_knows_is_given_back_with_its_name() {
+    let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
+    let mut task = story.task();
+    task["workflowType"] = json!("other");
+    running.poll().await.answer(200, &task).await;
+    let back = running.answer(&story, "fail").await;
+    assert_eq!(back.body["reason"], "unknown-workflow-type");
+    assert_eq!(back.body["details"], "no decider for `other` on this host");
+    assert!(back.body["next"].is_object());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_gives_the_turn_back_and_the_host_goes_on_from_the_history() {
+    let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
+    running.poll().await.answer(200, &story.task()).await;
+    running.answer(&story, "complete").await.record(story.next("panic")).await;
+    let back = running.answer(&story, "fail").await;
+    assert_eq!((&back.body["reason"], &back.body["details"]), (&json!("panic"), &json!("told to")));
+    story.fail();
+    let mut other = Story::new(2);
+    back.record(other.task()).await;
+    let well = running.answer(&other, "complete").await;
+    assert_eq!(well.body["context"], other.seen(), "another run is not touched");
+    // What the panic left half-done is not gone on with.
+    well.record(story.task()).await;
+    running.look_back(&story).await;
+    running.answer(&story, "fail").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_refused_is_said_in_the_history_and_its_state_is_forgotten() {
+    let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
+    running.poll().await.answer(200, &story.task()).await;
+    running.answer(&story, "complete").await.record(story.next("more")).await;
+    running.answer(&story, "complete").await.refuse(422, "bad-decision", false).await;
+    let back = running.answer(&story, "fail").await;
+    assert_eq!(back.body, json!({ "reason": "answer-refused", "details": "no: bad-decision (bad-decision)" }));
+    story.fail();
+    back.record(Value::Null).await;
+    running.poll().await.answer(200, &story.task()).await;
+    running.look_back(&story).await;
+    assert_eq!(running.answer(&story, "complete").await.body["context"], story.seen());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_whose_answer_is_lost_is_given_again_and_so_is_the_poll_that_it_brought() {
+    let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
+    running.poll().await.answer(200, &story.task()).await;
+    let lost = running.answer(&story, "complete").await;
+    let (poll_id, body) = (lost.body["next"]["pollId"].clone(), lost.body.clone());
+    lost.lose().await;
+    let again = running.double.later().await;
+    assert_eq!(again.body, body);
+    again.refuse(409, "turn-completed", false).await;
+    let poll = running.poll().await;
+    assert_eq!((&poll.body["pollId"], &poll.body["attempt"]), (&poll_id, &json!(2)), "what may have come with it");
+    // It was recorded: the state is that of this turn.
+    poll.answer(200, &story.next("more")).await;
+    assert_eq!(running.answer(&story, "complete").await.body["context"], story.seen());
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_service_is_away_polls_and_answers_are_repeated_with_growing_waits() {
+    let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
+    let first = running.poll().await;
+    let (poll_id, mut last, mut waits) = (first.body["pollId"].clone(), first.at, Vec::new());
+    first.refuse(503, "overloaded", true).await;
+    for _ in 0..12 {
+        let again = running.double.later().await;
+        assert_eq!((&again.body["pollId"], again.body.get("attempt")), (&poll_id, None), "it left no trace");
+        waits.push(again.at - last);
+        last = again.at;
+        again.refuse(503, "overloaded", true).await;
+    }
+    // Each half as long again as the one before, more or less by half.
+    assert!(waits[0] < Duration::from_secs(1) && waits[11] > Duration::from_secs(3), "{waits:?}");
+    running.double.later().await.answer(200, &story.task()).await;
+    let refused = running.answer(&story, "complete").await;
+    let body = refused.body.clone();
+    refused.refuse(503, "overloaded", true).await;
+    let again = running.double.later().await;
+    assert_eq!(again.body, body);
+    again.record(story.next("more")).await;
+    assert_eq!(running.answer(&story, "complete").await.body["context"], story.seen(), "no look back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_that_is_not_allowed_is_made_again_every_ten_seconds() {
+    let mut running = Running::start(|host| host).await;
+    let first = running.poll().await;
+    let at = first.at;
+    first.refuse(403, "forbidden", false).await;
+    let again = running.double.later().await;
+    assert!(again.at - at >= Duration::from_secs(10), "{:?}", again.at - at);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_turns_are_taken_at_once_than_wanted() {
+    let mut running = Running::start(|host| host.concurrency(3)).await;
+    let mut stories: Vec<Story> = (1..=3).map(Story::new).collect();
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(running.poll().await);
+    }
+    for story in &mut stories {
+        let task = story.task();
+        held.remove(0).answer(200, &task).await;
+        held.push(running.answer(story, "complete").await);
+    }
+    for _ in 0..20 {
+        running.double.step(Duration::from_secs(1)).await;
+    }
+    assert!(!running.double.is_asked(), "all three wait for the answer to theirs");
+    held.pop().unwrap().record(Value::Null).await;
+    running.poll().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_beyond_the_bound_is_made_again_from_the_history() {
+    let mut running = Running::start(|host| host.cached_states(1)).await;
+    let (mut one, mut two) = (Story::new(1), Story::new(2));
+    running.poll().await.answer(200, &one.task()).await;
+    running.answer(&one, "complete").await.record(two.task()).await;
+    running.answer(&two, "complete").await.record(two.next("more")).await;
+    let second = running.answer(&two, "complete").await;
+    assert_eq!(second.body["context"], two.seen(), "the newest is kept");
+    second.record(one.next("more")).await;
+    running.look_back(&one).await;
+    assert_eq!(running.answer(&one, "complete").await.body["context"], one.seen());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_back_that_fails_gives_the_turn_back() {
+    let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
+    story.task();
+    running.poll().await.answer(200, &story.next("more")).await;
+    running.double.next("").await.refuse(404, "unknown-token", false).await;
+    let back = running.answer(&story, "fail").await;
+    assert_eq!(back.body["reason"], "look-back-failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_is_answered_from_the_state_and_its_panic_is_its_own() {
+    let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
+    let mut task = story.task();
+    task["queries"] =
+        json!([{ "id": "q1", "name": "seen" }, { "id": "q2", "name": "panic" }, { "id": "q3", "name": "x" }]);
+    running.poll().await.answer(200, &task).await;
+    let answer = running.answer(&story, "complete").await;
+    let results = &answer.body["queryResults"];
+    assert_eq!(results[0], json!({ "id": "q1", "result": story.turn.started_event_id }));
+    for (index, id) in [(1, "q2"), (2, "q3")] {
+        assert_eq!((&results[index]["id"], results[index]["error"].is_object()), (&json!(id), true), "{results}");
+    }
+    assert_eq!(answer.body["context"], story.seen(), "the turn is decided all the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_alone_is_answered_without_deciding() {
+    let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
+    running.poll().await.answer(200, &story.task()).await;
+    running.answer(&story, "complete").await.record(Value::Null).await;
+    let mut task = story.next("end");
+    task["queries"] = json!([{ "id": "q", "name": "seen" }]);
+    task["onlyAsks"] = json!(true);
+    running.poll().await.answer(200, &task).await;
+    let answer = running.answer(&story, "complete").await;
+    assert_eq!((&answer.body["decisions"], answer.body.get("context")), (&json!([]), None));
+    assert_eq!(answer.body["queryResults"][0]["result"], story.turn.started_event_id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_stops_in_the_middle_of_a_turn_finishes_it_and_takes_nothing_more() {
+    let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
+    story.task();
+    running.poll().await.answer(200, &story.next("end")).await;
+    let asked = running.double.next("").await;
+    running.stop().await;
+    let before = story.before(&asked);
+    asked.answer(200, &before).await;
+    let answer = running.answer(&story, "complete").await;
+    assert_eq!(answer.body["decisions"][0]["type"], "SucceedWorkflow");
+    assert_eq!(answer.body.get("next"), None);
+    answer.record(Value::Null).await;
+    running.ended.await.unwrap();
+    assert!(!running.double.is_asked());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_stops_drops_its_polls_and_lets_answers_be_recorded() {
+    let mut running = Running::start(|host| host.concurrency(2)).await;
+    let mut story = Story::new(1);
+    running.poll().await.answer(200, &story.task()).await;
+    let held = running.double.next("").await;
+    // The order of the two is open.
+    let held = if held.path.ends_with("/complete") { held } else { running.answer(&story, "complete").await };
+    let since = Instant::now();
+    running.stop().await;
+    while !running.ended.is_finished() {
+        running.double.step(Duration::from_millis(100)).await;
+    }
+    assert!(since.elapsed() >= Duration::from_secs(2), "it waits a while for an answer that is under way");
+    drop(held);
+}
