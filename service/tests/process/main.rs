@@ -4,6 +4,14 @@
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod commands;
+// The example's own sources, which know each other as `crate::…`.
+#[path = "../../../examples/subscription/customers.rs"]
+mod customers;
+#[path = "../../../examples/subscription/decider.rs"]
+mod decider;
+mod ending;
+#[path = "../../../examples/subscription/flow.rs"]
+mod flow;
 mod subscription;
 mod support;
 
@@ -43,9 +51,10 @@ async fn whatever_was_answered_survives_kill_9_under_load() {
     let mut completed: Vec<String> = Vec::new();
     for round in 0..8 {
         let mut service = Service::start(&scratch.0, &[]);
+        let (told, mut telling) = tokio::sync::mpsc::unbounded_channel();
         let starters: Vec<_> = (0..4)
             .map(|lane| {
-                let client = service.client();
+                let (client, told) = (service.client(), told.clone());
                 tokio::spawn(async move {
                     let mut acknowledged = Vec::new();
                     for number in 0.. {
@@ -54,6 +63,7 @@ async fn whatever_was_answered_survives_kill_9_under_load() {
                             Ok(_) => acknowledged.push(id),
                             Err(_) => break,
                         }
+                        let _ = told.send(());
                     }
                     acknowledged
                 })
@@ -64,11 +74,14 @@ async fn whatever_was_answered_survives_kill_9_under_load() {
             let mut acknowledged = Vec::new();
             while let Some(id) = succeed_one(&client).await {
                 acknowledged.push(id);
+                let _ = told.send(());
             }
             acknowledged
         });
-        // A moment of load, longer from round to round, so that the kill meets it at different points.
-        tokio::time::sleep(Duration::from_millis(50 + 37 * round)).await;
+        // Load, more from round to round, so that the kill meets it at different points.
+        for _ in 0..20 + 37 * round {
+            telling.recv().await.unwrap();
+        }
         service.kill();
         for starter in starters {
             started.extend(starter.await.unwrap());
@@ -292,12 +305,6 @@ fn a_service_built_without_the_store_on_dynamodb_says_how_to_build_it() {
 }
 
 fn sha256_hex(text: &str) -> String {
-    let output = {
-        use std::io::Write as _;
-        let mut child =
-            Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("coreutils");
-        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        child.wait_with_output().unwrap()
-    };
-    String::from_utf8_lossy(&output.stdout).chars().take(64).collect()
+    use sha2::Digest as _;
+    sha2::Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }

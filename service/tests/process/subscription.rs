@@ -1,34 +1,162 @@
-//! The subscription example on a service that is killed at every step (S2.1): its history is one that might have been written
-//! without any trouble.
+//! The subscription example, in both styles, while one of its processes is killed at every step (S2.1): its history is one that
+//! might have been written without any trouble, but for the tries that the killed took with them.
 
-#[path = "../../../examples/subscription/customers.rs"]
-mod customers;
-#[path = "../../../examples/subscription/flow.rs"]
-mod flow;
-
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use client::body::{CancelWorkflow, StartWorkflow};
 use client::{Client, Patience};
 use decider_kit::flow::Flow;
-use history::event::{ActivityTimeouts, EventKind};
+use decider_kit::{Decider, Decisions, Query, QueryError, Taken, Update, Verdict, Window};
+use history::event::{ActivityTimeouts, DeciderFailedCause, EventKind};
 use history::{Event, Payload, Status, check};
 
-use self::customers::Customer;
+use crate::customers::Customer;
 use crate::support::{Scratch, Service};
+use crate::{decider, flow};
 
 const LIST: &str = "subscriptions";
 
-/// What a killed service handed out and cannot remember is lost to its taker; this is how long until it is handed out again.
+/// What a killed process held is lost; this is how long until it is handed out again.
 const LOST_AFTER: history::Duration = history::Duration::from_secs(2);
 
 /// How often the service is killed before the customer cancels; where it takes long to start, several steps are taken between
 /// two kills.
 const KILLS: u32 = 12;
 
+/// Says to the process that it is a worker, and which: see [`worker`].
+const WORKER: &str = "BATON_TEST_WORKER";
+
+const ACTIVITIES: [&str; 6] =
+    ["welcome-mail", "charge", "end-of-trial-mail", "monthly-mail", "process-cancellation", "goodbye-mail"];
+
+/// How the subscription is written.
+#[derive(Clone, Copy)]
+enum Style {
+    Flow,
+    Explicit,
+}
+
+fn host(client: Client, style: Style) -> decider_kit::Host {
+    let host = decider_kit::Host::new(client, LIST);
+    match style {
+        Style::Flow => host.register("subscription", Flow::new(flow::subscription)),
+        Style::Explicit => host.register("subscription", decider::Subscription),
+    }
+}
+
+async fn work(_: runner_kit::Context, _: Customer) -> Result<(), runner_kit::Failure> {
+    Ok(())
+}
+
+fn runner(client: Client) -> runner_kit::Host {
+    let host = runner_kit::Host::new(client, LIST);
+    ACTIVITIES.into_iter().fold(host, |host, name| host.register(runner_kit::activity_fn(name, work)))
+}
+
+/// Decides like `D`, but takes its process with it whenever it is asked to for the first time.
+struct Dies<D>(D);
+
+impl<D: Decider> Decider for Dies<D> {
+    type State = D::State;
+
+    const UPDATES_AT_ONCE: usize = D::UPDATES_AT_ONCE;
+
+    fn evolve(&self, state: &mut D::State, event: &Event) {
+        self.0.evolve(state, event);
+    }
+
+    fn decide(&self, state: &D::State, window: &Window) -> Decisions {
+        self.0.decide(state, window)
+    }
+
+    fn update(&self, state: &D::State, update: &Update, window: &Window) -> Verdict {
+        self.0.update(state, update, window)
+    }
+
+    fn take_turn(&self, state: &mut D::State, window: &Window, updates: &[Update], shown: &[Event]) -> Taken {
+        let taken = self.0.take_turn(state, window, updates, shown);
+        // Having decided, and with nobody told.
+        if window.attempt == 1 {
+            std::process::abort();
+        }
+        taken
+    }
+
+    fn query(&self, state: &D::State, query: &Query<'_>) -> Result<Payload, QueryError> {
+        self.0.query(state, query)
+    }
+}
+
+/// The body of the processes to be killed, and no test: without the variable it does nothing.
+#[tokio::test]
+async fn worker() {
+    let Ok(what) = std::env::var(WORKER) else { return };
+    let (role, rest) = what.split_once(' ').unwrap();
+    let (url, done) = rest.split_once(' ').unwrap();
+    let client = Client::new(url).unwrap();
+    let deciders = decider_kit::Host::new(client.clone(), LIST).concurrency(1);
+    match role {
+        "flow" => deciders.register("subscription", Dies(Flow::new(flow::subscription))).run().await,
+        "explicit" => deciders.register("subscription", Dies(decider::Subscription)).run().await,
+        _ => {
+            let done = std::path::PathBuf::from(done);
+            let die = move |context: runner_kit::Context, _: Customer| {
+                let mark = done.join(&*context.activity_id);
+                async move {
+                    // What is to be done has been done, and nobody is told.
+                    if std::fs::File::create_new(mark).is_ok() {
+                        std::process::abort();
+                    }
+                    Ok::<_, runner_kit::Failure>(())
+                }
+            };
+            let host = runner_kit::Host::new(client, LIST).concurrency(1);
+            let host = ACTIVITIES
+                .into_iter()
+                .fold(host, |host, name| host.register(runner_kit::activity_fn(name, die.clone())));
+            host.run().await;
+        }
+    }
+}
+
+/// A process of its own that decides or works.
+struct Worker {
+    what: String,
+    child: Child,
+}
+
+impl Worker {
+    fn start(role: &str, url: &str, done: &Path) -> Self {
+        let what = format!("{role} {url} {}", done.display());
+        Self { child: Self::spawn(&what), what }
+    }
+
+    fn spawn(what: &str) -> Child {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "subscription::worker", "--test-threads=1"]).env(WORKER, what);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    fn again(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+        self.child = Self::spawn(&self.what);
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
 /// What was done, in order.
 fn done(events: &[Event]) -> Vec<String> {
-    let mut named = std::collections::BTreeMap::new();
+    let mut named = BTreeMap::new();
     let mut done = Vec::new();
     for event in events {
         match &event.kind {
@@ -40,23 +168,11 @@ fn done(events: &[Event]) -> Vec<String> {
     done
 }
 
-async fn work(_: runner_kit::Context, _: Customer) -> Result<(), runner_kit::Failure> {
-    Ok(())
+fn count(events: &[Event], name: &str) -> usize {
+    events.iter().filter(|event| event.kind.name() == name).count()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_killed_at_every_step_of_a_subscription_writes_the_history_it_would_have_written() {
-    let scratch = Scratch::new("subscription");
-    let mut service = Service::start(&scratch.0, &[]);
-    let (url, listen) = (service.url.clone(), service.url.trim_start_matches("http://").to_owned());
-    let client = Client::new(&url).unwrap().patience(Patience::For(Duration::from_secs(60)));
-    let deciders = decider_kit::Host::new(client.clone(), LIST).register("subscription", Flow::new(flow::subscription));
-    let names = ["welcome-mail", "charge", "end-of-trial-mail", "monthly-mail", "process-cancellation", "goodbye-mail"];
-    let runners = names.into_iter().fold(runner_kit::Host::new(client.clone(), LIST), |host, name| {
-        host.register(runner_kit::activity_fn(name, work))
-    });
-    let workers = tokio::spawn(async move { tokio::join!(deciders.run(), runners.run()) });
-
+async fn subscribe(client: &Client) {
     let customer = Customer { email: "ada@example.com".to_owned(), cents: 990, month: history::Duration::from_secs(1) };
     let start = StartWorkflow {
         workflow_id: "ada".to_owned(),
@@ -68,6 +184,38 @@ async fn a_service_that_is_killed_at_every_step_of_a_subscription_writes_the_his
         ..StartWorkflow::default()
     };
     client.start(&start, Some("start")).await.unwrap();
+}
+
+/// The history in the end: a welcome, months, and a farewell, each thing done once and in order.
+async fn check_the_end(client: &Client, events: &[Event]) {
+    check::history(events).unwrap();
+    let done = done(events);
+    // The cancellation may come between a month's charge and its mail.
+    let monthly = done.len() - 3;
+    let mut expected = vec!["welcome-mail".to_owned()];
+    let steps = (1..).flat_map(|month| [format!("charge-{month}"), format!("mail-{month}")]);
+    expected.extend(steps.take(monthly));
+    expected.extend(["process-cancellation", "goodbye-mail"].map(str::to_owned));
+    assert_eq!(done, expected);
+    assert!(monthly >= 4);
+    // A turn whose taker was killed before it had it is given back by the service.
+    let is_failure = |event: &&Event| match &event.kind {
+        EventKind::ActivityFailed(_) => true,
+        EventKind::DeciderFailed(it) => it.cause != DeciderFailedCause::DeliveryFailed,
+        _ => false,
+    };
+    assert_eq!(events.iter().find(is_failure), None);
+    assert_eq!(client.result("ada", None, Duration::ZERO).await.unwrap().status, Status::Canceled);
+}
+
+async fn kill_the_service(name: &str, style: Style) {
+    let scratch = Scratch::new(name);
+    let mut service = Service::start(&scratch.0, &[]);
+    let (url, listen) = (service.url.clone(), service.url.trim_start_matches("http://").to_owned());
+    let client = Client::new(&url).unwrap().patience(Patience::For(Duration::from_secs(60)));
+    let (deciders, runners) = (host(client.clone(), style), runner(client.clone()));
+    let workers = tokio::spawn(async move { tokio::join!(deciders.run(), runners.run()) });
+    subscribe(&client).await;
     let (mut kills, mut seen, mut is_canceled) = (0, 0, false);
     let events = loop {
         let events = client.events("ada", None).await.unwrap();
@@ -92,18 +240,86 @@ async fn a_service_that_is_killed_at_every_step_of_a_subscription_writes_the_his
         assert_eq!(after.get(..seen), Some(events.as_slice()));
     };
     workers.abort();
+    check_the_end(&client, &events).await;
+}
 
-    check::history(&events).unwrap();
-    let done = done(&events);
-    // The cancellation may come between a month's charge and its mail.
-    let monthly = done.len() - 3;
-    let mut expected = vec!["welcome-mail".to_owned()];
-    let steps = (1..).flat_map(|month| [format!("charge-{month}"), format!("mail-{month}")]);
-    expected.extend(steps.take(monthly));
-    expected.extend(["process-cancellation", "goodbye-mail"].map(str::to_owned));
-    assert_eq!(done, expected);
-    assert!(monthly >= 4);
-    let is_failure = |event: &&Event| matches!(event.kind, EventKind::ActivityFailed(_) | EventKind::DeciderFailed(_));
-    assert_eq!(events.iter().find(is_failure), None);
-    assert_eq!(client.result("ada", None, Duration::ZERO).await.unwrap().status, Status::Canceled);
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_killed_at_every_step_of_a_subscription_writes_the_history_it_would_have_written() {
+    kill_the_service("subscription", Style::Flow).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_killed_at_every_step_of_an_explicit_decider_writes_the_history_it_would_have_written() {
+    kill_the_service("subscription-explicit", Style::Explicit).await;
+}
+
+/// Kills the worker of this role in two ways: it dies by itself with each task in hand, the first time that it has it, and it is
+/// killed whenever a step further has been recorded. Another takes its place each time.
+async fn kill_a_worker(name: &str, role: &str, style: Style) -> Vec<Event> {
+    let scratch = Scratch::new(name);
+    let marks = scratch.0.join("done");
+    std::fs::create_dir(&marks).unwrap();
+    let service = Service::start(&scratch.0, &[]);
+    let client = Client::new(&service.url).unwrap();
+    let mut worker = Worker::start(role, &service.url, &marks);
+    let other = client.clone();
+    let is_runner = role == "runner";
+    let beside =
+        tokio::spawn(async move { if is_runner { host(other, style).run().await } else { runner(other).run().await } });
+    subscribe(&client).await;
+    let (mut steps, mut is_canceled) = (BTreeSet::new(), false);
+    let events = loop {
+        let events = client.events("ada", None).await.unwrap();
+        if !is_canceled && done(&events).iter().any(|name| name == "mail-2") {
+            client.cancel("ada", &CancelWorkflow::default(), Some("cancel")).await.unwrap();
+            is_canceled = true;
+        }
+        if client.describe("ada", None).await.unwrap().status != Status::Open {
+            break client.events("ada", None).await.unwrap();
+        }
+        // Timeouts of what was lost are no step: what is handed out again must be done some time.
+        let step =
+            ["DeciderCompleted", "ActivityStarted", "ActivitySuccess", "TimerExpired"].map(|of| count(&events, of));
+        let is_new = steps.insert(step);
+        if is_new || worker.child.try_wait().unwrap().is_some() {
+            worker.again();
+        }
+        tokio::task::yield_now().await;
+    };
+    beside.abort();
+    check_the_end(&client, &events).await;
+    events
+}
+
+async fn kill_the_decider(name: &str, role: &str, style: Style) {
+    let events = kill_a_worker(name, role, style).await;
+    let lost = count(&events, "DeciderTimedOut") + count(&events, "DeciderFailed");
+    let completed = count(&events, "DeciderCompleted");
+    assert!(lost >= completed, "{lost} turns were lost, where each of {completed} was lost once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flow_whose_process_is_killed_with_every_turn_goes_on_in_the_next_one() {
+    kill_the_decider("killed-flow", "flow", Style::Flow).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_explicit_decider_whose_process_is_killed_with_every_turn_goes_on_in_the_next_one() {
+    kill_the_decider("killed-explicit", "explicit", Style::Explicit).await;
+}
+
+async fn kill_the_runner(name: &str, style: Style) {
+    let events = kill_a_worker(name, "runner", style).await;
+    let (lost, done) = (count(&events, "ActivityTimedOut"), done(&events).len());
+    assert!(lost >= done, "{lost} tries were lost, where each of {done} activities was lost once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_flow_has_done_by_a_runner_that_is_killed_with_every_activity_is_done() {
+    kill_the_runner("killed-runner-flow", Style::Flow).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_explicit_decider_has_done_by_a_runner_that_is_killed_with_every_activity_is_done() {
+    kill_the_runner("killed-runner-explicit", Style::Explicit).await;
 }

@@ -37,7 +37,7 @@ impl Service {
     pub(crate) fn start_at(scratch: &Path, listen: &str, args: &[&str]) -> Self {
         let port_file = scratch.join("address");
         drop(std::fs::remove_file(&port_file));
-        let mut child = Command::new(env!("CARGO_BIN_EXE_baton"))
+        let child = Command::new(env!("CARGO_BIN_EXE_baton"))
             .args(["serve", "--listen", listen, "--log", "warn", "--port-file"])
             .arg(&port_file)
             .arg("--data-dir")
@@ -46,8 +46,12 @@ impl Service {
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
+        Self::when_ready(child, &port_file)
+    }
+
+    pub(crate) fn when_ready(mut child: Child, port_file: &Path) -> Self {
         let url = loop {
-            if let Ok(address) = std::fs::read_to_string(&port_file) {
+            if let Ok(address) = std::fs::read_to_string(port_file) {
                 break format!("http://{}", address.trim());
             }
             assert!(child.try_wait().unwrap().is_none(), "the service ended early");

@@ -1,0 +1,141 @@
+//! How a service ends: asked to, in good order; and by itself, when its store has failed.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use client::body::{PollActivity, PollDecider};
+use client::{Client, Page, Patience};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+
+use crate::start;
+use crate::support::{Scratch, Service};
+
+fn pid(service: &Service) -> Pid {
+    Pid::from_raw(i32::try_from(service.child.id()).unwrap()).unwrap()
+}
+
+/// Waits for the end; its exit code.
+async fn end(mut service: Service) -> i32 {
+    loop {
+        if let Some(status) = service.child.try_wait().unwrap() {
+            return status.code().expect("it ended by itself");
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Resolves once a poll waits on this list.
+async fn polls(client: &Client, list: &str) {
+    let url = format!("{}/metrics", client.url());
+    loop {
+        let metrics = reqwest::get(&url).await.unwrap().text().await.unwrap();
+        let of_list = format!("list=\"{list}\"");
+        let is_it =
+            |line: &str| line.starts_with("baton_pollers_waiting{") && line.contains(&of_list) && !line.ends_with(" 0");
+        if metrics.lines().any(is_it) {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_asked_to_stop_answers_who_waits_and_has_kept_what_it_was_told() {
+    let scratch = Scratch::new("sigterm");
+    let service = Service::start(&scratch.0, &[]);
+    let client = service.client();
+    let started = client.start(&start("w"), None).await.unwrap();
+    let (polling, watching, waiting) = (client.clone(), client.clone(), client.clone());
+    let wait = Duration::from_secs(60);
+    let poll = tokio::spawn(async move { polling.poll_activity("nothing", &PollActivity::default(), wait).await });
+    let watch = tokio::spawn(async move {
+        let page = Page { after: Some(2), wait: Some(wait), ..Page::default() };
+        watching.history("w", None, &page).await
+    });
+    let result = tokio::spawn(async move { waiting.result("w", None, wait).await });
+    polls(&client, "nothing").await;
+
+    kill_process(pid(&service), Signal::TERM).unwrap();
+    assert_eq!(end(service).await, 0);
+    // Each had its answer, and not an end of its connection.
+    assert!(matches!(poll.await.unwrap(), Ok(None)));
+    for code in [watch.await.unwrap().err(), result.await.unwrap().err()].into_iter().flatten() {
+        assert!(code.status().is_some(), "{code:?}");
+    }
+
+    let service = Service::start(&scratch.0, &[]);
+    let client = service.client();
+    assert_eq!(client.describe("w", None).await.unwrap().run_id, started.run_id);
+    let task = client.poll_decider("deciders", &PollDecider::default(), Duration::from_secs(30)).await.unwrap();
+    assert_eq!(task.unwrap().workflow_id, "w");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_asked_to_stop_under_load_has_kept_what_it_answered() {
+    let scratch = Scratch::new("sigterm-load");
+    let service = Service::start(&scratch.0, &[]);
+    let (told, mut telling) = tokio::sync::mpsc::unbounded_channel();
+    let lanes: Vec<_> = (0..4)
+        .map(|lane| {
+            let (client, told) = (service.client(), told.clone());
+            tokio::spawn(async move {
+                let mut acknowledged = Vec::new();
+                for number in 0.. {
+                    let id = format!("{lane}-{number}");
+                    match client.start(&start(&id), None).await {
+                        Ok(_) => acknowledged.push(id),
+                        Err(_) => break,
+                    }
+                    let _ = told.send(());
+                }
+                acknowledged
+            })
+        })
+        .collect();
+    for _ in 0..100 {
+        telling.recv().await.unwrap();
+    }
+    kill_process(pid(&service), Signal::TERM).unwrap();
+    assert_eq!(end(service).await, 0);
+    let service = Service::start(&scratch.0, &[]);
+    let client = service.client();
+    for lane in lanes {
+        for id in lane.await.unwrap() {
+            client.describe(&id, None).await.unwrap_or_else(|error| panic!("{id}: {error}"));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_whose_store_has_failed_ends_with_one_and_answers_nothing_that_may_not_be_kept() {
+    let scratch = Scratch::new("failed-store");
+    let port_file = scratch.0.join("address");
+    // A write that is one too large is an error rather than a signal.
+    let mut child = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_baton"), "serve"])
+        .args(["--listen", "127.0.0.1:0", "--log", "error", "--port-file"])
+        .arg(&port_file)
+        .arg("--data-dir")
+        .arg(scratch.0.join("data"))
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = child.stderr.take().unwrap();
+    let service = Service::when_ready(child, &port_file);
+    let client = service.client();
+    client.start(&start("before"), None).await.unwrap();
+    // From now on no file takes a byte more.
+    prlimit(Some(pid(&service)), Resource::Fsize, Rlimit { current: Some(0), maximum: None }).unwrap();
+    let refused = client.start(&start("after"), None).await.unwrap_err();
+    assert!(!refused.had_no_side_effect(), "nobody knows what the disk has kept: {refused}");
+    assert_eq!(end(service).await, 1);
+    let mut text = String::new();
+    said.read_to_string(&mut text).unwrap();
+    assert!(text.contains("the store has failed"), "{text}");
+
+    let service = Service::start(&scratch.0, &[]);
+    let client = Client::new(&service.url).unwrap().patience(Patience::None);
+    client.describe("before", None).await.unwrap();
+}
