@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 /// The list of the deciders that are flows, and that of the others.
 const FLOWS: &str = "flows";
 const LIST: &str = "deciders";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Task T is open for dispatch until it is matched to somebody.
 struct Dispatch;

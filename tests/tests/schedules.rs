@@ -86,7 +86,7 @@ async fn a_schedule_whose_node_dies_at_any_write_starts_a_run_for_each_time_and_
             let now = time.now().as_millis();
             time.advance(history::Duration::from_secs((BEGIN + 120_000).saturating_sub(now) / 1_000 + 31));
             let other = node(Arc::clone(&store), &time).await;
-            let wait = tokio::time::timeout(Duration::from_secs(20), settled(&other, 2));
+            let wait = tokio::time::timeout(Duration::from_secs(120), settled(&other, 2));
             let view = wait.await.unwrap_or_else(|_| panic!("write {at}, lands {lands}: it does not go on"));
             let expected = [("w-2023-11-14T22:14:00Z", "terminated"), ("w-2023-11-14T22:15:00Z", "open")];
             let expected = expected.map(|(id, status)| (id.to_owned(), status.to_owned()));

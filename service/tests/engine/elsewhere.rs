@@ -117,7 +117,7 @@ pub(crate) async fn until_waiting(node: &Service, count: usize) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_secs(5), wait).await;
+    let waited = tokio::time::timeout(Duration::from_secs(120), wait).await;
     assert!(waited.is_ok(), "no `{line}` in {}", node.engine.render_metrics());
 }
 

@@ -88,7 +88,7 @@ impl Service {
                 self.engine.wait_beyond(&at(id), run_id, last.id, Duration::from_secs(1)).await.unwrap();
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), wait).await.expect("the event comes");
+        tokio::time::timeout(Duration::from_secs(120), wait).await.expect("the event comes");
     }
 }
 

@@ -76,7 +76,7 @@ async fn a_run_that_is_deleted_has_told_its_parent_how_it_ended() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(20), begun).await.unwrap();
+    tokio::time::timeout(crate::support::PATIENCE, begun).await.unwrap();
     assert_eq!(api.ask(delete("child?terminate=true&reason=gone")).await.json(200), json!({ "runs": 1 }));
     let names = api.names("parent").await;
     assert!(names.contains(&"ChildTerminated".to_owned()), "{names:?}");

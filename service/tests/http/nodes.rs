@@ -55,7 +55,7 @@ async fn a_task_made_at_one_node_reaches_a_poller_at_another_over_http() {
     };
     at_one.start(&start, None).await.unwrap();
     // Without a word between the nodes it would come with the due index, half a minute later.
-    let task = tokio::time::timeout(Duration::from_secs(10), polling).await.expect("it comes").unwrap();
+    let task = tokio::time::timeout(Duration::from_secs(25), polling).await.expect("it comes").unwrap();
     assert_eq!(task.expect("a turn").workflow_id, "w");
 }
 

@@ -104,9 +104,9 @@ async fn the_timers_of_a_run_whose_clocks_stand_still_go_on_where_they_were() {
                     tokio::task::yield_now().await;
                 }
             };
-            tokio::time::timeout(std::time::Duration::from_secs(20), has_expired).await.unwrap();
+            tokio::time::timeout(crate::support::PATIENCE, has_expired).await.unwrap();
         } else {
-            tokio::time::timeout(std::time::Duration::from_secs(20), expired).await.unwrap();
+            tokio::time::timeout(crate::support::PATIENCE, expired).await.unwrap();
             no_turn_waits(&api).await;
         }
         let report = api.engine.fsck("default", |_| {}).await.unwrap();

@@ -123,7 +123,7 @@ async fn a_try_that_shows_no_life_is_given_to_another_runner() {
             tokio::task::yield_now().await;
         }
     };
-    let open = tokio::time::timeout(std::time::Duration::from_secs(10), timed_out).await.unwrap();
+    let open = tokio::time::timeout(crate::support::PATIENCE, timed_out).await.unwrap();
     assert_eq!(open["lastFailure"]["timeout"], json!("Heartbeat"));
     advance(&api, 10);
     let second = api.take_activity("acts").await;

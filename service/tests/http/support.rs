@@ -20,7 +20,7 @@ use tower::ServiceExt;
 use crate::contract;
 
 /// Longer than anything here takes: a test that waits in vain ends.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The workflows of the domain that is always there.
 pub(crate) const WORKFLOWS: &str = "/v1/domains/default/workflows";

@@ -161,7 +161,7 @@ async fn a_caller_who_waits_is_told_how_long() {
     api.quiet("w").await;
     let began = tokio::time::Instant::now();
     let patient = ask("w").header("prefer", "wait=0.3");
-    let answer = tokio::time::timeout(Duration::from_secs(20), api.ask(patient)).await.unwrap();
+    let answer = tokio::time::timeout(crate::support::PATIENCE, api.ask(patient)).await.unwrap();
     answer.problem(504, "update-not-answered");
     assert!(began.elapsed() >= Duration::from_millis(300));
 }
