@@ -61,8 +61,9 @@
 //!
 //! The module [`mod@flow`] is for those who prefer straight-line code: a decider whose state is a suspended `async fn`.
 //!
-//! The module [`testing`] asks deciders about single turns, gives them recorded histories once more, and runs them in a
-//! whole service in process whose clock is virtual, so that thirty days take a millisecond.
+//! The module [`testing`] asks deciders about single turns, gives them recorded histories once more, and runs them against a
+//! stand-in for the service: the same rules, in memory and in one thread, with a clock that jumps to what comes next, so that
+//! thirty days take a millisecond. It has no store, no network and no second node.
 
 mod decisions;
 pub mod flow;

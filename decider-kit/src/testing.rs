@@ -93,7 +93,7 @@
 //! assert_eq!(story.events().len(), before);
 //! story.when(activity_succeeded("tell", &())).then(Decisions::new().succeed(&"told"));
 //!
-//! // The same in a whole service.
+//! // The same from beginning to end.
 //! let mut service = TestService::new();
 //! service.decider("match", Match).start("match", "t", &());
 //! assert_eq!(service.update("t", "match", "ann").result::<String>(), "ann");

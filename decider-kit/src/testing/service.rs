@@ -1,4 +1,4 @@
-//! A whole service in process, on a clock of its own.
+//! A stand-in for the service, in process: its rules, on a clock of its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! Updates in given, when, then, and in a whole service; of explicit deciders and of flows.
+//! Updates in given, when, then, and from beginning to end; of explicit deciders and of flows.
 
 use crate::flow::{Asked, Context, Failure, Flow};
 use crate::testing::{Answered, Given, TestService, Work, activity_failed, activity_succeeded, given, signal, update};
@@ -182,7 +182,7 @@ fn a_flow_is_told_the_same_story() {
     );
 }
 
-/// An explicit decider and a flow go through the same in a whole service, on its virtual clock.
+/// An explicit decider and a flow go through the same from beginning to end, on a virtual clock.
 fn goes_through(mut service: TestService) {
     service.activity("check", |_| Work::success(&()).takes(Duration::from_secs(20)));
     service.start("form", "f", &());
