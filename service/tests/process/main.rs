@@ -306,5 +306,6 @@ fn a_service_built_without_the_store_on_dynamodb_says_how_to_build_it() {
 
 fn sha256_hex(text: &str) -> String {
     use sha2::Digest as _;
-    sha2::Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    let hex = |text: String, byte: &u8| text + &format!("{byte:02x}");
+    sha2::Sha256::digest(text).iter().fold(String::new(), hex)
 }
