@@ -8,6 +8,8 @@ use history::{
 };
 use serde::Serialize;
 
+use crate::failure::Failure;
+
 /// What a turn decides, in order. Empty is a decision too: wait for news.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[must_use]
@@ -235,6 +237,12 @@ impl Decisions {
     /// Closes the run as failed.
     pub fn fail<T: Serialize + ?Sized>(self, reason: impl Into<String>, details: &T) -> Self {
         self.push(FailWorkflow { reason: reason.into(), details: Some(payload(details)), force: false })
+    }
+
+    /// Closes the run because of this: as canceled if it [is a cancellation](Failure::is_canceled), else as failed, with its reason and
+    /// details.
+    pub fn fail_with(self, failure: Failure) -> Self {
+        self.push(failure.closing())
     }
 
     /// Closes the run as canceled.

@@ -1,60 +1,43 @@
 //! For authors of deciders: programs that read the window of a run's history and answer with decisions.
 //!
-//! A decider is a pure function in two parts. [`Decider::evolve`] folds events into a state of your own, one by one;
-//! [`Decider::decide`] looks at that state and at the [`Window`] and says what to do. It does no work itself, reads no
-//! clock ([`Window::now`] is the time) and keeps nothing between turns: what it needs to know is in the history.
+//! A decider is a pure function. It looks at what has become of the run's [`Steps`] and says what to do next. It does no work
+//! itself, reads no clock ([`Window::now`] is the time) and keeps nothing between turns: what it needs to know is in the history.
 //!
 //! ```
-//! use decider_kit::{Activity, Decider, Decisions, Event, EventKind, Window};
+//! use decider_kit::{Activity, Decisions, Progress, Steps, Window};
 //!
 //! /// Charges a card, then ships.
-//! struct Order;
-//!
-//! #[derive(Default, Clone)]
-//! struct State {
-//!     charged: bool,
-//!     shipped: bool,
-//! }
-//!
-//! impl Decider for Order {
-//!     type State = State;
-//!
-//!     fn evolve(&self, state: &mut State, event: &Event) {
-//!         if let EventKind::ActivitySuccess(_) = &event.kind {
-//!             if state.charged { state.shipped = true } else { state.charged = true }
-//!         }
-//!     }
-//!
-//!     fn decide(&self, state: &State, window: &Window) -> Decisions {
-//!         if window.is_first_turn() {
+//! fn order(steps: &Steps, _: &Window) -> Decisions {
+//!     let Some(receipt) = steps.done::<String>("charge") else {
+//!         return match steps.activity("charge").progress() {
 //!             // Done by runners that poll the list `PCI`, and by nobody else.
-//!             Decisions::new().schedule(Activity::new("charge", "charge-card").list("PCI"))
-//!         } else if state.shipped {
-//!             Decisions::new().succeed(&"shipped")
-//!         } else if state.charged && !window.has_scheduled("ship") {
-//!             Decisions::new().schedule(Activity::new("ship", "ship"))
-//!         } else {
+//!             Progress::New => Decisions::new().schedule(Activity::new("charge", "charge-card").list("PCI")),
+//!             Progress::Failed(failure) => Decisions::new().fail_with(failure.clone()),
 //!             // Nothing to do yet: the next news brings another turn.
-//!             Decisions::new()
-//!         }
+//!             Progress::Open | Progress::Done => Decisions::new(),
+//!         };
+//!     };
+//!     match steps.activity("ship").progress() {
+//!         Progress::New => Decisions::new().schedule(Activity::new("ship", "ship").input(&receipt)),
+//!         Progress::Open => Decisions::new(),
+//!         Progress::Done => Decisions::new().succeed(&receipt),
+//!         Progress::Failed(failure) => Decisions::new().fail_with(failure.clone()),
 //!     }
 //! }
 //! ```
+//!
+//! `docs/deciders.md` has all decisions and all events. Where a decider needs a state of its own, it implements [`Decider`]:
+//! [`Decider::evolve`] folds events into that state, one by one, and [`Decider::decide`] looks at it.
 //!
 //! A [`Host`] polls a task list and runs deciders:
 //!
 //! ```no_run
-//! # use decider_kit::{Decider, Decisions, Event, Host, Window};
-//! # struct Order;
-//! # impl Decider for Order {
-//! #     type State = ();
-//! #     fn evolve(&self, _: &mut (), _: &Event) {}
-//! #     fn decide(&self, _: &(), _: &Window) -> Decisions { Decisions::new() }
-//! # }
+//! # use decider_kit::{Decisions, Host, Steps, Window, decide};
+//! # fn order(_: &Steps, _: &Window) -> Decisions { Decisions::new() }
 //! # async fn run() -> Result<(), client::Error> {
 //! let client = client::Client::new("http://127.0.0.1:7420")?;
 //! // Until SIGTERM or ctrl-c; turns in hand are finished first.
-//! Host::new(client, "orders").register("order", Order).concurrency(8).run().await;
+//! Host::new(client, "orders").register("order", decide(order)).concurrency(8).run().await;
 //! # Ok(())
 //! # }
 //! ```
@@ -66,20 +49,25 @@
 //! thirty days take a millisecond. It has no store, no network and no second node.
 
 mod decisions;
+mod ended;
+mod failure;
 pub mod flow;
 mod host;
 mod query;
+mod steps;
 pub mod testing;
 mod update;
 mod window;
 
 pub use decisions::{Activity, Child, Decisions};
+pub use failure::{ActivityEnd, Cause, ChildEnd, Failure};
 pub use history::{
     Closed, Decision, Duration, Event, EventId, EventKind, Payload, ReusePolicy, Status, Tally, Timestamp,
     event::ActivityTimeout, event::ChildPolicy,
 };
 pub use host::Host;
 pub use query::{Answers, Query, QueryError};
+pub use steps::{Progress, Received, Step, Steps, decide};
 #[doc(hidden)]
 pub use update::Taken;
 pub use update::{Rejection, Update, Verdict};

@@ -1,9 +1,7 @@
 //! The decider of orders: reserve stock and check for fraud side by side; give the customer a moment to cancel; charge
 //! the card, on the list `PCI`; ship, and try again while the carrier is busy.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use decider_kit::{Activity, Decider, Decisions, Duration, Event, EventKind, Window};
+use decider_kit::{Activity, Decider, Decisions, Duration, Event, Failure, Progress, Steps, Window};
 use history::limits::AWAITING_CANCEL;
 
 use crate::orders::Order;
@@ -11,7 +9,7 @@ use crate::orders::Order;
 /// Where cards are charged: runners on servers of their own.
 pub(crate) const PCI: &str = "PCI";
 
-/// Where nobody polls: what is sent there is nice to have (S3.51).
+/// Where nobody polls: what is sent there is nice to have.
 pub(crate) const TELEMETRY: &str = "telemetry";
 
 /// How often shipping is tried.
@@ -26,151 +24,87 @@ pub(crate) struct OrderDecider {
     pub(crate) cancel_window: Duration,
 }
 
-/// What became of an activity.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
-    Open,
-    Done,
-    Failed { reason: String, final_word: bool },
-}
-
-/// What the history of an order says.
-#[derive(Debug, Default)]
-pub(crate) struct State {
-    order: Order,
-    /// By activity id.
-    steps: BTreeMap<String, Step>,
-    /// The names of activities, by their ActivityScheduled.
-    names: BTreeMap<u64, String>,
-    is_suspicious: bool,
-    timers_set: BTreeSet<String>,
-    timers_over: BTreeSet<String>,
-    wants_to_cancel: bool,
-}
-
-impl State {
-    fn step(&self, activity_id: &str) -> Option<&Step> {
-        self.steps.get(activity_id)
-    }
-
-    fn close(&mut self, scheduled_event_id: u64, step: Step) {
-        if let Some(name) = self.names.get(&scheduled_event_id) {
-            self.steps.insert(name.clone(), step);
-        }
-    }
-}
-
 /// What the customer may send while the window is open, so that it can be seen what the run waits for.
 const CANCELS: [&str; 2] = [AWAITING_CANCEL, "cancel"];
 
 impl Decider for OrderDecider {
-    type State = State;
+    type State = Steps;
 
-    fn evolve(&self, state: &mut State, event: &Event) {
-        match &event.kind {
-            EventKind::WorkflowStarted(it) => {
-                state.order = it.input.as_ref().and_then(|input| input.read().ok()).unwrap_or_default();
-            }
-            EventKind::ActivityScheduled(it) => {
-                state.names.insert(event.id, it.activity_id.clone());
-                state.steps.insert(it.activity_id.clone(), Step::Open);
-            }
-            EventKind::ActivitySuccess(it) => {
-                if state.names.get(&it.scheduled_event_id).is_some_and(|name| name == "fraud-check") {
-                    state.is_suspicious = it.result.as_ref().and_then(|result| result.read().ok()).unwrap_or(false);
-                }
-                state.close(it.scheduled_event_id, Step::Done);
-            }
-            EventKind::ActivityFailed(it) => {
-                let step = Step::Failed { reason: it.reason.clone(), final_word: it.non_retryable };
-                state.close(it.scheduled_event_id, step);
-            }
-            EventKind::ActivityTimedOut(it) => {
-                let step = Step::Failed { reason: "timed-out".to_owned(), final_word: false };
-                state.close(it.scheduled_event_id, step);
-            }
-            EventKind::ActivityScheduledTimeout(it) => {
-                let step = Step::Failed { reason: "nobody-took-it".to_owned(), final_word: false };
-                state.close(it.scheduled_event_id, step);
-            }
-            EventKind::TimerScheduled(it) => drop(state.timers_set.insert(it.timer_id.clone())),
-            EventKind::TimerExpired(it) => drop(state.timers_over.insert(it.timer_id.clone())),
-            EventKind::TimerCanceled(it) => drop(state.timers_set.remove(&it.timer_id)),
-            EventKind::Signal(it) if it.name == "cancel" => state.wants_to_cancel = true,
-            EventKind::WorkflowCancelRequested(_) => state.wants_to_cancel = true,
-            _ => {}
-        }
+    fn evolve(&self, steps: &mut Steps, event: &Event) {
+        steps.evolve(event);
     }
 
-    fn decide(&self, state: &State, _: &Window) -> Decisions {
-        let order = &state.order;
-        if state.steps.is_empty() {
+    fn decide(&self, steps: &Steps, _: &Window) -> Decisions {
+        let order: Order = steps.input();
+        let [reserve, check, charge] = ["reserve-stock", "fraud-check", "charge-card"].map(|id| steps.activity(id));
+        if reserve.is_new() {
             let telemetry = Activity::new("telemetry", "telemetry").list(TELEMETRY).input(&order.id);
             return Decisions::new()
-                .schedule(Activity::new("reserve-stock", "reserve-stock").input(order))
-                .schedule(Activity::new("fraud-check", "fraud-check").input(order))
+                .schedule(Activity::new("reserve-stock", "reserve-stock").input(&order))
+                .schedule(Activity::new("fraud-check", "fraud-check").input(&order))
                 .schedule(telemetry.schedule_to_start(Duration::from_secs(1)));
         }
-        for id in ["reserve-stock", "fraud-check"] {
-            match state.step(id) {
-                Some(Step::Done) => {}
-                // The join (S3.41): wait for both.
-                Some(Step::Open) | None => return Decisions::new(),
-                Some(Step::Failed { reason, .. }) => return Decisions::new().fail(reason.clone(), &id),
+        // The join: wait for both.
+        if !reserve.has_ended() || !check.has_ended() {
+            return Decisions::new();
+        }
+        for (id, step) in [("reserve-stock", reserve), ("fraud-check", check)] {
+            if let Some(failure) = step.failure() {
+                return Decisions::new().fail_with(failure.clone().details(id));
             }
         }
-        if state.is_suspicious {
-            return unwind(state, Decisions::new().fail("suspicious", &order.customer));
+        if check.result() == Some(true) {
+            return unwind(steps, &order, Failure::new("suspicious").details(&order.customer));
         }
-        let may_cancel = state.step("charge-card").is_none();
-        if state.wants_to_cancel && may_cancel {
-            // The time-gated cancellation (S3.55): the timer goes, and so does the order.
-            let is_waiting = state.timers_set.contains("cancel-window") && !state.timers_over.contains("cancel-window");
+        let window = steps.timer("cancel-window");
+        if (steps.is_cancel_requested() || steps.is_signaled("cancel")) && charge.is_new() {
+            // The time-gated cancellation: the timer goes, and so does the order.
             let stop = Decisions::new();
-            let stop = if is_waiting { stop.cancel_timer("cancel-window") } else { stop };
-            return stop.and(unwind(state, Decisions::new().cancel(&"the customer thought again")));
+            let stop = if window.is_open() { stop.cancel_timer("cancel-window") } else { stop };
+            return stop.and(unwind(steps, &order, Failure::canceled("the customer thought again")));
         }
-        match state.step("charge-card") {
-            None if state.timers_over.contains("cancel-window") => {
-                return Decisions::new().schedule(Activity::new("charge-card", "charge-card").list(PCI).input(order));
+        match charge.progress() {
+            Progress::New if window.is_new() => {
+                Decisions::new().timer("cancel-window", self.cancel_window).awaiting(CANCELS)
             }
-            None if state.timers_set.contains("cancel-window") => return Decisions::new().awaiting(CANCELS),
-            None => return Decisions::new().timer("cancel-window", self.cancel_window).awaiting(CANCELS),
-            Some(Step::Open) => return Decisions::new(),
-            Some(Step::Done) => {}
-            // The fail code lets the decider choose (S3.52): a declined card is not tried again.
-            Some(Step::Failed { reason, .. }) => {
-                return unwind(state, Decisions::new().fail(reason.clone(), &order.cents));
+            Progress::New if window.is_open() => Decisions::new().awaiting(CANCELS),
+            Progress::New => {
+                Decisions::new().schedule(Activity::new("charge-card", "charge-card").list(PCI).input(&order))
             }
+            Progress::Open => Decisions::new(),
+            Progress::Done => ship(steps, &order),
+            // The fail code lets the decider choose: a declined card is not tried again.
+            Progress::Failed(failure) => unwind(steps, &order, failure.clone().details(&order.cents)),
         }
-        ship(state)
     }
 }
 
 /// Puts the stock back, then closes.
-fn unwind(state: &State, closing: Decisions) -> Decisions {
-    match state.step("release-stock") {
-        None => Decisions::new().schedule(Activity::new("release-stock", "release-stock").input(&state.order)),
-        Some(Step::Open) => Decisions::new(),
-        Some(Step::Done | Step::Failed { .. }) => closing,
+fn unwind(steps: &Steps, order: &Order, closing: Failure) -> Decisions {
+    match steps.activity("release-stock").progress() {
+        Progress::New => Decisions::new().schedule(Activity::new("release-stock", "release-stock").input(order)),
+        Progress::Open => Decisions::new(),
+        Progress::Done | Progress::Failed(_) => Decisions::new().fail_with(closing),
     }
 }
 
-/// Ships; after a failure waits, twice as long each time, and tries again (S3.51).
-fn ship(state: &State) -> Decisions {
+/// Ships; after a failure waits, twice as long each time, and tries again.
+fn ship(steps: &Steps, order: &Order) -> Decisions {
     for attempt in 0..SHIP_TRIES_MAX {
         let (id, wait) = (format!("ship-{attempt}"), format!("carrier-{attempt}"));
-        match state.step(&id) {
-            None => {
-                let activity = Activity::new(id, "ship").input(&(&state.order, attempt));
-                return Decisions::new().schedule(activity);
+        let pause = steps.timer(&wait);
+        match steps.activity(&id).progress() {
+            Progress::New => return Decisions::new().schedule(Activity::new(id, "ship").input(&(order, attempt))),
+            Progress::Open => return Decisions::new(),
+            Progress::Done => return Decisions::new().succeed(&order.cents),
+            Progress::Failed(failure) if failure.may_retry() && pause.has_ended() => {}
+            Progress::Failed(failure) if failure.may_retry() && pause.is_open() => return Decisions::new(),
+            Progress::Failed(failure) if failure.may_retry() => {
+                return Decisions::new().timer(wait, SHIP_WAIT.times(1 << attempt));
             }
-            Some(Step::Open) => return Decisions::new(),
-            Some(Step::Done) => return Decisions::new().succeed(&state.order.cents),
-            Some(Step::Failed { reason, final_word: true }) => return Decisions::new().fail(reason.clone(), &id),
-            Some(Step::Failed { .. }) if state.timers_over.contains(&wait) => {}
-            Some(Step::Failed { .. }) if state.timers_set.contains(&wait) => return Decisions::new(),
-            Some(Step::Failed { .. }) => return Decisions::new().timer(wait, SHIP_WAIT.times(1 << attempt)),
+            Progress::Failed(failure) => {
+                return Decisions::new().fail_with(failure.clone().details(&id));
+            }
         }
     }
     Decisions::new().fail("not-shipped", &SHIP_TRIES_MAX)
@@ -178,8 +112,8 @@ fn ship(state: &State) -> Decisions {
 
 #[cfg(test)]
 mod tests {
-    use decider_kit::Status;
     use decider_kit::testing::{Closed, TestService, Work};
+    use decider_kit::{EventKind, Status};
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! A and B side by side, then C as soon as *either* is done, exactly once: the trace of REQUIREMENTS.md S3.49.
+//! A and B side by side, then C as soon as *either* is done, exactly once.
 //!
 //! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.
 
@@ -6,51 +6,24 @@ use std::time::Duration;
 
 use client::Client;
 use client::body::StartWorkflow;
-use decider_kit::{Activity, Decider, Decisions, Event, EventKind, Window};
+use decider_kit::{Activity, Decisions, Steps, Window};
 use runner_kit::{Context, Failure, activity_fn};
 
 /// The task list of the decider and of the activities.
 const LIST: &str = "parallel";
 
-/// What the history says of A, B and C.
-#[derive(Debug, Default)]
-struct State {
-    done: u32,
-    c_is_scheduled: bool,
-    c_scheduled_event_id: u64,
-    c_is_done: bool,
-}
-
-struct Parallel;
-
-impl Decider for Parallel {
-    type State = State;
-
-    fn evolve(&self, state: &mut State, event: &Event) {
-        match &event.kind {
-            EventKind::ActivityScheduled(it) if it.activity_id == "C" => {
-                state.c_is_scheduled = true;
-                state.c_scheduled_event_id = event.id;
-            }
-            EventKind::ActivitySuccess(it) if it.scheduled_event_id == state.c_scheduled_event_id => {
-                state.c_is_done = true;
-            }
-            EventKind::ActivitySuccess(_) => state.done += 1,
-            _ => {}
-        }
-    }
-
-    fn decide(&self, state: &State, window: &Window) -> Decisions {
-        if window.is_first_turn() {
-            return Decisions::new().schedule(Activity::new("A", "A")).schedule(Activity::new("B", "B"));
-        }
-        // C may have been scheduled by the turn that was out when this one's news came: its window holds both (S3.49,
-        // event 16), and so does the state.
-        match (state.done, state.c_is_scheduled, state.c_is_done) {
-            (1.., false, _) => Decisions::new().schedule(Activity::new("C", "C")),
-            (_, _, true) => Decisions::new().succeed(&"A, B or both, and C"),
-            _ => Decisions::new(),
-        }
+/// A and B, then C once either is done, then the end.
+fn parallel(steps: &Steps, _: &Window) -> Decisions {
+    let [a, b, c] = ["A", "B", "C"].map(|id| steps.activity(id));
+    if a.is_new() {
+        Decisions::new().schedule(Activity::new("A", "A")).schedule(Activity::new("B", "B"))
+    } else if c.is_done() {
+        Decisions::new().succeed(&"A, B or both, and C")
+    } else if c.is_new() && (a.is_done() || b.is_done()) {
+        Decisions::new().schedule(Activity::new("C", "C"))
+    } else {
+        // C is on its way, also where the turn scheduled it that was out when this one's news came.
+        Decisions::new()
     }
 }
 
@@ -63,7 +36,7 @@ async fn main() -> anyhow::Result<()> {
     let url = std::env::var("BATON_URL").unwrap_or_else(|_| "http://127.0.0.1:7420".to_owned());
     let client = Client::new(&url)?;
     let workflow_id = format!("parallel-{}", std::process::id());
-    let deciders = decider_kit::Host::new(client.clone(), LIST).register("parallel", Parallel);
+    let deciders = decider_kit::Host::new(client.clone(), LIST).register("parallel", decider_kit::decide(parallel));
     let runners = ["A", "B", "C"]
         .into_iter()
         .fold(runner_kit::Host::new(client.clone(), LIST), |host, name| host.register(activity_fn(name, work)));
@@ -93,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// Plays the trace of S3.49 and asks the decider at each of its turns.
+    /// B is done while the turn is out that hears of A's end.
     #[test]
     fn c_is_scheduled_once_although_a_and_b_finish_around_one_turn() {
         let now = Timestamp::from_millis(1_000);
@@ -104,11 +77,11 @@ mod tests {
         };
         let decide = |transition: &Transition, started: u64| {
             let events: Vec<_> = transition.events().iter().filter(|event| event.id <= started).cloned().collect();
-            let mut state = State::default();
+            let mut steps = Steps::default();
             for event in &events {
-                Parallel.evolve(&mut state, event);
+                steps.evolve(event);
             }
-            Parallel.decide(&state, &Window::of_history(&events)).as_slice().to_vec()
+            parallel(&steps, &Window::of_history(&events)).as_slice().to_vec()
         };
         let turn = |scheduled_event_id, started_event_id| TurnId { scheduled_event_id, started_event_id };
         let complete = |turn, decisions| Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() };

@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::core::{On, lock};
-use super::failure::Failure;
 use super::wait::Waiting;
+use crate::failure::Failure;
 
 /// An activity: first its description, and a future of its result once it is awaited. See [`Context::activity`].
 #[must_use = "an activity is scheduled when it is awaited, started or detached"]

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::core::{On, lock};
-use super::failure::Failure;
 use super::wait::Waiting;
+use crate::failure::Failure;
 
 /// A child: first its description, and a future of its result once it is awaited. See [`Context::child`].
 #[must_use = "a child is started when it is awaited, started or detached"]

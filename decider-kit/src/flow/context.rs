@@ -16,7 +16,6 @@ use super::activity::Activity;
 use super::child::Child;
 use super::core::{On, ScopeNode, Shared, cancel, lock};
 use super::external::External;
-use super::failure::{Cause, Failure};
 use super::query::query;
 use super::signal::Signals;
 use super::timer::Sleep;
@@ -24,6 +23,7 @@ use super::trouble::Trouble;
 use super::update::Updates;
 use super::wait::Waiting;
 use crate::decisions::payload;
+use crate::failure::{Cause, Failure};
 
 /// What the marker of a patch is named: this, then the patch's name.
 const PATCH_PREFIX: &str = "patched:";

@@ -13,10 +13,11 @@ use history::{
 };
 use uuid::Uuid;
 
-use super::failure::{Cause, Failure};
 use super::query::Query;
 use super::trouble::Trouble;
 use crate::decisions::payload;
+use crate::ended::Outcome;
+use crate::failure::{Cause, Failure};
 
 /// Names a wait. Counts up.
 pub(super) type Key = u64;
@@ -59,9 +60,6 @@ pub(super) enum On {
     Update { name: String },
     Cancel,
 }
-
-/// What came of a wait.
-pub(super) type Outcome = Result<Option<Payload>, Failure>;
 
 /// Somebody waits for something.
 #[derive(Debug)]

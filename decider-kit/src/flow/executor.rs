@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use history::Payload;
 use tokio::runtime::{Handle, Runtime};
 
-use super::failure::Failure;
 use super::trouble::Trouble;
+use crate::failure::Failure;
 
 /// What a flow comes to.
 pub(super) type Ended = Result<Payload, Failure>;

@@ -8,8 +8,8 @@ use history::Decision;
 
 use super::context::Context;
 use super::core::{On, lock};
-use super::failure::Failure;
 use super::wait::Waiting;
+use crate::failure::Failure;
 
 /// A signal or a cancel request to another run, a future of its delivery. See [`Context::signal_external`] and
 /// [`Context::cancel_external`].

@@ -15,12 +15,12 @@ use history::event::WorkflowStarted;
 use history::{Decision, Event, EventId, EventKind, Level, Payload, RecordMarker, Timestamp, UpdateAnswer, Verdict};
 
 use super::context::Context;
-use super::core::{About, Foreseen, On, Outcome, ScopeNode, Shared, cancel, lock};
+use super::core::{About, Foreseen, On, ScopeNode, Shared, cancel, lock};
 use super::executor::{Bell, Code, guarded, poll_until_quiet};
-use super::failure::{ActivityEnd, Cause, ChildEnd, Failure};
 use super::matching::{matches, told, told_event};
 use super::trouble::Trouble;
 use super::updates::{accepted, is_about_update};
+use crate::ended::Ended;
 use crate::update::{Rejection, Update};
 
 /// Makes the code of a run, given its input.
@@ -41,9 +41,7 @@ pub(super) enum Asked<'a> {
 /// What happened that code may wait for.
 enum News {
     Started(Box<WorkflowStarted>),
-    Ended { scheduled_event_id: EventId, outcome: Outcome },
-    Activity { scheduled_event_id: EventId, end: ActivityEnd, reason: String, details: Option<Payload> },
-    NotScheduled(Failure),
+    Ended(Ended),
     Signal { name: String, input: Option<Payload> },
     CancelRequested { reason: Option<String> },
     CloseFailed,
@@ -53,14 +51,8 @@ impl News {
     /// What it ends, by the event that scheduled it.
     fn ends(&self) -> Option<EventId> {
         match self {
-            Self::Ended { scheduled_event_id, .. } | Self::Activity { scheduled_event_id, .. } => {
-                Some(*scheduled_event_id)
-            }
-            Self::Started(_)
-            | Self::NotScheduled(_)
-            | Self::Signal { .. }
-            | Self::CancelRequested { .. }
-            | Self::CloseFailed => None,
+            Self::Ended(ended) => ended.scheduled_event_id(),
+            Self::Started(_) | Self::Signal { .. } | Self::CancelRequested { .. } | Self::CloseFailed => None,
         }
     }
 }
@@ -291,11 +283,11 @@ impl Machine {
     fn bring(&mut self, begin: &Begin, event_id: EventId, news: News) {
         match news {
             News::Started(it) => self.begin(begin, event_id, &it),
-            News::Ended { scheduled_event_id, outcome } => {
+            News::Ended(Ended::Scheduled { scheduled_event_id, outcome }) => {
                 let waker = lock(&self.core).resolve(scheduled_event_id, event_id, |_| outcome);
                 waker.into_iter().for_each(std::task::Waker::wake);
             }
-            News::Activity { scheduled_event_id, end, reason, details } => {
+            News::Ended(Ended::Activity { scheduled_event_id, unhappy }) => {
                 let outcome = |on: &On| {
                     let (activity_id, activity_type) = match on {
                         On::Activity { activity_id, activity_type, .. } => (activity_id.clone(), activity_type.clone()),
@@ -306,12 +298,12 @@ impl Machine {
                         | On::Update { .. }
                         | On::Cancel => <_>::default(),
                     };
-                    Err(Failure::of(reason, details, Cause::Activity { activity_id, activity_type, end }))
+                    Err(unhappy.of(activity_id, activity_type))
                 };
                 let waker = lock(&self.core).resolve(scheduled_event_id, event_id, outcome);
                 waker.into_iter().for_each(std::task::Waker::wake);
             }
-            News::NotScheduled(failure) => {
+            News::Ended(Ended::NotScheduled(failure)) => {
                 // The failed decision's own event stands for what it would have scheduled.
                 let waker = lock(&self.core).resolve(event_id, event_id, |_| Err(failure));
                 waker.into_iter().for_each(std::task::Waker::wake);
@@ -406,100 +398,13 @@ fn foreseen(events: &[Event]) -> Foreseen {
     events.iter().filter_map(marker).collect()
 }
 
-fn child(
-    scheduled_event_id: EventId,
-    workflow_id: &str,
-    end: ChildEnd,
-    reason: &str,
-    details: Option<Payload>,
-) -> News {
-    let cause = Cause::Child { workflow_id: workflow_id.to_owned(), end };
-    News::Ended { scheduled_event_id, outcome: Err(Failure::of(reason, details, cause)) }
-}
-
-/// A decision that failed: at once, or later.
-fn failed(scheduled_event_id: Option<EventId>, failure: Failure) -> News {
-    match scheduled_event_id {
-        Some(scheduled_event_id) => News::Ended { scheduled_event_id, outcome: Err(failure) },
-        None => News::NotScheduled(failure),
-    }
-}
-
 /// What code may wait for; `None` for what it never sees.
 fn news(kind: &EventKind) -> Option<News> {
-    let activity = |scheduled_event_id, end, reason: &str, details: &Option<Payload>| {
-        Some(News::Activity { scheduled_event_id, end, reason: reason.to_owned(), details: details.clone() })
-    };
     match kind {
         EventKind::WorkflowStarted(it) => Some(News::Started(it.clone())),
-        EventKind::ActivitySuccess(it) => {
-            Some(News::Ended { scheduled_event_id: it.scheduled_event_id, outcome: Ok(it.result.clone()) })
-        }
-        EventKind::TimerExpired(it) => {
-            Some(News::Ended { scheduled_event_id: it.scheduled_event_id, outcome: Ok(None) })
-        }
-        EventKind::ActivityFailed(it) => {
-            let end = ActivityEnd::Failed { non_retryable: it.non_retryable };
-            activity(it.scheduled_event_id, end, &it.reason, &it.details)
-        }
-        EventKind::ActivityCanceled(it) => {
-            activity(it.scheduled_event_id, ActivityEnd::Canceled, "canceled", &it.details)
-        }
-        EventKind::ActivityTimedOut(it) => {
-            activity(it.scheduled_event_id, ActivityEnd::TimedOut(it.timeout), "timed-out", &it.details)
-        }
-        EventKind::ActivityScheduledTimeout(it) => {
-            activity(it.scheduled_event_id, ActivityEnd::NotTaken, "not-taken", &None)
-        }
-        EventKind::ActivityScheduleFailed(it) => {
-            let (activity_id, activity_type) = (it.activity_id.clone(), it.activity_type.clone());
-            let end = ActivityEnd::NotScheduled(it.cause);
-            let cause = Cause::Activity { activity_id, activity_type, end };
-            Some(News::NotScheduled(Failure::of("not-scheduled", None, cause)))
-        }
-        EventKind::TimerScheduleFailed(it) => {
-            let cause = Cause::Timer { timer_id: it.timer_id.clone(), cause: it.cause };
-            Some(News::NotScheduled(Failure::of("timer-not-set", None, cause)))
-        }
-        EventKind::ChildSuccess(it) => {
-            Some(News::Ended { scheduled_event_id: it.scheduled_event_id, outcome: Ok(it.result.clone()) })
-        }
-        EventKind::ChildFailed(it) => {
-            Some(child(it.scheduled_event_id, &it.workflow_id, ChildEnd::Failed, &it.reason, it.details.clone()))
-        }
-        EventKind::ChildTimedOut(it) => {
-            Some(child(it.scheduled_event_id, &it.workflow_id, ChildEnd::TimedOut(it.timeout), "timed-out", None))
-        }
-        EventKind::ChildCanceled(it) => {
-            Some(child(it.scheduled_event_id, &it.workflow_id, ChildEnd::Canceled, "canceled", it.details.clone()))
-        }
-        EventKind::ChildTerminated(it) => {
-            let reason = it.reason.as_deref().unwrap_or("terminated");
-            Some(child(it.scheduled_event_id, &it.workflow_id, ChildEnd::Terminated, reason, None))
-        }
-        EventKind::ChildScheduleFailed(it) => {
-            let (workflow_id, end) = (it.workflow_id.clone(), ChildEnd::NotStarted(it.cause));
-            let failure = Failure::of("not-started", None, Cause::Child { workflow_id, end });
-            Some(failed(it.scheduled_event_id, failure))
-        }
-        EventKind::ExternalSignalDelivered(it) => {
-            Some(News::Ended { scheduled_event_id: it.scheduled_event_id, outcome: Ok(None) })
-        }
-        EventKind::ExternalCancelDelivered(it) => {
-            Some(News::Ended { scheduled_event_id: it.scheduled_event_id, outcome: Ok(None) })
-        }
-        EventKind::ExternalSignalFailed(it) => {
-            let cause = Cause::External { workflow_id: it.workflow_id.clone(), cause: it.cause };
-            Some(failed(it.scheduled_event_id, Failure::of("not-signaled", None, cause)))
-        }
-        EventKind::ExternalCancelFailed(it) => {
-            let cause = Cause::External { workflow_id: it.workflow_id.clone(), cause: it.cause };
-            Some(failed(it.scheduled_event_id, Failure::of("not-asked-to-cancel", None, cause)))
-        }
         EventKind::Signal(it) => Some(News::Signal { name: it.name.clone(), input: it.input.clone() }),
         EventKind::WorkflowCancelRequested(it) => Some(News::CancelRequested { reason: it.reason.clone() }),
         EventKind::WorkflowCloseFailed(_) => Some(News::CloseFailed),
-        // Bookkeeping, and what only confirms a decision.
-        _ => None,
+        kind => Ended::of(kind).map(News::Ended),
     }
 }

@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::core::{On, lock};
-use super::failure::{Cause, Failure};
 use super::wait::Waiting;
+use crate::failure::{Cause, Failure};
 
 /// The signals of one name, one after the other; also a [`Stream`], which ends after a cancellation. See
 /// [`Context::signals`]. Each signal is given once: two of these with the same name share the signals between them.

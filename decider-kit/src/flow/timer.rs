@@ -8,8 +8,8 @@ use history::{Duration, StartTimer};
 
 use super::context::Context;
 use super::core::{On, lock};
-use super::failure::Failure;
 use super::wait::Waiting;
+use crate::failure::Failure;
 
 /// What timers are named unless they are given a name.
 const NAME: &str = "sleep";

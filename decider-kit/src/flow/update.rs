@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::core::{On, lock};
-use super::failure::Failure;
 use super::wait::Waiting;
 use crate::decisions::payload;
+use crate::failure::Failure;
 use crate::update::Rejection;
 
 /// Looks at the input of an update before it is accepted. Not asked when the history is run again.

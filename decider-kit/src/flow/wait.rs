@@ -4,7 +4,8 @@ use std::task::{Context, Poll};
 
 use history::EventId;
 
-use super::core::{Key, Outcome, Shared, lock};
+use super::core::{Key, Shared, lock};
+use crate::ended::Outcome;
 
 /// A wait that is under way. Dropped before its end it takes back what it waits for.
 pub(super) struct Waiting {

@@ -6,7 +6,7 @@ use history::event::{ActivityTimeout, ActivityTimeouts};
 use history::{Command, Fault, RetryPolicy, ReusePolicy, Start, Tally};
 
 use super::*;
-use crate::{Activity, Decider, Decisions, Duration, Event, EventKind, Status, Window};
+use crate::{Activity, Decider, Decisions, Duration, Event, EventKind, Status, Steps, Window, decide};
 
 const DAY: u64 = 86_400;
 
@@ -513,29 +513,22 @@ impl Decider for Impatient {
 
 #[test]
 fn the_canonical_trace_comes_out_of_the_test_service() {
-    /// A ∥ B, then C when either is done, then close (S3.49).
-    struct Parallel;
-    impl Decider for Parallel {
-        type State = Tally;
-        fn evolve(&self, tally: &mut Tally, event: &Event) {
-            tally.add(event);
-        }
-        fn decide(&self, tally: &Tally, window: &Window) -> Decisions {
-            let is_done = |id: &str| tally.newest(id).is_some_and(|activity| activity.closed.is_some());
-            if window.is_first_turn() {
-                Decisions::new().schedule(Activity::new("A", "A")).schedule(Activity::new("B", "B"))
-            } else if is_done("C") {
-                Decisions::new().succeed(&())
-            } else if tally.newest("C").is_none() && (is_done("A") || is_done("B")) {
-                Decisions::new().schedule(Activity::new("C", "C"))
-            } else {
-                Decisions::new()
-            }
+    /// A ∥ B, then C when either is done, then close.
+    fn parallel(steps: &Steps, _: &Window) -> Decisions {
+        let [a, b, c] = ["A", "B", "C"].map(|id| steps.activity(id));
+        if a.is_new() {
+            Decisions::new().schedule(Activity::new("A", "A")).schedule(Activity::new("B", "B"))
+        } else if c.is_done() {
+            Decisions::new().succeed(&())
+        } else if c.is_new() && (a.is_done() || b.is_done()) {
+            Decisions::new().schedule(Activity::new("C", "C"))
+        } else {
+            Decisions::new()
         }
     }
     let mut service = TestService::new();
     service
-        .decider("parallel", Parallel)
+        .decider("parallel", decide(parallel))
         .turns_take(seconds(2))
         .activity("A", |_| Work::success(&()).takes(seconds(6)))
         .activity("B", |_| Work::success(&()).takes(seconds(5)))

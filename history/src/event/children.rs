@@ -47,17 +47,17 @@ pub struct ChildScheduled {
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
-    /// See [`super::WorkflowStarted::execution_timeout`].
+    /// From its start to its close, at most, of all runs that go on for each other.
     #[n(4)]
     pub execution_timeout: Duration,
-    /// See [`super::WorkflowStarted::decider_start_to_close`].
+    /// From its DeciderStarted to the answer, at most.
     #[n(5)]
     pub decider_start_to_close: Duration,
-    /// See [`super::WorkflowStarted::decider_schedule_to_start`].
+    /// From its DeciderScheduled to DeciderStarted, at most; unlimited when absent.
     #[n(6)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decider_schedule_to_start: Option<Duration>,
-    /// See [`super::WorkflowStarted::activity_timeouts`].
+    /// What applies to its activities whose decisions do not say.
     #[n(7)]
     #[serde(default)]
     pub activity_timeouts: ActivityTimeouts,
@@ -77,11 +77,11 @@ pub struct ChildScheduled {
     /// The DeciderCompleted of the turn that decided it.
     #[n(12)]
     pub decision_event_id: EventId,
-    /// See [`super::WorkflowStarted::run_timeout`].
+    /// From its first turn to its close, at most, of one run; unlimited when absent.
     #[n(13)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_timeout: Option<Duration>,
-    /// See [`super::WorkflowStarted::retry`].
+    /// Whether and when it is tried again after it failed or took too long; never when absent.
     #[n(14)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,

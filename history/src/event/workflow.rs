@@ -83,7 +83,7 @@ pub struct WorkflowStarted {
     #[n(17)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
-    /// With a retry policy: which try this run is, 1, 2, 3, …; `continued_from` is the one before it.
+    /// With a retry policy: which try this run is, 1, 2, 3, …; `continuedFrom` is the one before it.
     #[n(18)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,

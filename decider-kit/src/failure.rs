@@ -1,4 +1,4 @@
-//! Why a flow, or something that it waited for, did not come to a good end.
+//! Why a flow, or something that a decider asked for, did not come to a good end.
 
 use std::fmt;
 
@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 
 use crate::decisions::payload;
 
-/// Why something did not come to a good end. Returned by a flow it says how the run closes: as canceled if
-/// [`Failure::is_canceled`], else as failed with its reason and details.
+/// Why something did not come to a good end. Returned by a flow, or given to [`Decisions::fail_with`](crate::Decisions::fail_with), it says
+/// how the run closes: as canceled if [`Failure::is_canceled`], else as failed with its reason and details.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     reason: String,
@@ -27,7 +27,7 @@ pub struct Failure {
 pub enum Cause {
     /// The flow says so itself.
     Stated,
-    /// The scope was canceled, or the flow says that it was.
+    /// The scope was canceled, or the flow says that it was; or a decider took its timer back.
     Canceled,
     /// An activity.
     Activity {
@@ -59,11 +59,11 @@ pub enum Cause {
         /// Why.
         cause: ExternalFailedCause,
     },
-    /// The time given with [`Context::within`](super::Context::within) is over.
+    /// The time given with [`Context::within`](crate::flow::Context::within) is over.
     Elapsed,
     /// What a signal said is not what the flow reads.
     Unreadable,
-    /// No failure: the flow goes on in a new run ([`Context::continue_as_new`](super::Context::continue_as_new)).
+    /// No failure: the flow goes on in a new run ([`Context::continue_as_new`](crate::flow::Context::continue_as_new)).
     ContinuedAsNew,
 }
 
@@ -114,7 +114,7 @@ impl Failure {
         Self::of("canceled", Some(payload(details)), Cause::Canceled)
     }
 
-    pub(super) fn of(reason: impl Into<String>, details: Option<Payload>, cause: Cause) -> Self {
+    pub(crate) fn of(reason: impl Into<String>, details: Option<Payload>, cause: Cause) -> Self {
         let mut reason = reason.into();
         if reason.is_empty() {
             "failed".clone_into(&mut reason);
@@ -161,7 +161,7 @@ impl Failure {
         }
     }
 
-    /// Whether the time given was over: an activity's, or that of [`Context::within`](super::Context::within).
+    /// Whether the time given was over: an activity's, or that of [`Context::within`](crate::flow::Context::within).
     pub fn is_timeout(&self) -> bool {
         match &self.cause {
             Cause::Activity { end, .. } => matches!(end, ActivityEnd::TimedOut(_) | ActivityEnd::NotTaken),
@@ -196,7 +196,7 @@ impl Failure {
     }
 
     /// The decision that closes the run.
-    pub(super) fn closing(self) -> Decision {
+    pub(crate) fn closing(self) -> Decision {
         let Self { reason, details, .. } = &self;
         if self.cause == Cause::ContinuedAsNew {
             return history::ContinueAsNew { input: details.clone(), ..history::ContinueAsNew::default() }.into();

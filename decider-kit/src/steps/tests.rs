@@ -1,0 +1,205 @@
+use history::event::{ActivityScheduleFailedCause, ActivityTimeout};
+use history::{RetryPolicy, Timestamp};
+use serde_json::json;
+
+use super::*;
+use crate::testing::{TestService, Work};
+use crate::{Activity, ActivityEnd, Child, Decider, Duration, Status};
+
+/// Folds events that are given as JSON, without what is the same in all.
+fn steps(events: &[serde_json::Value]) -> Steps {
+    let mut steps = Steps::default();
+    for (index, event) in events.iter().enumerate() {
+        let mut event = event.clone();
+        event["id"] = json!(index + 1);
+        event["timestamp"] = json!(Timestamp::from_millis(1_000));
+        steps.evolve(&serde_json::from_value(event).unwrap());
+    }
+    steps
+}
+
+fn scheduled(id: &str) -> serde_json::Value {
+    json!({"type": "ActivityScheduled", "activityId": id, "activityType": "work", "taskList": "l", "decisionEventId": 4})
+}
+
+fn started(scheduled: u64) -> serde_json::Value {
+    json!({"type": "ActivityStarted", "scheduledEventId": scheduled})
+}
+
+fn succeeded(scheduled: u64, result: &serde_json::Value) -> serde_json::Value {
+    json!({"type": "ActivitySuccess", "scheduledEventId": scheduled, "startedEventId": scheduled + 1, "result": result})
+}
+
+fn failed(scheduled: u64, reason: &str) -> serde_json::Value {
+    json!({"type": "ActivityFailed", "scheduledEventId": scheduled, "startedEventId": scheduled + 1, "reason": reason, "details": 7})
+}
+
+#[test]
+fn an_activity_goes_from_new_to_open_to_done_with_its_result_and_its_events() {
+    let told = [scheduled("a"), started(1), succeeded(1, &json!([1, 2]))];
+    assert!(steps(&[]).activity("a").is_new());
+    let open = steps(&told[..1]);
+    assert!(open.activity("a").is_open() && open.done::<Vec<u8>>("a").is_none());
+    assert_eq!(open.open_activities().map(|(id, _)| id).collect::<Vec<_>>(), ["a"]);
+    let done = steps(&told);
+    let a = done.activity("a");
+    assert!(a.is_done() && a.has_ended() && !a.is_open() && !a.is_new());
+    assert_eq!(done.done::<Vec<u8>>("a"), Some(vec![1, 2]));
+    assert_eq!(a.payload().and_then(Payload::text), Some("[1,2]"));
+    assert_eq!((a.scheduled_event_id(), a.started_event_id(), a.ended_event_id()), (Some(1), Some(2), Some(3)));
+    assert_eq!(done.open_activities().count(), 0);
+    assert!(done.activity("b").is_new());
+}
+
+#[test]
+fn a_failure_says_why_and_whose_it_is() {
+    let failed = steps(&[scheduled("a"), started(1), failed(1, "busy")]);
+    let failure = failed.activity("a").failure().unwrap();
+    assert_eq!((failure.reason(), failure.read_details::<u8>()), ("busy", Some(7)));
+    assert!(failure.may_retry());
+    assert_eq!(failed.activity("a").progress(), Progress::Failed(failure));
+    let cause = Cause::Activity {
+        activity_id: "a".to_owned(),
+        activity_type: "work".to_owned(),
+        end: ActivityEnd::Failed { non_retryable: false },
+    };
+    assert_eq!(*failure.cause(), cause);
+    assert_eq!(failed.activity("a").result::<u8>(), None);
+}
+
+#[test]
+fn timeouts_cancellations_and_refusals_are_failures_too() {
+    let timed_out = json!({"type": "ActivityTimedOut", "scheduledEventId": 1, "startedEventId": 2, "timeout": ActivityTimeout::Heartbeat});
+    assert!(steps(&[scheduled("a"), started(1), timed_out]).activity("a").failure().unwrap().is_timeout());
+    let not_taken = json!({"type": "ActivityScheduledTimeout", "scheduledEventId": 1});
+    assert!(steps(&[scheduled("a"), not_taken]).activity("a").failure().unwrap().is_timeout());
+    let asked = json!({"type": "ActivityTaskCancel", "activityId": "a", "scheduledEventId": 1, "decisionEventId": 4});
+    let canceled = json!({"type": "ActivityCanceled", "scheduledEventId": 1, "cancelEventId": 2});
+    let told = [scheduled("a"), asked, canceled];
+    assert!(steps(&told[..2]).activity("a").is_cancel_requested() && steps(&told[..2]).activity("a").is_open());
+    assert!(steps(&told).activity("a").failure().unwrap().is_canceled());
+    let refused = json!({"type": "ActivityScheduleFailed", "activityId": "b", "activityType": "work",
+        "cause": ActivityScheduleFailedCause::OpenActivitiesLimit, "decisionEventId": 4});
+    let refused = steps(&[refused]);
+    assert!(!refused.activity("b").failure().unwrap().may_retry());
+    assert_eq!((refused.activity("b").tries(), refused.activity("b").ended_event_id()), (0, Some(1)));
+}
+
+#[test]
+fn an_id_that_is_in_use_stays_what_it_was_when_another_is_refused() {
+    let refused = json!({"type": "ActivityScheduleFailed", "activityId": "a", "activityType": "work",
+        "cause": ActivityScheduleFailedCause::ActivityIdAlreadyInUse, "decisionEventId": 4});
+    let told = [scheduled("a"), refused, started(1), succeeded(1, &json!(3))];
+    assert!(steps(&told[..2]).activity("a").is_open());
+    assert_eq!(steps(&told).done::<u8>("a"), Some(3));
+}
+
+#[test]
+fn an_id_that_is_used_again_shows_the_newest_and_counts_all_tries() {
+    let retried = json!({"type": "ActivityStarted", "scheduledEventId": 4, "attempt": 3});
+    let told = [scheduled("a"), started(1), failed(1, "busy"), scheduled("a"), retried, succeeded(4, &json!(3))];
+    let again = steps(&told[..4]);
+    assert!(again.activity("a").is_open() && again.activity("a").failure().is_none());
+    assert_eq!(again.activity("a").tries(), 2);
+    assert_eq!((steps(&told).activity("a").tries(), steps(&told).done::<u8>("a")), (4, Some(3)));
+    let late = [scheduled("a"), started(1), failed(1, "busy"), scheduled("a"), failed(1, "again")];
+    assert!(steps(&late).activity("a").is_open(), "what is said of the first is over");
+}
+
+#[test]
+fn timers_expire_or_are_taken_back() {
+    let set = json!({"type": "TimerScheduled", "timerId": "t", "after": "PT1S", "decisionEventId": 4});
+    let expired = json!({"type": "TimerExpired", "timerId": "t", "scheduledEventId": 1});
+    let taken_back = json!({"type": "TimerCanceled", "timerId": "t", "scheduledEventId": 1, "decisionEventId": 4});
+    assert!(steps(std::slice::from_ref(&set)).timer("t").is_open());
+    assert!(steps(&[set.clone(), expired]).timer("t").is_done());
+    let taken_back = steps(&[set, taken_back]);
+    assert!(taken_back.timer("t").has_ended() && taken_back.timer("t").failure().unwrap().is_canceled());
+    assert!(taken_back.activity("t").is_new(), "an activity of the same id is something else");
+}
+
+#[test]
+fn signals_are_kept_in_order_and_the_first_cancel_request_counts() {
+    let approve = |input| json!({"type": "Signal", "name": "approve", "input": input});
+    let cancel = json!({"type": "WorkflowCancelRequested"});
+    let told = steps(&[
+        approve(json!(1)),
+        cancel.clone(),
+        approve(json!(2)),
+        cancel,
+        json!({"type": "Signal", "name": "hurry"}),
+    ]);
+    assert_eq!(told.signals("approve").iter().map(Received::read::<u8>).collect::<Vec<_>>(), [1, 2]);
+    assert!(told.is_signaled("hurry") && !told.is_signaled("wait"));
+    told.signals("hurry")[0].read::<()>();
+    assert_eq!((told.is_cancel_requested(), told.cancel_requested_event_id()), (true, Some(2)));
+}
+
+#[test]
+fn what_is_not_of_the_type_that_is_read_gives_the_turn_back() {
+    let told = steps(&[scheduled("a"), started(1), succeeded(1, &json!("three"))]);
+    let panic = std::panic::catch_unwind(|| told.done::<u8>("a")).unwrap_err();
+    let message = panic.downcast_ref::<String>().unwrap();
+    assert!(message.starts_with("the result of event 3 is not what the decider reads: "), "{message}");
+}
+
+/// Three activities, one of which is tried again by the service, a timer, and a child, in a service with a virtual clock.
+#[test]
+fn a_run_from_beginning_to_end_is_decided_by_its_steps_alone() {
+    fn parent(steps: &Steps, _: &Window) -> Decisions {
+        let [a, b] = ["a", "b"].map(|id| steps.activity(id));
+        if a.is_new() {
+            let policy = RetryPolicy { maximum_attempts: Some(3), ..RetryPolicy::default() };
+            return Decisions::new()
+                .schedule(Activity::new("a", "double").input(&steps.input::<u64>()))
+                .schedule(Activity::new("b", "flaky").retry(policy))
+                .timer("t", Duration::from_days(1))
+                .child(Child::new("c", "child").input(&1));
+        }
+        let all = [a, b, steps.timer("t"), steps.child("c")];
+        if all.iter().any(|step| step.is_open()) {
+            return Decisions::new();
+        }
+        Decisions::new().succeed(&(a.result::<u64>(), b.tries(), steps.child("c").result::<u64>()))
+    }
+    fn child(steps: &Steps, _: &Window) -> Decisions {
+        Decisions::new().succeed(&(steps.input::<u64>() + 1))
+    }
+    let mut service = TestService::new();
+    service.decider("parent", decide(parent)).decider("child", decide(child));
+    service.activity("double", |call| Work::success(&(2 * call.input::<u64>())));
+    let mut tries = 0;
+    service.activity("flaky", move |_| {
+        tries += 1;
+        if tries < 3 { Work::failure("busy", &()) } else { Work::success(&()) }
+    });
+    service.start("parent", "p", &21);
+    let closed = service.finish("p");
+    assert_eq!(closed.status, Status::Success);
+    assert_eq!(closed.result::<(Option<u64>, u32, Option<u64>)>(), (Some(42), 3, Some(2)));
+}
+
+/// A state of one's own beside the steps.
+#[test]
+fn steps_stand_beside_a_state_of_ones_own() {
+    struct Counts;
+    impl Decider for Counts {
+        type State = (Steps, u32);
+        fn evolve(&self, (steps, events): &mut (Steps, u32), event: &Event) {
+            steps.evolve(event);
+            *events += 1;
+        }
+        fn decide(&self, (steps, events): &(Steps, u32), _: &Window) -> Decisions {
+            if steps.is_signaled("stop") {
+                Decisions::new().succeed(events)
+            } else {
+                Decisions::new().awaiting(["stop"])
+            }
+        }
+    }
+    let mut service = TestService::new();
+    service.decider("counts", Counts);
+    service.start("counts", "c", &());
+    service.after(Duration::from_secs(1)).signal("c", "stop", &());
+    assert_eq!(service.finish("c").result::<u32>(), 7);
+}

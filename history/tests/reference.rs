@@ -1,0 +1,299 @@
+//! The reference in `docs/deciders.md`: made of the types' own schemas and descriptions, and held to them.
+//!
+//! `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` writes it anew.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use history::{Decision, Event, EventKind};
+use serde_json::{Map, Value};
+
+/// What stands before the part that is made, and what behind it.
+const BEGIN: &str = "<!-- From here on made of the code: see history/tests/reference.rs. -->\n";
+
+/// One of each decision, as a decider would send it.
+const DECISIONS: &[&str] = &[
+    r#"{"type":"ScheduleActivity","activityId":"charge","activityType":"charge-card","taskList":"PCI","input":{"order":42},"timeouts":{"startToClose":"PT1M"},"retry":{"maximumAttempts":5}}"#,
+    r#"{"type":"CancelActivity","activityId":"charge"}"#,
+    r#"{"type":"StartTimer","timerId":"reminder","after":"P14D"}"#,
+    r#"{"type":"CancelTimer","timerId":"reminder"}"#,
+    r#"{"type":"RecordMarker","name":"chosen-carrier","details":"ups"}"#,
+    r#"{"type":"StartChild","workflowId":"invoice-42","workflowType":"invoice","input":{"order":42},"childPolicy":"abandon"}"#,
+    r#"{"type":"SignalExternal","workflowId":"warehouse","name":"reserve","input":{"order":42}}"#,
+    r#"{"type":"CancelExternal","workflowId":"invoice-42","reason":"the order was withdrawn"}"#,
+    r#"{"type":"SucceedWorkflow","result":{"receipt":"r-17"}}"#,
+    r#"{"type":"FailWorkflow","reason":"card-declined","details":{"order":42}}"#,
+    r#"{"type":"CancelWorkflow","details":"the customer thought again"}"#,
+    r#"{"type":"ContinueAsNew","input":{"month":13}}"#,
+];
+
+/// The odd payload of the golden files, and what stands for it in the docs.
+const PAYLOADS: (&str, &str) = (r#"{"b": 1.50, "a": [1e2, "é"]}"#, r#"{"order":42}"#);
+
+struct Reference {
+    definitions: Map<String, Value>,
+    /// Shapes that the tables name, and that are still to be told.
+    named: BTreeSet<String>,
+}
+
+impl Reference {
+    fn of<T: schemars::JsonSchema>() -> (Self, Vec<Value>) {
+        let mut schema = serde_json::to_value(schemars::schema_for!(T)).unwrap();
+        let definitions = schema["$defs"].as_object().cloned().unwrap_or_default();
+        let variants = schema["oneOf"].take();
+        (Self { definitions, named: BTreeSet::new() }, variants.as_array().cloned().unwrap())
+    }
+
+    fn definition(&self, schema: &Value) -> Option<(&str, &Value)> {
+        let name = schema["$ref"].as_str()?.strip_prefix("#/$defs/")?;
+        self.definitions.get_key_value(name).map(|(name, schema)| (name.as_str(), schema))
+    }
+
+    /// Name and description of a variant, and the schema that has its fields.
+    fn variant<'a>(&'a self, variant: &'a Value) -> (&'a str, &'a str, &'a Value) {
+        let name = variant["properties"]["type"]["const"].as_str().unwrap();
+        let fields = self.definition(variant).map_or(variant, |(_, schema)| schema);
+        (name, variant["description"].as_str().or(fields["description"].as_str()).unwrap_or_default(), fields)
+    }
+
+    /// What a field holds, in a word or two.
+    fn kind(&mut self, schema: &Value) -> String {
+        if let Some((name, definition)) = self.definition(schema) {
+            let name = name.to_owned();
+            if let Some(simple) = simple(definition) {
+                return simple;
+            }
+            self.named.insert(name.clone());
+            return format!("[`{name}`](#{})", name.to_lowercase());
+        }
+        if let Some(simple) = simple(schema) {
+            return simple;
+        }
+        for key in ["anyOf", "oneOf"] {
+            if let Some(options) = schema[key].as_array() {
+                if let Some(words) = constants(schema) {
+                    return words.iter().map(|(word, _)| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+                }
+                let options: Vec<_> = options.iter().filter(|option| option["type"] != "null").cloned().collect();
+                return options.iter().map(|option| self.kind(option)).collect::<Vec<_>>().join(" or ");
+            }
+        }
+        if of_type(schema) == ["array"] {
+            let items = schema["items"].clone();
+            return format!("array of {}", self.kind(&items));
+        }
+        if let Some(fields) = schema["properties"].as_object() {
+            let required = required(schema);
+            let mark = |name: &String| if required.contains(name.as_str()) { "" } else { "?" };
+            let fields: Vec<_> = fields.keys().map(|name| format!("{name}{}", mark(name))).collect();
+            return format!("`{{{}}}`", fields.join(", "));
+        }
+        "any JSON".to_owned()
+    }
+
+    /// A table of the fields of an object.
+    fn table(&mut self, schema: &Value) -> String {
+        let fields = schema["properties"].as_object().cloned().unwrap_or_default();
+        let required = required(schema);
+        let mut rows = String::new();
+        let mut fields: Vec<_> = fields.iter().filter(|(name, _)| *name != "type").collect();
+        // What has to be there first.
+        fields.sort_by_key(|(name, _)| !required.contains(name.as_str()));
+        for (name, field) in fields {
+            let presence = if required.contains(name.as_str()) { "" } else { "?" };
+            let kind = self.kind(field);
+            let described = field["description"].as_str().unwrap_or_default();
+            writeln!(rows, "| `{name}{presence}` | {kind} | {} |", plain(described)).unwrap();
+        }
+        if rows.is_empty() { String::new() } else { format!("| field | value | what |\n|---|---|---|\n{rows}\n") }
+    }
+
+    /// The shapes that tables have named, and those that they name.
+    fn shapes(&mut self, told: &mut BTreeSet<String>) -> String {
+        let mut text = String::new();
+        while let Some(name) = self.named.pop_first() {
+            if !told.insert(name.clone()) {
+                continue;
+            }
+            let definition = self.definitions[&name].clone();
+            let described = plain(definition["description"].as_str().unwrap_or_default());
+            writeln!(text, "### {name}\n\n{described}\n").unwrap();
+            match constants(&definition) {
+                Some(words) => {
+                    writeln!(text, "| value | what |\n|---|---|").unwrap();
+                    for (word, what) in words {
+                        writeln!(text, "| `{word}` | {} |", plain(what)).unwrap();
+                    }
+                    text.push('\n');
+                }
+                None => text += &self.table(&definition),
+            }
+        }
+        text
+    }
+}
+
+/// The JSON types that a value may have, `null` aside.
+fn of_type(schema: &Value) -> Vec<&str> {
+    match &schema["type"] {
+        Value::Array(types) => types.iter().filter_map(Value::as_str).filter(|it| *it != "null").collect(),
+        Value::String(it) => vec![it.as_str()],
+        _ => Vec::new(),
+    }
+}
+
+/// A value that needs no table.
+fn simple(schema: &Value) -> Option<String> {
+    let of_type = of_type(schema);
+    let is_duration = schema["pattern"].as_str().is_some_and(|it| it.starts_with("^P"))
+        || (of_type == ["string", "number"] && schema["examples"].is_array());
+    let words = match (of_type.as_slice(), schema["format"].as_str()) {
+        _ if is_duration => "duration",
+        (["string"], Some("uuid")) => "UUID",
+        (["string"], Some("date-time")) => "time",
+        (["string"], _) if schema["const"].is_string() => return None,
+        (["string"], _) if schema["enum"].is_array() => return None,
+        (["string"], _) => "text",
+        (["integer" | "number"], _) => "number",
+        (["boolean"], _) => "`true` or `false`",
+        _ => return None,
+    };
+    Some(words.to_owned())
+}
+
+/// The words of an enumeration, each with what it means.
+fn constants(schema: &Value) -> Option<Vec<(&str, &str)>> {
+    if let Some(words) = schema["enum"].as_array() {
+        return words.iter().map(|word| Some((word.as_str()?, ""))).collect();
+    }
+    let options = schema["oneOf"].as_array()?;
+    options.iter().map(|it| Some((it["const"].as_str()?, it["description"].as_str().unwrap_or_default()))).collect()
+}
+
+fn required(schema: &Value) -> BTreeSet<&str> {
+    schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// A description as it stands in a table: on one line, without the numbers of rules and without the links of rustdoc.
+fn plain(described: &str) -> String {
+    let mut text = String::new();
+    let mut rest = described;
+    while let Some(at) = rest.find(" (") {
+        let (before, after) = rest.split_at(at);
+        text += before;
+        let end = after.find(')').map_or(after.len(), |end| end + 1);
+        let (inside, behind) = after.split_at(end);
+        let mut letters = inside.trim_start_matches(" (").chars();
+        let is_number = letters.next().is_some_and(|it| "SDN".contains(it))
+            && letters.next().is_some_and(|it| it.is_ascii_digit() || it == '-');
+        if !is_number {
+            text += inside;
+        }
+        rest = behind;
+    }
+    text += rest;
+    text.replace('\n', " ").replace('|', "\\|").replace("[`", "`").replace("`]", "`")
+}
+
+/// The golden file of an event, without what a decider does not see every day.
+fn example(name: &str) -> String {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/json-2");
+    let text = std::fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();
+    let text = text.trim().replace(PAYLOADS.0, PAYLOADS.1);
+    let text = text.replace(r#","requestKey":"ffffffffffffffff""#, "");
+    let text = if name == "WorkflowStarted" { text.replace(r#""id":300"#, r#""id":1"#) } else { text };
+    let event: Event = serde_json::from_str(&text).unwrap();
+    assert_eq!(event.kind.name(), name);
+    text
+}
+
+/// Where an event comes from, and what it does.
+fn sources() -> BTreeMap<&'static str, String> {
+    let mut sources = BTreeMap::new();
+    for name in EventKind::NAMES {
+        let event: Event = serde_json::from_str(&example(name)).unwrap();
+        let by = match event.kind.level() {
+            history::Level::Service => "the service",
+            history::Level::Decider => "a decision",
+            history::Level::External => "an application, an operator or another run",
+            history::Level::Activity => "a runner",
+        };
+        let turn = if event.kind.schedules_decider() { "a turn follows" } else { "no turn follows" };
+        let last = if event.kind.closes() { ", the last event" } else { "" };
+        sources.insert(*name, format!("From {by}; {turn}{last}."));
+    }
+    sources
+}
+
+fn reference() -> String {
+    let mut text = String::new();
+    let mut told = BTreeSet::new();
+    text += "## All decisions\n\n`?` marks a field that may be absent. Unknown fields are refused.\n\n";
+    let (mut decisions, variants) = Reference::of::<Decision>();
+    let names: Vec<_> = variants.iter().map(|variant| decisions.variant(variant).0).collect();
+    assert_eq!(names, Decision::NAMES);
+    for (variant, example) in variants.iter().zip(DECISIONS) {
+        let (name, described, fields) = decisions.variant(variant);
+        let fields = fields.clone();
+        assert_eq!(serde_json::from_str::<Decision>(example).unwrap().name(), name);
+        writeln!(text, "### {name}\n\n{}\n\n```json\n{example}\n```\n", plain(described)).unwrap();
+        text += &decisions.table(&fields);
+    }
+    text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`; the first event of a request with a key has its `requestKey`, too. ";
+    text += "`?` marks a field that may be absent.\n\n";
+    let (mut events, variants) = Reference::of::<Event>();
+    let names: Vec<_> = variants.iter().map(|variant| events.variant(variant).0).collect();
+    assert_eq!(names, EventKind::NAMES);
+    let sources = sources();
+    for variant in &variants {
+        let (name, described, fields) = events.variant(variant);
+        let fields = fields.clone();
+        let source = &sources[name];
+        writeln!(text, "### {name}\n\n{} {source}\n\n```json\n{}\n```\n", plain(described), example(name)).unwrap();
+        text += &events.table(&fields);
+    }
+    text += "## Shapes and causes\n\n";
+    text += &decisions.shapes(&mut told);
+    text += &events.shapes(&mut told);
+    text.truncate(text.trim_end().len());
+    text + "\n"
+}
+
+#[test]
+fn the_reference_of_decisions_and_events_says_what_the_code_says() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/deciders.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (guide, found) = page.split_once(BEGIN).expect("the page has a part that is made of the code");
+    let expected = format!("\n{}", reference());
+    if std::env::var("BATON_DOCS").is_ok_and(|value| value == "write") {
+        std::fs::write(&path, format!("{guide}{BEGIN}{expected}")).unwrap();
+    } else {
+        let differs = expected.lines().zip(found.lines()).find(|(expected, found)| expected != found);
+        assert!(
+            found == expected,
+            "docs/deciders.md is not what the code says, first at {differs:?}; \
+             `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` writes it anew"
+        );
+    }
+}
+
+/// The examples of the guide, which people copy.
+#[test]
+fn the_decisions_in_the_guide_can_be_read() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/deciders.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (guide, _) = page.split_once(BEGIN).unwrap();
+    let mut read = 0;
+    for block in guide.split("```json\n").skip(1) {
+        let (text, _) = block.split_once("```").unwrap();
+        let body: Value = serde_json::from_str(text).unwrap();
+        for decision in body["decisions"].as_array().into_iter().flatten() {
+            serde_json::from_value::<Decision>(decision.clone()).unwrap();
+            read += 1;
+        }
+    }
+    assert!(read >= 3, "the guide shows decisions");
+}
