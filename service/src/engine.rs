@@ -396,7 +396,7 @@ impl Engine {
         answered.map_err(lost)?
     }
 
-    /// Runs, newest start first.
+    /// Runs, in the order that the query asks for.
     ///
     /// # Errors
     ///

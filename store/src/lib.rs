@@ -123,11 +123,42 @@ pub struct Due {
     pub key: HeadKey,
 }
 
-/// Which runs to list: all conditions must hold. Newest start first.
+/// In which order runs are listed. Runs of one instant stand in some order, always the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Order {
+    /// By start, the newest first.
+    #[default]
+    NewestStart,
+    /// By start, the oldest first.
+    OldestStart,
+    /// By close, the newest first. Only closed runs are listed.
+    NewestClose,
+    /// By close, the oldest first. Only closed runs are listed.
+    OldestClose,
+}
+
+impl Order {
+    /// Every order.
+    pub const ALL: [Self; 4] = [Self::NewestStart, Self::OldestStart, Self::NewestClose, Self::OldestClose];
+
+    /// Whether it goes by close rather than by start.
+    pub fn is_by_close(self) -> bool {
+        matches!(self, Self::NewestClose | Self::OldestClose)
+    }
+
+    /// Whether the oldest comes first.
+    pub fn is_oldest_first(self) -> bool {
+        matches!(self, Self::OldestStart | Self::OldestClose)
+    }
+}
+
+/// Which runs to list: all conditions must hold.
 #[derive(Debug, Clone, Default)]
 pub struct ListQuery {
     /// Of this domain.
     pub domain: Arc<str>,
+    /// In this order.
+    pub order: Order,
     /// `Some(true)`: only open runs; `Some(false)`: only closed ones.
     pub open: Option<bool>,
     /// With exactly this status word.
@@ -153,15 +184,28 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// Whether rows between the two instants of start may fail to match for what else is asked of them, so that more of them
-    /// are to be looked at than are wanted.
+    /// Whether rows between the two instants of what the list goes by may fail to match for what else is asked of them, so that
+    /// more of them are to be looked at than are wanted.
     pub fn is_filtered(&self) -> bool {
-        self.status.is_some()
+        let by_other = if self.order.is_by_close() {
+            self.started_from.is_some() || self.started_before.is_some()
+        } else {
+            self.closed_from.is_some() || self.closed_before.is_some()
+        };
+        by_other
+            || self.status.is_some()
             || self.workflow_type.is_some()
             || self.workflow_name.is_some()
             || self.tag.is_some()
-            || self.closed_from.is_some()
-            || self.closed_before.is_some()
+    }
+
+    /// From which instant to before which the list goes by what it is in order of.
+    pub fn instants(&self) -> (Option<UnixMs>, Option<UnixMs>) {
+        if self.order.is_by_close() {
+            (self.closed_from, self.closed_before)
+        } else {
+            (self.started_from, self.started_before)
+        }
     }
 }
 
@@ -183,7 +227,7 @@ pub struct Listed {
 /// A page of a list. A page may be short, or empty, and still not be the last: only `next == None` ends the list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListPage {
-    /// The rows, newest start first.
+    /// The rows, in the order asked for.
     pub rows: Vec<Listed>,
     /// Where to go on.
     pub next: Option<PageToken>,
@@ -224,6 +268,8 @@ pub struct Stats {
     pub write_units: u64,
     /// Read units that the database bills for, where it does; rounded up.
     pub read_units: u64,
+    /// Rows that lists have looked at, whether they matched or not.
+    pub rows_read: u64,
 }
 
 /// Why a call did not do what was asked.
@@ -352,7 +398,9 @@ pub trait Store: Send + Sync + 'static {
         0
     }
 
-    /// A page of runs.
+    /// A page of runs. Where the query names a workflow id it does not lag. A page looks at no more rows than a few times its
+    /// limit, however many match and whatever the order, unless conditions other than the domain, whether runs are open and the
+    /// instants of the order keep most rows out.
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error>;
 
     /// Counters.

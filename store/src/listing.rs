@@ -1,9 +1,10 @@
-//! How lists match and page, said once for every engine. Owns no storage.
+//! How lists match, sort and page, said once for every engine. Owns no storage.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{Error, ListQuery, Listed, PageToken, Row, RunId, UnixMs};
+use crate::{Error, ListPage, ListQuery, Listed, Order, PageToken, Row, RunId, UnixMs};
 
 /// Whether a row of the query's domain meets every condition of the query.
 pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
@@ -19,23 +20,36 @@ pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
         && query.closed_before.is_none_or(|before| row.closed_at.is_some_and(|at| at < before))
 }
 
-/// A place in a list. Sorts as lists do: newest start first, then by workflow id, then by run.
+/// A place in a list. Sorts by the instant that the list goes by, newest first, then by start, newest first, then by workflow
+/// id, then by run. A list that begins with the oldest has the same places, the other way round.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
+    at: Reverse<UnixMs>,
     started_at: Reverse<UnixMs>,
     workflow_id: Arc<str>,
     run: RunId,
 }
 
 impl Position {
-    /// Where a run that started then stands.
-    pub fn new(started_at: UnixMs, workflow_id: Arc<str>, run: RunId) -> Self {
-        Self { started_at: Reverse(started_at), workflow_id, run }
+    /// Where a run stands: in a list by start, `at` is its start, too.
+    pub fn new(at: UnixMs, started_at: UnixMs, workflow_id: Arc<str>, run: RunId) -> Self {
+        Self { at: Reverse(at), started_at: Reverse(started_at), workflow_id, run }
     }
 
-    /// Where a line stands.
-    pub fn of(listed: &Listed) -> Self {
-        Self::new(listed.row.started_at, Arc::clone(&listed.workflow_id), listed.run)
+    /// Where a row stands in lists in this order; `None` where it is in none of them.
+    pub fn of(order: Order, workflow_id: &Arc<str>, run: RunId, row: &Row) -> Option<Self> {
+        let at = if order.is_by_close() { row.closed_at? } else { row.started_at };
+        Some(Self::new(at, row.started_at, Arc::clone(workflow_id), run))
+    }
+
+    /// The place before every run of an instant, and behind every run of the next one.
+    pub fn before_all_of(at: UnixMs) -> Self {
+        Self::new(at, UnixMs::MAX, Arc::from(""), RunId::default())
+    }
+
+    /// The instant that the list goes by.
+    pub fn at(&self) -> UnixMs {
+        self.at.0
     }
 
     /// When the run at this place started.
@@ -53,9 +67,16 @@ impl Position {
         self.run
     }
 
-    /// The token of the page that begins after this place.
-    pub fn token(&self) -> PageToken {
-        let mut bytes = Vec::with_capacity(24 + self.workflow_id.len());
+    /// Whether a list in this order comes to this place after the other one.
+    pub fn is_behind(&self, other: &Self, order: Order) -> bool {
+        if order.is_oldest_first() { self < other } else { self > other }
+    }
+
+    /// The token of the page that begins after this place, in a list in this order.
+    pub fn token(&self, order: Order) -> PageToken {
+        let mut bytes = Vec::with_capacity(33 + self.workflow_id.len());
+        bytes.push(order.number());
+        bytes.extend_from_slice(&self.at.0.to_be_bytes());
         bytes.extend_from_slice(&self.started_at.0.to_be_bytes());
         bytes.extend_from_slice(&self.run);
         bytes.extend_from_slice(self.workflow_id.as_bytes());
@@ -66,12 +87,107 @@ impl Position {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidPage`] when the token was not made by [`token`](Self::token).
-    pub fn from_token(token: &PageToken) -> Result<Self, Error> {
-        let (started_at, rest) = token.0.split_first_chunk::<8>().ok_or(Error::InvalidPage)?;
+    /// [`Error::InvalidPage`] when the token was not made by [`token`](Self::token), for a list in this order.
+    pub fn from_token(token: &PageToken, order: Order) -> Result<Self, Error> {
+        let rest = token.0.strip_prefix(&[order.number()]).ok_or(Error::InvalidPage)?;
+        let (at, rest) = rest.split_first_chunk::<8>().ok_or(Error::InvalidPage)?;
+        let (started_at, rest) = rest.split_first_chunk::<8>().ok_or(Error::InvalidPage)?;
         let (run, id) = rest.split_first_chunk::<16>().ok_or(Error::InvalidPage)?;
         let id = std::str::from_utf8(id).map_err(|_| Error::InvalidPage)?;
-        Ok(Self::new(u64::from_be_bytes(*started_at), Arc::from(id), *run))
+        Ok(Self::new(u64::from_be_bytes(*at), u64::from_be_bytes(*started_at), Arc::from(id), *run))
+    }
+}
+
+impl Order {
+    fn number(self) -> u8 {
+        match self {
+            Self::NewestStart => 0,
+            Self::OldestStart => 1,
+            Self::NewestClose => 2,
+            Self::OldestClose => 3,
+        }
+    }
+}
+
+/// A page in the making: rows of several places of a store, and how far all of those were read.
+#[derive(Debug)]
+pub struct Gathered<'a> {
+    query: &'a ListQuery,
+    after: Option<Position>,
+    rows: BTreeMap<Position, Listed>,
+    /// Rows behind this place are not all known; `None`: all are.
+    horizon: Option<Position>,
+}
+
+impl<'a> Gathered<'a> {
+    /// Nothing yet of the page that begins at `page`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidPage`].
+    pub fn new(query: &'a ListQuery, page: Option<&PageToken>) -> Result<Self, Error> {
+        let after = page.map(|page| Position::from_token(page, query.order)).transpose()?;
+        Ok(Self { query, after, rows: BTreeMap::new(), horizon: None })
+    }
+
+    /// What the page is of.
+    pub fn query(&self) -> &'a ListQuery {
+        self.query
+    }
+
+    /// The last place of the page before.
+    pub fn after(&self) -> Option<&Position> {
+        self.after.as_ref()
+    }
+
+    /// How many rows are to be read of a place where all match: those of the page, and one that says that there is another page.
+    pub fn wanted(&self) -> usize {
+        self.query.limit.max(1).saturating_add(1)
+    }
+
+    /// Adds a row, whether it matches or not. What is added later of the same run takes its place.
+    pub fn add(&mut self, listed: Listed) {
+        if let Some(position) = Position::of(self.query.order, &listed.workflow_id, listed.run, &listed.row) {
+            self.rows.insert(position, listed);
+        }
+    }
+
+    /// Says that one place of the store was not read further than this.
+    pub fn ends_at(&mut self, position: Position) {
+        if self.horizon.as_ref().is_none_or(|horizon| horizon.is_behind(&position, self.query.order)) {
+            self.horizon = Some(position);
+        }
+    }
+
+    /// Whether the page is full even if nothing is known behind this place.
+    pub fn is_full_before(&self, horizon: &Position) -> bool {
+        self.fitting(Some(horizon)).nth(self.query.limit.max(1)).is_some()
+    }
+
+    /// The rows of the page and of those after it, in order, as far as all are known.
+    fn fitting<'b>(&'b self, horizon: Option<&'b Position>) -> impl Iterator<Item = (&'b Position, &'b Listed)> + 'b {
+        let order = self.query.order;
+        let (forward, backward) =
+            if order.is_oldest_first() { (None, Some(self.rows.iter().rev())) } else { (Some(self.rows.iter()), None) };
+        let rows = forward.into_iter().flatten().chain(backward.into_iter().flatten());
+        rows.filter(move |(position, listed)| {
+            self.after.as_ref().is_none_or(|after| position.is_behind(after, order))
+                && horizon.is_none_or(|horizon| !position.is_behind(horizon, order))
+                && matches(self.query, &listed.workflow_id, &listed.row)
+        })
+    }
+
+    /// The page.
+    pub fn page(self) -> ListPage {
+        let (order, limit) = (self.query.order, self.query.limit.max(1));
+        let mut fitting = self.fitting(self.horizon.as_ref());
+        let (places, rows): (Vec<_>, Vec<_>) =
+            fitting.by_ref().take(limit).map(|(position, listed)| (position, listed.clone())).unzip();
+        let next = match (fitting.next(), places.last()) {
+            (Some(_), Some(last)) => Some(last.token(order)),
+            _ => self.horizon.as_ref().map(|horizon| horizon.token(order)),
+        };
+        ListPage { rows, next }
     }
 }
 
@@ -80,9 +196,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_leads_back_to_its_place() {
-        let position = Position::new(7, Arc::from("order-1"), [9; 16]);
-        assert_eq!(Position::from_token(&position.token()).unwrap(), position);
-        assert!(matches!(Position::from_token(&PageToken(vec![1, 2])), Err(Error::InvalidPage)));
+    fn a_token_leads_back_to_its_place_in_lists_of_its_order() {
+        let position = Position::new(9, 7, Arc::from("order-1"), [9; 16]);
+        for order in Order::ALL {
+            let token = position.token(order);
+            assert_eq!(Position::from_token(&token, order).unwrap(), position);
+            for other in Order::ALL.into_iter().filter(|other| *other != order) {
+                assert!(matches!(Position::from_token(&token, other), Err(Error::InvalidPage)), "{order:?} {other:?}");
+            }
+        }
+        assert!(matches!(Position::from_token(&PageToken(vec![0, 2]), Order::NewestStart), Err(Error::InvalidPage)));
+    }
+
+    #[test]
+    fn nothing_stands_between_the_runs_of_an_instant_and_the_place_before_them() {
+        let earliest = Position::new(5, u64::MAX - 1, Arc::from(""), [0; 16]);
+        let latest_of_next = Position::new(6, 0, Arc::from("\u{10FFFF}"), [255; 16]);
+        let between = Position::before_all_of(5);
+        assert!(latest_of_next < between && between < earliest);
     }
 }

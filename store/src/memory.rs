@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::listing::{Position, matches};
+use crate::listing::Gathered;
 use crate::{
     Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Listed, PageToken, PartKey, RunId, Stats,
     Store, UnixMs,
@@ -270,22 +270,14 @@ impl Store for Memory {
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
         let state = self.open()?;
-        let after = page.map(Position::from_token).transpose()?;
+        let mut gathered = Gathered::new(query, page)?;
         let heads = state.heads.iter().chain(state.kept.iter().map(|((key, _), head)| (key, head)));
-        let mut rows = BTreeMap::new();
         for (key, head) in heads.filter(|(key, _)| key.domain == query.domain) {
-            let Some(row) = head.row.as_ref().filter(|row| matches(query, &key.workflow_id, row)) else {
-                continue;
-            };
-            let listed = Listed { workflow_id: key.workflow_id.clone(), run: head.run, row: row.clone() };
-            let position = Position::of(&listed);
-            if after.as_ref().is_none_or(|after| position > *after) {
-                rows.insert(position, listed);
+            if let Some(row) = &head.row {
+                gathered.add(Listed { workflow_id: key.workflow_id.clone(), run: head.run, row: row.clone() });
             }
         }
-        let limit = query.limit.max(1);
-        let next = if rows.len() > limit { rows.keys().nth(limit - 1).map(Position::token) } else { None };
-        Ok(ListPage { rows: rows.into_values().take(limit).collect(), next })
+        Ok(gathered.page())
     }
 
     fn stats(&self) -> Stats {

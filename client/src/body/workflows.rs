@@ -192,7 +192,7 @@ answers! {
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         paused: bool,
     }
-    /// A page of runs, newest start first. It may be short, or empty, and still have a next one.
+    /// A page of runs. It may be short, or empty, and still have a next one.
     Workflows {
         /// The runs.
         workflows: Vec<Listed>,

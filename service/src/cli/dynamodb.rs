@@ -47,13 +47,14 @@ pub(crate) struct Cost {
 }
 
 /// Units of one operation: what, written, read. Held to by `store/dynamodb/tests/budget.rs`.
-const OPERATIONS: [(&str, f64, f64); 9] = [
+const OPERATIONS: [(&str, f64, f64); 10] = [
     ("start a workflow", 3.0, 0.0),
     ("record events: a turn or an activity taken or done", 1.0, 0.0),
     ("signal", 1.0, 0.0),
     ("read the state of a run that is not in memory", 0.0, 1.0),
     ("a timer fires", 3.0, 0.0),
     ("close a workflow", 4.0, 0.0),
+    ("close one that was open for more than ten seconds", 5.0, 0.0),
     ("wait for a task, however long", 0.0, 0.0),
     ("23 events, 3 activities, nobody waits for tasks", 21.0, 0.0),
     ("23 events, 3 activities, deciders and runners wait", 14.0, 0.0),

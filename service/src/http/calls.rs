@@ -198,7 +198,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         .get(
             "/v1/domains/{domain}/workflows",
             workflows::list,
-            Doc::of("listWorkflows", "Runs, newest start first")
+            Doc::of("listWorkflows", "Runs, newest start first unless asked otherwise")
                 .answers::<body::Workflows>(200, "A page of runs.")
                 .refuses(400, &["bad-page"]),
         )

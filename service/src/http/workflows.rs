@@ -14,7 +14,7 @@ use history::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use store::{ListQuery, PageToken};
+use store::{ListQuery, Order, PageToken};
 use uuid::Uuid;
 
 use super::extract::{
@@ -83,6 +83,30 @@ fn run_result(run_id: Uuid, run: &Run, closing: EventKind) -> body::RunResult {
     result
 }
 
+/// An order of runs, by the member of theirs that it goes by; with a minus, the newest first.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+enum ListOrder {
+    #[serde(rename = "-startedAt")]
+    NewestStart,
+    #[serde(rename = "startedAt")]
+    OldestStart,
+    #[serde(rename = "-closedAt")]
+    NewestClose,
+    #[serde(rename = "closedAt")]
+    OldestClose,
+}
+
+impl From<ListOrder> for Order {
+    fn from(order: ListOrder) -> Self {
+        match order {
+            ListOrder::NewestStart => Self::NewestStart,
+            ListOrder::OldestStart => Self::OldestStart,
+            ListOrder::NewestClose => Self::NewestClose,
+            ListOrder::OldestClose => Self::OldestClose,
+        }
+    }
+}
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ListParams {
@@ -98,6 +122,12 @@ pub(super) struct ListParams {
     started_from: Option<Timestamp>,
     /// Only runs that started before this instant.
     started_before: Option<Timestamp>,
+    /// Only runs that closed at this instant or later.
+    closed_from: Option<Timestamp>,
+    /// Only runs that closed before this instant.
+    closed_before: Option<Timestamp>,
+    /// In which order; by close, only closed runs are there. `-startedAt` when absent.
+    order: Option<ListOrder>,
     /// The most runs on a page, 1 to 1,000; 100 when absent.
     limit: Option<usize>,
     /// The `nextPage` of the page before.
@@ -128,6 +158,9 @@ fn list_query(domain: &str, params: &ListParams) -> Result<ListQuery, Refused> {
         tag: params.tag.clone(),
         started_from: params.started_from.map(Timestamp::as_millis),
         started_before: params.started_before.map(Timestamp::as_millis),
+        closed_from: params.closed_from.map(Timestamp::as_millis),
+        closed_before: params.closed_before.map(Timestamp::as_millis),
+        order: params.order.map(Order::from).unwrap_or_default(),
         limit: params.limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX),
         ..ListQuery::default()
     })

@@ -2,18 +2,15 @@
 //!
 //! Source: SWF.md §8.14.
 
-use std::collections::BTreeMap;
-
 use futures_util::{StreamExt, stream};
 use history::Status;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use store::listing::Position;
-use store::{ListQuery, Listed, PageToken, UnixMs};
+use store::{ListQuery, Listed, Order, PageToken, UnixMs};
 use uuid::Uuid;
 
 use super::fault::{Fault, FaultKind};
-use super::page::{self, Of, Paged, Paging, invalid_token, with_next};
+use super::page::{self, Of, Paged, Paging, with_next};
 use super::workflows::{close_status, info};
 use super::{Answer, Call, body, take};
 use crate::engine::{Refusal, RunRef, type_name};
@@ -25,8 +22,8 @@ const ROWS: usize = 1_000;
 /// real service cuts a count short after a number of bytes that it does not tell.
 const COUNTED_MAX: usize = 100_000;
 
-/// How often the store is asked for one count, and for one page in the order of the store, before they are cut short: of a
-/// filter that hardly any run passes, each time looks at thousands of rows and finds none. Ours.
+/// How often the store is asked for one count, and for one page, before they are cut short: of a filter that hardly any run
+/// passes, each time looks at thousands of rows and finds none. Ours.
 const ASKED_MAX: usize = 100;
 
 /// Runs of a page that are read at once.
@@ -131,31 +128,22 @@ impl Filters {
             (query.started_from, query.started_before) = (Some(from), before);
         }
         if let Some((from, before)) = self.close_time_filter.as_ref().map(Times::range) {
-            // Whatever has closed by then has started by then.
-            (query.closed_from, query.closed_before, query.started_before) = (Some(from), before, before);
+            (query.closed_from, query.closed_before) = (Some(from), before);
         }
+        query.order = match (self.close_time_filter.is_some(), self.paging.is_reverse()) {
+            (false, false) => Order::NewestStart,
+            (false, true) => Order::OldestStart,
+            (true, false) => Order::NewestClose,
+            (true, true) => Order::OldestClose,
+        };
         query
     }
 
-    /// The page that begins at this place.
+    /// The page that begins at this place: costs what the page has.
     async fn page(&self, call: &Call, is_open: bool, place: Option<&str>) -> Result<Paged<Listed>, Fault> {
-        let place = place.map(page::bytes).transpose()?;
-        let query = self.query(is_open);
-        if self.close_time_filter.is_none() && !self.paging.is_reverse() {
-            self.newest_first(call, query, place).await
-        } else {
-            self.sorted(call, query, place).await
-        }
-    }
-
-    /// In the order of the store: costs what the page has.
-    async fn newest_first(
-        &self,
-        call: &Call,
-        mut query: ListQuery,
-        place: Option<Vec<u8>>,
-    ) -> Result<Paged<Listed>, Fault> {
-        let (size, mut rows, mut next) = (self.paging.size(), Vec::new(), place.map(PageToken));
+        let mut query = self.query(is_open);
+        let (size, mut rows) = (self.paging.size(), Vec::new());
+        let mut next = place.map(page::bytes).transpose()?.map(PageToken);
         for _ in 0..ASKED_MAX {
             query.limit = size - rows.len();
             let found = call.engine.list(&query, next.as_ref()).await?;
@@ -166,70 +154,6 @@ impl Filters {
             }
         }
         Ok(Paged { rows, next: next.map(|next| page::text(&next.0)) })
-    }
-
-    /// In an order that the store does not have: every row that matches is read, and only the page is kept of them.
-    async fn sorted(&self, call: &Call, mut query: ListQuery, place: Option<Vec<u8>>) -> Result<Paged<Listed>, Fault> {
-        let (size, is_reverse, by_close) =
-            (self.paging.size(), self.paging.is_reverse(), self.close_time_filter.is_some());
-        let after = place.map(|place| Place::read(&place)).transpose()?;
-        if let Some(Place { at: std::cmp::Reverse(at), .. }) = after {
-            match (by_close, is_reverse) {
-                (true, true) => query.closed_from = query.closed_from.max(Some(at)),
-                (true, false) => query.closed_before = Some(at.saturating_add(1)),
-                (false, _) => query.started_from = query.started_from.max(Some(at)),
-            }
-        }
-        let (mut kept, mut next) = (BTreeMap::new(), None);
-        loop {
-            let found = call.engine.list(&query, next.as_ref()).await?;
-            for listed in found.rows {
-                let at = listed.row.closed_at.filter(|_| by_close).unwrap_or(listed.row.started_at);
-                let place = Place { at: std::cmp::Reverse(at), position: Position::of(&listed) };
-                if after.as_ref().is_none_or(|after| if is_reverse { place < *after } else { place > *after }) {
-                    kept.insert(place, listed);
-                }
-                // One more than the page has says that there is another one.
-                if kept.len() > size + 1 {
-                    if is_reverse {
-                        kept.pop_first()
-                    } else {
-                        kept.pop_last()
-                    };
-                }
-            }
-            next = found.next;
-            if next.is_none() {
-                break;
-            }
-        }
-        let has_more = kept.len() > size;
-        let mut kept: Vec<(Place, Listed)> = kept.into_iter().collect();
-        if is_reverse {
-            kept.reverse();
-        }
-        kept.truncate(size);
-        let next = kept.last().filter(|_| has_more).map(|(place, _)| place.write());
-        Ok(Paged { rows: kept.into_iter().map(|(_, listed)| listed).collect(), next })
-    }
-}
-
-/// A place in a list that is sorted here; the newest stands first.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    at: std::cmp::Reverse<UnixMs>,
-    position: Position,
-}
-
-impl Place {
-    fn write(&self) -> String {
-        page::text(&[self.at.0.to_be_bytes().as_slice(), &self.position.token().0].concat())
-    }
-
-    fn read(bytes: &[u8]) -> Result<Self, Fault> {
-        let (at, rest) = bytes.split_first_chunk::<8>().ok_or_else(invalid_token)?;
-        let position = Position::from_token(&PageToken(rest.to_vec())).map_err(|_| invalid_token())?;
-        Ok(Self { at: std::cmp::Reverse(u64::from_be_bytes(*at)), position })
     }
 }
 

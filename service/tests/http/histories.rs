@@ -204,6 +204,7 @@ async fn runs_are_listed_newest_first_by_page_and_by_filter_and_counted() {
         api.clock.advance(history::Duration::from_secs(60));
     }
     api.post(&format!("{WORKFLOWS}/w1/terminate"), &json!({})).await.json(200);
+    api.clock.advance(history::Duration::from_secs(60));
     api.decide(json!([{ "type": "SucceedWorkflow" }])).await;
     let all = async |query: &str| {
         let (mut found, mut page) = (Vec::new(), String::new());
@@ -235,6 +236,21 @@ async fn runs_are_listed_newest_first_by_page_and_by_filter_and_counted() {
     let from = segment("2023-11-14T22:15:20Z");
     let before = segment("2023-11-14T22:17:20.000Z");
     assert_eq!(all(&format!("startedFrom={from}&startedBefore={before}")).await, ["w3", "w2"]);
+    assert_eq!(all("order=-startedAt").await, all("").await);
+    assert_eq!(all("order=startedAt").await, ["w0", "w1", "w2", "w3", "w4", "w5", "w6"]);
+    assert_eq!(all("order=startedAt&type=odd&status=open").await, ["w3", "w5"]);
+    // By close, only what has closed.
+    assert_eq!(all("order=-closedAt").await, ["w0", "w1"]);
+    assert_eq!(all("order=closedAt").await, ["w1", "w0"]);
+    assert_eq!(all("order=closedAt&status=open").await, [""; 0]);
+    let between = segment("2023-11-14T22:21:00Z");
+    assert_eq!(all(&format!("closedFrom={between}")).await, ["w0"]);
+    assert_eq!(all(&format!("order=closedAt&closedBefore={between}")).await, ["w1"]);
+    let next = api.get(&format!("{WORKFLOWS}?limit=1")).await.json(200)["nextPage"].as_str().unwrap().to_owned();
+    let elsewhere = api.get(&format!("{WORKFLOWS}?limit=1&order=closedAt&page={next}")).await.json(400);
+    assert_eq!(elsewhere["code"], "bad-page");
+    let unknown = api.get(&format!("{WORKFLOWS}?order=newest")).await.json(400);
+    assert!(unknown["detail"].as_str().unwrap().contains("-closedAt"), "{unknown}");
     let one = api.get(&format!("{WORKFLOWS}?workflowId=w1")).await.json(200)["workflows"][0].clone();
     assert_eq!((&one["status"], &one["tags"]), (&json!("terminated"), &json!(["t1"])));
     assert_eq!(one["startedAt"], "2023-11-14T22:14:20.000Z");

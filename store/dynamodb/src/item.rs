@@ -8,18 +8,20 @@
 //! | `d`, `dt` | index `due`: shard, instant |
 //! | `et`, `ttl` | when it may be forgotten, in milliseconds; and in seconds, for DynamoDB |
 //! | `t` | of parts: when they were written, as far as the store knew |
-//! | `g`, `gs` | index `vis`: domain and shard, place |
+//! | `g`, `gs` | index `vis`: domain and shard, place by start |
+//! | `e`, `es` | index `end`: domain and shard, place by close; of runs that were open for longer than [`SHORT_MS`] |
 
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use store::listing::Position;
-use store::{Error, Head, HeadKey, PartKey, Row, RunId, UnixMs};
+use store::{Error, Head, HeadKey, Order, PartKey, Row, RunId, UnixMs};
 
 use crate::attributes::{
     Item, binary, corrupt, number, read_binary, read_number, read_optional_number, read_text, text,
 };
+use crate::keys::Rows;
 use crate::packed::{Stored, pack, unpack};
 use crate::units::WRITE_UNIT_BYTES;
 use crate::{HEAD_HARD, keys};
@@ -51,6 +53,15 @@ pub(crate) fn read_row(item: &Item) -> Result<Option<Row>, Error> {
     Ok(Some(Row { workflow_type: Arc::from(workflow_type), status: Arc::from(status), started_at, closed_at, tags }))
 }
 
+/// How long a run may have been open to be found by its close through the index of starts, in milliseconds. A row by close would
+/// cost each run a write unit; this way a page by close reads as many rows more as were started in that time.
+pub(crate) const SHORT_MS: u64 = 10_000;
+
+/// Whether a closed run was open for so short a time that it has no row by close.
+pub(crate) fn is_short(row: &Row) -> bool {
+    row.closed_at.is_some_and(|closed_at| closed_at.saturating_sub(row.started_at) <= SHORT_MS)
+}
+
 /// How many shards each index has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shards {
@@ -76,9 +87,17 @@ pub(crate) fn write_head(key: &HeadKey, sort: String, head: &Head, shards: Shard
         item.insert("ttl".to_owned(), number(at.div_ceil(1_000)));
     }
     if let Some(row) = &head.row {
-        let position = Position::new(row.started_at, Arc::clone(&key.workflow_id), head.run);
-        item.insert("g".to_owned(), text(keys::rows(row.closed_at.is_none(), key, &partition, shards.rows)));
-        item.insert("gs".to_owned(), binary(keys::row(&position)));
+        let by_start = if row.closed_at.is_none() { Rows::Open } else { Rows::Closed };
+        let mut places = vec![("g", "gs", by_start, Order::NewestStart)];
+        if !is_short(row) {
+            places.push(("e", "es", Rows::Ended, Order::NewestClose));
+        }
+        for (hash, range, of, order) in places {
+            if let Some(position) = Position::of(order, &key.workflow_id, head.run, row) {
+                item.insert(hash.to_owned(), text(keys::rows(of, key, &partition, shards.rows)));
+                item.insert(range.to_owned(), binary(keys::row(of, &position)));
+            }
+        }
         item.insert("w".to_owned(), binary(write_row(row)?));
     }
     item.insert("k".to_owned(), text(partition));

@@ -129,21 +129,40 @@ pub(crate) fn due_shard(shard: impl Into<u64>) -> String {
     format!("D#{:04}", shard.into())
 }
 
-/// The partition of the index `vis` that this head's row is in.
-pub(crate) fn rows(is_open: bool, key: &HeadKey, partition: &str, shards: u32) -> String {
-    rows_shard(is_open, &key.domain, shard(partition, shards))
+/// What the partitions of an index of rows hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// Of `vis`: open runs, by start.
+    Open,
+    /// Of `vis`: closed runs, by start.
+    Closed,
+    /// Of `end`: closed runs, by close.
+    Ended,
 }
 
-pub(crate) fn rows_shard(is_open: bool, domain: &str, shard: impl Into<u64>) -> String {
-    let mut text = String::from(if is_open { "O#" } else { "C#" });
+/// The partition of an index of rows that this head's row is in.
+pub(crate) fn rows(of: Rows, key: &HeadKey, partition: &str, shards: u32) -> String {
+    rows_shard(of, &key.domain, shard(partition, shards))
+}
+
+pub(crate) fn rows_shard(of: Rows, domain: &str, shard: impl Into<u64>) -> String {
+    let mut text = String::from(match of {
+        Rows::Open => "O#",
+        Rows::Closed => "C#",
+        Rows::Ended => "E#",
+    });
     push_escaped(&mut text, domain);
     let _ = write!(text, "#{:04}", shard.into());
     text
 }
 
-/// Sorts as lists do: start (descending), workflow id, run.
-pub(crate) fn row(position: &Position) -> Vec<u8> {
-    let mut bytes = (!position.started_at()).to_be_bytes().to_vec();
+/// Sorts as lists do: close (descending) where the list goes by it, start (descending), workflow id, run.
+pub(crate) fn row(of: Rows, position: &Position) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(36 + position.workflow_id().len());
+    if of == Rows::Ended {
+        bytes.extend_from_slice(&(!position.at()).to_be_bytes());
+    }
+    bytes.extend_from_slice(&(!position.started_at()).to_be_bytes());
     for byte in position.workflow_id().bytes() {
         bytes.push(byte);
         if byte == 0 {
@@ -180,23 +199,26 @@ mod tests {
             let key = HeadKey { domain: domain.as_str().into(), workflow_id: id.as_str().into() };
             let partition = partition(&key);
             assert!(partition.len() <= 2_048, "{}", partition.len());
-            assert!(rows(true, &key, &partition, 4).len() <= 2_048);
-            let row = row(&Position::new(0, key.workflow_id, [0; 16]));
+            assert!(rows(Rows::Ended, &key, &partition, 4).len() <= 2_048);
+            let row = row(Rows::Ended, &Position::new(0, 0, key.workflow_id, [0; 16]));
             assert!(row.len() <= 1_024, "{}", row.len());
         }
     }
 
     #[test]
     fn row_keys_sort_as_lists_do() {
-        let mut places: Vec<_> = [(9, "b"), (9, "a"), (9, "a\0"), (10, "z"), (9, "a#"), (1, "")]
-            .into_iter()
-            .flat_map(|(at, id)| [[0; 16], [255; 16]].map(|run| Position::new(at, Arc::from(id), run)))
-            .collect();
-        places.sort();
-        let by_place: Vec<_> = places.iter().map(row).collect();
-        let mut by_bytes = by_place.clone();
-        by_bytes.sort();
-        assert_eq!(by_place, by_bytes);
+        for (of, starts) in [(Rows::Open, [0, 0]), (Rows::Ended, [0, 1])] {
+            let mut places: Vec<_> = [(9, "b"), (9, "a"), (9, "a\0"), (10, "z"), (9, "a#"), (1, "")]
+                .into_iter()
+                .flat_map(|(at, id)| [[0; 16], [255; 16]].map(|run| (at, id, run)))
+                .flat_map(|(at, id, run)| starts.map(|ago| Position::new(at, at - ago, Arc::from(id), run)))
+                .collect();
+            places.sort();
+            let by_place: Vec<_> = places.iter().map(|position| row(of, position)).collect();
+            let mut by_bytes = by_place.clone();
+            by_bytes.sort();
+            assert_eq!(by_place, by_bytes);
+        }
     }
 
     #[test]

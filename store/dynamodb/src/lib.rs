@@ -357,6 +357,7 @@ impl Store for Dynamo {
             bytes_written: self.bytes_written.load(Ordering::Relaxed),
             write_units: self.meter.write_units(),
             read_units: self.meter.read_units(),
+            rows_read: self.meter.rows_read(),
             ..Stats::default()
         }
     }

@@ -1,62 +1,97 @@
-//! Lists: the partitions of the index `vis` that a query touches, merged in order. A page ends early where one of them
-//! was not read further, so that no row is shown before one that belongs in front of it.
+//! Lists: the partitions of the indexes that a query touches, merged in order. A page ends early where one of them was not read
+//! further, so that no row is shown before one that belongs in front of it.
+//!
+//! By start there is one index, `vis`. By close there is another, `end`, but only of runs that were open for a while: those that
+//! were not are found by their start, which was at most [`SHORT_MS`] before.
 
-use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
-use store::listing::{Position, matches};
-use store::{Error, ListPage, ListQuery, Listed, PageToken};
+use aws_sdk_dynamodb::operation::query::QueryOutput;
+use store::listing::{Gathered, Position};
+use store::{Error, ListPage, ListQuery, Listed, PageToken, UnixMs};
 
 use crate::Dynamo;
 use crate::attributes::{Item, binary, text};
 use crate::errors::not_applied;
-use crate::item::{read_key, read_row, read_run};
-use crate::keys;
+use crate::item::{SHORT_MS, is_short, read_key, read_row, read_run};
+use crate::keys::{self, Rows};
 
 /// How many rows are read of a partition for one page.
 const ROWS_READ_MAX: usize = 1000;
 
-fn read_listed(item: &Item) -> Result<Option<Listed>, Error> {
-    let Some(row) = read_row(item)? else { return Ok(None) };
-    Ok(Some(Listed { workflow_id: read_key(item)?.workflow_id, run: read_run(item)?, row }))
+/// How many rows are read at once at least where it is not known how many are needed: five read units.
+const ROWS_AT_ONCE_MIN: usize = 200;
+
+/// A stretch of one partition of an index, from the newest row to the oldest.
+struct Stretch {
+    index: &'static str,
+    condition: &'static str,
+    partition: String,
+    newest: Vec<u8>,
+    oldest: Vec<u8>,
+}
+
+impl Stretch {
+    /// The rows of these instants: those that the index goes by.
+    fn new(of: Rows, domain: &str, shard: u32, instants: RangeInclusive<UnixMs>) -> Self {
+        let mut oldest = (!instants.start()).to_be_bytes().to_vec();
+        // Behind every row of that instant.
+        oldest.push(0xFF);
+        oldest.resize(9 + 8, 0xFF);
+        let (index, condition) = match of {
+            Rows::Open | Rows::Closed => ("vis", "g = :g AND gs BETWEEN :a AND :z"),
+            Rows::Ended => ("end", "e = :g AND es BETWEEN :a AND :z"),
+        };
+        Self {
+            index,
+            condition,
+            partition: keys::rows_shard(of, domain, shard),
+            newest: (!instants.end()).to_be_bytes().to_vec(),
+            oldest,
+        }
+    }
+}
+
+/// The instants that a query wants of what its list goes by, behind the page before; `None` where there are none.
+fn instants(query: &ListQuery, after: Option<&Position>) -> Option<RangeInclusive<UnixMs>> {
+    let (from, before) = query.instants();
+    let (mut first, mut last) = (from.unwrap_or(0), before.unwrap_or(UnixMs::MAX));
+    if before.is_some() {
+        last = last.checked_sub(1)?;
+    }
+    match after {
+        Some(after) if query.order.is_oldest_first() => first = first.max(after.at()),
+        Some(after) => last = last.min(after.at()),
+        None => {}
+    }
+    (first <= last).then_some(first..=last)
 }
 
 impl Dynamo {
     pub(crate) async fn list_page(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
-        let after = page.map(Position::from_token).transpose()?;
-        let mut rows = BTreeMap::new();
-        // Rows behind this place are not all known.
-        let mut horizon: Option<Position> = None;
+        let mut gathered = Gathered::new(query, page)?;
         if let Some(id) = &query.workflow_id {
             let key = store::HeadKey { domain: query.domain.clone(), workflow_id: id.as_str().into() };
-            self.rows_of_id(&key, &mut rows).await?;
-        } else {
-            for is_open in [true, false].into_iter().filter(|is_open| query.open.is_none_or(|open| open == *is_open)) {
-                for shard in 0..self.options.row_shards {
-                    let partition = keys::rows_shard(is_open, &query.domain, shard);
-                    let end = self.rows_of_shard(partition, query, after.as_ref(), &mut rows).await?;
-                    horizon = match (horizon, end) {
-                        (Some(horizon), Some(end)) => Some(horizon.min(end)),
-                        (horizon, end) => horizon.or(end),
-                    };
+            self.rows_of_id(&key, &mut gathered).await?;
+        } else if let Some(instants) = instants(query, gathered.after()) {
+            for shard in 0..self.options.row_shards {
+                if !query.order.is_by_close() {
+                    for (of, is_open) in [(Rows::Open, true), (Rows::Closed, false)] {
+                        if query.open.is_none_or(|open| open == is_open) {
+                            self.rows_in_order(of, shard, &instants, &mut gathered).await?;
+                        }
+                    }
+                } else if query.open != Some(true) {
+                    self.rows_in_order(Rows::Ended, shard, &instants, &mut gathered).await?;
+                    self.short_rows(shard, &instants, &mut gathered).await?;
                 }
             }
         }
-        let limit = query.limit.max(1);
-        let mut fitting = rows.into_iter().filter(|(position, listed)| {
-            after.as_ref().is_none_or(|after| position > after)
-                && horizon.as_ref().is_none_or(|horizon| position <= horizon)
-                && matches(query, &listed.workflow_id, &listed.row)
-        });
-        let (places, rows): (Vec<_>, Vec<_>) = fitting.by_ref().take(limit).unzip();
-        let next = match (fitting.next(), places.last()) {
-            (Some(_), Some(last)) => Some(last.token()),
-            _ => horizon.as_ref().map(Position::token),
-        };
-        Ok(ListPage { rows, next })
+        Ok(gathered.page())
     }
 
     /// The head and every kept head of one workflow id, read consistently.
-    async fn rows_of_id(&self, key: &store::HeadKey, rows: &mut BTreeMap<Position, Listed>) -> Result<(), Error> {
+    async fn rows_of_id(&self, key: &store::HeadKey, gathered: &mut Gathered<'_>) -> Result<(), Error> {
         let partition = keys::partition(key);
         let query = self
             .query()
@@ -65,60 +100,122 @@ impl Dynamo {
             .expression_attribute_values(":p", text(keys::KEPT))
             .consistent_read(true);
         for item in self.query_all(query, None).await? {
-            rows.extend(read_listed(&item)?.map(|listed| (Position::of(&listed), listed)));
+            self.look_at(&item)?.into_iter().for_each(|listed| gathered.add(listed));
         }
         // Last, for the head is newer than a kept head of the same run.
         if let Some(item) = self.get(&partition, keys::HEAD).await? {
-            rows.extend(read_listed(&item)?.map(|listed| (Position::of(&listed), listed)));
+            self.look_at(&item)?.into_iter().for_each(|listed| gathered.add(listed));
         }
         Ok(())
     }
 
-    /// One page of one partition; answers the last place read when there is more.
-    async fn rows_of_shard(
+    /// The row of an item, which is counted as looked at.
+    fn look_at(&self, item: &Item) -> Result<Option<Listed>, Error> {
+        self.meter.looked_at_row();
+        let Some(row) = read_row(item)? else { return Ok(None) };
+        Ok(Some(Listed { workflow_id: read_key(item)?.workflow_id, run: read_run(item)?, row }))
+    }
+
+    /// One page of one partition, in the order of its index.
+    async fn rows_in_order(
         &self,
-        partition: String,
-        query: &ListQuery,
-        after: Option<&Position>,
-        rows: &mut BTreeMap<Position, Listed>,
-    ) -> Result<Option<Position>, Error> {
-        // Places sort by descending start, so the latest start asked for is the lower end of the range.
-        let mut low = match query.started_before {
-            Some(0) => return Ok(None),
-            Some(before) => (!(before - 1)).to_be_bytes().to_vec(),
-            None => vec![0],
-        };
-        if let Some(after) = after {
-            low = low.max(keys::row(after));
+        of: Rows,
+        shard: u32,
+        instants: &RangeInclusive<UnixMs>,
+        gathered: &mut Gathered<'_>,
+    ) -> Result<(), Error> {
+        let query = gathered.query();
+        let mut stretch = Stretch::new(of, &query.domain, shard, instants.clone());
+        match gathered.after().map(|after| keys::row(of, after)) {
+            Some(after) if query.order.is_oldest_first() => stretch.oldest = stretch.oldest.min(after),
+            Some(after) => stretch.newest = stretch.newest.max(after),
+            None => {}
         }
-        let mut high = (!query.started_from.unwrap_or(0)).to_be_bytes().to_vec();
-        high.push(0xFF);
-        if low > high {
-            return Ok(None);
-        }
-        // Two may stand at `after` itself, a head and what was kept of it, and one more must be read to get on.
-        let wanted = query.limit.max(1).saturating_add(2).min(ROWS_READ_MAX);
+        // Two may stand at the end of the page before, a head and what was kept of it.
+        let wanted = gathered.wanted().saturating_add(1).min(ROWS_READ_MAX);
         let limit = if query.is_filtered() { ROWS_READ_MAX } else { wanted };
+        let answer = self.rows(&stretch, query, None, limit).await?;
+        let mut last = None;
+        for item in answer.items() {
+            if let Some(listed) = self.look_at(item)? {
+                last = Position::of(query.order, &listed.workflow_id, listed.run, &listed.row);
+                gathered.add(listed);
+            }
+        }
+        if let Some(last) = last.filter(|_| answer.last_evaluated_key().is_some()) {
+            gathered.ends_at(last);
+        }
+        Ok(())
+    }
+
+    /// Runs of one partition that have no row by close, in a list by close: by start, until whatever comes then has closed behind
+    /// the page.
+    async fn short_rows(
+        &self,
+        shard: u32,
+        instants: &RangeInclusive<UnixMs>,
+        gathered: &mut Gathered<'_>,
+    ) -> Result<(), Error> {
+        let query = gathered.query();
+        let (first, last) = (*instants.start(), *instants.end());
+        let started_from = first.saturating_sub(SHORT_MS).max(query.started_from.unwrap_or(0));
+        let started_to = last.min(query.started_before.map_or(UnixMs::MAX, |before| before.saturating_sub(1)));
+        let stretch = Stretch::new(Rows::Closed, &query.domain, shard, started_from..=started_to);
+        let at_once = gathered.wanted().clamp(ROWS_AT_ONCE_MIN, ROWS_READ_MAX);
+        let (mut read, mut next) = (0, None);
+        loop {
+            let answer = self.rows(&stretch, query, next, at_once).await?;
+            let mut last_start = None;
+            for item in answer.items() {
+                if let Some(listed) = self.look_at(item)? {
+                    last_start = Some(listed.row.started_at);
+                    if is_short(&listed.row) {
+                        gathered.add(listed);
+                    }
+                }
+            }
+            read += answer.items().len();
+            next = answer.last_evaluated_key;
+            let (Some(last_start), true) = (last_start, next.is_some()) else { return Ok(()) };
+            // Of what was not read, nothing has closed before this start, or nothing so long after it.
+            let (horizon, is_progress) = if query.order.is_oldest_first() {
+                (last_start.saturating_sub(1), last_start > first.saturating_add(1))
+            } else {
+                let latest = last_start.saturating_add(SHORT_MS);
+                (latest, latest < last)
+            };
+            let horizon = Position::before_all_of(horizon);
+            if is_progress && (read >= ROWS_READ_MAX || gathered.is_full_before(&horizon)) {
+                gathered.ends_at(horizon);
+                return Ok(());
+            }
+        }
+    }
+
+    async fn rows(
+        &self,
+        stretch: &Stretch,
+        query: &ListQuery,
+        after: Option<Item>,
+        limit: usize,
+    ) -> Result<QueryOutput, Error> {
+        if stretch.newest > stretch.oldest {
+            return Ok(QueryOutput::builder().build());
+        }
         let answer = self
             .query()
-            .index_name("vis")
-            .key_condition_expression("g = :g AND gs BETWEEN :a AND :z")
-            .expression_attribute_values(":g", text(partition))
-            .expression_attribute_values(":a", binary(low))
-            .expression_attribute_values(":z", binary(high))
+            .index_name(stretch.index)
+            .key_condition_expression(stretch.condition)
+            .expression_attribute_values(":g", text(stretch.partition.as_str()))
+            .expression_attribute_values(":a", binary(stretch.newest.as_slice()))
+            .expression_attribute_values(":z", binary(stretch.oldest.as_slice()))
+            .scan_index_forward(!query.order.is_oldest_first())
+            .set_exclusive_start_key(after)
             .limit(i32::try_from(limit).unwrap_or(i32::MAX))
             .send()
             .await
             .map_err(|error| not_applied(&error))?;
         self.meter.read(answer.consumed_capacity());
-        let mut last = None;
-        for item in answer.items() {
-            if let Some(listed) = read_listed(item)? {
-                let position = Position::of(&listed);
-                last = Some(position.clone());
-                rows.insert(position, listed);
-            }
-        }
-        Ok(if answer.last_evaluated_key().is_some() { last } else { None })
+        Ok(answer)
     }
 }

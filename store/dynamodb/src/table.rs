@@ -27,10 +27,11 @@ const CREATE_LOOK: Duration = Duration::from_millis(250);
 const TTL: &str = "ttl";
 
 /// The layout of items that this program reads and writes.
-const LAYOUT: u64 = 1;
+const LAYOUT: u64 = 2;
 
 /// The keys that are not text, and their types; every other key is text.
-const KEY_TYPES: [(&str, ScalarAttributeType); 2] = [("dt", ScalarAttributeType::N), ("gs", ScalarAttributeType::B)];
+const KEY_TYPES: [(&str, ScalarAttributeType); 3] =
+    [("dt", ScalarAttributeType::N), ("gs", ScalarAttributeType::B), ("es", ScalarAttributeType::B)];
 
 /// The table's own keys: partition, sort.
 const KEYS: (&str, &str) = ("k", "s");
@@ -43,9 +44,10 @@ struct Index {
     projected: &'static [&'static str],
 }
 
-const INDEXES: [Index; 2] = [
+const INDEXES: [Index; 3] = [
     Index { name: "due", keys: ("d", "dt"), projected: &[] },
     Index { name: "vis", keys: ("g", "gs"), projected: &["r", "w"] },
+    Index { name: "end", keys: ("e", "es"), projected: &["r", "w"] },
 ];
 
 /// A table that can be used.

@@ -12,6 +12,7 @@ pub(crate) const WRITE_UNIT_BYTES: usize = 1_024;
 pub(crate) struct Meter {
     write_halves: AtomicU64,
     read_halves: AtomicU64,
+    rows: AtomicU64,
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "units are small and never negative")]
@@ -32,6 +33,15 @@ impl Meter {
 
     pub(crate) fn read(&self, told: Option<&ConsumedCapacity>) {
         self.read_halves.fetch_add(halves(told), Ordering::Relaxed);
+    }
+
+    /// A row of an index was read.
+    pub(crate) fn looked_at_row(&self) {
+        self.rows.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn rows_read(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
     }
 
     pub(crate) fn write_units(&self) -> u64 {

@@ -34,7 +34,12 @@ async fn each_kind_of_commit_stays_within_its_units() {
         ("start: head, due, row", 3, head(1, Some(30), None, None)),
         ("a commit that moves nothing, such as a signal", 1, head(2, Some(30), None, None)),
         ("a commit that moves due, such as a timer fired", 3, head(3, Some(60), None, None)),
-        ("close: head, due removed, row moved", 4, head(4, None, Some(50), Some(99))),
+        ("close: head, due removed, row moved", 4, head(4, None, Some(10_001), Some(99))),
+        (
+            "close of what was open for more than ten seconds: a row by close, too",
+            1,
+            head(5, None, Some(10_001), Some(99)),
+        ),
     ];
     for (what, budget, head) in steps {
         let version = head.version - 1;

@@ -10,7 +10,7 @@ use store::Error;
 use crate::log::sync_directory;
 use crate::storage_error;
 
-const FORMAT: &str = "baton embedded store, format 1";
+const FORMAT: &str = "baton embedded store, format 2";
 
 /// A directory that is ours until this is dropped.
 #[derive(Debug)]

@@ -8,6 +8,7 @@
 //! | part | domain, workflow id, run, kind, number |
 //! | due | instant, domain, workflow id |
 //! | open row, closed row | domain, start (descending), workflow id, run |
+//! | ended row | domain, close (descending), start (descending), workflow id, run |
 //! | expiry | instant, domain, workflow id, run |
 //! | doomed run | domain, workflow id, run |
 
@@ -22,8 +23,12 @@ pub(crate) const PART: u8 = b'p';
 pub(crate) const DUE: u8 = b'd';
 pub(crate) const OPEN_ROW: u8 = b'o';
 pub(crate) const CLOSED_ROW: u8 = b'c';
+pub(crate) const ENDED_ROW: u8 = b'e';
 pub(crate) const EXPIRY: u8 = b'x';
 pub(crate) const DOOMED: u8 = b'z';
+
+/// The tables that say nothing which is not in a head.
+pub(crate) const INDEXES: [u8; 5] = [DUE, OPEN_ROW, CLOSED_ROW, ENDED_ROW, EXPIRY];
 
 const CHUNK: u8 = 0;
 const PACK: u8 = 1;
@@ -97,23 +102,22 @@ pub(crate) fn due(at: UnixMs, key: &HeadKey) -> Vec<u8> {
     bytes
 }
 
-/// Every open or closed row of a domain begins with this.
+/// Every row of a domain in this table begins with this.
 pub(crate) fn rows_of(table: u8, domain: &str) -> Vec<u8> {
     let mut bytes = vec![table];
     push_text(&mut bytes, domain);
     bytes
 }
 
-pub(crate) fn row(is_open: bool, key: &HeadKey, started_at: UnixMs, run: RunId) -> Vec<u8> {
-    let table = if is_open { OPEN_ROW } else { CLOSED_ROW };
-    row_at(table, &key.domain, started_at, &key.workflow_id, run)
-}
-
-pub(crate) fn row_at(table: u8, domain: &str, started_at: UnixMs, workflow_id: &str, run: RunId) -> Vec<u8> {
+/// A row at its place in lists: by close in the table of ended rows, by start in the others.
+pub(crate) fn row(table: u8, domain: &str, position: &Position) -> Vec<u8> {
     let mut bytes = rows_of(table, domain);
-    bytes.extend_from_slice(&(!started_at).to_be_bytes());
-    push_text(&mut bytes, workflow_id);
-    bytes.extend_from_slice(&run);
+    if table == ENDED_ROW {
+        bytes.extend_from_slice(&(!position.at()).to_be_bytes());
+    }
+    bytes.extend_from_slice(&(!position.started_at()).to_be_bytes());
+    push_text(&mut bytes, position.workflow_id());
+    bytes.extend_from_slice(&position.run());
     bytes
 }
 
@@ -196,11 +200,13 @@ pub(crate) fn read_due(bytes: &[u8]) -> Result<(UnixMs, HeadKey), Error> {
     read(bytes, |reader| Some((u64::from_be_bytes(reader.array()?), reader.key()?)))
 }
 
-pub(crate) fn read_row(bytes: &[u8]) -> Result<Position, Error> {
+/// Whose row it is.
+pub(crate) fn read_row(bytes: &[u8]) -> Result<(Arc<str>, RunId), Error> {
+    let is_ended = bytes.first() == Some(&ENDED_ROW);
     read(bytes, |reader| {
         let _domain = reader.text()?;
-        let started_at = !u64::from_be_bytes(reader.array()?);
-        Some(Position::new(started_at, reader.text()?, reader.array()?))
+        let _instants = (if is_ended { reader.array::<8>()? } else { [0; 8] }, reader.array::<8>()?);
+        Some((reader.text()?, reader.array()?))
     })
 }
 
@@ -234,24 +240,32 @@ mod tests {
             assert_eq!(read_due(&due(5, &key)).unwrap(), (5, key.clone()));
             assert_eq!(read_expiry(&expiry(6, &key, [3; 16])).unwrap(), (6, key.clone(), [3; 16]));
             assert_eq!(read_doomed(&doomed(&key, [3; 16])).unwrap(), (key.clone(), [3; 16]));
-            assert_eq!(
-                read_row(&row(true, &key, 7, [3; 16])).unwrap(),
-                Position::new(7, key.workflow_id.clone(), [3; 16])
-            );
+            for table in [OPEN_ROW, CLOSED_ROW, ENDED_ROW] {
+                let position = Position::new(7, 7, key.workflow_id.clone(), [3; 16]);
+                let read = read_row(&row(table, &key.domain, &position)).unwrap();
+                assert_eq!(read, (key.workflow_id.clone(), [3; 16]));
+            }
         }
     }
 
     #[test]
     fn row_keys_sort_as_lists_do() {
-        let mut places: Vec<_> = [(9, "b"), (9, "a"), (9, "a\0"), (10, "z"), (9, "ab"), (1, "")]
-            .into_iter()
-            .flat_map(|(at, id)| [[0; 16], [255; 16]].map(|run| (Position::new(at, Arc::from(id), run), at, id, run)))
-            .collect();
-        places.sort();
-        let by_place: Vec<_> = places.iter().map(|(_, at, id, run)| row(true, &key("d", id), *at, *run)).collect();
-        let mut by_bytes = by_place.clone();
-        by_bytes.sort();
-        assert_eq!(by_place, by_bytes);
+        let places = [(9, "b"), (9, "a"), (9, "a\0"), (10, "z"), (9, "ab"), (1, "")];
+        let of = |table| {
+            let runs = places.into_iter().flat_map(|(at, id)| [[0; 16], [255; 16]].map(|run| (at, id, run)));
+            // By close, those of one instant by start.
+            let starts = runs.flat_map(|(at, id, run)| [0, 1].map(|ago| (at, at - ago, id, run)));
+            let starts = starts.filter(|(at, start, ..)| table == ENDED_ROW || at == start);
+            starts.map(|(at, start, id, run)| Position::new(at, start, Arc::from(id), run)).collect::<Vec<_>>()
+        };
+        for table in [OPEN_ROW, ENDED_ROW] {
+            let mut places = of(table);
+            places.sort();
+            let by_place: Vec<_> = places.iter().map(|position| row(table, "d", position)).collect();
+            let mut by_bytes = by_place.clone();
+            by_bytes.sort();
+            assert_eq!(by_place, by_bytes);
+        }
     }
 
     #[test]

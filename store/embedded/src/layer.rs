@@ -71,7 +71,7 @@ impl Layer {
     /// Deletes a key. An index entry that redb never saw leaves no trace; anything else leaves a mark, so that nobody
     /// is shown the deletion before it is durable.
     pub(crate) fn delete(&mut self, key: &[u8], batch: u64) {
-        let is_index = matches!(key.first(), Some(&(keys::DUE | keys::OPEN_ROW | keys::CLOSED_ROW | keys::EXPIRY)));
+        let is_index = key.first().is_some_and(|table| keys::INDEXES.contains(table));
         match self.slots.entry(Box::from(key)) {
             Entry::Occupied(mut entry) => {
                 self.bytes = self.bytes.saturating_sub(entry.get().value.as_ref().map_or(0, Bytes::len));

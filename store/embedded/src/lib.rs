@@ -288,6 +288,7 @@ impl Store for Embedded {
             syncs: segments.syncs.load(Ordering::Relaxed) + self.shared.tree.writes() * 2,
             bytes_written: segments.bytes_written.load(Ordering::Relaxed) + self.shared.tree.bytes_written(),
             bytes_on_disk: segments.bytes() + tree_bytes,
+            rows_read: self.shared.rows_read.load(Ordering::Relaxed),
             ..Stats::default()
         }
     }

@@ -1,10 +1,9 @@
-//! Lists: the rows of a domain by start, open and closed in ranges of their own, or those of one workflow id.
+//! Lists: the rows of a domain by start, open and closed in ranges of their own, or by close, or those of one workflow id.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
-use store::listing::{Position, matches};
+use store::listing::{Gathered, Position};
 use store::{Error, HeadKey, ListPage, ListQuery, Listed, PageToken};
 
 use crate::keys;
@@ -17,78 +16,62 @@ use crate::shared::Shared;
 const LOOKED_AT: usize = 4096;
 
 pub(crate) async fn list(shared: &Arc<Shared>, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
-    let after = page.map(Position::from_token).transpose()?;
+    let mut gathered = Gathered::new(query, page)?;
     match &query.workflow_id {
-        Some(workflow_id) => list_one(shared, query, workflow_id, after).await,
-        None => list_rows(shared, query, after).await,
+        Some(workflow_id) => list_one(shared, workflow_id, &mut gathered).await?,
+        None => list_rows(shared, &mut gathered).await?,
     }
+    Ok(gathered.page())
 }
 
-async fn list_rows(shared: &Arc<Shared>, query: &ListQuery, after: Option<Position>) -> Result<ListPage, Error> {
-    let tables: &[u8] = match query.open {
-        Some(true) => &[keys::OPEN_ROW],
-        Some(false) => &[keys::CLOSED_ROW],
-        None => &[keys::OPEN_ROW, keys::CLOSED_ROW],
+async fn list_rows(shared: &Arc<Shared>, gathered: &mut Gathered<'_>) -> Result<(), Error> {
+    let query = gathered.query();
+    let tables: &[u8] = match (query.order.is_by_close(), query.open) {
+        (true, Some(true)) => &[],
+        (true, _) => &[keys::ENDED_ROW],
+        (false, Some(true)) => &[keys::OPEN_ROW],
+        (false, Some(false)) => &[keys::CLOSED_ROW],
+        (false, None) => &[keys::OPEN_ROW, keys::CLOSED_ROW],
     };
-    let limit = query.limit.max(1);
-    let mut seen: BTreeMap<Position, Bytes> = BTreeMap::new();
-    // How far all ranges have been looked at; `None`: to their ends.
-    let mut covered: Option<Position> = None;
+    let pairs = if query.is_filtered() { LOOKED_AT } else { gathered.wanted().min(LOOKED_AT) };
+    let want = Want { pairs, bytes: 4 << 20, is_reverse: query.order.is_oldest_first() };
     for table in tables {
-        let (from, to) = bounds(*table, query, after.as_ref());
-        let pairs = if query.is_filtered() { LOOKED_AT } else { limit.saturating_add(1).min(LOOKED_AT) };
-        let scanned = shared.scan(from, to, Want { pairs, bytes: 4 << 20, is_reverse: false }).await?;
+        let (from, to) = bounds(*table, query, gathered.after());
+        let scanned = shared.scan(from, to, want).await?;
+        shared.rows_read.fetch_add(scanned.pairs.len() as u64, Ordering::Relaxed);
         let mut last = None;
         for (key, value) in scanned.pairs {
-            let position = keys::read_row(&key)?;
-            last = Some(position.clone());
-            seen.insert(position, value);
+            let ((workflow_id, run), row) = (keys::read_row(&key)?, decode_row(&value)?);
+            last = Position::of(query.order, &workflow_id, run, &row);
+            gathered.add(Listed { workflow_id, run, row });
         }
-        if !scanned.is_end
-            && let Some(last) = last
-        {
-            covered = Some(covered.map_or(last.clone(), |covered| covered.min(last)));
+        if let Some(last) = last.filter(|_| !scanned.is_end) {
+            gathered.ends_at(last);
         }
     }
-    let mut rows = Vec::new();
-    for (position, value) in seen {
-        if covered.as_ref().is_some_and(|covered| position > *covered) {
-            break;
-        }
-        let row = decode_row(&value)?;
-        if matches(query, position.workflow_id(), &row) {
-            if rows.len() == limit {
-                return Ok(ListPage { next: rows.last().map(|last| Position::of(last).token()), rows });
-            }
-            rows.push(Listed { workflow_id: Arc::clone(position.workflow_id()), run: position.run(), row });
-        }
-    }
-    Ok(ListPage { rows, next: covered.map(|covered| covered.token()) })
+    Ok(())
 }
 
 /// The keys of a table between the query's instants and behind the page before.
 fn bounds(table: u8, query: &ListQuery, after: Option<&Position>) -> (Vec<u8>, Vec<u8>) {
     let prefix = keys::rows_of(table, &query.domain);
-    let at = |start: u64| {
+    let at = |instant: u64| {
         let mut key = prefix.clone();
-        key.extend_from_slice(&(!start).to_be_bytes());
+        key.extend_from_slice(&(!instant).to_be_bytes());
         key
     };
-    let to = query.started_from.map_or_else(|| keys::after_prefix(&prefix), |from| keys::after_prefix(&at(from)));
-    let from = query.started_before.map_or_else(|| prefix.clone(), |before| keys::after_prefix(&at(before)));
-    let behind = after.map(|after| {
-        keys::after(&keys::row_at(table, &query.domain, after.started_at(), after.workflow_id(), after.run()))
-    });
-    (behind.map_or(from.clone(), |behind| behind.max(from)), to)
+    let (oldest, before) = query.instants();
+    let to = oldest.map_or_else(|| keys::after_prefix(&prefix), |oldest| keys::after_prefix(&at(oldest)));
+    let from = before.map_or_else(|| prefix.clone(), |before| keys::after_prefix(&at(before)));
+    match after.map(|after| keys::row(table, &query.domain, after)) {
+        None => (from, to),
+        Some(after) if query.order.is_oldest_first() => (from, to.min(after)),
+        Some(after) => (from.max(keys::after(&after)), to),
+    }
 }
 
-async fn list_one(
-    shared: &Arc<Shared>,
-    query: &ListQuery,
-    workflow_id: &str,
-    after: Option<Position>,
-) -> Result<ListPage, Error> {
-    let key = HeadKey { domain: Arc::clone(&query.domain), workflow_id: Arc::from(workflow_id) };
+async fn list_one(shared: &Arc<Shared>, workflow_id: &str, gathered: &mut Gathered<'_>) -> Result<(), Error> {
+    let key = HeadKey { domain: Arc::clone(&gathered.query().domain), workflow_id: Arc::from(workflow_id) };
     let mut heads: Vec<_> = shared.load(&key).await?.into_iter().collect();
     let kept = keys::kept_of(&key);
     let mut from = kept.clone();
@@ -103,18 +86,10 @@ async fn list_one(
             _ => break,
         }
     }
-    let mut rows = BTreeMap::new();
     for head in heads {
-        let Some(row) = head.row.filter(|row| matches(query, workflow_id, row)) else {
-            continue;
-        };
-        let listed = Listed { workflow_id: Arc::clone(&key.workflow_id), run: head.run, row };
-        let position = Position::of(&listed);
-        if after.as_ref().is_none_or(|after| position > *after) {
-            rows.insert(position, listed);
+        if let Some(row) = head.row {
+            gathered.add(Listed { workflow_id: Arc::clone(&key.workflow_id), run: head.run, row });
         }
     }
-    let limit = query.limit.max(1);
-    let next = if rows.len() > limit { rows.keys().nth(limit - 1).map(Position::token) } else { None };
-    Ok(ListPage { rows: rows.into_values().take(limit).collect(), next })
+    Ok(())
 }

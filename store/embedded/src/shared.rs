@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) half_bytes: usize,
     pub(crate) log_bytes: u64,
     pub(crate) commits: AtomicU64,
+    /// Rows that lists have looked at.
+    pub(crate) rows_read: AtomicU64,
 }
 
 /// How far towards the end the store is.
@@ -168,6 +170,7 @@ impl Shared {
             half_bytes: (memory_bytes / 2).max(1),
             log_bytes: log_bytes.max(2),
             commits: AtomicU64::new(0),
+            rows_read: AtomicU64::new(0),
         }
     }
 

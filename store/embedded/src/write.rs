@@ -1,7 +1,8 @@
 //! Writes to one workflow id: the compare-and-swap, and what it means for the indexes.
 
 use bytes::Bytes;
-use store::{Cas, Error, Expect, Head, HeadKey, PartKey, RunId, UnixMs};
+use store::listing::Position;
+use store::{Cas, Error, Expect, Head, HeadKey, Order, PartKey, Row, RunId, UnixMs};
 
 use crate::LIMITS;
 use crate::keys;
@@ -137,20 +138,27 @@ fn index(state: &mut State, key: &HeadKey, old_due: Option<UnixMs>, same_run: Op
         }
     }
     move_expiry(state, same_run.and_then(|old| expiry(key, old)), expiry(key, head));
-    let row = |head: &Head| Some(row_key(key, head.run, head.row.as_ref()?));
-    let (old_row, new_row) = (same_run.and_then(row), row(head));
-    if let Some(old) = old_row.as_ref().filter(|old| Some(*old) != new_row.as_ref()) {
+    let old_rows = same_run.and_then(|old| Some(row_keys(key, old.run, old.row.as_ref()?))).unwrap_or_default();
+    let new_rows = head.row.as_ref().map(|row| row_keys(key, head.run, row)).unwrap_or_default();
+    for old in old_rows.iter().filter(|old| !new_rows.contains(old)) {
         state.delete(old);
     }
-    if let Some((new, row)) = new_row.as_ref().zip(head.row.as_ref())
-        && same_run.and_then(|old| old.row.as_ref()) != Some(row)
-    {
-        state.put(new, encode_row(row), old_row.as_ref() != Some(new));
+    if let Some(row) = head.row.as_ref().filter(|row| same_run.and_then(|old| old.row.as_ref()) != Some(row)) {
+        for new in &new_rows {
+            state.put(new, encode_row(row), !old_rows.contains(new));
+        }
     }
 }
 
-pub(crate) fn row_key(key: &HeadKey, run: RunId, row: &store::Row) -> Vec<u8> {
-    keys::row(row.closed_at.is_none(), key, row.started_at, run)
+/// Where a row stands: by start, and by close once it is closed.
+pub(crate) fn row_keys(key: &HeadKey, run: RunId, row: &Row) -> Vec<Vec<u8>> {
+    let by_start = if row.closed_at.is_none() { keys::OPEN_ROW } else { keys::CLOSED_ROW };
+    let places = [(by_start, Order::NewestStart), (keys::ENDED_ROW, Order::NewestClose)];
+    let place = |(table, order)| {
+        let position = Position::of(order, &key.workflow_id, run, row)?;
+        Some(keys::row(table, &key.domain, &position))
+    };
+    places.into_iter().filter_map(place).collect()
 }
 
 /// Takes a head or kept head and all that indexes it away.
@@ -162,7 +170,7 @@ pub(crate) fn unindex(state: &mut State, key: &HeadKey, place: &[u8], head: &Hea
     if let Some(at) = head.expires_at {
         state.delete(&keys::expiry(at, key, head.run));
     }
-    if let Some(row) = &head.row {
-        state.delete(&row_key(key, head.run, row));
+    for row in head.row.iter().flat_map(|row| row_keys(key, head.run, row)) {
+        state.delete(&row);
     }
 }

@@ -1,4 +1,4 @@
-//! Stores of yesterday can be read. `golden/format-1` is never changed; a new format gets a directory beside it.
+//! Stores of yesterday can be read. `golden/format-2` is never changed; a new format gets a directory beside it.
 //!
 //! Written once by `BATON_WRITE_GOLDEN=DIRECTORY cargo test -p baton-store-embedded --test golden`: `log` is a store that
 //! was left with everything in its log, `tree` one that was closed and compacted, so that redb has everything.
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use store::{Cas, Due, Expect, Head, ListQuery, PartKey, Row, Store};
+use store::{Cas, Due, Expect, Head, ListQuery, Order, PartKey, Row, Store};
 use store_embedded::{Embedded, Options};
 use support::{copy_directory, key};
 use tempfile::TempDir;
@@ -93,6 +93,9 @@ async fn check(store: &dyn Store) {
     let query = ListQuery { domain: Arc::from("crash"), limit: 9, ..ListQuery::default() };
     let rows: Vec<_> = store.list(&query, None).await.unwrap().rows.into_iter().map(|listed| listed.row).collect();
     assert_eq!(rows, [open().row.unwrap(), closed().row.unwrap()]);
+    let by_close = ListQuery { order: Order::NewestClose, ..query };
+    let rows: Vec<_> = store.list(&by_close, None).await.unwrap().rows.into_iter().map(|listed| listed.row).collect();
+    assert_eq!(rows, [closed().row.unwrap()]);
     assert_eq!(store.expire(1_800_000_000_000, 9).await.unwrap(), 1);
     assert_eq!(store.load_run(&a, FIRST).await.unwrap(), None);
 }
@@ -116,12 +119,12 @@ async fn write_golden(directory: &Path) {
 }
 
 #[tokio::test]
-async fn stores_of_format_1_can_be_read() {
+async fn stores_of_format_2_can_be_read() {
     if let Ok(directory) = std::env::var("BATON_WRITE_GOLDEN") {
         write_golden(Path::new(&directory)).await;
     }
     for form in ["log", "tree"] {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format-1").join(form);
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format-2").join(form);
         let copy = TempDir::new().unwrap();
         copy_directory(&golden, copy.path());
         let store = Embedded::open(Options::new(copy.path())).await.unwrap();

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use store::{Cas, Expect, Head, PartKey, Store};
+use store::{Cas, Expect, Head, ListQuery, Order, PartKey, Row, Store};
 use store_embedded::{Embedded, Options};
 use support::{head, key, small};
 use tempfile::TempDir;
@@ -188,4 +188,47 @@ async fn a_run_with_very_many_parts_is_forgotten_whole_even_across_a_crash() {
     // The same run again finds nothing of its former self.
     assert_eq!(store.commit(&key("a"), Expect::Absent, &head(&key("a"), 1), &[]).await.unwrap(), Cas::Won);
     assert_eq!(store.chunks(&key("a"), support::RUN, 0, 100).await.unwrap(), []);
+}
+
+/// However many match, in whatever order, and wherever they are: in the log, in memory or in redb.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_a_list_looks_at_no_more_rows_than_it_has_and_one_more_of_each_table() {
+    const RUNS: u64 = 3_000;
+    const LIMIT: usize = 20;
+    let directory = TempDir::new().unwrap();
+    let store = Embedded::open(small(directory.path())).await.unwrap();
+    let row = |number: u64| Row {
+        workflow_type: "order".into(),
+        status: "success".into(),
+        started_at: number,
+        // Those that start late close early, and one in four is open.
+        closed_at: (!number.is_multiple_of(4)).then_some(10_000 - number),
+        tags: Vec::new(),
+    };
+    start_runs(&store, RUNS, move |number| Head { row: Some(row(number)), ..of_one_kb(number) }).await;
+    let domain = key("a").domain;
+    for order in Order::ALL {
+        for open in [None, Some(true), Some(false)] {
+            let query = ListQuery { domain: Arc::clone(&domain), order, open, limit: LIMIT, ..ListQuery::default() };
+            let (mut rows, mut next) = (0, None);
+            loop {
+                let before = store.stats().rows_read;
+                let page = store.list(&query, next.as_ref()).await.unwrap();
+                let read = store.stats().rows_read - before;
+                assert!(read <= 2 * (LIMIT as u64 + 1), "{read} rows for {}, {query:?}", page.rows.len());
+                rows += page.rows.len() as u64;
+                next = page.next;
+                if next.is_none() {
+                    break;
+                }
+            }
+            let expected = match (open, order.is_by_close()) {
+                (Some(true), true) => 0,
+                (None, false) => RUNS,
+                (Some(true), false) => RUNS / 4,
+                (Some(false), _) | (None, true) => RUNS - RUNS / 4,
+            };
+            assert_eq!(rows, expected, "{query:?}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Arc, Error, Expect, LATER, RUN, Store, at, head, key, row, start, win};
-use crate::{Head, HeadKey, ListQuery, Listed, PageToken, Row};
+use crate::{Head, HeadKey, ListQuery, Listed, Order, PageToken, Row, UnixMs};
 
 fn query() -> ListQuery {
     ListQuery { domain: Arc::from("orders"), limit: 100, ..ListQuery::default() }
@@ -171,24 +171,156 @@ pub async fn every_condition_of_a_list_holds(store: Arc<dyn Store>) {
     assert_eq!(ids(&*store, &ListQuery { started_before: Some(0), ..query() }).await, Vec::<String>::new());
 }
 
-/// Whatever the size of the page, and where many start together.
-pub async fn pages_show_every_row_once(store: Arc<dyn Store>) {
-    for index in 0..23_u8 {
-        let started_at = u64::from(index / 5);
-        let closed_at = if index % 3 == 0 { Some(99) } else { None };
-        let listed = Head { row: Some(row(started_at, closed_at)), ..head([index; 16], 1) };
-        win(&*store, &key(&format!("w{index:02}")), Expect::Absent, &listed).await;
+/// Runs that were open for a moment and for years, closed in another order than they started, several at one instant: their ids
+/// with start and close.
+async fn lives(store: &dyn Store) -> Vec<(String, UnixMs, Option<UnixMs>)> {
+    let durations = [0, 1, 70, 9_999, 10_000, 10_001, 60_000, 5_000_000, 40_000_000_000];
+    let mut lives = Vec::new();
+    for index in 0..30_u8 {
+        let started_at = u64::from(index / 3) * 4_000;
+        let duration = durations.get(usize::from(index) % (durations.len() + 1));
+        let closed_at = duration.map(|duration| started_at + duration);
+        let id = format!("w{index:02}");
+        let row = Row { tags: vec![format!("third {}", index % 3)], ..row(started_at, closed_at) };
+        win(store, &key(&id), Expect::Absent, &Head { row: Some(row), ..head([index; 16], 1) }).await;
+        lives.push((id, started_at, closed_at));
     }
-    for open in [None, Some(true), Some(false)] {
-        let all = ids(&*store, &ListQuery { open, ..query() }).await;
-        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
-        for limit in [0, 1, 2, 5, 22, 23, 24] {
-            assert_eq!(
-                ids(&*store, &ListQuery { open, limit, ..query() }).await,
-                all,
-                "pages of {limit}, open {open:?}"
-            );
+    lives
+}
+
+/// By start as by close, the newest first and the oldest first; by close only what has closed. Each is the other way round of
+/// another.
+pub async fn lists_come_in_every_order(store: Arc<dyn Store>) {
+    let lives = lives(&*store).await;
+    for order in Order::ALL {
+        let listed = rows(&*store, &ListQuery { order, ..query() }).await;
+        let instants: Vec<_> = listed
+            .iter()
+            .map(|listed| if order.is_by_close() { listed.row.closed_at.unwrap() } else { listed.row.started_at })
+            .collect();
+        assert!(
+            instants.is_sorted_by(|a, b| if order.is_oldest_first() { a <= b } else { a >= b }),
+            "{order:?} {instants:?}"
+        );
+        let found: BTreeSet<_> = listed.iter().map(|listed| listed.workflow_id.to_string()).collect();
+        let there = lives.iter().filter(|(.., closed_at)| !order.is_by_close() || closed_at.is_some());
+        assert_eq!(found, there.map(|(id, ..)| id.clone()).collect(), "{order:?}");
+        assert_eq!(found.len(), listed.len(), "{order:?}");
+    }
+    for (one, other) in [(Order::NewestStart, Order::OldestStart), (Order::NewestClose, Order::OldestClose)] {
+        let one = ids(&*store, &ListQuery { order: one, ..query() }).await;
+        let mut other = ids(&*store, &ListQuery { order: other, ..query() }).await;
+        other.reverse();
+        assert_eq!(one, other);
+    }
+}
+
+/// In whatever order the rows come, and page by page.
+pub async fn every_condition_of_a_list_holds_in_every_order(store: Arc<dyn Store>) {
+    lives(&*store).await;
+    let queries = [
+        ListQuery { open: Some(true), ..query() },
+        ListQuery { open: Some(false), ..query() },
+        ListQuery { tag: Some("third 1".to_owned()), ..query() },
+        ListQuery { status: Some("open".to_owned()), ..query() },
+        ListQuery { started_from: Some(8_000), started_before: Some(40_001), ..query() },
+        ListQuery { closed_from: Some(9_999), closed_before: Some(60_000), ..query() },
+        ListQuery { closed_from: Some(18_000), tag: Some("third 2".to_owned()), ..query() },
+        ListQuery { closed_before: Some(50_000), started_from: Some(20_000), ..query() },
+        ListQuery { closed_before: Some(0), ..query() },
+        ListQuery { started_before: Some(0), ..query() },
+        ListQuery { closed_from: Some(u64::MAX), ..query() },
+    ];
+    let all = rows(&*store, &query()).await;
+    for order in Order::ALL {
+        for limit in [7, 100] {
+            for query in &queries {
+                let query = ListQuery { order, limit, ..query.clone() };
+                let fits = |listed: &&Listed| {
+                    let is_listed = !order.is_by_close() || listed.row.closed_at.is_some();
+                    is_listed && crate::listing::matches(&query, &listed.workflow_id, &listed.row)
+                };
+                let expected: BTreeSet<_> = all.iter().filter(fits).map(|listed| listed.run).collect();
+                let found = rows(&*store, &query).await;
+                assert_eq!(found.iter().map(|listed| listed.run).collect::<BTreeSet<_>>(), expected, "{query:?}");
+                assert_eq!(found.len(), expected.len(), "{query:?}");
+            }
         }
+    }
+}
+
+/// Whatever the size of the page, and where many start or close together.
+pub async fn pages_show_every_row_once(store: Arc<dyn Store>) {
+    lives(&*store).await;
+    for order in Order::ALL {
+        let opens = [None, Some(true), Some(false)];
+        // By close there are no open ones.
+        for open in opens.into_iter().take(if order.is_by_close() { 1 } else { 3 }) {
+            let all = ids(&*store, &ListQuery { order, open, ..query() }).await;
+            assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+            // Over a network each page takes its time: the smallest ones once.
+            let smallest = if open.is_none() { Some(usize::from(order.is_oldest_first())) } else { None };
+            for limit in smallest.into_iter().chain([3, 29, 30, 31]) {
+                let paged = ids(&*store, &ListQuery { order, open, limit, ..query() }).await;
+                assert_eq!(paged, all, "pages of {limit}, open {open:?}, {order:?}");
+            }
+        }
+    }
+}
+
+/// In every order: what qualifies from before the first page to after the last is on one of them, and nothing is on two, while runs
+/// start, close and are forgotten in between.
+pub async fn pages_forget_no_run_and_show_none_twice_while_runs_change(store: Arc<dyn Store>) {
+    for (number, order) in Order::ALL.into_iter().enumerate() {
+        let domain: Arc<str> = format!("orders {number}").into();
+        let key = |id: String| HeadKey { domain: Arc::clone(&domain), workflow_id: id.into() };
+        let life = |number: u64| (number * 3_000, (number % 3 != 0).then_some(number * 3_000 + number * 1_700));
+        let of = |run: u8, started_at, closed_at| {
+            let row = Row { tags: Vec::new(), ..row(started_at, closed_at) };
+            Head { row: Some(row), ..head([run; 16], 1) }
+        };
+        for number in 1..=24_u8 {
+            let (started_at, closed_at) = life(u64::from(number));
+            win(&*store, &key(format!("w{number:02}")), Expect::Absent, &of(number, started_at, closed_at)).await;
+        }
+        let query = ListQuery { domain: Arc::clone(&domain), order, limit: 3, ..query() };
+        let (mut seen, mut page, mut changed) = (Vec::new(), None, 0_u8);
+        let mut is_changed = BTreeSet::new();
+        loop {
+            let found = store.list(&query, page.as_ref()).await.unwrap();
+            seen.extend(found.rows.iter().map(|listed| (listed.workflow_id.to_string(), listed.run)));
+            changed += 1;
+            // One closes, one begins, and one is forgotten.
+            let closes = changed * 3;
+            if closes <= 24 {
+                let (started_at, _) = life(u64::from(closes));
+                let closed = Head { version: 2, ..of(closes, started_at, Some(u64::from(closes) * 5_000)) };
+                let open = of(closes, started_at, None);
+                win(&*store, &key(format!("w{closes:02}")), at(&open), &closed).await;
+                is_changed.insert(format!("w{closes:02}"));
+            }
+            let (started_at, run) = (u64::from(changed) * 9_000, 100 + changed);
+            win(&*store, &key(format!("new {changed}")), Expect::Absent, &of(run, started_at, Some(started_at + 7)))
+                .await;
+            let gone = changed * 3 - 1;
+            if gone <= 24 {
+                store.drop_run(&key(format!("w{gone:02}")), [gone; 16]).await.unwrap();
+                is_changed.insert(format!("w{gone:02}"));
+            }
+            page = found.next;
+            if page.is_none() {
+                break;
+            }
+        }
+        assert!(changed > 4, "{changed} pages");
+        let ids: BTreeSet<_> = seen.iter().map(|(id, _)| id.clone()).collect();
+        // Every third is open.
+        let listed = (1..=24_u8).filter(|number| !order.is_by_close() || number % 3 != 0);
+        for id in listed.map(|number| format!("w{number:02}")).filter(|id| !is_changed.contains(id)) {
+            assert!(ids.contains(&id), "{id} is on no page, {order:?}");
+        }
+        // A run that closes keeps its place in the order of starts, and gets the only one that it has in the order of closes.
+        assert_eq!(ids.len(), seen.len(), "{order:?}: {seen:?}");
     }
 }
 
@@ -196,7 +328,9 @@ pub async fn pages_show_every_row_once(store: Arc<dyn Store>) {
 pub async fn pages_by_workflow_id_show_every_run_once(store: Arc<dyn Store>) {
     let mut newest: Option<Head> = None;
     for index in 1..=7_u8 {
-        let next = Head { row: Some(row(u64::from(index), None)), ..head([index; 16], u64::from(index)) };
+        // The later it starts, the earlier it closes.
+        let closed_at = (index < 7).then_some(1_000 - u64::from(index));
+        let next = Head { row: Some(row(u64::from(index), closed_at)), ..head([index; 16], u64::from(index)) };
         let expect = newest.as_ref().map_or(Expect::Absent, Expect::Replacing);
         win(&*store, &key("a"), expect, &next).await;
         newest = Some(next);
@@ -204,8 +338,26 @@ pub async fn pages_by_workflow_id_show_every_run_once(store: Arc<dyn Store>) {
     start(&*store, &key("b")).await;
     for limit in [1, 3, 7, 8] {
         let query = ListQuery { workflow_id: Some("a".to_owned()), limit, ..query() };
-        let runs: Vec<_> = rows(&*store, &query).await.iter().map(|listed| listed.run[0]).collect();
-        assert_eq!(runs, [7, 6, 5, 4, 3, 2, 1], "pages of {limit}");
+        let runs = async |order| {
+            let rows = rows(&*store, &ListQuery { order, ..query.clone() }).await;
+            rows.iter().map(|listed| listed.run[0]).collect::<Vec<_>>()
+        };
+        assert_eq!(runs(Order::NewestStart).await, [7, 6, 5, 4, 3, 2, 1], "pages of {limit}");
+        assert_eq!(runs(Order::OldestStart).await, [1, 2, 3, 4, 5, 6, 7], "pages of {limit}");
+        assert_eq!(runs(Order::NewestClose).await, [1, 2, 3, 4, 5, 6], "pages of {limit}");
+        assert_eq!(runs(Order::OldestClose).await, [6, 5, 4, 3, 2, 1], "pages of {limit}");
+    }
+}
+
+/// Whoever deletes them must know of all.
+pub async fn the_runs_of_a_workflow_id_are_listed_as_soon_as_they_are_there(store: Arc<dyn Store>) {
+    let mut newest = start(&*store, &key("a")).await;
+    for index in 1..=20_u8 {
+        let next = Head { row: Some(row(u64::from(index), None)), ..head([100 + index; 16], newest.version + 1) };
+        win(&*store, &key("a"), Expect::Replacing(&newest), &next).await;
+        let query = ListQuery { workflow_id: Some("a".to_owned()), ..query() };
+        assert_eq!(rows(&*store, &query).await.len(), usize::from(index) + 1);
+        newest = next;
     }
 }
 
@@ -215,6 +367,18 @@ pub async fn a_foreign_page_token_is_refused(store: Arc<dyn Store>) {
     for token in [vec![], vec![1, 2, 3], vec![0xFF; 40]] {
         let answer = store.list(&query(), Some(&PageToken(token.clone()))).await;
         assert!(matches!(answer, Err(Error::InvalidPage)), "{token:?}: {answer:?}");
+    }
+}
+
+/// Its place is none of this one's.
+pub async fn a_page_token_of_a_list_in_another_order_is_refused(store: Arc<dyn Store>) {
+    lives(&*store).await;
+    for order in Order::ALL {
+        let token = store.list(&ListQuery { order, limit: 1, ..query() }, None).await.unwrap().next.unwrap();
+        for other in Order::ALL.into_iter().filter(|other| *other != order) {
+            let answer = store.list(&ListQuery { order: other, ..query() }, Some(&token)).await;
+            assert!(matches!(answer, Err(Error::InvalidPage)), "of {order:?} in {other:?}: {answer:?}");
+        }
     }
 }
 

@@ -1,0 +1,92 @@
+//! What a page of a list reads of the table: as many rows as it has, or nearly, however many match and in whatever order.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use store::{Cas, Expect, Head, HeadKey, ListQuery, Listed, Order, Row, Store, UnixMs};
+use store_dynamodb::Create;
+use support::Emulator;
+
+/// Runs of a domain, one started each second.
+const RUNS: u64 = 1_200;
+
+/// Read units of an empty query, and of a kilobyte more: four shards, each of which is asked for open and closed runs, or for two
+/// kinds of closed ones.
+const QUERIES: u64 = 8;
+
+async fn with_runs(life: impl Fn(u64) -> Option<UnixMs>) -> Arc<dyn Store> {
+    let store = Emulator::new().store();
+    store.create_table(Create::default()).await.expect("the emulator makes tables");
+    for number in 0..RUNS {
+        let key = HeadKey { domain: Arc::from("orders"), workflow_id: format!("w-{number}").into() };
+        let started_at = 1_000_000_000 + number * 1_000;
+        let row = Row {
+            workflow_type: Arc::from("order"),
+            status: Arc::from("success"),
+            started_at,
+            closed_at: life(number).map(|life| started_at + life),
+            tags: Vec::new(),
+        };
+        let run = u128::from(number).to_be_bytes();
+        let head = Head { run, version: 1, body: Bytes::new(), due: None, row: Some(row), expires_at: None };
+        assert_eq!(store.commit(&key, Expect::Absent, &head, &[]).await.expect("a commit"), Cas::Won);
+    }
+    Arc::new(store)
+}
+
+/// Every page of a list: how many there are, how many rows in all, each once and in order, and the most that one of them looked
+/// at.
+async fn pages(store: &Arc<dyn Store>, order: Order, open: Option<bool>, limit: usize) -> (u64, usize, u64) {
+    let query = ListQuery { domain: Arc::from("orders"), order, open, limit, ..ListQuery::default() };
+    let (mut count, mut rows, mut most, mut next) = (0, Vec::new(), 0, None);
+    loop {
+        let before = store.stats();
+        let page = store.list(&query, next.as_ref()).await.expect("a page");
+        let after = store.stats();
+        let (read, units) = (after.rows_read - before.rows_read, after.read_units - before.read_units);
+        assert!(units <= QUERIES + read.div_ceil(40), "{units} units for {read} rows");
+        count += 1;
+        rows.extend(page.rows);
+        most = most.max(read);
+        next = page.next;
+        if next.is_none() {
+            break;
+        }
+    }
+    let at = |listed: &Listed| if order.is_by_close() { listed.row.closed_at } else { Some(listed.row.started_at) };
+    let is_sorted = rows.is_sorted_by(|a, b| if order.is_oldest_first() { at(a) <= at(b) } else { at(a) >= at(b) });
+    assert!(is_sorted, "{order:?}");
+    let ids: BTreeSet<_> = rows.iter().map(|listed| &listed.workflow_id).collect();
+    assert_eq!(ids.len(), rows.len(), "{order:?}");
+    (count, rows.len(), most)
+}
+
+#[tokio::test]
+async fn a_page_looks_at_a_few_times_its_rows_in_every_order_however_many_match() {
+    // In turns open for a moment, for a minute and for an hour.
+    let life = |number| match number % 3 {
+        0 => 500,
+        1 => 60_000,
+        _ => 3_600_000,
+    };
+    let store = with_runs(|number| Some(life(number))).await;
+    for order in Order::ALL {
+        let (count, rows, most) = pages(&store, order, Some(false), 50).await;
+        assert_eq!(rows as u64, RUNS, "{order:?}");
+        assert!(count <= RUNS / 50 + 2, "{count} pages, {order:?}");
+        // Of four shards, twice: what the page has, and where it goes by close, what was started within ten seconds.
+        let budget = if order.is_by_close() { 4 * (2 * 52 + 200) } else { 4 * 52 };
+        assert!(most <= budget, "{most} rows looked at for 50, {order:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_by_close_does_not_look_at_open_runs() {
+    let store = with_runs(|number| (number % 400 == 0).then_some(60_000)).await;
+    for order in [Order::NewestClose, Order::OldestClose] {
+        assert_eq!(pages(&store, order, None, 50).await, (1, 3, 6), "the three, by close and by start");
+    }
+}
