@@ -23,4 +23,4 @@ pub mod stores;
 pub mod told;
 mod world;
 
-pub use world::{Outcome, Plan, Tale, crash_at, simulate};
+pub use world::{Outcome, Plan, Tale, crash_at, simulate, simulate_over};

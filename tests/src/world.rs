@@ -231,13 +231,22 @@ impl World {
         let mut histories = self.chronicle.histories();
         self.facts().violations.extend(self.chronicle.violations());
         let query = ListQuery { domain: DOMAIN.into(), limit: 10_000, ..ListQuery::default() };
-        let rows = match self.store.list(&query, None).await {
-            Ok(page) => page.rows,
-            Err(error) => {
-                self.facts().violations.push(format!("the list of runs: {error}"));
-                return histories;
+        let (mut rows, mut next) = (Vec::new(), None);
+        loop {
+            match self.store.list(&query, next.as_ref()).await {
+                Ok(page) => {
+                    rows.extend(page.rows);
+                    next = page.next;
+                }
+                Err(error) => {
+                    self.facts().violations.push(format!("the list of runs: {error}"));
+                    return histories;
+                }
             }
-        };
+            if next.is_none() {
+                break;
+            }
+        }
         for row in rows {
             let run_id = Uuid::from_bytes(row.run);
             let at = RunRef { domain: DOMAIN.into(), workflow_id: row.workflow_id, run_id: Some(run_id) };
@@ -268,7 +277,13 @@ fn in_one_thread<T>(life: impl Future<Output = T>) -> T {
 
 /// Runs one seed, from the first start until all is quiet.
 pub fn simulate(seed: u64, plan: Plan) -> Outcome {
-    in_one_thread(live(seed, plan))
+    simulate_over(seed, plan, async || Arc::new(Memory::new()) as _, || {})
+}
+
+/// Runs one seed over a store of another kind. `settle` is called when nothing is to go wrong any more: nothing
+/// lags from then on.
+pub fn simulate_over(seed: u64, plan: Plan, make: impl AsyncFnOnce() -> Arc<dyn Store>, settle: impl Fn()) -> Outcome {
+    in_one_thread(async { live(seed, plan, make().await, settle).await })
 }
 
 /// Runs one workflow over a node that stops for good at its `op`th write, after it if it `lands`, and over another that
@@ -327,8 +342,8 @@ impl World {
     }
 }
 
-async fn live(seed: u64, plan: Plan) -> Outcome {
-    let chronicle = Chronicle::of(Arc::new(Memory::new()));
+async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -> Outcome {
+    let chronicle = Chronicle::of(store);
     let mut below: Arc<dyn Store> = Arc::new(Meddled(chronicle.clone()));
     let time = Time::new();
     if plan.short_lives {
@@ -368,6 +383,7 @@ async fn live(seed: u64, plan: Plan) -> Outcome {
     }
     world.go_wrong(plan.steps, &faults).await;
     faults.set_on(false);
+    settle();
     world.is_calm.store(true, Ordering::SeqCst);
     if let Some(line) = &world.line {
         line.calm();

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
 
+mod yesterday;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +17,13 @@ use aws_smithy_types::body::SdkBody;
 use dynoxide::{Database, DynoxideError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use store_dynamodb::{Dynamo, Options};
+
+#[allow(unused_imports, reason = "not every test is about what lags")]
+pub(crate) use yesterday::IsUnmarked;
+
+use self::yesterday::Yesterday;
 
 /// The only region where the emulator has tables.
 pub(crate) const REGION: &str = "eu-west-2";
@@ -48,6 +56,8 @@ pub(crate) struct Emulator {
     reads_hang: Arc<AtomicBool>,
     refusal: Arc<Mutex<Option<&'static str>>>,
     operations: Arc<Mutex<BTreeSet<String>>>,
+    /// What reads that are not marked as consistent see, and indexes; `None`: what is there.
+    yesterday: Option<Arc<Yesterday>>,
 }
 
 impl std::fmt::Debug for Emulator {
@@ -66,6 +76,22 @@ fn run<Q: DeserializeOwned, A: Serialize>(
     }
 }
 
+fn execute_on(database: &Database, operation: &str, body: &[u8]) -> (u16, String) {
+    match operation {
+        "CreateTable" => run(body, |request| database.create_table(request)),
+        "PutItem" => run(body, |request| database.put_item(request)),
+        "DescribeTable" => run(body, |request| database.describe_table(request)),
+        "DeleteTable" => run(body, |request| database.delete_table(request)),
+        "UpdateTimeToLive" => run(body, |request| database.update_time_to_live(request)),
+        "DescribeTimeToLive" => run(body, |request| database.describe_time_to_live(request)),
+        "GetItem" => run(body, |request| database.get_item(request)),
+        "DeleteItem" => run(body, |request| database.delete_item(request)),
+        "Scan" => run(body, |request| database.scan(request)),
+        "Query" => run(body, |request| database.query(request)),
+        other => panic!("the store asks for {other}"),
+    }
+}
+
 impl Emulator {
     pub(crate) fn new() -> Self {
         Self {
@@ -74,7 +100,37 @@ impl Emulator {
             reads_hang: Arc::default(),
             refusal: Arc::default(),
             operations: Arc::default(),
+            yesterday: None,
         }
+    }
+
+    /// An emulator of which indexes, and reads that are not marked as consistent, lag behind, drawn by a seed. Of requests that
+    /// `is_unmarked` names the mark is taken, as if the store had forgotten it.
+    #[allow(dead_code, reason = "not every test is about what lags")]
+    pub(crate) fn lagging(seed: u64, is_unmarked: IsUnmarked) -> Self {
+        Self { yesterday: Some(Arc::new(Yesterday::new(seed, is_unmarked))), ..Self::new() }
+    }
+
+    /// Has everything that lags catch up, and if it `settles`, nothing lags any more.
+    #[allow(dead_code, reason = "not every test is about what lags")]
+    pub(crate) fn catch_up(&self, settles: bool) {
+        if let Some(yesterday) = &self.yesterday {
+            yesterday.catch_up(settles);
+        }
+    }
+
+    /// Answers from the table, or from what it was.
+    fn serve(&self, operation: &str, body: &[u8]) -> (u16, String) {
+        let Some(yesterday) = &self.yesterday else { return self.execute(operation, body) };
+        let request: Value = serde_json::from_slice(body).unwrap();
+        if yesterday.answers(operation, &request) {
+            return execute_on(&yesterday.database, operation, body);
+        }
+        let answer = self.execute(operation, body);
+        if answer.0 == 200 {
+            yesterday.hear(operation, request);
+        }
+        answer
     }
 
     /// The next puts fail like this, one after the other; `None` is none.
@@ -90,20 +146,7 @@ impl Emulator {
     }
 
     fn execute(&self, operation: &str, body: &[u8]) -> (u16, String) {
-        let database = &self.database;
-        match operation {
-            "CreateTable" => run(body, |request| database.create_table(request)),
-            "PutItem" => run(body, |request| database.put_item(request)),
-            "DescribeTable" => run(body, |request| database.describe_table(request)),
-            "DeleteTable" => run(body, |request| database.delete_table(request)),
-            "UpdateTimeToLive" => run(body, |request| database.update_time_to_live(request)),
-            "DescribeTimeToLive" => run(body, |request| database.describe_time_to_live(request)),
-            "GetItem" => run(body, |request| database.get_item(request)),
-            "DeleteItem" => run(body, |request| database.delete_item(request)),
-            "Scan" => run(body, |request| database.scan(request)),
-            "Query" => run(body, |request| database.query(request)),
-            other => panic!("the store asks for {other}"),
-        }
+        execute_on(&self.database, operation, body)
     }
 
     /// From now on everything is refused with this code.
@@ -124,7 +167,7 @@ impl Emulator {
         std::mem::take(&mut self.operations.lock().unwrap())
     }
 
-    /// Has the emulator do something of the test's own; the answer.
+    /// Has the emulator do something of the test's own, on what is there; the answer.
     #[allow(dead_code, reason = "not every test asks")]
     pub(crate) fn ask(&self, operation: &str, request: &serde_json::Value) -> serde_json::Value {
         let answer = self.execute(operation, request.to_string().as_bytes());
@@ -184,7 +227,7 @@ impl HttpConnector for Emulator {
         let refusal = if is_here { *self.refusal.lock().unwrap() } else { Some("ResourceNotFoundException") };
         let (status, text) = match fault {
             None if refusal.is_some() => (400, serde_json::json!({"__type": refusal, "message": "no"}).to_string()),
-            None => self.execute(&operation, &body),
+            None => self.serve(&operation, &body),
             Some(Fault::Throttled) => (
                 400,
                 r#"{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException","message":"slow"}"#.to_owned(),
@@ -192,11 +235,11 @@ impl HttpConnector for Emulator {
             Some(Fault::RequestLost) => return lost(),
             Some(Fault::Hangs) => return never(),
             Some(Fault::AnswerLost) => {
-                self.execute(&operation, &body);
+                self.serve(&operation, &body);
                 return lost();
             }
             Some(Fault::ServerError) => {
-                self.execute(&operation, &body);
+                self.serve(&operation, &body);
                 (500, r#"{"__type":"InternalServerError","message":"oops"}"#.to_owned())
             }
         };

@@ -1,0 +1,113 @@
+//! The table as it was a while ago. On AWS an index never promises more, nor does a read that is not marked as consistent; the
+//! emulator knows no difference. Here each write arrives late, one of an item after the other, and how late is drawn.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+use dynoxide::Database;
+use serde_json::{Value, json};
+
+use super::execute_on;
+
+/// Whether the mark of this request is taken away.
+pub(crate) type IsUnmarked = fn(operation: &str, request: &Value) -> bool;
+
+/// What reads are answered from that are not marked as consistent.
+pub(crate) struct Yesterday {
+    pub(crate) database: Database,
+    is_unmarked: IsUnmarked,
+    under_way: Mutex<UnderWay>,
+}
+
+/// Writes that have yet to arrive, and the dice that say when they do.
+struct UnderWay {
+    writes: Vec<Write>,
+    dice: u64,
+    /// Whether everything arrives before it is asked for.
+    is_settled: bool,
+}
+
+struct Write {
+    operation: String,
+    /// The item's key, as text.
+    of: String,
+    request: Value,
+}
+
+impl UnderWay {
+    /// The next number of the sequence (splitmix64).
+    fn roll(&mut self) -> u64 {
+        self.dice = self.dice.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut number = self.dice;
+        number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        number ^ (number >> 31)
+    }
+}
+
+impl Yesterday {
+    pub(crate) fn new(seed: u64, is_unmarked: IsUnmarked) -> Self {
+        let under_way = Mutex::new(UnderWay { writes: Vec::new(), dice: seed, is_settled: false });
+        Self { database: Database::memory().unwrap(), is_unmarked, under_way }
+    }
+
+    /// Whether a request is answered from here. If so, some of what is under way has arrived before.
+    pub(crate) fn answers(&self, operation: &str, request: &Value) -> bool {
+        let is_marked = request["ConsistentRead"] == true;
+        let is_of_index = request["IndexName"].is_string();
+        assert!(!(is_marked && is_of_index), "DynamoDB refuses consistent reads of an index: {request}");
+        let is_read = matches!(operation, "GetItem" | "Query" | "Scan");
+        let lags = is_read && (!is_marked || (self.is_unmarked)(operation, request));
+        if lags {
+            self.go_on();
+        }
+        lags
+    }
+
+    /// Takes note of what was done to the table.
+    pub(crate) fn hear(&self, operation: &str, request: Value) {
+        let (of, request) = match operation {
+            "PutItem" => {
+                let of = format!("{} {}", request["Item"]["k"], request["Item"]["s"]);
+                (of, json!({ "TableName": request["TableName"], "Item": request["Item"] }))
+            }
+            "DeleteItem" => {
+                let of = format!("{} {}", request["Key"]["k"], request["Key"]["s"]);
+                (of, json!({ "TableName": request["TableName"], "Key": request["Key"] }))
+            }
+            // It is there everywhere before it is used.
+            "CreateTable" | "DeleteTable" => return self.apply(operation, &request),
+            _ => return,
+        };
+        self.under_way.lock().unwrap().writes.push(Write { operation: operation.to_owned(), of, request });
+    }
+
+    /// Has everything arrive, and if it `settles`, everything that is written from now on before it is asked for.
+    pub(crate) fn catch_up(&self, settles: bool) {
+        let mut under_way = self.under_way.lock().unwrap();
+        under_way.is_settled |= settles;
+        for write in std::mem::take(&mut under_way.writes) {
+            self.apply(&write.operation, &write.request);
+        }
+    }
+
+    /// Has some writes arrive, but none before an earlier one of the same item.
+    fn go_on(&self) {
+        let mut under_way = self.under_way.lock().unwrap();
+        let mut late = HashSet::new();
+        for write in std::mem::take(&mut under_way.writes) {
+            let arrives = under_way.is_settled || under_way.roll().is_multiple_of(2);
+            if arrives && !late.contains(&write.of) {
+                self.apply(&write.operation, &write.request);
+            } else {
+                late.insert(write.of.clone());
+                under_way.writes.push(write);
+            }
+        }
+    }
+
+    fn apply(&self, operation: &str, request: &Value) {
+        let (status, answer) = execute_on(&self.database, operation, request.to_string().as_bytes());
+        assert_eq!(status, 200, "{operation} {request}: {answer}");
+    }
+}
