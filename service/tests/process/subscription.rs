@@ -1,4 +1,4 @@
-//! The subscription example, in both styles, while one of its processes is killed at every step (S2.1): its history is one that
+//! The subscription example, in both styles, while one of its processes is killed at every step: its history is one that
 //! might have been written without any trouble, but for the tries that the killed took with them.
 
 use std::collections::{BTreeMap, BTreeSet};
