@@ -85,7 +85,7 @@ async fn a_page_looks_at_a_few_times_its_rows_in_every_order_however_many_match(
 
 #[tokio::test]
 async fn a_page_by_close_does_not_look_at_open_runs() {
-    let store = with_runs(|number| (number % 400 == 0).then_some(60_000)).await;
+    let store = with_runs(|number: u64| number.is_multiple_of(400).then_some(60_000)).await;
     for order in [Order::NewestClose, Order::OldestClose] {
         assert_eq!(pages(&store, order, None, 50).await, (1, 3, 6), "the three, by close and by start");
     }

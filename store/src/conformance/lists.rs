@@ -274,7 +274,8 @@ pub async fn pages_forget_no_run_and_show_none_twice_while_runs_change(store: Ar
     for (number, order) in Order::ALL.into_iter().enumerate() {
         let domain: Arc<str> = format!("orders {number}").into();
         let key = |id: String| HeadKey { domain: Arc::clone(&domain), workflow_id: id.into() };
-        let life = |number: u64| (number * 3_000, (number % 3 != 0).then_some(number * 3_000 + number * 1_700));
+        let life =
+            |number: u64| (number * 3_000, (!number.is_multiple_of(3)).then_some(number * 3_000 + number * 1_700));
         let of = |run: u8, started_at, closed_at| {
             let row = Row { tags: Vec::new(), ..row(started_at, closed_at) };
             Head { row: Some(row), ..head([run; 16], 1) }
@@ -315,7 +316,7 @@ pub async fn pages_forget_no_run_and_show_none_twice_while_runs_change(store: Ar
         assert!(changed > 4, "{changed} pages");
         let ids: BTreeSet<_> = seen.iter().map(|(id, _)| id.clone()).collect();
         // Every third is open.
-        let listed = (1..=24_u8).filter(|number| !order.is_by_close() || number % 3 != 0);
+        let listed = (1..=24_u8).filter(|number| !order.is_by_close() || !number.is_multiple_of(3));
         for id in listed.map(|number| format!("w{number:02}")).filter(|id| !is_changed.contains(id)) {
             assert!(ids.contains(&id), "{id} is on no page, {order:?}");
         }
