@@ -6,10 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 macro_rules! bodies {
-    (@request $( $(#[doc = $doc:literal])+ $(#[schemars($how:meta)])* $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {
+    (@request $( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {
         $( #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
            #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-           $( #[cfg_attr(feature = "schema", schemars($how))] )*
            #[serde(rename_all = "camelCase", deny_unknown_fields)]
            $(#[doc = $doc])+
            pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($serde)])* pub $field: $type, )* } )+

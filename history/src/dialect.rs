@@ -28,7 +28,7 @@ pub fn lambda_id(activity_id: &str) -> Option<&str> {
 
 /// The settings of a run of SWF's dialect that others do not have.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SwfRun {
     /// What becomes of its open children when it is terminated or times out; when it closes otherwise they go on.
@@ -57,7 +57,7 @@ impl SwfRun {
 
 /// What a run of SWF's dialect is held to where the service holds such runs to SWF's limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SwfLimits {
     /// Most events: a run with more of them is terminated.
@@ -76,7 +76,7 @@ impl Default for SwfLimits {
 
 /// The settings of the run that goes on for one of SWF's dialect: none of them is that of the run before it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SwfSuccessor {
     /// From its start to its close, at most.

@@ -14,7 +14,7 @@ use crate::time::Duration;
 /// The wait before the second try is [`initial_interval`](Self::initial_interval); before each further one it is
 /// [`backoff_coefficient`](Self::backoff_coefficient) times as long, up to [`maximum_interval`](Self::maximum_interval).
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase")]
 pub struct RetryPolicy {
     /// The wait before the second try; more than zero. One second unless given.
@@ -48,7 +48,7 @@ pub struct RetryPolicy {
 
 /// What becomes of something whose tries have run out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum WhenExhausted {

@@ -38,7 +38,7 @@ pub struct Scheduled {
 
 /// Which times a schedule names: all that any of its expressions, calendars and intervals name, but for those of `exclude`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScheduleSpec {
     /// Cron expressions: minute, hour, day of month, month, day of week; with six fields the first is the second, with seven
@@ -71,7 +71,7 @@ pub struct ScheduleSpec {
 /// A calendar entry. Each field is written as that of a cron expression: `5`, `1-5`, `*/15`, `MON,FRI`, `L`. Unlike in a cron
 /// expression, the day of the month and the day of the week must both fit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Calendar {
     /// The second; 0 when absent.
@@ -99,7 +99,7 @@ pub struct Calendar {
 
 /// Times at equal distances, counted from 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Interval {
     /// The distance; a second or more.
@@ -116,7 +116,7 @@ fn is_zero(span: &Duration) -> bool {
 
 /// What an action does while a run that the schedule started earlier is open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Overlap {
     /// Nothing: it is skipped. The default.

@@ -1,6 +1,8 @@
 //! The `OpenAPI` document, from the code: what a call takes is read from its handler's signature, bodies and queries from
 //! their types. `http/calls.rs` writes each call down once, for the router and for the document.
 
+mod components;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use axum::handler::Handler;
 use axum::http::{Method, StatusCode};
 use axum::routing::{MethodFilter, on};
 use schemars::generate::SchemaSettings;
-use schemars::transform::RecursiveTransform;
+use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
@@ -70,7 +72,7 @@ impl Operation<'_> {
 
     /// The call takes a query string with the fields of `T`.
     pub(crate) fn query<T: JsonSchema>(&mut self) {
-        let mut schema = T::json_schema(self.requests);
+        let mut schema = plain(T::json_schema(self.requests));
         let required: Vec<String> =
             schema.get("required").and_then(|names| serde_json::from_value(names.clone()).ok()).unwrap_or_default();
         let fields = schema.get_mut("properties").map(Value::take);
@@ -83,9 +85,15 @@ impl Operation<'_> {
 
     /// The call takes a JSON body of this type.
     pub(crate) fn body<T: JsonSchema>(&mut self) {
-        let schema = self.requests.subschema_for::<T>();
+        let schema = plain(self.requests.subschema_for::<T>());
         self.body = Some(json!({ "content": { "application/json": { "schema": schema } } }));
     }
+}
+
+/// A schema in the plainest form; those with a name have it anyway.
+fn plain(mut schema: Schema) -> Schema {
+    RecursiveTransform(components::plain).transform(&mut schema);
+    schema
 }
 
 fn parameter(place: &str, name: &str, required: bool, what: &str, schema: &Value) -> Value {
@@ -217,24 +225,25 @@ impl Calls {
 
     /// The document.
     pub(crate) fn document(&self) -> Value {
-        let settings = SchemaSettings::draft2020_12().with(|it| {
-            it.definitions_path = "/components/schemas".into();
-            it.meta_schema = None;
-        });
-        let strict = settings.clone().for_deserialize().with_transform(RecursiveTransform(refuse_unknown_fields));
+        let settings = |place: &str| {
+            let settings = SchemaSettings::draft2020_12().with(|it| {
+                it.definitions_path = format!("/components/{place}").into();
+                it.meta_schema = None;
+            });
+            settings.with_transform(RecursiveTransform(components::plain))
+        };
+        let strict = settings("schemas").for_deserialize().with_transform(RecursiveTransform(refuse_unknown_fields));
         let mut requests = strict.into_generator();
-        let mut answers = settings.for_serialize().into_generator();
+        let mut answers = settings("answers").for_serialize().into_generator();
         let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
         for call in &self.calls {
             let operation = operation(call, &mut requests, &mut answers);
             paths.entry(call.path).or_default().insert(call.method.as_str().to_lowercase(), operation);
         }
         answers.subschema_for::<client::body::Problem>();
-        let mut schemas = answers.take_definitions(true);
-        for (name, schema) in requests.take_definitions(true) {
-            let other = schemas.insert(name.clone(), schema);
-            debug_assert!(other.is_none(), "`{name}` is both read and written: inline it");
-        }
+        let (mut paths, mut responses) = (json!(paths), json!(shared_problems()));
+        let (requests, answers) = (requests.take_definitions(true), answers.take_definitions(true));
+        let schemas = components::combine(requests, answers, [&mut paths, &mut responses]);
         json!({
             "openapi": "3.1.0",
             "info": {
@@ -243,10 +252,11 @@ impl Calls {
                 "description": INTRODUCTION,
             },
             "security": [{}, { "secret": [] }],
+            "tags": TAGS.map(|(name, what)| json!({ "name": name, "description": what })),
             "paths": paths,
             "components": {
                 "schemas": schemas,
-                "responses": shared_problems(),
+                "responses": responses,
                 "securitySchemes": {
                     "secret": { "type": "http", "scheme": "bearer", "description": "Where the service knows credentials." },
                 },
@@ -259,6 +269,30 @@ impl Calls {
 const INTRODUCTION: &str = "Durable workflows as plain histories. Payloads (`input`, `result`, `details`, ...) are any JSON \
     value, kept byte for byte, at most 256 KiB each. Requests refuse fields and parameters that they do not know; in answers, \
     pass over those that you do not know.";
+
+/// What calls are about, in which a program sees them side by side.
+const TAGS: [(&str, &str); 6] = [
+    ("domains", "Domains, in which all names are."),
+    ("types", "Registered types of workflows and activities."),
+    ("workflows", "Runs: started, told something, asked, read, ended, and operated by hand."),
+    ("schedules", "Runs that are started at times."),
+    ("tasks", "Polls of deciders and runners, and their answers."),
+    ("service", "The process itself."),
+];
+
+/// What the calls of a path are about.
+fn tag(path: &str) -> &'static str {
+    let mut segments = path.split('/').skip(1);
+    match (segments.next(), segments.next(), segments.nth(1)) {
+        (Some("v1"), Some("domains"), Some("workflows")) => "workflows",
+        (Some("v1"), Some("domains"), Some("schedules")) => "schedules",
+        (Some("v1"), Some("domains"), Some("activity-types" | "workflow-types")) => "types",
+        (Some("v1"), Some("domains"), Some("task-lists")) => "tasks",
+        (Some("v1"), Some("domains"), _) => "domains",
+        (Some("v1"), ..) => "tasks",
+        _ => "service",
+    }
+}
 
 /// What every call below `/v1` may be refused with.
 const REFUSALS: [(u16, &[&str]); 6] = [
@@ -364,8 +398,11 @@ fn operation(call: &Call, requests: &mut SchemaGenerator, answers: &mut SchemaGe
     let mut responses = Map::new();
     for reply in &call.doc.replies {
         let mut response = json!({ "description": reply.what });
-        let content: Map<String, Value> =
-            reply.content.iter().map(|(kind, make)| ((*kind).to_owned(), json!({ "schema": make(answers) }))).collect();
+        let content: Map<String, Value> = reply
+            .content
+            .iter()
+            .map(|(kind, make)| ((*kind).to_owned(), json!({ "schema": plain(make(answers)) })))
+            .collect();
         let mut headers = if reply.status < 400 { answer_headers.clone() } else { Map::new() };
         headers.extend(reply.headers.iter().map(|(name, what)| ((*name).to_owned(), header(what))));
         if let Some(response) = response.as_object_mut() {
@@ -381,6 +418,7 @@ fn operation(call: &Call, requests: &mut SchemaGenerator, answers: &mut SchemaGe
     responses.extend(problems(call, body.is_some()));
     let mut operation = json!({
         "operationId": call.doc.id,
+        "tags": [tag(call.path)],
         "summary": call.doc.summary,
         "parameters": parameters,
         "responses": responses,

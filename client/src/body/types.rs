@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Registers a type.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RegisterTypeWith{D}"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RegisterType<D: Default> {
     /// Its name, without a slash. 1 to 256 characters.
@@ -23,7 +23,7 @@ pub struct RegisterType<D: Default> {
 
 /// A registered type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RegisteredTypeWith{D}"))]
 #[serde(rename_all = "camelCase")]
 pub struct RegisteredType<D> {
     /// Its name and version together, as starts and decisions name it.

@@ -11,7 +11,6 @@ use super::{BranchedFrom, PausedActivity, PausedRun};
 
 bodies! {@request
     /// Starts a run.
-    #[schemars(inline)]
     StartWorkflow {
         /// The workflow id. 1 to 256 characters.
         workflow_id: String,
@@ -87,7 +86,6 @@ bodies! {@request
         identity: Option<String>,
     }
     /// A signal that comes with a start.
-    #[schemars(inline)]
     StartSignal {
         /// Its name. 1 to 256 characters.
         name: String,

@@ -253,7 +253,7 @@ pub struct ActivityTaskCancelFailed {
 
 /// The timeouts of an activity: four, independent of each other (S3.34). An absent one does not apply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTimeouts {
     /// From ActivityScheduled to ActivityStarted, at most.

@@ -69,7 +69,8 @@ pub(crate) fn calls() -> Calls {
         .get(
             "/openapi.json",
             super::openapi,
-            Doc::of("readOpenApi", "This document").answers::<serde_json::Value>(200, "This document."),
+            Doc::of("readOpenApi", "This document")
+                .answers::<serde_json::Map<String, serde_json::Value>>(200, "This document."),
         )
 }
 
@@ -108,7 +109,7 @@ fn of_schedules(calls: Calls) -> Calls {
             "/v1/domains/{domain}/schedules/{id}",
             schedules::forget,
             Doc::of("deleteSchedule", "Forget a schedule; its runs go on")
-                .answers::<serde_json::Value>(200, "It is forgotten.")
+                .answers::<serde_json::Map<String, serde_json::Value>>(200, "It is forgotten.")
                 .refuses(404, NO_SCHEDULE),
         )
         .post(

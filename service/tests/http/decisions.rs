@@ -212,7 +212,8 @@ async fn no_decision_and_no_field_is_left_out_here() {
     let document = api.get("/openapi.json").await.json(200);
     let names = |decision: &Value| decision.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
     let documented = document["components"]["schemas"]["Decision"]["oneOf"].as_array().unwrap().iter().map(|it| {
-        let fields = &it["properties"];
+        let variant = it["$ref"].as_str().unwrap().trim_start_matches('#');
+        let fields = &document.pointer(variant).unwrap()["properties"];
         (fields["type"]["const"].as_str().unwrap().to_owned(), names(fields))
     });
     let here = decisions().into_iter().map(|(decision, _, fields)| {

@@ -125,11 +125,7 @@ async fn the_router_takes_the_methods_of_the_document_and_names_them_when_asked_
 
 /// The schema of a call's body.
 fn body_of<'a>(document: &'a Value, operation: &'a Value) -> &'a Value {
-    let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
-    match schema["$ref"].as_str() {
-        Some(reference) => document.pointer(reference.trim_start_matches('#')).unwrap(),
-        None => schema,
-    }
+    followed(document, &operation["requestBody"]["content"]["application/json"]["schema"])
 }
 
 /// The fields that a refusal of an unknown one names.
@@ -165,14 +161,24 @@ async fn the_fields_of_the_document_are_those_that_bodies_and_queries_take() {
     }
 }
 
+/// What a schema is, or what it refers to.
+fn followed<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
+    let reference = schema["$ref"].as_str();
+    reference.map_or(schema, |reference| document.pointer(reference.trim_start_matches('#')).unwrap())
+}
+
 /// The least that a schema takes.
-fn example(schema: &Value) -> Value {
+fn example(document: &Value, schema: &Value) -> Value {
+    let schema = followed(document, schema);
     if schema["type"] != "object" {
         return json!(if schema["format"] == "date-time" { "2026-01-01T00:00:00Z" } else { "x" });
     }
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let fields = required.iter().map(|name| name.as_str().unwrap().to_owned());
-    fields.map(|name| (name.clone(), example(&schema["properties"][&name]))).collect::<serde_json::Map<_, _>>().into()
+    fields
+        .map(|name| (name.clone(), example(document, &schema["properties"][&name])))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 #[tokio::test]
@@ -189,7 +195,7 @@ async fn required_fields_are_required() {
             let mut body = json!({});
             for other in required.iter().filter(|other| *other != field) {
                 let other = other.as_str().unwrap();
-                body[other] = example(&schema["properties"][other]);
+                body[other] = example(&document, &schema["properties"][other]);
             }
             let problem = api.post(&filled(path), &body).await.problem(400, "bad-json");
             let missing = format!("missing field `{}`", field.as_str().unwrap());
@@ -242,4 +248,124 @@ fn every_path_segment_that_varies_is_said_and_every_call_has_a_name_of_its_own()
             assert!(names.insert(operation["operationId"].as_str().unwrap().to_owned()), "{path}");
         }
     }
+}
+
+/// Every schema of the document, those within others included, with where it stands.
+fn schemas(document: &Value) -> Vec<(String, &Value)> {
+    fn within<'a>(place: String, schema: &'a Value, found: &mut Vec<(String, &'a Value)>) {
+        for member in ["properties", "patternProperties"] {
+            for (name, inner) in schema[member].as_object().into_iter().flatten() {
+                within(format!("{place}/{name}"), inner, found);
+            }
+        }
+        for member in ["oneOf", "anyOf", "allOf", "prefixItems"] {
+            for (index, inner) in schema[member].as_array().into_iter().flatten().enumerate() {
+                within(format!("{place}/{member}/{index}"), inner, found);
+            }
+        }
+        // `false` is how a request says that it refuses other fields.
+        for member in ["items", "additionalProperties"] {
+            if let Some(inner) = schema.get(member).filter(|inner| **inner != json!(false)) {
+                within(format!("{place}/{member}"), inner, found);
+            }
+        }
+        found.push((place, schema));
+    }
+    fn outside<'a>(place: &str, value: &'a Value, found: &mut Vec<(String, &'a Value)>) {
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members {
+                    let place = format!("{place}/{name}");
+                    if name == "schema" { within(place, member, found) } else { outside(&place, member, found) }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| outside(place, item, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    outside("paths", &document["paths"], &mut found);
+    outside("responses", &document["components"]["responses"], &mut found);
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        within(name.clone(), schema, &mut found);
+    }
+    found
+}
+
+#[test]
+fn no_schema_is_a_boolean_and_what_has_fields_has_a_name() {
+    let document = service::http::document();
+    for (place, schema) in schemas(&document) {
+        assert!(schema.is_object(), "{place}: {schema}");
+        let has_name = !place.contains('/');
+        // A problem's codes stand beside the reference to it.
+        let has_fields = schema.get("properties").is_some() && schema.get("$ref").is_none();
+        assert!(has_name || !has_fields, "{place} has fields, and generators would have to make up a name for it");
+        assert!(!(has_name && place.ends_with(char::is_numeric)), "{place} has a name that is made up");
+    }
+}
+
+#[test]
+fn every_union_says_by_what_its_variants_are_told_apart() {
+    let document = service::http::document();
+    let mut unions = Vec::new();
+    for (place, schema) in schemas(&document) {
+        let Some(variants) = schema["oneOf"].as_array() else { continue };
+        let mapping = schema["discriminator"]["mapping"].as_object().unwrap_or_else(|| panic!("{place}: {schema}"));
+        let property = schema["discriminator"]["propertyName"].as_str().unwrap();
+        let referred: BTreeSet<&str> = variants.iter().map(|it| it["$ref"].as_str().unwrap()).collect();
+        assert_eq!(referred, mapping.values().map(|it| it.as_str().unwrap()).collect(), "{place}");
+        for (tag, reference) in mapping {
+            let variant = followed(&document, variants.iter().find(|it| it["$ref"] == *reference).unwrap());
+            assert_eq!(variant["properties"][property]["const"], *tag, "{place}");
+            assert!(variant["required"].as_array().unwrap().contains(&json!(property)), "{place}: {tag}");
+            assert!(variant.get("$ref").is_none() && variant["type"] == "object", "{place}: {tag} is not whole");
+        }
+        unions.push((place, mapping.keys().cloned().collect::<BTreeSet<_>>()));
+    }
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let expected = [("Decision", names(history::Decision::NAMES)), ("Event", names(history::EventKind::NAMES))];
+    assert_eq!(unions, expected.map(|(name, variants)| (name.to_owned(), variants)));
+}
+
+#[test]
+fn every_recorded_event_is_of_its_own_kind_and_of_no_other() {
+    let document = service::http::document();
+    let event = &document["components"]["schemas"]["Event"];
+    let kinds: Vec<(&String, jsonschema::Validator)> = event["discriminator"]["mapping"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(tag, reference)| {
+            let schema = json!({ "$ref": reference, "components": document["components"] });
+            (tag, jsonschema::options().should_validate_formats(true).build(&schema).unwrap())
+        })
+        .collect();
+    let mut seen = BTreeSet::new();
+    // One file for each form of each kind: `history/tests/golden.rs`.
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../history/tests/golden/json-2")).unwrap() {
+        let path = entry.unwrap().path();
+        let event: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let fitting: Vec<&String> =
+            kinds.iter().filter(|(_, kind)| kind.is_valid(&event)).map(|(tag, _)| *tag).collect();
+        assert_eq!(json!(fitting), json!([event["type"]]), "{}", path.display());
+        seen.insert(event["type"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(seen.len(), kinds.len(), "there is a sample of every kind");
+}
+
+#[test]
+fn every_call_is_about_one_of_the_things_that_the_document_lists() {
+    let document = service::http::document();
+    let listed: BTreeSet<&str> =
+        document["tags"].as_array().unwrap().iter().map(|tag| tag["name"].as_str().unwrap()).collect();
+    let mut used = BTreeSet::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for operation in operations.as_object().unwrap().values() {
+            let tags = operation["tags"].as_array().unwrap();
+            assert_eq!(tags.len(), 1, "{path}");
+            used.insert(tags[0].as_str().unwrap());
+        }
+    }
+    assert_eq!(used, listed);
 }

@@ -1,0 +1,197 @@
+//! The named schemas of the document, in a form that generators of clients read: those of requests and of answers side by side,
+//! enumerations as such, and unions whose variants have names, told apart by a discriminator.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::Schema;
+use serde_json::{Map, Value, json};
+
+/// Where the document has its schemas.
+const SCHEMAS: &str = "#/components/schemas/";
+
+/// Where schemas of answers are until they are beside those of requests.
+const ANSWERS: &str = "#/components/answers/";
+
+/// What tells the variants of a union apart.
+const TAG: &str = "type";
+
+/// What ends the name of a schema of answers whose name requests have for another one.
+const OF_ANSWERS: &str = "Output";
+
+/// Has a schema say in the plainest way what it says: no `true`, and one list of words for an enumeration.
+pub(super) fn plain(schema: &mut Schema) {
+    if schema.as_bool() == Some(true) {
+        *schema = Schema::from(Map::new());
+    }
+    let Some(members) = schema.as_object_mut() else { return };
+    // Says the same as nothing.
+    if members.get("additionalProperties") == Some(&Value::Bool(true)) {
+        members.remove("additionalProperties");
+    }
+    let Some((words, meanings)) = members.get("oneOf").and_then(Value::as_array).and_then(|all| enumeration(all))
+    else {
+        return;
+    };
+    let own = members.get("description").and_then(Value::as_str);
+    let description: Vec<&str> = own.into_iter().chain([meanings.as_str()]).filter(|part| !part.is_empty()).collect();
+    let description = description.join("\n\n");
+    members.remove("oneOf");
+    members.insert("type".to_owned(), "string".into());
+    members.insert("enum".to_owned(), words.into());
+    members.insert("description".to_owned(), description.into());
+}
+
+/// The words of an enumeration, and what each means.
+fn enumeration(variants: &[Value]) -> Option<(Vec<Value>, String)> {
+    let (mut words, mut meanings) = (Vec::new(), Vec::new());
+    for variant in variants {
+        let of_variant = match (variant.get("const"), variant.get("enum").and_then(Value::as_array)) {
+            (Some(word), _) => vec![word.clone()],
+            (None, Some(words)) => words.clone(),
+            (None, None) => return None,
+        };
+        if let (Some(meaning), [Value::String(word)]) = (variant.get("description"), of_variant.as_slice()) {
+            meanings.push(format!("* `{word}`: {}", meaning.as_str().unwrap_or_default()));
+        }
+        words.extend(of_variant);
+    }
+    Some((words, meanings.join("\n")))
+}
+
+/// Puts the schemas of requests and answers into one map, has the parts of the document that use them refer to it, and drops
+/// what nobody refers to.
+pub(super) fn combine<const N: usize>(
+    requests: Map<String, Value>,
+    answers: Map<String, Value>,
+    users: [&mut Value; N],
+) -> Map<String, Value> {
+    let differing = differing(&requests, &answers);
+    let moved = |reference: &str| {
+        let name = reference.strip_prefix(ANSWERS)?;
+        let suffix = if differing.contains(name) { OF_ANSWERS } else { "" };
+        Some(format!("{SCHEMAS}{name}{suffix}"))
+    };
+    let mut schemas = requests;
+    for (name, mut schema) in answers {
+        redirect(&mut schema, &moved);
+        let suffix = if differing.contains(&name) { OF_ANSWERS } else { "" };
+        schemas.insert(format!("{name}{suffix}"), schema);
+    }
+    name_variants(&mut schemas);
+    let (mut used, mut next) = (BTreeSet::new(), Vec::new());
+    for user in users {
+        redirect(user, &moved);
+        next.extend(references(user));
+    }
+    while let Some(name) = next.pop() {
+        if let Some(schema) = schemas.get(&name).filter(|_| used.insert(name)) {
+            next.extend(references(schema));
+        }
+    }
+    schemas.retain(|name, _| used.contains(name));
+    schemas
+}
+
+/// Names that stand for something else in requests than in answers, by themselves or by what they refer to.
+fn differing(requests: &Map<String, Value>, answers: &Map<String, Value>) -> BTreeSet<String> {
+    let beside = |reference: &str| reference.strip_prefix(ANSWERS).map(|name| format!("{SCHEMAS}{name}"));
+    let mut differing = BTreeSet::new();
+    let mut equal: BTreeMap<&String, Vec<String>> = BTreeMap::new();
+    for (name, schema) in requests {
+        let Some(mut other) = answers.get(name).cloned() else { continue };
+        redirect(&mut other, &beside);
+        if other == *schema {
+            equal.insert(name, references(schema));
+        } else {
+            differing.insert(name.clone());
+        }
+    }
+    loop {
+        let is_differing = |within: &Vec<String>| within.iter().any(|name| differing.contains(name));
+        let more: Vec<String> =
+            equal.iter().filter(|(_, within)| is_differing(within)).map(|(name, _)| (*name).clone()).collect();
+        if more.is_empty() {
+            return differing;
+        }
+        equal.retain(|name, _| !more.contains(name));
+        differing.extend(more);
+    }
+}
+
+/// Gives each variant of a union a schema of its own, whole, named after the variant and the union.
+fn name_variants(schemas: &mut Map<String, Value>) {
+    let unions: Vec<(String, Vec<(String, Value)>)> =
+        schemas.iter().filter_map(|(name, schema)| Some((name.clone(), variants(schema)?))).collect();
+    for (union, variants) in unions {
+        let Some(Value::Object(mut common)) = schemas.remove(&union) else { continue };
+        common.remove("oneOf");
+        let description = common.remove("description").unwrap_or_default();
+        let mut mapping = Map::new();
+        for (tag, variant) in variants {
+            let attributes = variant.get("$ref").and_then(Value::as_str).and_then(|it| it.strip_prefix(SCHEMAS));
+            let mut whole = attributes.and_then(|name| schemas.get(name)).cloned().unwrap_or_else(|| json!({}));
+            merge(&mut whole, &variant);
+            merge(&mut whole, &Value::Object(common.clone()));
+            let name = format!("{tag}{union}");
+            mapping.insert(tag, format!("{SCHEMAS}{name}").into());
+            schemas.insert(name, whole);
+        }
+        let one_of: Vec<Value> = mapping.values().map(|reference| json!({ "$ref": reference })).collect();
+        let discriminator = json!({ "propertyName": TAG, "mapping": mapping });
+        let schema = json!({ "description": description, "oneOf": one_of, "discriminator": discriminator });
+        schemas.insert(union, schema);
+    }
+}
+
+/// The variants of a union of objects that are told apart by their tag.
+fn variants(schema: &Value) -> Option<Vec<(String, Value)>> {
+    let tag = |variant: &Value| Some(variant.pointer(&format!("/properties/{TAG}/const"))?.as_str()?.to_owned());
+    schema.get("oneOf")?.as_array()?.iter().map(|variant| Some((tag(variant)?, variant.clone()))).collect()
+}
+
+/// Adds what an object says to what another one does; its description comes before that one's.
+fn merge(into: &mut Value, more: &Value) {
+    let (Some(into), Some(more)) = (into.as_object_mut(), more.as_object()) else { return };
+    for (member, value) in more {
+        match (member.as_str(), into.get_mut(member), value) {
+            ("$ref", ..) => {}
+            ("properties", Some(Value::Object(properties)), Value::Object(others)) => {
+                properties.extend(others.clone());
+            }
+            ("required", Some(Value::Array(names)), Value::Array(others)) => {
+                names.extend(others.iter().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>());
+            }
+            _ => {
+                into.insert(member.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// Has every reference that `to` answers for lead there.
+fn redirect(value: &mut Value, to: &impl Fn(&str) -> Option<String>) {
+    match value {
+        Value::Object(members) => {
+            if let Some(Value::String(reference)) = members.get_mut("$ref")
+                && let Some(other) = to(reference)
+            {
+                *reference = other;
+            }
+            members.values_mut().for_each(|member| redirect(member, to));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| redirect(item, to)),
+        _ => {}
+    }
+}
+
+/// The names of the schemas that a value refers to.
+fn references(value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(members) => {
+            let own = members.get("$ref").and_then(Value::as_str).and_then(|it| it.strip_prefix(SCHEMAS));
+            own.map(str::to_owned).into_iter().chain(members.values().flat_map(references)).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(references).collect(),
+        _ => Vec::new(),
+    }
+}
