@@ -7,6 +7,7 @@
 
 mod heads;
 mod lists;
+mod marks;
 mod parts;
 mod races;
 
@@ -18,6 +19,7 @@ use crate::{Cas, Error, Expect, Head, HeadKey, PartKey, Row, RunId, Store, UnixM
 
 pub use heads::*;
 pub use lists::*;
+pub use marks::*;
 pub use parts::*;
 pub use races::*;
 
@@ -57,6 +59,13 @@ pub async fn all(make: impl AsyncFn() -> Arc<dyn Store>) {
         parts_of_one_run_are_not_those_of_another,
         chunks_are_read_forward_from_an_event,
         chunks_are_read_back_from_an_event,
+        marks_are_there_once_they_are_put_whatever_head_there_is,
+        the_newest_mark_of_a_name_wins,
+        marks_of_one_workflow_id_are_not_those_of_another,
+        marks_outlive_the_runs_of_their_workflow_id,
+        marks_expire_at_their_instant_and_not_before,
+        a_mark_that_was_put_again_is_judged_by_its_new_expiry,
+        a_mark_at_the_limit_is_taken_and_one_above_refused,
         due_heads_come_earliest_first,
         due_heads_behind_one_are_the_rest,
         due_follows_the_head,

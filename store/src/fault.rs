@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::{
-    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Stats, Store,
+    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats, Store,
     UnixMs,
 };
 
@@ -283,6 +283,17 @@ impl<S: Store> Store for FaultStore<S> {
     async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
         self.before_read().await?;
         self.inner.parts(key, run, want).await
+    }
+
+    async fn put_marks(&self, key: &HeadKey, marks: &[Mark]) -> Result<(), Error> {
+        self.before_write().await?;
+        self.inner.put_marks(key, marks).await?;
+        self.after_write().await
+    }
+
+    async fn marks(&self, key: &HeadKey, names: &[u64]) -> Result<Vec<Option<Bytes>>, Error> {
+        self.before_read().await?;
+        self.inner.marks(key, names).await
     }
 
     async fn chunks(

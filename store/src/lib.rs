@@ -114,6 +114,20 @@ pub enum PartKey {
     },
 }
 
+/// A small record of a workflow id, whichever of its runs is in the head, and whether one is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// Its name. Chosen by the layer above, evenly spread.
+    pub name: u64,
+    /// Opaque to the store; at most [`MARK_BYTES_MAX`].
+    pub bytes: Bytes,
+    /// The store forgets it by itself some time after this instant and never before.
+    pub expires_at: UnixMs,
+}
+
+/// Most bytes of a mark. Ours: with its key it takes less than a kilobyte, which is what DynamoDB bills as one.
+pub const MARK_BYTES_MAX: usize = 256;
+
 /// One run among those that must be looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
@@ -324,6 +338,8 @@ pub enum Error {
 /// * `parts` are durable before the head that comes with them can be seen. When a commit is not won they may or may
 ///   not be there, so a part holds only what is true or unique whatever becomes of the commit.
 /// * Parts are immutable and idempotent to put, but for `Beat`, where the newest wins.
+/// * Marks are durable when [`put_marks`](Self::put_marks) has answered, and seen by every [`marks`](Self::marks) that begins
+///   then. They belong to the workflow id: forgetting its runs leaves them. The newest of a name wins.
 /// * Indexes ([`due`](Self::due), [`list`](Self::list)) may lag and may name heads that no longer qualify; they never
 ///   forget one that does.
 /// * `Lost` and every error but `Unknown` mean that the head was not written.
@@ -382,9 +398,16 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets a run: its head or kept head, parts and row. Idempotent.
     async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error>;
 
-    /// Forgets at most `limit` runs (heads and kept heads, with their parts and rows) whose `expires_at <= now`, and
-    /// answers how many. Called from time to time by the layer above, which has the clock. An expired head that is not
-    /// yet forgotten can still be read.
+    /// Writes marks; durable on return. One that has the name of another takes its place. After an error some may have been
+    /// written.
+    async fn put_marks(&self, key: &HeadKey, marks: &[Mark]) -> Result<(), Error>;
+
+    /// The bytes of the marks with these names, in that order; `None` for one that is not there.
+    async fn marks(&self, key: &HeadKey, names: &[u64]) -> Result<Vec<Option<Bytes>>, Error>;
+
+    /// Forgets at most `limit` runs (heads and kept heads, with their parts and rows) and at most `limit` marks whose
+    /// `expires_at <= now`, and answers how many of which it forgot more. Called from time to time by the layer above, which has the
+    /// clock. What has expired and is not yet forgotten can still be read.
     async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error>;
 
     /// Heads of a shard with `due <= until`, earliest first, at most `limit`; with `after`, the last of a page, those that
@@ -451,6 +474,14 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
         (**self).parts(key, run, want).await
+    }
+
+    async fn put_marks(&self, key: &HeadKey, marks: &[Mark]) -> Result<(), Error> {
+        (**self).put_marks(key, marks).await
+    }
+
+    async fn marks(&self, key: &HeadKey, names: &[u64]) -> Result<Vec<Option<Bytes>>, Error> {
+        (**self).marks(key, names).await
     }
 
     async fn chunks(

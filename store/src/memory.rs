@@ -10,8 +10,8 @@ use bytes::Bytes;
 
 use crate::listing::Gathered;
 use crate::{
-    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Listed, PageToken, PartKey, RunId, Stats,
-    Store, UnixMs,
+    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Listed, MARK_BYTES_MAX, Mark, PageToken,
+    PartKey, RunId, Stats, Store, UnixMs,
 };
 
 /// A store that lives and dies with its process.
@@ -26,6 +26,7 @@ struct State {
     heads: BTreeMap<HeadKey, Head>,
     kept: BTreeMap<(HeadKey, RunId), Head>,
     parts: BTreeMap<(HeadKey, RunId, PartKey), Bytes>,
+    marks: BTreeMap<(HeadKey, u64), Mark>,
     due: BTreeSet<(UnixMs, HeadKey)>,
     expires: BTreeSet<(UnixMs, HeadKey, RunId)>,
     commits: u64,
@@ -212,6 +213,24 @@ impl Store for Memory {
         Ok(want.iter().map(|part| state.parts.get(&(key.clone(), run, *part)).cloned()).collect())
     }
 
+    async fn put_marks(&self, key: &HeadKey, marks: &[Mark]) -> Result<(), Error> {
+        for mark in marks {
+            Self::check_size(mark.bytes.len(), MARK_BYTES_MAX)?;
+        }
+        let mut state = self.open()?;
+        for mark in marks {
+            state.bytes_written += mark.bytes.len() as u64;
+            state.marks.insert((key.clone(), mark.name), mark.clone());
+        }
+        Ok(())
+    }
+
+    async fn marks(&self, key: &HeadKey, names: &[u64]) -> Result<Vec<Option<Bytes>>, Error> {
+        let state = self.open()?;
+        let bytes = |name| state.marks.get(&(key.clone(), name)).map(|mark| mark.bytes.clone());
+        Ok(names.iter().map(|name| bytes(*name)).collect())
+    }
+
     async fn chunks(
         &self,
         key: &HeadKey,
@@ -249,7 +268,12 @@ impl Store for Memory {
         for (_, key, run) in &gone {
             state.forget(key, *run);
         }
-        Ok(gone.len())
+        let marks = state.marks.iter().filter(|(_, mark)| mark.expires_at <= now).take(limit);
+        let marks: Vec<_> = marks.map(|(place, _)| place.clone()).collect();
+        for place in &marks {
+            state.marks.remove(place);
+        }
+        Ok(gone.len().max(marks.len()))
     }
 
     fn due_shard(&self, key: &HeadKey) -> u32 {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Stats, Store,
+    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats, Store,
     UnixMs,
 };
 use tokio::sync::Notify;
@@ -30,6 +30,8 @@ pub enum Break {
     LosesDue,
     /// Event chunks are not written.
     LosesChunks,
+    /// Marks are gone as soon as they are written.
+    LosesMarks,
 }
 
 /// A store that is broken.
@@ -98,6 +100,13 @@ impl Meddler for Broken {
             _ => {}
         }
         self.store.commit(key, expect, head, parts).await
+    }
+
+    async fn put_marks(&self, key: &HeadKey, marks: &[Mark]) -> Result<(), Error> {
+        if self.how == Break::LosesMarks {
+            return Ok(());
+        }
+        self.store.put_marks(key, marks).await
     }
 
     async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
@@ -194,6 +203,20 @@ impl Store for Dying {
 
     async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
         self.alive(self.store.parts(key, run, want)).await
+    }
+
+    async fn put_marks(&self, key: &HeadKey, marks: &[Mark]) -> Result<(), Error> {
+        if self.reaches_its_end() {
+            if self.lands {
+                drop(self.store.put_marks(key, marks).await);
+            }
+            return self.die().await;
+        }
+        self.alive(self.store.put_marks(key, marks)).await
+    }
+
+    async fn marks(&self, key: &HeadKey, names: &[u64]) -> Result<Vec<Option<Bytes>>, Error> {
+        self.alive(self.store.marks(key, names)).await
     }
 
     async fn chunks(

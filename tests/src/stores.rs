@@ -41,8 +41,8 @@ mod dynamo {
     use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
     use bytes::Bytes;
     use store::{
-        Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Stats, Store,
-        UnixMs,
+        Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats,
+        Store, UnixMs,
     };
     use store_dynamodb::{Create, Dynamo, Options};
 
@@ -114,6 +114,14 @@ mod dynamo {
 
         async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
             at_rest(self.0.parts(key, run, want)).await
+        }
+
+        async fn put_marks(&self, key: &HeadKey, marks: &[Mark]) -> Result<(), Error> {
+            at_rest(self.0.put_marks(key, marks)).await
+        }
+
+        async fn marks(&self, key: &HeadKey, names: &[u64]) -> Result<Vec<Option<Bytes>>, Error> {
+            at_rest(self.0.marks(key, names)).await
         }
 
         async fn chunks(

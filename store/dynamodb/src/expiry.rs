@@ -2,7 +2,7 @@
 //!
 //! A head says in its attribute `ttl` when DynamoDB may delete it, which costs nothing; but its parts know no such
 //! instant, for they were written while the run was open. So the table is gone over, a little at a time, in proportion to
-//! what was written: items that no head stands for any more are deleted, and heads too where the table has no TTL. An
+//! what was written: items that no head stands for any more are deleted, and heads and marks too where the table has no TTL. An
 //! index would cost each run a write unit or two more; reading all items once costs a twentieth of that.
 
 use store::{Error, HeadKey, RunId, UnixMs};
@@ -132,6 +132,14 @@ impl Dynamo {
             let lag = if self.options.has_ttl { TTL_LAG_MS } else { 0 };
             let is_over = read_optional_number(item, "et")?.is_some_and(|at| at.saturating_add(lag) <= now);
             return if is_over { self.forget_head(&key, sort, now, lag).await } else { Ok(false) };
+        }
+        if sort.starts_with(keys::MARK) {
+            let lag = if self.options.has_ttl { TTL_LAG_MS } else { 0 };
+            let expired = read_optional_number(item, "et")?.filter(|at| at.saturating_add(lag) <= now);
+            return match expired {
+                Some(expired_at) => self.forget_mark(&key, sort, expired_at).await,
+                None => Ok(false),
+            };
         }
         let Some(run) = keys::read_part_run(sort) else { return Ok(false) };
         let is_old = read_optional_number(item, "t")?.is_some_and(|at| at.saturating_add(ORPHAN_AGE_MS) <= now);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use store::listing::Position;
-use store::{Error, Head, HeadKey, Order, PartKey, Row, RunId, UnixMs};
+use store::{Error, Head, HeadKey, Mark, Order, PartKey, Row, RunId, UnixMs};
 
 use crate::attributes::{
     Item, binary, corrupt, number, read_binary, read_number, read_optional_number, read_text, text,
@@ -83,8 +83,7 @@ pub(crate) fn write_head(key: &HeadKey, sort: String, head: &Head, shards: Shard
         item.insert("dt".to_owned(), number(at));
     }
     if let Some(at) = head.expires_at {
-        item.insert("et".to_owned(), number(at));
-        item.insert("ttl".to_owned(), number(at.div_ceil(1_000)));
+        put_expiry(&mut item, at);
     }
     if let Some(row) = &head.row {
         let by_start = if row.closed_at.is_none() { Rows::Open } else { Rows::Closed };
@@ -104,6 +103,11 @@ pub(crate) fn write_head(key: &HeadKey, sort: String, head: &Head, shards: Shard
     item.insert("s".to_owned(), text(sort));
     put_bytes(&mut item, &head.body);
     Ok(item)
+}
+
+fn put_expiry(item: &mut Item, at: UnixMs) {
+    item.insert("et".to_owned(), number(at));
+    item.insert("ttl".to_owned(), number(at.div_ceil(1_000)));
 }
 
 /// Puts a body, or the bytes of a part, in as few write units as it can. Call it last.
@@ -144,6 +148,16 @@ pub(crate) fn write_part(key: &HeadKey, run: RunId, part: PartKey, bytes: &Bytes
         item.insert("t".to_owned(), number(at));
     }
     put_bytes(&mut item, bytes);
+    item
+}
+
+/// The item of a mark.
+pub(crate) fn write_mark(key: &HeadKey, mark: &Mark) -> Item {
+    let mut item = Item::new();
+    item.insert("k".to_owned(), text(keys::partition(key)));
+    item.insert("s".to_owned(), text(keys::mark(mark.name)));
+    put_expiry(&mut item, mark.expires_at);
+    put_bytes(&mut item, &mark.bytes);
     item
 }
 

@@ -5,6 +5,7 @@
 //! | head | `W#domain#workflowId` | `H` |
 //! | kept head of an earlier run | same | `R#run` |
 //! | part: chunk, pack, beat | same | `P#run#` then `c`, `p` or `b`, then a number |
+//! | mark | same | `K#` then its name |
 //! | reserved: task hint | `T#…` | |
 //! | reserved: node beat | `N` | |
 //! | how the table is divided | `C#` | `table` |
@@ -22,6 +23,7 @@ use crate::attributes::{Item, read_text, text};
 
 pub(crate) const HEAD: &str = "H";
 pub(crate) const KEPT: &str = "R#";
+pub(crate) const MARK: &str = "K#";
 pub(crate) const CONFIGURATION: &str = "C#";
 pub(crate) const LAYOUT: &str = "table";
 
@@ -87,6 +89,10 @@ pub(crate) fn part(run: RunId, part: PartKey) -> String {
         PartKey::Beat { scheduled } => ('b', scheduled),
     };
     format!("{}{kind}{number:016x}", parts_of(run))
+}
+
+pub(crate) fn mark(name: u64) -> String {
+    format!("{MARK}{name:016x}")
 }
 
 /// The number at the end of a part's key.

@@ -10,6 +10,7 @@ mod expiry;
 mod item;
 mod keys;
 mod listing;
+mod marks;
 mod packed;
 mod requests;
 mod table;
@@ -30,7 +31,7 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure};
 use bytes::Bytes;
 use store::{
-    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Stats, Store,
+    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats, Store,
     UnixMs,
 };
 
@@ -293,6 +294,16 @@ impl Store for Dynamo {
             found.push(item.as_ref().map(|item| read_bytes(item, PART_MAX)).transpose()?);
         }
         Ok(found)
+    }
+
+    async fn put_marks(&self, key: &HeadKey, marks: &[Mark]) -> Result<(), Error> {
+        self.check_open()?;
+        self.put_mark_items(key, marks).await
+    }
+
+    async fn marks(&self, key: &HeadKey, names: &[u64]) -> Result<Vec<Option<Bytes>>, Error> {
+        self.check_open()?;
+        self.mark_items(key, names).await
     }
 
     async fn chunks(

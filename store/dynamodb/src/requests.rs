@@ -1,6 +1,7 @@
 //! Single requests to the table, each with its units counted. Owns no rule of the store.
 
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::get_item::builders::GetItemFluentBuilder;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
@@ -14,19 +15,20 @@ use crate::item::{self, read_bytes};
 use crate::{PART_MAX, keys};
 
 impl Dynamo {
-    /// One item, read consistently.
-    pub(crate) async fn get(&self, partition: &str, sort: &str) -> Result<Option<Item>, Error> {
-        let answer = self
-            .reads
+    /// The request for one item, read consistently.
+    pub(crate) fn get_request(&self, partition: &str, sort: &str) -> GetItemFluentBuilder {
+        self.reads
             .get_item()
             .table_name(&self.options.table)
             .key("k", text(partition))
             .key("s", text(sort))
             .consistent_read(true)
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
-            .send()
-            .await
-            .map_err(|error| not_applied(&error))?;
+    }
+
+    /// One item, read consistently.
+    pub(crate) async fn get(&self, partition: &str, sort: &str) -> Result<Option<Item>, Error> {
+        let answer = self.get_request(partition, sort).send().await.map_err(|error| not_applied(&error))?;
         self.meter.read(answer.consumed_capacity());
         Ok(answer.item)
     }

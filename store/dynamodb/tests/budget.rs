@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use history::{Command, Decision, Payload, ScheduleActivity, Start, StartTimer, SucceedWorkflow, check};
+use history::{Command, Decision, Payload, RequestKey, ScheduleActivity, Start, StartTimer, SucceedWorkflow, check};
 use service::engine::{ActivityTask, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings};
 use simulation::told::Told;
 use store::{HeadKey, Store};
@@ -274,6 +274,36 @@ async fn a_signal_takes_1_write_unit_and_its_turn_2() {
     let turn = service.turn().await;
     service.complete(turn, vec![]).await;
     check_budget(&[service.units()], 2);
+}
+
+#[tokio::test]
+async fn a_request_with_a_key_takes_no_unit_more_while_there_are_few_and_one_read_once_there_are_many() {
+    let mut service = Service::open().await;
+    service.start().await;
+    let turn = service.turn().await;
+    service.complete(turn, vec![]).await;
+    let keyed = |key: u64| {
+        let (name, key) = ("approve".to_owned(), Some(RequestKey(key.wrapping_mul(0x9E37_79B9_7F4A_7C15))));
+        Command::Signal { name, input: None, key, identity: None, if_version: None }
+    };
+    service.units();
+    let reads = service.store.stats().read_units;
+    for key in 0..4 {
+        service.engine.tell(&at(), keyed(key)).await.unwrap();
+        check_budget(&[service.units()], 1);
+        assert!(service.engine.tell(&at(), keyed(key)).await.unwrap().repeated);
+        assert_eq!((service.units(), service.store.stats().read_units), (0, reads));
+    }
+    for key in 4..200 {
+        service.engine.tell(&at(), keyed(key)).await.unwrap();
+    }
+    service.units();
+    for (key, is_known) in [(5, true), (500, false)] {
+        let reads = service.store.stats().read_units;
+        let told = service.engine.tell(&at(), keyed(key)).await.unwrap();
+        assert_eq!((told.repeated, service.store.stats().read_units - reads), (is_known, 1), "{key}");
+        assert_eq!(service.units() == 0, is_known, "what is repeated is not written");
+    }
 }
 
 #[tokio::test]

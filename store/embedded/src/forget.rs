@@ -10,7 +10,7 @@ use crate::read::Want;
 use crate::record::decode_head;
 use crate::shared::{Durable, Shared, State};
 use crate::write::unindex;
-use crate::{Embedded, keys};
+use crate::{Embedded, keys, marks};
 
 /// The most parts that go in one commit.
 const PARTS: usize = 1024;
@@ -33,7 +33,7 @@ impl Embedded {
         }
     }
 
-    /// Forgets runs that have expired, the longest expired first.
+    /// Forgets runs and marks that have expired, the longest expired first.
     pub(crate) async fn forget_expired(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
         let _one_at_a_time = self.forgetting.lock().await;
         let left: Vec<_> = self.shared.open()?.doomed.iter().take(limit).cloned().collect();
@@ -65,8 +65,9 @@ impl Embedded {
                 break;
             }
         }
-        self.wait_for(last).await?;
-        Ok(count)
+        let (marks, durable) = marks::forget_expired(&self.shared, now, limit).await?;
+        self.wait_for(durable.or(last)).await?;
+        Ok(count.max(marks))
     }
 
     /// Before a run begins that may have been forgotten only half: the rest.

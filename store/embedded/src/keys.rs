@@ -11,6 +11,8 @@
 //! | ended row | domain, close (descending), start (descending), workflow id, run |
 //! | expiry | instant, domain, workflow id, run |
 //! | doomed run | domain, workflow id, run |
+//! | mark | domain, workflow id, name |
+//! | expiry of a mark | instant, domain, workflow id, name |
 
 use std::sync::Arc;
 
@@ -26,9 +28,11 @@ pub(crate) const CLOSED_ROW: u8 = b'c';
 pub(crate) const ENDED_ROW: u8 = b'e';
 pub(crate) const EXPIRY: u8 = b'x';
 pub(crate) const DOOMED: u8 = b'z';
+pub(crate) const MARK: u8 = b'm';
+pub(crate) const MARK_EXPIRY: u8 = b'y';
 
-/// The tables that say nothing which is not in a head.
-pub(crate) const INDEXES: [u8; 5] = [DUE, OPEN_ROW, CLOSED_ROW, ENDED_ROW, EXPIRY];
+/// The tables that say nothing which is not in a head or a mark.
+pub(crate) const INDEXES: [u8; 6] = [DUE, OPEN_ROW, CLOSED_ROW, ENDED_ROW, EXPIRY, MARK_EXPIRY];
 
 const CHUNK: u8 = 0;
 const PACK: u8 = 1;
@@ -136,6 +140,21 @@ pub(crate) fn doomed(key: &HeadKey, run: RunId) -> Vec<u8> {
     bytes
 }
 
+pub(crate) fn mark(key: &HeadKey, name: u64) -> Vec<u8> {
+    let mut bytes = start(MARK, key, 8);
+    push_key(&mut bytes, key);
+    bytes.extend_from_slice(&name.to_be_bytes());
+    bytes
+}
+
+pub(crate) fn mark_expiry(at: UnixMs, key: &HeadKey, name: u64) -> Vec<u8> {
+    let mut bytes = start(MARK_EXPIRY, key, 16);
+    bytes.extend_from_slice(&at.to_be_bytes());
+    push_key(&mut bytes, key);
+    bytes.extend_from_slice(&name.to_be_bytes());
+    bytes
+}
+
 /// The first key after every key that begins with `prefix`.
 pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     let mut bytes = prefix.to_vec();
@@ -214,6 +233,12 @@ pub(crate) fn read_expiry(bytes: &[u8]) -> Result<(UnixMs, HeadKey, RunId), Erro
     read(bytes, |reader| Some((u64::from_be_bytes(reader.array()?), reader.key()?, reader.array()?)))
 }
 
+pub(crate) fn read_mark_expiry(bytes: &[u8]) -> Result<(UnixMs, HeadKey, u64), Error> {
+    read(bytes, |reader| {
+        Some((u64::from_be_bytes(reader.array()?), reader.key()?, u64::from_be_bytes(reader.array()?)))
+    })
+}
+
 pub(crate) fn read_doomed(bytes: &[u8]) -> Result<(HeadKey, RunId), Error> {
     read(bytes, |reader| Some((reader.key()?, reader.array()?)))
 }
@@ -239,6 +264,7 @@ mod tests {
             let key = key("d\0", id);
             assert_eq!(read_due(&due(5, &key)).unwrap(), (5, key.clone()));
             assert_eq!(read_expiry(&expiry(6, &key, [3; 16])).unwrap(), (6, key.clone(), [3; 16]));
+            assert_eq!(read_mark_expiry(&mark_expiry(6, &key, 9)).unwrap(), (6, key.clone(), 9));
             assert_eq!(read_doomed(&doomed(&key, [3; 16])).unwrap(), (key.clone(), [3; 16]));
             for table in [OPEN_ROW, CLOSED_ROW, ENDED_ROW] {
                 let position = Position::new(7, 7, key.workflow_id.clone(), [3; 16]);

@@ -17,6 +17,7 @@ mod keys;
 mod layer;
 mod listing;
 mod log;
+mod marks;
 mod open;
 mod read;
 mod record;
@@ -33,7 +34,7 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Stats, Store,
+    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats, Store,
     UnixMs,
 };
 
@@ -235,6 +236,14 @@ impl Store for Embedded {
     async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
         let keys: Vec<_> = want.iter().map(|part| keys::part(key, run, *part)).collect();
         self.shared.large_values(keys).await
+    }
+
+    async fn put_marks(&self, key: &HeadKey, marks: &[Mark]) -> Result<(), Error> {
+        self.shared.put_marks(key, marks).await
+    }
+
+    async fn marks(&self, key: &HeadKey, names: &[u64]) -> Result<Vec<Option<Bytes>>, Error> {
+        self.shared.marks(key, names).await
     }
 
     async fn chunks(

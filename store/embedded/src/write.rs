@@ -14,7 +14,7 @@ enum Outcome {
     Lost(Option<Head>, u64),
 }
 
-fn check_size(found: usize, max: usize) -> Result<(), Error> {
+pub(crate) fn check_size(found: usize, max: usize) -> Result<(), Error> {
     if found > max { Err(Error::TooLarge { max, found }) } else { Ok(()) }
 }
 
