@@ -25,7 +25,7 @@ pub use children::PARENT_CLOSED;
 
 use activities::Report;
 use decisions::Completion;
-pub use updates::{may_update, speculative_turn, starting_for};
+pub use updates::{may_update, may_update_in, speculative_turn, starting_for};
 
 use crate::command::{Command, Start, StartSignal, TaskId, TurnId};
 use crate::event::{
@@ -33,12 +33,12 @@ use crate::event::{
     Signal, WorkflowCancelRequested, WorkflowStarted, WorkflowTerminated,
 };
 use crate::fault::Fault;
-use crate::ids::{ConflictPolicy, ReusePolicy};
+use crate::ids::{ConflictPolicy, ReusePolicy, RunId};
 use crate::limits;
 use crate::links::Links;
 use crate::payload::Payload;
 use crate::registered::{ActivityDefaults, WorkflowDefaults};
-use crate::run::{PendingActivity, Run, Status, Tries};
+use crate::run::{PendingActivity, Request, Run, Spilled, Status, Tries};
 use crate::time::{Duration, Timestamp};
 
 /// What became of a command that was not refused.
@@ -47,8 +47,8 @@ pub enum Outcome {
     /// It was recorded; the first of its events. For a command without events, such as [`Command::FireDeadlines`] with
     /// nothing due or the start of a try that is not yet the last: the event that would come next.
     Recorded(EventId),
-    /// The same request was recorded before, as this event; nothing was added.
-    Repeated(EventId),
+    /// The same request was recorded before, there; nothing was added.
+    Repeated(Request),
 }
 
 /// Commands admitted to one run, to be committed together.
@@ -119,8 +119,8 @@ pub fn starting(existing: Option<&Run>, start: &Start) -> Result<Starting, Fault
     validate::start(start)?;
     let Some(run) = existing else { return Ok(Starting::New) };
     let run_id = run.started.run_id;
-    if start.key.is_some_and(|key| run.event_of_request(key).is_some()) {
-        return Ok(Starting::Repeated { run_id });
+    if let Some(request) = start.key.and_then(|key| run.request(key)) {
+        return Ok(Starting::Repeated { run_id: request.run_id });
     }
     match start.conflict_policy {
         ConflictPolicy::UseExisting if run.is_open() => Ok(Starting::Existing { run_id }),
@@ -319,6 +319,25 @@ impl Transition {
         &mut self.links
     }
 
+    /// Takes over from the run `before`, which this one takes the place of and which is kept until `kept_until`: what that owes and
+    /// has seen, and the requests that are known by it.
+    pub fn take_over(&mut self, before: &Run, links: Links, kept_until: Timestamp, now: Timestamp) {
+        self.links = links.handed_over(before.started.run_id);
+        self.run.take_over(before, kept_until, now);
+    }
+
+    /// The same, to have it [recall](Run::recall) what the store has of requests.
+    pub fn run_mut(&mut self) -> &mut Run {
+        &mut self.run
+    }
+
+    /// Ends the commit: takes the requests out of the state that are too many for it, of those that were recorded up to
+    /// the event `committed`; see [`Run::spill`].
+    pub fn spill(&mut self, committed: EventId, now: Timestamp) -> Spilled {
+        self.run.forget_recalled();
+        self.run.spill(committed, now)
+    }
+
     /// The state, what the run keeps of its dealings with others, and the events.
     pub fn into_all(self) -> (Run, Links, Vec<Event>) {
         (self.run, self.links, self.events)
@@ -329,20 +348,36 @@ impl Transition {
         (self.run, self.events)
     }
 
-    /// Admits one command.
+    /// What came of a command the first time, where this is a repeated request: one with the same key that was recorded, of this run
+    /// or one of its workflow id before it. One that names a run, `run_id`, repeats only what was recorded there.
+    pub fn repeated(&self, command: &Command, run_id: Option<RunId>) -> Option<Request> {
+        let request = self.run.request(command.request_key()?)?;
+        run_id.is_none_or(|run_id| request.run_id == run_id).then_some(request)
+    }
+
+    /// Admits one command that names no run.
     ///
     /// # Errors
     ///
     /// The fault that the command is refused with; the transition is then as it was.
     pub fn admit(&mut self, command: &Command, now: Timestamp) -> Result<Outcome, Fault> {
+        match self.repeated(command, None) {
+            Some(request) => Ok(Outcome::Repeated(request)),
+            None => self.admit_new(command, now),
+        }
+    }
+
+    /// Admits one command that is not [repeated](Self::repeated).
+    ///
+    /// # Errors
+    ///
+    /// As for [`admit`](Self::admit).
+    pub fn admit_new(&mut self, command: &Command, now: Timestamp) -> Result<Outcome, Fault> {
         // Time never goes back within a run, whatever the clock does.
         let now = now.max(self.run.last_timestamp);
         let first = self.events.len();
         let next = self.run.last_event_id + 1;
-        let key = request_key(command);
-        if let Some(event_id) = key.and_then(|key| self.run.event_of_request(key)) {
-            return Ok(Outcome::Repeated(event_id));
-        }
+        let key = command.request_key();
         let mut outcome = Outcome::Recorded(next);
         match command {
             Command::Signal { name, input, identity, if_version, .. } => {
@@ -539,34 +574,4 @@ impl Transition {
 fn turn_backoff(turns_lost: u32) -> Duration {
     let doublings = turns_lost.saturating_sub(1).min(16);
     limits::TURN_BACKOFF_FIRST.times(1 << doublings).min(limits::TURN_BACKOFF_MAX)
-}
-
-fn request_key(command: &Command) -> Option<RequestKey> {
-    match command {
-        Command::Signal { key, .. }
-        | Command::RequestCancel { key, .. }
-        | Command::Terminate { key, .. }
-        | Command::Pause { key, .. }
-        | Command::Resume { key, .. }
-        | Command::ActOnActivity { key, .. } => *key,
-        Command::StartTurn { .. }
-        | Command::CompleteTurn { .. }
-        | Command::CompleteTurnAndMove { .. }
-        | Command::AnswerUpdates { .. }
-        | Command::FailTurn { .. }
-        | Command::ReturnTurn { .. }
-        | Command::StartActivity { .. }
-        | Command::SendAgain { .. }
-        | Command::SucceedActivity { .. }
-        | Command::FailActivity { .. }
-        | Command::CancelActivity { .. }
-        | Command::ReturnActivity { .. }
-        | Command::FireDeadlines { .. }
-        | Command::TakeSignal { .. }
-        | Command::TakeCancelRequest { .. }
-        | Command::TakeParentClose { .. }
-        | Command::TakeChildClose { .. }
-        | Command::SettleEffect { .. }
-        | Command::SeeToEffects => None,
-    }
 }

@@ -1,6 +1,7 @@
 //! Commands: everything that may change a run, whoever asks (S4.4: one code path).
 
 mod by_hand;
+mod requests;
 
 use crate::decision::Decision;
 use crate::dialect::SwfRun;

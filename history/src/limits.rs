@@ -73,9 +73,26 @@ pub const EFFECT_WAIT_MAX: Duration = Duration::from_secs(3_600);
 /// Most decisions in one answer. Ours: as many activities and timers as can be open, and room to close.
 pub const DECISIONS_MAX: usize = 2_500;
 
-/// How many request keys a run remembers, newest first. Ours: a retry comes within seconds, so this only has to outlast
-/// the keyed requests of that time.
-pub const REQUEST_KEYS_MAX: usize = 64;
+/// How long keys of requests and ids of updates are known at least. Ours: a day, so that whoever was cut off over night can
+/// repeat what was under way.
+pub const REQUESTS_KEPT: Duration = Duration::from_days(1);
+
+/// How many requests of one workflow id are known in that time, beside those in its state; then the oldest go. Ours: more than one
+/// a second.
+pub const REQUESTS_MAX: u64 = 100_000;
+
+/// How many requests are in the state of a run; for older ones the store keeps marks. Ours: a retry mostly comes within seconds,
+/// and is then found without a look into the store.
+pub const REQUESTS_IN_STATE_MAX: usize = 64;
+
+/// How many leave the state together at least. Ours: marks are then seldom written.
+pub const REQUESTS_SPILLED_MIN: usize = 16;
+
+/// How many leave the state with one commit at most. Ours: as many requests as are folded into one.
+pub const REQUESTS_SPILLED_MAX: usize = 256;
+
+/// Of how many runs before it a run has requests in its state. Ours: each takes some forty bytes there.
+pub const REQUESTS_RUNS_MAX: usize = 4;
 
 /// Longest timeout or timer. Ours: ten years; a longer one is more likely a unit mistaken than meant.
 pub const SPAN_MAX: Duration = Duration::from_days(3_653);
@@ -139,10 +156,6 @@ pub const UPDATES_PER_TURN_MAX: usize = 64;
 /// of the run.
 pub const OPEN_UPDATES_MAX: usize = 1_000;
 
-/// How many updates that were answered a run remembers, newest first. Ours: a caller who lost the answer asks within
-/// seconds; kept in the state of the run, with their ids.
-pub const UPDATE_IDS_MAX: usize = 32;
-
 /// Most cron expressions, calendar entries and intervals of a schedule, and most exclusions. Ours: each is looked at for
 /// every time.
 pub const SCHEDULE_ENTRIES_MAX: usize = 100;
@@ -153,7 +166,8 @@ pub const SCHEDULE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// The longest jitter of a schedule. Ours: a day, beyond which another time of the spec is meant.
 pub const SCHEDULE_JITTER_MAX: Duration = Duration::from_days(1);
 
-/// How many requests a schedule remembers by their key. Ours: a retry comes within seconds.
+/// How many requests with a key are in the record of a schedule; for older ones the store keeps marks. Ours: a retry comes within
+/// seconds.
 pub const SCHEDULE_REQUESTS_MAX: usize = 16;
 
 /// Most actions of a schedule that are being started at the same time; more are decided when these are. Ours.

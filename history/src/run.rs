@@ -6,15 +6,17 @@ mod clock;
 mod deadlines;
 mod evolve;
 mod future;
+mod known;
 mod open_counts;
 mod pending;
+mod requests;
 mod standing;
 mod start;
 mod status;
 mod tries;
 mod updates;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
 use uuid::Uuid;
@@ -27,6 +29,7 @@ pub use branched::Branched;
 pub use clock::{RunClock, RunPause};
 pub use deadlines::{Deadline, DeadlineKind};
 pub use future::{Coming, ComingKind};
+pub use known::{Known, Mark, Request, Spilled, key_of_update};
 pub use open_counts::OpenCounts;
 pub use pending::{
     PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Turn, TurnLists, TurnTask,
@@ -79,9 +82,9 @@ pub struct Run {
     /// Whether somebody asked for the run to be canceled.
     #[n(12)]
     pub cancel_requested: bool,
-    /// The newest keyed requests and the first event that each caused; oldest first.
+    /// The requests of callers that it knows. Only partly what its history tells.
     #[n(13)]
-    pub request_keys: VecDeque<(RequestKey, EventId)>,
+    pub known: Known,
     /// Signals and cancel requests on their way to others, by their ExternalSignalScheduled or ExternalCancelScheduled.
     #[cbor(n(14), skip_if = "BTreeMap::is_empty")]
     pub externals: BTreeMap<EventId, PendingExternal>,
@@ -142,7 +145,7 @@ pub struct ActivityTask<'a> {
 impl Run {
     /// The state after event 1.
     pub fn begin(at: Timestamp, started: &WorkflowStarted, key: Option<RequestKey>) -> Self {
-        let mut run = Self {
+        Self {
             started: RunStart {
                 workflow_id: started.workflow_id.clone(),
                 run_id: started.run_id,
@@ -178,7 +181,7 @@ impl Run {
             activities: Activities::default(),
             timers: BTreeMap::new(),
             cancel_requested: false,
-            request_keys: VecDeque::new(),
+            known: Known::of_start(key),
             externals: BTreeMap::new(),
             awaiting: Vec::new(),
             children: BTreeMap::new(),
@@ -191,9 +194,7 @@ impl Run {
             last_activity_at: None,
             context_event_id: None,
             left_open: OpenCounts::default(),
-        };
-        run.remember(key, 1);
-        run
+        }
     }
 
     /// The state that a whole history means; `None` when it does not begin with a WorkflowStarted.
@@ -261,11 +262,6 @@ impl Run {
         }
     }
 
-    /// The first event that the request with this key caused, if it is remembered.
-    pub fn event_of_request(&self, key: RequestKey) -> Option<EventId> {
-        self.request_keys.iter().rev().find(|(known, _)| *known == key).map(|(_, event_id)| *event_id)
-    }
-
     /// The open activity with this name.
     pub fn activity(&self, activity_id: &str) -> Option<(EventId, &PendingActivity)> {
         self.activities.named(activity_id)
@@ -312,10 +308,12 @@ impl Run {
         }))
     }
 
-    /// What of the state the history tells: all but the tries of activities. This is the fold of the events (S4.9).
+    /// What of the state the history tells at any time: all but the tries of activities, and the requests that it knows. This is
+    /// the fold of the events (S4.9).
     #[must_use]
     pub fn told(mut self) -> Self {
         self.activities.forget_tries();
+        self.known.told();
         self
     }
 

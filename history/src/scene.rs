@@ -58,7 +58,7 @@ impl Scene {
         self.run = run;
         self.events.extend(events.iter().cloned());
         check::history(&self.events).unwrap_or_else(|violation| panic!("{violation}\n{}", told(&self.events)));
-        assert_eq!(Run::replay(&self.events), Some(self.run.clone().told()));
+        assert_eq!(Run::replay(&self.events).map(Run::told), Some(self.run.clone().told()));
         outcome.map(|outcome| (outcome, events))
     }
 
@@ -184,9 +184,9 @@ impl Scene {
 pub(crate) fn check(given: &Scene, when: &Command, then: &str) {
     let found = match given.clone().admit(when) {
         Ok((Outcome::Recorded(_), events)) => told(&events),
-        Ok((Outcome::Repeated(event_id), events)) => {
+        Ok((Outcome::Repeated(request), events)) => {
             assert!(events.is_empty());
-            format!("repeats {event_id}")
+            format!("repeats {}", request.event_id)
         }
         Err(fault) => {
             assert_eq!(fault.depends_on_state(), !matches!(fault, Fault::Invalid { .. } | Fault::TooLarge { .. }));

@@ -1372,6 +1372,9 @@ fn attributes_that_a_later_version_adds_are_passed_over() {
 /// A run with everything in it.
 fn run() -> Run {
     let mut run = Run::begin(Timestamp::from_millis(1_700_000_000_000), &started(), Some(RequestKey(1)));
+    let (name, input, identity, origin) = ("go".to_owned(), None, None, None);
+    let signal = event(EventKind::Signal(Signal { name, input, identity, origin }));
+    run.evolve(&Event { id: 69_997, key: Some(RequestKey(u64::MAX)), ..signal });
     run.last_event_id = 70_000;
     run.last_timestamp = Timestamp::from_millis(1_700_000_900_000);
     run.version = 69_999;
@@ -1419,7 +1422,6 @@ fn run() -> Run {
     let expires_at = Timestamp::from_millis(1_702_592_000_000);
     run.timers.insert("patience".to_owned(), PendingTimer { scheduled_event_id: 60_003, expires_at });
     run.cancel_requested = true;
-    run.request_keys.push_back((RequestKey(u64::MAX), 69_997));
     run
 }
 
@@ -1469,6 +1471,22 @@ fn run_with_updates() -> Run {
     let completed = UpdateCompleted { update_id, accepted_event_id, result, decision_event_id: 70_000 };
     run.evolve(&Event { id: 70_003, ..event(EventKind::UpdateCompleted(completed)) });
     run
+}
+
+/// A run that knows requests of runs before it, and others for which the store keeps marks.
+fn run_with_requests() -> Run {
+    let at = |hours: u64| Timestamp::from_millis(1_700_000_000_000 + hours * 3_600_000);
+    let mut run = run();
+    let (name, input, identity, origin) = ("go".to_owned(), None, None, None);
+    let signal = event(EventKind::Signal(Signal { name, input, identity, origin }));
+    for id in 70_001..70_100 {
+        run.evolve(&Event { id, timestamp: at(30), key: Some(RequestKey(id)), ..signal.clone() });
+    }
+    assert_eq!(run.spill(70_100, at(31)).marks.len(), 51, "of a hundred, one is forgotten");
+    let started = WorkflowStarted { run_id: Uuid::from_u128(8), ..started() };
+    let mut transition = Transition::of(Run::begin(at(31), &started, Some(RequestKey(2))));
+    transition.take_over(&run, Links::default(), at(1_000), at(31));
+    transition.into_parts().0
 }
 
 /// A run that was paused with its clock standing still, and is again.
@@ -1590,6 +1608,7 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
         ("others".to_owned(), others),
         ("child-and-parent".to_owned(), children),
         ("updates".to_owned(), run_with_updates()),
+        ("open-requests".to_owned(), run_with_requests()),
     ];
     for status in Status::ALL {
         samples.push((format!("status-{status}"), Run { status, ..closed.clone() }));

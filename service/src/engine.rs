@@ -19,6 +19,7 @@ mod fsck;
 mod hand_out;
 mod head;
 mod judge;
+mod known;
 mod matching;
 mod metrics;
 mod nodes;
@@ -197,6 +198,7 @@ pub struct Engine {
     watchers: watch::Watchers,
     questions: questions::Questions,
     updates: updates::Updates,
+    absent: known::Absent,
     metrics: Metrics,
     quotas: Option<Quotas>,
     open_runs: quotas::OpenRuns,
@@ -254,6 +256,7 @@ impl Engine {
             watchers: watch::Watchers::default(),
             questions: questions::Questions::default(),
             updates: updates::Updates::default(),
+            absent: known::Absent::default(),
             metrics: Metrics::new(),
             quotas: settings.quotas,
             open_runs: quotas::OpenRuns::default(),

@@ -187,7 +187,7 @@ fn late(world: &World, run_id: Uuid, started: EventId, refusal: &Refusal) {
         Refusal::Fault(_) => world.facts().promises.push(Promise::Late { run_id, started, by }),
         // Forgotten, or followed by another: closed, in any case.
         Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } | Refusal::RunNotCurrent { .. }
-            if world.short_lives =>
+            if world.goes_on =>
         {
             world.facts().promises.push(Promise::Late { run_id, started, by });
         }
@@ -238,7 +238,7 @@ async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
         let mut decisions = Vec::new();
         if !task.only_asks {
             verdicts = asking::judge(world, &task, &events);
-            decisions = decide(&events, world.short_lives);
+            decisions = decide(&events, world.goes_on);
         }
         Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() }
     };

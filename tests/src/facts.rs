@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::asking::Told;
 use crate::clock::AHEAD_MAX;
+use crate::repeating::Repeats;
 use crate::resetting::{branched, own};
 
 /// Something that a caller was told.
@@ -96,6 +97,8 @@ pub struct Facts {
     pub acknowledged: BTreeMap<Uuid, EventId>,
     /// What those who asked were told.
     pub told: Told,
+    /// How often requests were repeated that had been answered.
+    pub repeats: Repeats,
     /// The tokens of all tasks that have reached a decider or a runner.
     tokens: BTreeSet<String>,
 }

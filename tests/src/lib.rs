@@ -14,6 +14,7 @@ mod line;
 pub mod meddled;
 pub mod poison;
 mod reluctant;
+pub mod repeating;
 mod resetting;
 pub mod rules;
 mod script;

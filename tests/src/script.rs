@@ -140,10 +140,10 @@ fn generation(started: &WorkflowStarted) -> u64 {
 }
 
 /// Whether a run goes on as new when its work is done.
-fn goes_on(started: &WorkflowStarted, short_lives: bool) -> bool {
+fn goes_on(started: &WorkflowStarted, may_go_on: bool) -> bool {
     match started.workflow_id.as_str() {
         "going-on" | "its-child" => generation(started) == 0,
-        _ => short_lives && generation(started) + 1 < GENERATIONS && lot(started.run_id).is_multiple_of(3),
+        _ => may_go_on && generation(started) + 1 < GENERATIONS && lot(started.run_id).is_multiple_of(3),
     }
 }
 
@@ -164,7 +164,7 @@ fn lot(run_id: Uuid) -> u8 {
 }
 
 /// The decisions of a turn that sees these events, from the first on.
-pub(crate) fn decide(events: &[Event], short_lives: bool) -> Vec<Decision> {
+pub(crate) fn decide(events: &[Event], may_go_on: bool) -> Vec<Decision> {
     let Some(EventKind::WorkflowStarted(started)) = events.first().map(|event| &event.kind) else { return Vec::new() };
     let mut outward = Outward::default();
     let (mut a, mut b) = (Step::default(), Step::default());
@@ -225,7 +225,7 @@ pub(crate) fn decide(events: &[Event], short_lives: bool) -> Vec<Decision> {
         decisions.push(StartTimer { timer_id: "t".to_owned(), after: TIMER, control: None }.into());
     }
     if timer_expired && a.is_over() && b.is_over() && outward.is_over(started.run_id) {
-        decisions.push(if goes_on(started, short_lives) {
+        decisions.push(if goes_on(started, may_go_on) {
             let input = Payload::from_json(&(generation(started) + 1).to_string()).ok();
             ContinueAsNew { input, ..ContinueAsNew::default() }.into()
         } else {

@@ -20,6 +20,7 @@ use crate::facts::{Facts, Histories};
 use crate::line::Line;
 use crate::meddled::Meddled;
 use crate::reluctant::Reluctant;
+use crate::repeating::{self, Repeats};
 use crate::resetting;
 use crate::rules::{Rule, Undone};
 
@@ -46,6 +47,8 @@ pub struct Plan {
     /// Whether runs are asked and updated, too. Its nodes know and reach each other then: a node that thinks that it is alone answers from
     /// memory.
     pub asks: bool,
+    /// Whether requests are repeated late; runs go on as new then.
+    pub repeats: bool,
     /// What is broken about the store beyond its contract.
     pub how: Break,
     /// Without which rule the nodes live; with all of them when absent.
@@ -61,6 +64,7 @@ impl Default for Plan {
             short_lives: false,
             resets: false,
             asks: false,
+            repeats: false,
             how: Break::Nothing,
             without: None,
         }
@@ -82,6 +86,8 @@ pub struct Outcome {
     pub faults: u64,
     /// What those who asked were told.
     pub told: Told,
+    /// How often requests were repeated that had been answered.
+    pub repeats: Repeats,
 }
 
 /// Which run dies at every step.
@@ -110,6 +116,8 @@ pub(crate) struct World {
     pub(crate) short_lives: bool,
     /// See [`Plan::asks`].
     pub(crate) asks: bool,
+    /// Whether runs go on as new.
+    pub(crate) goes_on: bool,
     chronicle: Chronicle,
     /// What nodes are opened over.
     pub(crate) store: Arc<dyn Store>,
@@ -253,7 +261,7 @@ impl World {
             let page = Page { limit: 100_000, ..Page::default() };
             match (engine.history(&at, &page).await, engine.describe(&at).await) {
                 (Ok(page), Ok(described)) => {
-                    if Run::replay(&page.events) != Some(described.run.told()) {
+                    if Run::replay(&page.events).map(Run::told) != Some(described.run.told()) {
                         self.facts().violations.push(format!("run {run_id}: the state is not the fold of the history"));
                     }
                     if histories.insert(run_id, page.events.clone()) != Some(page.events) {
@@ -298,6 +306,7 @@ impl World {
             time: Time::new(),
             short_lives: false,
             asks: false,
+            goes_on: false,
             chronicle,
             store,
             // Both must do: what nodes know of each other is never needed for a history to be right.
@@ -338,7 +347,8 @@ impl World {
         let violations = std::mem::take(&mut self.facts().violations);
         let branches = histories.values().filter(|events| resetting::branched(events).is_some()).count();
         let told = self.facts().told;
-        Outcome { violations, trace: trace.join("\n\n"), runs: histories.len(), branches, faults, told }
+        let repeats = self.facts().repeats;
+        Outcome { violations, trace: trace.join("\n\n"), runs: histories.len(), branches, faults, told, repeats }
     }
 }
 
@@ -358,9 +368,11 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
         store = Arc::new(Meddled(Undone::new(store, rule)));
     }
     let world = World::new(seed, chronicle, store, false);
-    let knows_nodes = world.knows_nodes || plan.asks;
-    let line = plan.asks.then(|| Line::new(seed));
-    let world = World { time, short_lives: plan.short_lives, asks: plan.asks, knows_nodes, line, ..world };
+    let asks = plan.asks || plan.repeats;
+    let knows_nodes = world.knows_nodes || asks;
+    let line = asks.then(|| Line::new(seed));
+    let goes_on = plan.short_lives || plan.repeats;
+    let world = World { time, short_lives: plan.short_lives, asks, goes_on, knows_nodes, line, ..world };
     let world = Arc::new(world);
     for _ in 0..plan.nodes {
         let node = world.open_node().await;
@@ -376,6 +388,9 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
         clients.spawn(actors::client(Arc::clone(&world), format!("w{number}")));
         if plan.resets {
             clients.spawn(resetting::resetter(Arc::clone(&world), format!("w{number}")));
+        }
+        if plan.repeats {
+            clients.spawn(repeating::repeater(Arc::clone(&world), format!("w{number}")));
         }
         if plan.asks {
             clients.spawn(asking::asker(Arc::clone(&world), format!("w{number}")));

@@ -2,6 +2,7 @@
 
 use simulation::asking::Told;
 use simulation::broken::Break;
+use simulation::repeating::Repeats;
 use simulation::rules::Rule;
 use simulation::{Outcome, Plan, Tale, crash_at, simulate};
 
@@ -49,6 +50,7 @@ fn seeds(regressions: &[u64], one_of: u64) -> Vec<u64> {
 struct Seen {
     branches: usize,
     told: Told,
+    repeats: Repeats,
 }
 
 fn keep_every_promise(regressions: &[u64], one_of: u64, plan: Plan) -> Seen {
@@ -62,6 +64,9 @@ fn keep_every_promise(regressions: &[u64], one_of: u64, plan: Plan) -> Seen {
         seen.told.answers += outcome.told.answers;
         seen.told.accepted += outcome.told.accepted;
         seen.told.rejected += outcome.told.rejected;
+        seen.repeats.starts += outcome.repeats.starts;
+        seen.repeats.signals += outcome.repeats.signals;
+        seen.repeats.updates += outcome.repeats.updates;
         assert!(
             outcome.violations.is_empty(),
             "{}\n\nseed {seed} of {plan:?}:\n{}\n\nagain: BATON_SIM_SEED={seed}, and the name of this test",
@@ -69,7 +74,10 @@ fn keep_every_promise(regressions: &[u64], one_of: u64, plan: Plan) -> Seen {
             outcome.violations.join("\n"),
         );
     }
-    println!("{runs} runs, {} branched off others, {faults} faults, {:?}", seen.branches, seen.told);
+    println!(
+        "{runs} runs, {} branched off others, {faults} faults, {:?}, {:?}",
+        seen.branches, seen.told, seen.repeats
+    );
     assert!(faults > 0, "nothing went wrong, so nothing was tested");
     seen
 }
@@ -95,6 +103,13 @@ fn every_seed_keeps_what_it_says_to_who_asks_and_who_updates() {
     let told = keep_every_promise(REGRESSIONS_OF_ASKING, 6, Plan { asks: true, ..Plan::default() }).told;
     let is_one = number("BATON_SIM_SEED").is_some();
     assert!(is_one || (told.answers > 0 && told.accepted > 0 && told.rejected > 0), "{told:?}");
+}
+
+#[test]
+fn every_request_that_is_repeated_late_hears_what_it_heard_first() {
+    let repeats = keep_every_promise(&[], 6, Plan { repeats: true, ..Plan::default() }).repeats;
+    let is_one = number("BATON_SIM_SEED").is_some();
+    assert!(is_one || (repeats.starts > 0 && repeats.signals > 0 && repeats.updates > 0), "{repeats:?}");
 }
 
 #[test]
@@ -170,6 +185,15 @@ fn a_store_that_loses_its_due_index_is_caught() {
 #[test]
 fn a_store_that_loses_chunks_is_caught() {
     is_caught(Break::LosesChunks);
+}
+
+#[test]
+fn a_store_that_loses_marks_is_caught() {
+    let plan = Plan { how: Break::LosesMarks, repeats: true, ..Plan::default() };
+    let says = |violation: &String| violation.contains("and then");
+    let caught = (0..SEEDS_TO_CATCH).find(|seed| simulate(*seed, plan).violations.iter().any(says));
+    println!("seed {caught:?}");
+    assert!(caught.is_some(), "a store that loses marks went unnoticed");
 }
 
 /// How many seeds nodes may get through without a rule.

@@ -14,8 +14,8 @@ pub struct UpdateWorkflow {
     /// What it says.
     #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
-    /// Your name for this one update, 1 to 256 characters: with it, asking again gets the first answer. The `Idempotency-Key`
-    /// when absent, and without one a name that nobody knows.
+    /// Your name for this one update, 1 to 256 characters: with it, asking again within a day gets the first answer. The
+    /// `Idempotency-Key` when absent, and without one a name that nobody knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_id: Option<String>,
     /// Who asks; shown in the history.

@@ -13,7 +13,7 @@ use crate::ids::RunId;
 use crate::limits;
 use crate::links::{Effect, EffectKind, taken_over};
 use crate::registered::Registration;
-use crate::run::PendingChild;
+use crate::run::{PendingChild, Request};
 use crate::time::Timestamp;
 
 /// The reason that a child is given when it is ended because its parent closed.
@@ -136,7 +136,7 @@ impl Transition {
         now: Timestamp,
     ) -> Result<Outcome, Fault> {
         must_be_open(&self.run)?;
-        let nothing = Outcome::Repeated(self.run.last_event_id);
+        let nothing = self.nothing_to_do();
         if !self.run.children.contains_key(&scheduled_event_id) {
             return Ok(nothing);
         }
@@ -156,6 +156,11 @@ impl Transition {
         Ok(first)
     }
 
+    fn nothing_to_do(&self) -> Outcome {
+        let (run_id, event_id) = (self.run.started.run_id, self.run.last_event_id);
+        Outcome::Repeated(Request { run_id, event_id })
+    }
+
     /// A child has closed whose parent has, too: it need not be started any more, which would be once again, nor ended.
     pub(super) fn child_is_over(&mut self, parent: RunId, scheduled_event_id: EventId) {
         let of = taken_over(self.run.started.run_id, parent);
@@ -173,7 +178,7 @@ impl Transition {
     ) -> Result<Outcome, Fault> {
         let (reason, from) = (Some(PARENT_CLOSED.to_owned()), Some(origin.clone()));
         let kind = match policy {
-            ChildPolicy::Abandon => return Ok(Outcome::Repeated(self.run.last_event_id)),
+            ChildPolicy::Abandon => return Ok(self.nothing_to_do()),
             ChildPolicy::Terminate => EventKind::WorkflowTerminated(WorkflowTerminated {
                 cause: None,
                 reset: None,

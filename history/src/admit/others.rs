@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::ids::RunId;
 use crate::limits;
 use crate::links::{Effect, EffectKind, Errand, ErrandTask, SeenOrigin, taken_over};
+use crate::run::Request;
 use crate::time::Timestamp;
 
 impl Transition {
@@ -74,7 +75,7 @@ impl Transition {
     pub(super) fn take(&mut self, origin: &Origin, kind: EventKind, now: Timestamp) -> Result<Outcome, Fault> {
         // Before anything else: it may have been taken by a run that has closed since, or by the one before this.
         if let Some(seen) = self.links.seen.find(origin) {
-            return Ok(Outcome::Repeated(seen.event_id));
+            return Ok(Outcome::Repeated(Request { run_id: seen.run_id, event_id: seen.event_id }));
         }
         must_be_open(&self.run)?;
         let event_id = self.push(now, kind);

@@ -51,10 +51,12 @@ impl Transition {
         let ResetPlan { run_id, event_id, signals: later, .. } = reset.plan;
         let reset_event = WorkflowReset { run_id, event_id, workflow_id: None, signals: later, identity, reason };
         transition.push_keyed(now, EventKind::WorkflowReset(reset_event), reset.key);
+        let reset_event_id = transition.run.last_event_id;
         transition.schedule_turn(now);
         for signal in signals {
             transition.push_keyed(now, signal.kind, signal.key);
         }
+        transition.run.branch_requests(reset.key, reset_event_id);
         transition.copied = transition.events.len();
         transition
     }

@@ -52,7 +52,7 @@ impl Transition {
     fn follow(run: &Run, started: WorkflowStarted, now: Timestamp) -> Self {
         let now = now.max(run.last_timestamp);
         // Who repeats the request that started the first run hears of the one that is open now.
-        let key = run.request_keys.iter().find(|(_, event_id)| *event_id == 1).map(|(key, _)| *key);
+        let key = run.known.start();
         let next = Run::begin(now, &started, key);
         let event = Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key };
         let mut transition = Self::of(next);

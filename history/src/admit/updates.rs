@@ -7,19 +7,30 @@ use super::{Starting, Transition, must_be_at, must_be_open, must_hold, starting,
 use crate::command::{AnsweredTurn, AskedUpdate, Start, TurnId, UpdateAnswer, Verdict};
 use crate::event::{DeciderStarted, Event, EventId, EventKind, UpdateAccepted, UpdateCompleted, UpdateFailed};
 use crate::fault::Fault;
+use crate::ids::RunId;
 use crate::limits;
 use crate::run::{Run, UpdateStanding};
 use crate::time::{Duration, Timestamp};
 
-/// What is known of an update, and if that is nothing, that a decider may be asked to judge it.
+/// What is known of an update, and if that is nothing, that a decider may be asked to judge it. It is known what came of it in runs
+/// of the workflow id before this one, too.
 ///
 /// # Errors
 ///
 /// For a new one: a field that is not acceptable, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMoved`],
 /// [`Fault::OpenUpdatesLimit`]. An update that is known is never refused: its answer is there, or will be.
 pub fn may_update(run: &Run, asked: &AskedUpdate) -> Result<UpdateStanding, Fault> {
+    may_update_in(run, asked, None)
+}
+
+/// The same for an update that names a run, `run_id`: what came of it elsewhere is not what was asked for.
+///
+/// # Errors
+///
+/// As for [`may_update`].
+pub fn may_update_in(run: &Run, asked: &AskedUpdate, run_id: Option<RunId>) -> Result<UpdateStanding, Fault> {
     validate_asked(asked)?;
-    match run.updates.standing(&asked.update_id) {
+    match run.standing_of(&asked.update_id, run_id) {
         UpdateStanding::New => {}
         known => return Ok(known),
     }
@@ -52,10 +63,12 @@ pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &AskedUpdate) 
         return Err(invalid("start.startAfter", "is not zero, and the update would have to wait for the first turn"));
     }
     match existing {
-        Some(run) if run.updates.standing(&asked.update_id) != UpdateStanding::New => {
-            Ok(Starting::Repeated { run_id: run.started.run_id })
-        }
-        existing => starting(existing, start),
+        Some(run) => match run.standing_of(&asked.update_id, None) {
+            UpdateStanding::Accepted { .. } => Ok(Starting::Repeated { run_id: run.started.run_id }),
+            UpdateStanding::Ended { run_id, .. } => Ok(Starting::Repeated { run_id }),
+            UpdateStanding::New => starting(existing, start),
+        },
+        None => starting(None, start),
     }
 }
 
@@ -114,7 +127,7 @@ impl Transition {
 
     /// Whether there is anything to record, beside the turn itself.
     fn records(&self, answers: &[UpdateAnswer], completion: &Completion<'_>) -> bool {
-        let records = |answer: &UpdateAnswer| match (self.run.updates.standing(&answer.update_id), &answer.verdict) {
+        let records = |answer: &UpdateAnswer| match (self.run.update_standing(&answer.update_id), &answer.verdict) {
             (UpdateStanding::Accepted { .. }, verdict) => !matches!(verdict, Verdict::Later),
             (UpdateStanding::New | UpdateStanding::Ended { .. }, verdict) => {
                 !matches!(verdict, Verdict::Rejected { .. })
@@ -139,7 +152,7 @@ impl Transition {
     /// Whether it accepts an update; `others` tells whether another one was accepted before it.
     fn must_be_asked(&self, answer: &UpdateAnswer, asked: &[AskedUpdate], others: bool) -> Result<bool, Fault> {
         let update_id = answer.update_id.clone();
-        let standing = self.run.updates.standing(&update_id);
+        let standing = self.run.update_standing(&update_id);
         let Some(asked) = asked.iter().find(|asked| asked.update_id == update_id) else {
             return match standing {
                 UpdateStanding::Accepted { .. } => Ok(false),
@@ -177,7 +190,7 @@ impl Transition {
         now: Timestamp,
     ) {
         let update_id = answer.update_id.clone();
-        let accepted_event_id = match self.run.updates.standing(&update_id) {
+        let accepted_event_id = match self.run.update_standing(&update_id) {
             UpdateStanding::Accepted { event_id } => event_id,
             UpdateStanding::Ended { .. } => return,
             UpdateStanding::New => {

@@ -1,11 +1,11 @@
 //! How each event changes the state of its run.
 
+use super::known::key_of_update;
 use super::{
     PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Run, RunPause, Status,
     Turn, TurnLists, TurnTask,
 };
-use crate::event::{ByHand, DeciderFailedCause, Event, EventId, EventKind, RequestKey, TurnList};
-use crate::limits;
+use crate::event::{ByHand, DeciderFailedCause, Event, EventId, EventKind, TurnList};
 use crate::time::Timestamp;
 
 impl Run {
@@ -17,7 +17,9 @@ impl Run {
         if event.kind.is_news() {
             self.version = event.id;
         }
-        self.remember(event.key, event.id);
+        if let Some(key) = event.key {
+            self.remember(key, event.id, event.timestamp);
+        }
         match &event.kind {
             EventKind::WorkflowStarted(started) => *self = Self::begin(event.timestamp, started, event.key),
             EventKind::WorkflowSuccess(_) => self.close(Status::Success, event),
@@ -198,8 +200,8 @@ impl Run {
             EventKind::ExternalSignalFailed(it) => self.external_failed(it.scheduled_event_id),
             EventKind::ExternalCancelFailed(it) => self.external_failed(it.scheduled_event_id),
             EventKind::UpdateAccepted(it) => self.updates.accept(event.id, event.timestamp, it),
-            EventKind::UpdateCompleted(it) => self.updates.end(event.id, it.accepted_event_id, &it.update_id),
-            EventKind::UpdateFailed(it) => self.updates.end(event.id, it.accepted_event_id, &it.update_id),
+            EventKind::UpdateCompleted(it) => self.end_update(event, it.accepted_event_id, &it.update_id),
+            EventKind::UpdateFailed(it) => self.end_update(event, it.accepted_event_id, &it.update_id),
             EventKind::WorkflowCloseFailed(_)
             | EventKind::ActivityScheduleFailed(_)
             | EventKind::ActivityTaskCancelFailed(_)
@@ -276,7 +278,9 @@ impl Run {
         self.awaiting.clear();
         self.children.clear();
         self.clock.go(event.timestamp);
-        self.updates.close();
+        for (accepted_event_id, it) in self.updates.close() {
+            self.remember(key_of_update(&it.update_id), accepted_event_id, event.timestamp);
+        }
         let followed_by = event.kind.followed_by().filter(|_| status != Status::ContinuedAsNew);
         self.retried_as = followed_by.map(|(run_id, _)| run_id);
         if !self.goes_on() {
@@ -284,12 +288,8 @@ impl Run {
         }
     }
 
-    pub(super) fn remember(&mut self, key: Option<RequestKey>, event_id: EventId) {
-        if let Some(key) = key {
-            if self.request_keys.len() >= limits::REQUEST_KEYS_MAX {
-                self.request_keys.pop_front();
-            }
-            self.request_keys.push_back((key, event_id));
-        }
+    fn end_update(&mut self, event: &Event, accepted_event_id: EventId, update_id: &str) {
+        self.updates.end(accepted_event_id);
+        self.remember(key_of_update(update_id), event.id, event.timestamp);
     }
 }

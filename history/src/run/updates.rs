@@ -1,11 +1,11 @@
-//! The updates of a run: those that were accepted and not answered, and where to find the answers of the newest others.
+//! The updates of a run that were accepted and not answered. Those that were answered are [known](super::Known) like other requests.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
 
 use crate::event::{EventId, UpdateAccepted};
-use crate::limits;
+use crate::ids::RunId;
 use crate::time::Timestamp;
 
 /// An update that was accepted, and that a later turn will answer.
@@ -32,9 +32,11 @@ pub enum UpdateStanding {
         /// Its UpdateAccepted.
         event_id: EventId,
     },
-    /// It was answered.
+    /// It was answered, or its run closed before.
     Ended {
-        /// Its UpdateCompleted or UpdateFailed.
+        /// Where.
+        run_id: RunId,
+        /// Its UpdateCompleted or UpdateFailed; its UpdateAccepted where its run closed before.
         event_id: EventId,
     },
 }
@@ -44,15 +46,12 @@ pub enum UpdateStanding {
 pub struct Updates {
     #[n(0)]
     open: BTreeMap<EventId, PendingUpdate>,
-    /// The newest that were answered, by whom and by which event; oldest first.
-    #[n(1)]
-    ended: VecDeque<(String, EventId)>,
 }
 
 impl Updates {
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.ended.is_empty()
+        self.open.is_empty()
     }
 
     /// Those that were accepted and not answered, by their UpdateAccepted.
@@ -60,20 +59,9 @@ impl Updates {
         &self.open
     }
 
-    /// How many are known that were answered.
-    pub fn ended_len(&self) -> usize {
-        self.ended.len()
-    }
-
-    /// What is known of an update.
-    pub fn standing(&self, update_id: &str) -> UpdateStanding {
-        if let Some((event_id, _)) = self.open.iter().find(|(_, it)| it.update_id == update_id) {
-            return UpdateStanding::Accepted { event_id: *event_id };
-        }
-        match self.ended.iter().rev().find(|(known, _)| known == update_id) {
-            Some((_, event_id)) => UpdateStanding::Ended { event_id: *event_id },
-            None => UpdateStanding::New,
-        }
+    /// The UpdateAccepted of an update that is not answered.
+    pub fn accepted(&self, update_id: &str) -> Option<EventId> {
+        self.open.iter().find(|(_, it)| it.update_id == update_id).map(|(event_id, _)| *event_id)
     }
 
     pub(super) fn accept(&mut self, event_id: EventId, at: Timestamp, it: &UpdateAccepted) {
@@ -81,16 +69,12 @@ impl Updates {
         self.open.insert(event_id, pending);
     }
 
-    pub(super) fn end(&mut self, event_id: EventId, accepted_event_id: EventId, update_id: &str) {
+    pub(super) fn end(&mut self, accepted_event_id: EventId) {
         self.open.remove(&accepted_event_id);
-        if self.ended.len() >= limits::UPDATE_IDS_MAX {
-            self.ended.pop_front();
-        }
-        self.ended.push_back((update_id.to_owned(), event_id));
     }
 
-    /// The run has closed: what was accepted will not be answered.
-    pub(super) fn close(&mut self) {
-        self.open.clear();
+    /// The run has closed: what was accepted will not be answered. Answers what that was.
+    pub(super) fn close(&mut self) -> BTreeMap<EventId, PendingUpdate> {
+        std::mem::take(&mut self.open)
     }
 }

@@ -185,6 +185,9 @@ pub struct ScheduleState {
     /// The newest requests that had a key, oldest first.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub requests: VecDeque<RequestKey>,
+    /// Until when the store keeps marks of earlier ones; absent when there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marks_until: Option<Timestamp>,
 }
 
 impl ScheduleState {
@@ -193,17 +196,25 @@ impl ScheduleState {
         Self { cursor: now, remaining, ..Self::default() }
     }
 
-    /// Whether the request with this key was taken before; it counts as taken from now on.
-    pub fn is_repeated(&mut self, key: Option<RequestKey>) -> bool {
-        let Some(key) = key else { return false };
+    /// Whether the request with this key was taken before; `None` when only the store can tell, by a mark of it.
+    pub fn is_repeated(&self, key: RequestKey, now: Timestamp) -> Option<bool> {
         if self.requests.contains(&key) {
-            return true;
+            return Some(true);
         }
-        if self.requests.len() >= limits::SCHEDULE_REQUESTS_MAX {
-            self.requests.pop_front();
-        }
+        self.marks_until.is_none_or(|until| until < now).then_some(false)
+    }
+
+    /// Counts the request with this key as taken. Answers which one leaves the state for it, which the store is to keep a mark
+    /// of, and until when.
+    pub fn remember(&mut self, key: RequestKey, now: Timestamp) -> Option<(RequestKey, Timestamp)> {
         self.requests.push_back(key);
-        false
+        if self.requests.len() <= limits::SCHEDULE_REQUESTS_MAX {
+            return None;
+        }
+        // An hour for clocks that differ.
+        let until = now.plus(limits::REQUESTS_KEPT).plus(Duration::from_secs(3_600));
+        self.marks_until = self.marks_until.max(Some(until));
+        self.requests.pop_front().map(|key| (key, until))
     }
 
     /// Pauses it, if it is not paused: times pass without an action.

@@ -1,7 +1,7 @@
 //! Shaping one commit: which bytes go to the head, which to parts. No IO here.
 
 use bytes::Bytes;
-use history::{Event, EventId, Links, PackRef, Payload, Run, Timestamp, codec};
+use history::{Event, EventId, Links, PackRef, Payload, Run, Timestamp, Transition, codec};
 use store::{Head, HeadKey, Limits, PartKey, Row};
 
 use super::Refusal;
@@ -46,9 +46,10 @@ impl Loaded {
         goes_on(self.run(), &self.body.links)
     }
 
-    /// What a new run of its workflow id takes over from it.
-    pub(super) fn handed_over(&self) -> Links {
-        self.body.links.clone().handed_over(self.run().started.run_id)
+    /// Has a new run of its workflow id take over what it owes and knows.
+    pub(super) fn hand_over(&self, to: &mut Transition, now: Timestamp) {
+        let kept_until = replaced(self).expires_at.map_or(now, Timestamp::from_millis);
+        to.take_over(self.run(), self.body.links.clone(), kept_until, now);
     }
 
     /// About how much memory it takes.
@@ -58,7 +59,7 @@ impl Loaded {
             + self.head.body.len()
             + 400 * (run.activities.len() + run.timers.len())
             + 200 * (run.children.len() + run.externals.len() + self.body.links.seen.iter().len())
-            + 24 * run.request_keys.len()
+            + 24 * run.known.len()
     }
 }
 
@@ -111,6 +112,8 @@ pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     // A run that owes something to others must not be forgotten.
     let expires_at = run.expires_at().filter(|_| links.outbox.is_empty());
     let expires_at = expires_at.map(|at| if is_needed(&run, &links) { kept(&run, at) } else { at });
+    // What it knows of requests must outlive it.
+    let expires_at = expires_at.map(|at| run.known_until().map_or(at, |until| at.max(until)));
     let mut body = Body { run, ops, tail_first, offers, links };
     let (bytes, mut tail_at) = head::encode(&body, &[&tail, &fresh]);
     let mut head = Head {

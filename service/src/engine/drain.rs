@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use history::{
-    AnsweredTurn, Beat, Command, EffectResult, Errand, ErrandTask, Outcome, Run, TaskId, Timestamp, Transition,
-    admit::held,
+    AnsweredTurn, Beat, Command, EffectResult, Errand, ErrandTask, Outcome, Request as Repeated, Run, TaskId,
+    Timestamp, Transition, admit::held,
 };
 use uuid::Uuid;
 
@@ -289,6 +289,11 @@ impl Engine {
         });
         let sources: Vec<&Source> = sources.collect();
         let mut owed = self.still_owed(cell, &sources, &mut transition).await.into_iter();
+        let told = pending.iter().filter_map(|request| match request {
+            Pending::Tell { command, .. } => Some(command.requests()),
+            Pending::Take { .. } | Pending::Effect { .. } | Pending::Look { .. } => None,
+        });
+        self.recall(&cell.key, transition.run_mut(), &told.flatten().collect::<Vec<_>>()).await?;
         for request in pending.iter_mut() {
             match request {
                 Pending::Tell { run_id, command, answer, .. } => {
@@ -416,12 +421,16 @@ fn admit_told(
     command: &Command,
     now: Timestamp,
 ) -> Result<Told, Refusal> {
+    if let Some(Repeated { run_id, event_id }) = transition.repeated(command, run_id) {
+        let (reflects, judged, version) = (None, Vec::new(), transition.run().version);
+        return Ok(Told { run_id, event_id, repeated: true, reflects, judged, version });
+    }
     must_be_current(cell, transition.run(), run_id)?;
     let current = transition.run().started.run_id;
     let seen = transition.run().version;
-    let (event_id, repeated) = match transition.admit(command, now)? {
+    let (event_id, repeated) = match transition.admit_new(command, now)? {
         Outcome::Recorded(event_id) => (event_id, false),
-        Outcome::Repeated(event_id) => (event_id, true),
+        Outcome::Repeated(request) => (request.event_id, true),
     };
     let reflects = match command {
         // Its own decisions are news that the decider knows.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use history::{
-    Command, Effect, EffectKind, EffectResult, Errand, ErrandTask, EventId, Links, Origin, Outbox, RunStart, Timestamp,
+    Command, Effect, EffectKind, EffectResult, Errand, ErrandTask, EventId, Origin, Outbox, RunStart, Timestamp,
     Transition,
 };
 use store::HeadKey;
@@ -202,11 +202,9 @@ impl Engine {
         loop {
             let was_loaded = matches!(state, State::Loaded(_));
             let now = self.clock.now();
-            let mut links = Links::default();
             if let Some(existing) = self.loaded(cell, state).await? {
                 let result = Transition::of(existing.run().clone()).undergo(errand, now);
                 let is_free = result == EffectResult::Closed;
-                links = existing.handed_over();
                 if let EffectResult::Done { .. } = result {
                     return Ok(Taken::Settled(result));
                 }
@@ -227,7 +225,9 @@ impl Engine {
                 return Ok(Taken::Moot);
             }
             let mut transition = Transition::start(start, run_id, now)?;
-            *transition.links_mut() = links;
+            if let State::Loaded(existing) = &*state {
+                existing.hand_over(&mut transition, now);
+            }
             if self.write(cell, state, transition, 0, 0, &mut attempt).await?.is_some() {
                 return Ok(Taken::Settled(EffectResult::Done { run_id }));
             }

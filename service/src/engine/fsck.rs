@@ -1,7 +1,7 @@
 //! Holding stored runs against their histories (S4.9): the state must be the fold of the events, and the events must
 //! keep the invariants.
 
-use history::{EffectKind, Event, EventId, EventKind, Links, Run, check};
+use history::{EffectKind, Event, EventId, EventKind, Links, RequestKey, Run, check, key_of_update};
 use store::{ListQuery, Listed};
 use uuid::Uuid;
 
@@ -93,7 +93,7 @@ impl Engine {
                 problem = Some(format!("it owes something for run {owner}, which is gone"));
             }
         }
-        let is_fold = Run::replay(&events).is_some_and(|run| run == stored.told());
+        let is_fold = Run::replay(&events).is_some_and(|run| run.told() == stored.clone().told());
         if !is_fold {
             problem = Some("the stored state is not the fold of the history".to_owned());
         }
@@ -122,6 +122,15 @@ fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
         .chain(run.externals.keys().map(|id| (*id, &[EffectKind::Signal, EffectKind::RequestCancel][..])));
     if let Some((id, _)) = waiting.find(|(id, kinds)| !is_owed(*id, kinds)) {
         return Some(format!("event {id} asks for something of another run, and it is not owed"));
+    }
+    let is_of = |key: RequestKey, event: &Event| match &event.kind {
+        EventKind::UpdateCompleted(it) => key == key_of_update(&it.update_id),
+        EventKind::UpdateFailed(it) => key == key_of_update(&it.update_id),
+        EventKind::UpdateAccepted(it) => key == key_of_update(&it.update_id),
+        _ => event.key == Some(key),
+    };
+    if let Some((_, id)) = run.known.own().find(|(key, id)| !event(*id).is_some_and(|event| is_of(*key, event))) {
+        return Some(format!("event {id} is said to be of a request, and is not"));
     }
     // What an earlier run of the workflow id has seen is in that one's history.
     let own = links.seen.iter().filter(|seen| seen.run_id == run.started.run_id);

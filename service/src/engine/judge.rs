@@ -259,9 +259,9 @@ pub(super) fn standings(transition: &Transition, answers: &[UpdateAnswer]) -> Ve
             EventKind::UpdateFailed(it) => it.update_id == update_id,
             _ => false,
         })?;
-        Some(UpdateStanding::Ended { event_id: event.id })
+        Some(UpdateStanding::Ended { run_id: transition.run().started.run_id, event_id: event.id })
     };
-    let known = |update_id: &str| transition.run().updates.standing(update_id);
+    let known = |update_id: &str| transition.run().update_standing(update_id);
     answers.iter().map(|answer| ended(&answer.update_id).unwrap_or_else(|| known(&answer.update_id))).collect()
 }
 
@@ -283,7 +283,7 @@ impl Judging {
         let now = self.engine.clock.now();
         for (answer, standing) in answers.iter().zip(judged) {
             let heard = match (answer.verdict.clone(), standing) {
-                (Verdict::Done { result }, UpdateStanding::Ended { event_id }) => {
+                (Verdict::Done { result }, UpdateStanding::Ended { event_id, .. }) => {
                     Heard::Done { event_id: *event_id, version, result }
                 }
                 (Verdict::Rejected { reason, details }, UpdateStanding::New) => Heard::Rejected { reason, details },

@@ -21,6 +21,9 @@ pub struct Metrics {
     pub(super) given_back: Counter,
     pub(super) expired: Counter,
     pub(super) looks: Counter,
+    pub(super) marks_written: Counter,
+    pub(super) marks_read: Counter,
+    pub(super) requests_forgotten_early: Counter,
     pub(super) effects: Counter,
     effects_put_off: Family<[(&'static str, &'static str); 1], Counter>,
     pub(super) queries_answered: Counter,
@@ -65,6 +68,15 @@ impl Metrics {
         let given_back = counter("tasks_given_back", "Tasks whose taker was gone before they were delivered");
         let expired = counter("runs_expired", "Runs forgotten after their retention");
         let looks = counter("looks", "Runs that were looked at because their time had come");
+        let marks_written = counter(
+            "request_marks_written",
+            "Requests with a key that left the state of their run and are kept beside it",
+        );
+        let marks_read = counter("request_marks_read", "Requests with a key that were looked for beside their run");
+        let requests_forgotten_early = counter(
+            "requests_forgotten_early",
+            "Requests with a key that are forgotten within a day, as more than a hundred thousand of their workflow id came since",
+        );
         let effects = counter("effects", "Effects of runs on others that were seen to");
         let queries_answered = counter("queries_answered", "Queries that were answered with a result");
         let queries_unchanged = counter("queries_unchanged", "Watching queries whose wait ended without news");
@@ -99,6 +111,9 @@ impl Metrics {
             given_back,
             expired,
             looks,
+            marks_written,
+            marks_read,
+            requests_forgotten_early,
             effects,
             effects_put_off,
             queries_answered,

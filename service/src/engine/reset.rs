@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use history::event::{ByHand, ResetPlan};
 use history::{
-    Branch, BranchReader, Branching, Event, Fault, PlannedReset, RequestKey, Run, Transition, admit::check_by_hand,
+    Branch, BranchReader, Branching, Event, Fault, PlannedReset, RequestKey, Transition, admit::check_by_hand,
 };
 use store::HeadKey;
 use uuid::Uuid;
@@ -71,7 +71,7 @@ impl Engine {
             self.go_on(cell, state).await?;
             let current = self.loaded(cell, state).await?.map(|loaded| loaded.clone());
             let current = current.ok_or_else(|| Refusal::unknown_workflow(&cell.key))?;
-            if let Some(repeated) = was_reset(current.run(), reset.key) {
+            if let Some(repeated) = self.was_reset(&cell.key, &current, reset.key).await? {
                 return Ok(repeated);
             }
             let base = self.base(&cell.key, &current, run_id).await?;
@@ -113,6 +113,29 @@ impl Engine {
         Ok(Transition::branch(branch, reset))
     }
 
+    /// The reset that a request with this key has made before.
+    async fn was_reset(
+        &self,
+        key: &HeadKey,
+        current: &Loaded,
+        request: Option<RequestKey>,
+    ) -> Result<Option<WasReset>, Refusal> {
+        let Some(request) = request else { return Ok(None) };
+        let mut run = current.run().clone();
+        self.recall(key, &mut run, &[request]).await?;
+        let Some(known) = run.request(request) else { return Ok(None) };
+        let branch = match self.base(key, current, Some(known.run_id)).await {
+            Ok(branch) => branch,
+            Err(Refusal::UnknownRun { .. }) => return Ok(None),
+            Err(refusal) => return Err(refusal),
+        };
+        let branched = branch.run().branched.as_deref().filter(|branched| branched.event_id == known.event_id);
+        Ok(branched.map(|branched| {
+            let (run_id, base_run_id, base_event_id) = (known.run_id, branched.run_id, branched.base_event_id);
+            WasReset { run_id, base_run_id, base_event_id, repeated: true }
+        }))
+    }
+
     async fn base(&self, key: &HeadKey, current: &Loaded, run_id: Option<Uuid>) -> Result<Loaded, Refusal> {
         match run_id {
             Some(run_id) if run_id != current.run().started.run_id => self.load_run(key, run_id).await,
@@ -131,14 +154,6 @@ impl Engine {
             }
         }
     }
-}
-
-/// The reset that a request with this key has made of a run before.
-fn was_reset(run: &Run, key: Option<RequestKey>) -> Option<WasReset> {
-    let event_id = run.event_of_request(key?)?;
-    let branched = run.branched.as_deref().filter(|branched| branched.event_id == event_id)?;
-    let (run_id, base_run_id, base_event_id) = (run.started.run_id, branched.run_id, branched.base_event_id);
-    Some(WasReset { run_id, base_run_id, base_event_id, repeated: true })
 }
 
 #[cfg(test)]

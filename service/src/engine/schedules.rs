@@ -10,13 +10,14 @@ mod tests;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use client::body::{Schedule, StartWorkflow};
 use history::{
     ActionCause, Fault, Overlap, RequestKey, Rules, ScheduleState, Start, Times, Timestamp, Transition, Unit, admit,
     limits,
 };
 use serde::{Deserialize, Serialize};
-use store::{Cas, Expect, Head, HeadKey, ListQuery, PageToken, Row};
+use store::{Cas, Expect, Head, HeadKey, ListQuery, Mark, PageToken, Row};
 use uuid::Uuid;
 
 use super::{Engine, Refusal};
@@ -205,7 +206,9 @@ impl Engine {
         self.check_schedule(&domain, id, &schedule).await?;
         let (now, key) = (self.clock.now(), key_of(&domain, id));
         let mut state = ScheduleState::begin(now, schedule.remaining_actions);
-        state.is_repeated(request);
+        if let Some(request) = request {
+            state.remember(request, now);
+        }
         if is_paused {
             state.pause(now, "created so".to_owned());
         }
@@ -215,7 +218,7 @@ impl Engine {
         match self.store.commit(&key, Expect::Absent, &head, &[]).await? {
             Cas::Won => self.agenda.set(&key, head.due.map(Timestamp::from_millis)),
             Cas::Lost(Some(found)) if found.run == head.run => {}
-            Cas::Lost(Some(found)) if Record::decode(&found)?.state.is_repeated(request) => {}
+            Cas::Lost(Some(found)) if self.is_repeated(&key, &Record::decode(&found)?, request, now).await? => {}
             Cas::Lost(_) => return Err(Refusal::ScheduleExists { schedule: id.to_owned() }),
         }
         self.schedule(&domain, id).await
@@ -288,7 +291,7 @@ impl Engine {
     ) -> Result<ScheduleView, Refusal> {
         self.domain_in_use(domain).await?;
         self.check_schedule(domain, id, &schedule).await?;
-        self.change(domain, id, |record, now| {
+        self.change(domain, id, None, |record, now| {
             record.state.remaining = schedule.remaining_actions;
             record.state.cursor = record.state.cursor.max(now);
             record.schedule = schedule.clone();
@@ -325,7 +328,7 @@ impl Engine {
     ) -> Result<ScheduleView, Refusal> {
         let reason = reason.unwrap_or_else(|| "asked to".to_owned());
         admit::check_name("reason", &reason)?;
-        self.change(domain, id, |record, now| {
+        self.change(domain, id, None, |record, now| {
             record.state.pause(now, reason.clone());
             Ok(())
         })
@@ -339,7 +342,7 @@ impl Engine {
     ///
     /// As for [`schedule`](Self::schedule).
     pub async fn resume_schedule(self: &Arc<Self>, domain: &str, id: &str) -> Result<ScheduleView, Refusal> {
-        self.change(domain, id, |record, now| {
+        self.change(domain, id, None, |record, now| {
             record.state.resume(now);
             Ok(())
         })
@@ -361,10 +364,8 @@ impl Engine {
     ) -> Result<ScheduleView, Refusal> {
         // Without a key of the caller's one of ours: a write whose answer was lost must not be made again.
         let request = request.unwrap_or_else(|| RequestKey(self.ids.op()));
-        self.change(domain, id, |record, now| {
-            if !record.state.is_repeated(Some(request)) {
-                record.state.ask(now, ActionCause::Trigger, overlap);
-            }
+        self.change(domain, id, Some(request), |record, now| {
+            record.state.ask(now, ActionCause::Trigger, overlap);
             Ok(())
         })
         .await?;
@@ -387,10 +388,7 @@ impl Engine {
     ) -> Result<ScheduleView, Refusal> {
         let request = request.unwrap_or_else(|| RequestKey(self.ids.op()));
         let max = limits::SCHEDULE_BACKFILL_MAX;
-        self.change(domain, id, |record, _| {
-            if record.state.is_repeated(Some(request)) {
-                return Ok(());
-            }
+        self.change(domain, id, Some(request), |record, _| {
             let invalid = |field: &str, problem: String| Fault::Invalid { field: field.to_owned(), problem };
             if to < from {
                 return Err(invalid("to", format!("is {to}, before `from`, {from}")).into());
@@ -413,11 +411,28 @@ impl Engine {
         self.schedule(domain, id).await
     }
 
-    /// Changes a schedule, against the changes of others. The change may be made more than once, on what others left.
+    /// Whether a request was taken before.
+    async fn is_repeated(
+        &self,
+        key: &HeadKey,
+        record: &Record,
+        request: Option<RequestKey>,
+        now: Timestamp,
+    ) -> Result<bool, Refusal> {
+        let Some(request) = request else { return Ok(false) };
+        match record.state.is_repeated(request, now) {
+            Some(is_repeated) => Ok(is_repeated),
+            None => Ok(self.store.marks(key, &[request.0]).await?.iter().any(Option::is_some)),
+        }
+    }
+
+    /// Changes a schedule, against the changes of others; once for each `request` with a key. The change may be made more than once,
+    /// on what others left.
     async fn change(
         &self,
         domain: &str,
         id: &str,
+        request: Option<RequestKey>,
         mut change: impl FnMut(&mut Record, Timestamp) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         self.must_know(domain).await?;
@@ -426,8 +441,20 @@ impl Engine {
             let now = self.clock.now();
             let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
             let mut record = Record::decode(&head)?;
+            if self.is_repeated(&key, &record, request, now).await? {
+                return Ok(());
+            }
             let before = record.clone();
             change(&mut record, now)?;
+            if let Some((left, until)) = request.and_then(|request| record.state.remember(request, now)) {
+                // It was taken, whatever becomes of this change.
+                let mark = Mark { name: left.0, bytes: Bytes::new(), expires_at: until.as_millis() };
+                if let Err(error) = self.store.put_marks(&key, &[mark]).await {
+                    tracing::debug!(%error, "the mark of a request could not be written");
+                    tokio::time::sleep(TRY_WAIT).await;
+                    continue;
+                }
+            }
             if record == before || self.write_schedule(&key, &head, &record, now).await? {
                 return Ok(());
             }

@@ -6,8 +6,8 @@ use client::body::StartWorkflow;
 use history::admit::{Starting, starting, starting_for};
 use history::event::ActivityTimeouts;
 use history::{
-    Command, ConflictPolicy, EventKind, PlannedReset, Registration, RequestKey, Run, Start, StartSignal, Transition,
-    WorkflowDefaults, limits,
+    Command, ConflictPolicy, EventKind, Fault, PlannedReset, Registration, RequestKey, Run, Start, StartSignal,
+    Transition, WorkflowDefaults, limits,
 };
 
 use super::cell::{RunCell, State};
@@ -91,11 +91,8 @@ impl Engine {
             self.go_on(cell, state).await?;
             let now = self.clock.now();
             let run_id = self.ids.run_id(now);
-            let existing = self.loaded(cell, state).await?.map(|loaded| loaded.run().clone());
-            let starting = match update.as_deref() {
-                Some(update) => starting_for(existing.as_ref(), start, &update.asked),
-                None => starting(existing.as_ref(), start),
-            };
+            let mut existing = self.loaded(cell, state).await?.map(|loaded| loaded.run().clone());
+            let starting = self.starting(cell, existing.as_mut(), start, update.as_deref()).await?;
             // Never say no, or that a run is open, from a cache (STORAGE.md §3.7 S1).
             let needs_proof = match &starting {
                 Err(fault) => fault.depends_on_state(),
@@ -133,7 +130,7 @@ impl Engine {
             }
             let mut transition = Transition::start(start, run_id, now)?;
             if let State::Loaded(earlier) = &*state {
-                *transition.links_mut() = earlier.handed_over();
+                earlier.hand_over(&mut transition, now);
             }
             self.put_ahead(cell, run_id, update.as_deref_mut())?;
             let written = self.write(cell, state, transition, 0, 0, &mut attempt).await;
@@ -143,6 +140,33 @@ impl Engine {
             self.take_back(cell, update.as_deref_mut());
             written?;
         }
+    }
+
+    /// What a start does, with all that is known of it: that its run is there is one of the things that must be so for it to be repeated.
+    async fn starting(
+        &self,
+        cell: &RunCell,
+        mut existing: Option<&mut Run>,
+        start: &Start,
+        update: Option<&PutUpdate>,
+    ) -> Result<Result<Starting, Fault>, Refusal> {
+        let judge = |existing: Option<&Run>| match update {
+            Some(update) => starting_for(existing, start, &update.asked),
+            None => starting(existing, start),
+        };
+        let requests = start.requests(update.map(|update| update.asked.update_id.as_str()));
+        if let Some(run) = &mut existing {
+            self.recall(&cell.key, run, &requests).await?;
+        }
+        let starting = judge(existing.as_deref());
+        if let (Ok(Starting::Repeated { run_id }), Some(run)) = (&starting, existing)
+            && *run_id != run.started.run_id
+            && self.store.load_run(&cell.key, *run_id.as_bytes()).await?.is_none()
+        {
+            requests.iter().for_each(|key| run.forget_request(*key));
+            return Ok(judge(Some(run)));
+        }
+        Ok(starting)
     }
 
     /// Starts the run that goes on for one that has continued as new, is tried again or was reset; nothing where there is none such. The
@@ -174,7 +198,7 @@ impl Engine {
                     Transition::retry(run, run_id, input, not_before.unwrap_or(now), now)
                 }
             };
-            *transition.links_mut() = loaded.handed_over();
+            loaded.hand_over(&mut transition, now);
             if self.write(cell, state, transition, 0, 0, &mut attempt).await?.is_some() {
                 return Ok(());
             }

@@ -7,8 +7,8 @@ mod start;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::admit::may_update;
-use history::{AskedUpdate, EventId, EventKind, Fault, Level, Payload, Start, Status, UpdateStanding};
+use history::admit::may_update_in;
+use history::{AskedUpdate, EventId, EventKind, Fault, Level, Payload, Start, Status, UpdateStanding, key_of_update};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -32,7 +32,7 @@ const SHARED_LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The reason of an update that a decider took along and said nothing to.
 const UNANSWERED: &str = "unanswered";
 
-/// Events of one turn that are looked through for its newest news.
+/// Events of one turn that are read at once to be looked through for its newest news.
 const TURN_EVENTS: usize = 100;
 
 /// An update.
@@ -198,8 +198,12 @@ impl Engine {
                 Err(Refusal::RunNotCurrent { workflow_id, run_id, current }) => {
                     // An answer of an earlier run can still be fetched; nothing else.
                     let earlier = self.load_run(&key, run_id).await?;
-                    match may_update(earlier.run(), &asked) {
-                        Ok(UpdateStanding::Ended { event_id }) => (run_id, self.ended(&key, &earlier, event_id).await?),
+                    let mut run = earlier.run().clone();
+                    self.recall(&key, &mut run, &[key_of_update(&asked.update_id)]).await?;
+                    match may_update_in(&run, &asked, Some(run_id)) {
+                        Ok(UpdateStanding::Ended { event_id, .. }) => {
+                            (run_id, self.ended(&key, &earlier, event_id).await?)
+                        }
                         Ok(_) | Err(_) => return Err(Refusal::RunNotCurrent { workflow_id, run_id, current }),
                     }
                 }
@@ -250,10 +254,11 @@ impl Engine {
             // Anew each time: whoever watched when nodes came or went is told nothing any more.
             let mut watching = self.watchers.watch(&key);
             let loaded = self.look_up(&at).await?;
-            let run = loaded.run();
-            let event_id = match run.updates.standing(update_id) {
+            let mut run = loaded.run().clone();
+            self.recall(&key, &mut run, &[key_of_update(update_id)]).await?;
+            let event_id = match run.update_standing(update_id) {
                 UpdateStanding::Accepted { event_id } => event_id,
-                UpdateStanding::Ended { event_id } => {
+                UpdateStanding::Ended { event_id, .. } => {
                     return read_heard(update_id.to_owned(), run_id, self.ended(&key, &loaded, event_id).await?);
                 }
                 UpdateStanding::New if !run.is_open() => return Err(Fault::RunClosed { status: run.status }.into()),
@@ -278,17 +283,32 @@ impl Engine {
     }
 
     /// The answer of an update that has one, from the history.
-    async fn ended(&self, key: &HeadKey, loaded: &Loaded, event_id: EventId) -> Result<Heard, Refusal> {
-        let page = Page { after: event_id - 1, limit: TURN_EVENTS, ..Page::default() };
-        let events = self.read_page(key, loaded, &page).await?.events;
+    pub(super) async fn ended(&self, key: &HeadKey, loaded: &Loaded, event_id: EventId) -> Result<Heard, Refusal> {
+        let mut page = Page { after: event_id - 1, limit: TURN_EVENTS, ..Page::default() };
+        let (mut answer, mut version) = (None, event_id);
         // The version that the turn left, which is what whoever was answered at once was told.
-        let turn = events.iter().take_while(|event| event.kind.level() == Level::Decider);
-        let version = turn.filter(|event| event.kind.is_news()).last().map_or(event_id, |event| event.id);
-        match events.into_iter().next().map(|event| event.kind) {
+        loop {
+            let read = self.read_page(key, loaded, &page).await?;
+            let count = read.events.len();
+            let turn: Vec<_> =
+                read.events.into_iter().take_while(|event| event.kind.level() == Level::Decider).collect();
+            let goes_on = turn.len() == count;
+            version = turn.iter().rev().find(|event| event.kind.is_news()).map_or(version, |event| event.id);
+            answer = answer.or_else(|| turn.into_iter().next());
+            match read.next.filter(|_| goes_on) {
+                Some(after) => page.after = after,
+                None => break,
+            }
+        }
+        match answer.map(|event| event.kind) {
             Some(EventKind::UpdateCompleted(it)) => Ok(Heard::Done { event_id, version, result: it.result }),
             Some(EventKind::UpdateFailed(it)) => {
                 let (update_id, reason, details) = (it.update_id, it.reason, it.details);
                 Ok(Heard::Refused(Refusal::UpdateFailed { update_id, event_id, reason, details }))
+            }
+            // Its run closed before it was answered.
+            Some(EventKind::UpdateAccepted(_)) => {
+                Ok(Heard::Refused(Fault::RunClosed { status: loaded.run().status }.into()))
             }
             _ => {
                 let what = format!("event {event_id} of run {}, which answers an update", loaded.run().started.run_id);
@@ -318,15 +338,23 @@ impl Engine {
             let Some(loaded) = self.loaded(cell, state).await? else {
                 return Err(Refusal::unknown_workflow(&cell.key));
             };
-            let run = loaded.run();
+            let mut run = loaded.run().clone();
             let current = run.started.run_id;
+            let request = key_of_update(&put.asked.update_id);
+            self.recall(&cell.key, &mut run, &[request]).await?;
+            if let UpdateStanding::Ended { run_id: of, event_id } = run.standing_of(&put.asked.update_id, run_id) {
+                if let Some(heard) = self.ended_in(&cell.key, loaded, of, event_id).await? {
+                    return Ok(Putting::Known(of, heard));
+                }
+                run.forget_request(request);
+            }
             let judged = match run_id {
                 Some(run_id) if run_id != current => {
                     let workflow_id = cell.key.workflow_id.to_string();
                     Err(Refusal::RunNotCurrent { workflow_id, run_id, current })
                 }
                 None if run.status == Status::ContinuedAsNew => return Ok(Putting::GoesOn),
-                _ => may_update(run, &put.asked).map_err(Refusal::from),
+                _ => may_update_in(&run, &put.asked, run_id).map_err(Refusal::from),
             };
             let standing = match judged {
                 Err(refusal) if is_fresh || matches!(&refusal, Refusal::Fault(fault) if !fault.depends_on_state()) => {
@@ -341,7 +369,7 @@ impl Engine {
             };
             return match standing {
                 UpdateStanding::Accepted { .. } => Ok(Putting::Known(current, Heard::Accepted)),
-                UpdateStanding::Ended { event_id } => {
+                UpdateStanding::Ended { event_id, .. } => {
                     Ok(Putting::Known(current, self.ended(&cell.key, loaded, event_id).await?))
                 }
                 UpdateStanding::New => {

@@ -493,7 +493,7 @@ fn is_waiting(put: &Put, run_id: Uuid) -> bool {
 
 /// Whether its run knows nothing of it.
 fn is_new(put: &Put, run: &Run) -> bool {
-    put.run_id != run.started.run_id || run.updates.standing(&put.asked.update_id) == UpdateStanding::New
+    put.run_id != run.started.run_id || run.update_standing(&put.asked.update_id) == UpdateStanding::New
 }
 
 fn is_over(rejection: &Rejection, now: Timestamp) -> bool {

@@ -46,6 +46,17 @@ impl Engine {
         attempt: &mut u32,
     ) -> Result<Option<()>, Refusal> {
         let now = self.clock.now().max(transition.run().last_timestamp);
+        let committed = match state {
+            State::Loaded(base) if base.run().started.run_id == transition.run().started.run_id => {
+                base.run().last_event_id
+            }
+            State::Loaded(_) | State::Unloaded => 0,
+        };
+        let spilled = transition.spill(committed, now);
+        if let Err(refusal) = self.keep_marks(&cell.key, &spilled).await {
+            *state = State::Unloaded;
+            return Err(refusal);
+        }
         let (reserved, unmatched) = self.match_new_tasks(cell, &mut transition, last_event_id, waited_before, now);
         let (only_looks, copied) = (!transition.is_changed(), transition.copied());
         let (run, links, events) = transition.into_all();
@@ -102,6 +113,8 @@ impl Engine {
                     next = *found;
                 }
                 self.metrics.committed(recorded);
+                self.metrics.marks_written.inc_by(spilled.marks.len() as u64);
+                self.metrics.requests_forgotten_early.inc_by(spilled.forgotten_early);
                 if let Some(base) = base {
                     self.withdraw_ended(cell, base.run(), next.run());
                 }

@@ -257,7 +257,8 @@ impl Takes for IdempotencyKey {
     fn describe(call: &mut Operation<'_>) {
         call.header(
             "Idempotency-Key",
-            "1 to 255 visible ASCII characters: the call is recorded once, however often it is repeated.",
+            "1 to 255 visible ASCII characters: the call is recorded once, however often it is repeated within a day; \
+             a start for as long as its run is kept.",
         );
     }
 }

@@ -9,6 +9,7 @@ mod polls;
 mod queries;
 mod queries_elsewhere;
 mod questions;
+mod repeated;
 mod updates;
 mod updates_elsewhere;
 mod updates_with_start;

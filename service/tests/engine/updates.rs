@@ -705,7 +705,6 @@ async fn of_more_updates_in_one_turn_than_a_run_remembers_each_hears_its_answer(
     service.idle("w").await;
     service.signal("w", "go").await;
     let ids: Vec<String> = (0..history::limits::UPDATES_PER_TURN_MAX).map(|number| number.to_string()).collect();
-    assert!(ids.len() > history::limits::UPDATE_IDS_MAX);
     let mut asking = Vec::new();
     for id in &ids {
         asking.push(service.update("w", id).await);

@@ -100,6 +100,13 @@ async fn what_is_asked_by_hand_happens_once_and_beside_the_times() {
     for _ in 0..2 {
         assert_eq!(api.ask(trigger()).await.json(200)["totals"]["started"], json!(1));
     }
+    // Also when many others have come since.
+    for number in 0..2 * history::limits::SCHEDULE_REQUESTS_MAX {
+        let span = json!({ "from": "2021-12-30T00:00:00Z", "to": "2021-12-30T00:00:01Z" });
+        let ask = Ask::post(&path("backfill"), &span).header("idempotency-key", &number.to_string());
+        api.ask(ask).await.json(200);
+    }
+    assert_eq!(api.ask(trigger()).await.json(200)["totals"]["started"], json!(1));
     let span = json!({ "from": "2021-12-31T00:00:00Z", "to": "2024-12-31T23:00:00Z", "overlap": "buffer-all" });
     let filled = api.post(&path("backfill"), &span).await.json(200);
     assert_eq!((&filled["running"], &filled["waiting"]), (&json!(1), &json!(4)));

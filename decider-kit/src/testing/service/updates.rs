@@ -103,8 +103,8 @@ impl TestService {
         if let Some(Verdict::Rejected { reason, details }) = rejected.map(|answer| &answer.verdict) {
             return Some(Answered::Rejected { reason: reason.clone(), details: details.clone() });
         }
-        match run.run.updates.standing(update_id) {
-            UpdateStanding::Ended { event_id } => {
+        match run.run.update_standing(update_id) {
+            UpdateStanding::Ended { event_id, .. } => {
                 let event = run.events.iter().find(|event| event.id == event_id)?;
                 match &event.kind {
                     EventKind::UpdateCompleted(it) => Some(Answered::Done(it.result.clone())),

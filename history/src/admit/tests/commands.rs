@@ -10,8 +10,8 @@ use crate::scene::{
     signal_at, succeed, success, terminate, timer, told,
 };
 use crate::{
-    Command, Duration, Fault, Outcome, Payload, ReusePolicy, Run, Start, Status, TaskId, TaskRef, Timestamp,
-    Transition, TurnId, admit,
+    Command, Duration, Fault, Links, Outcome, Payload, Request, ReusePolicy, Run, Start, Status, TaskId, TaskRef,
+    Timestamp, Transition, TurnId, admit,
 };
 
 const LOST: TurnId = TurnId { scheduled_event_id: 2, started_event_id: 99 };
@@ -24,7 +24,7 @@ fn a_start_is_two_events() {
     let start = Start { key: Some(RequestKey(7)), ..plain() };
     let (run, events) = Transition::start(&start, Uuid::nil(), Timestamp::from_millis(5)).unwrap().into_parts();
     assert_eq!(events[0].key, Some(RequestKey(7)));
-    assert_eq!(run.event_of_request(RequestKey(7)), Some(1));
+    assert_eq!(run.request(RequestKey(7)).map(|request| request.event_id), Some(1));
     assert_eq!(Run::replay(&events), Some(run));
 }
 
@@ -307,17 +307,21 @@ fn a_refused_key_is_not_remembered() {
 }
 
 #[test]
-fn a_run_remembers_its_newest_keys_only() {
-    let max = limits::REQUEST_KEYS_MAX as u64;
-    let mut given = scene();
-    for key in 1..=max {
-        given = given.then(&keyed_signal("go", key));
+fn a_repeated_request_hears_of_the_run_that_recorded_it_and_one_that_names_another_is_none() {
+    let closed = scene().then(&keyed_signal("go", 1)).then(&terminate());
+    let (old, new) = (Uuid::nil(), Uuid::from_u128(2));
+    let mut next = Transition::start(&plain(), new, closed.now).unwrap();
+    next.take_over(&closed.run, Links::default(), closed.now, closed.now);
+    let first = Request { run_id: old, event_id: 3 };
+    let again = keyed_signal("go", 1);
+    assert_eq!(next.admit(&again, closed.now), Ok(Outcome::Repeated(first)));
+    for (run_id, expected) in [(None, Some(first)), (Some(old), Some(first)), (Some(new), None)] {
+        assert_eq!(next.repeated(&again, run_id), expected);
     }
-    check(&given, &keyed_signal("go", 1), "repeats 3");
-    let given = given.then(&keyed_signal("go", max + 1));
-    check(&given, &keyed_signal("go", 1), "Signal(go)");
-    check(&given, &keyed_signal("go", 2), "repeats 4");
-    assert_eq!(given.run.request_keys.len(), limits::REQUEST_KEYS_MAX);
+    // It is one of its own then, and the newest that has the key.
+    assert_eq!(next.admit_new(&again, closed.now), Ok(Outcome::Recorded(3)));
+    let own = Request { run_id: new, event_id: 3 };
+    assert_eq!((next.repeated(&again, Some(new)), next.repeated(&again, None)), (Some(own), Some(own)));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::scene::{
     signal_of, success, terminate,
 };
 use crate::{
-    Command, Decision, EffectKind, Errand, ErrandTask, Links, Outcome, Payload, Timestamp, Transition, limits,
+    Command, Decision, EffectKind, Errand, ErrandTask, Links, Outcome, Payload, Request, Timestamp, Transition, limits,
 };
 use uuid::Uuid;
 
@@ -146,7 +146,8 @@ fn fields_of_effects_are_held_to_their_limits() {
 #[test]
 fn a_repeated_effect_says_which_event_it_was() {
     let taken = scene().take().then(&signal_of(1, 5));
-    assert_eq!(taken.clone().admit(&signal_of(1, 5)), Ok((Outcome::Repeated(4), Vec::new())));
+    let first = Request { run_id: taken.run.started.run_id, event_id: 4 };
+    assert_eq!(taken.clone().admit(&signal_of(1, 5)), Ok((Outcome::Repeated(first), Vec::new())));
 }
 
 #[test]

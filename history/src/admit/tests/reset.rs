@@ -9,8 +9,8 @@ use crate::scene::{
 };
 use crate::scene::{failed, update};
 use crate::{
-    Branch, BranchReader, Branching, Command, Duration, EventId, Fault, PlannedReset, RetryPolicy, Run, Transition,
-    Verdict, limits,
+    Branch, BranchReader, Branching, Command, Duration, EventId, Fault, Links, Outcome, PlannedReset, Request,
+    RetryPolicy, Run, Transition, Verdict, limits,
 };
 
 fn seconds(seconds: u64) -> Duration {
@@ -42,7 +42,7 @@ fn reset_with(given: &Scene, event_id: EventId, signals: LaterSignals) -> (Scene
         let (run, links, events) = transition.into_all();
         let events = [before, &events].concat();
         crate::check::history(&events).unwrap_or_else(|violation| panic!("{violation}\n{}", told(&events)));
-        assert_eq!(Run::replay(&events), Some(run.clone().told()));
+        assert_eq!(Run::replay(&events).map(Run::told), Some(run.clone().told()));
         Scene { run, links, events, now: given.now, beats: Vec::new() }
     };
     (as_scene(new, &[]), as_scene(old, &given.events))
@@ -109,12 +109,19 @@ fn the_old_run_is_terminated_and_names_the_new_one_which_names_it() {
     assert_eq!((branched.run_id, branched.base_event_id, branched.event_id), (Uuid::nil(), 5, 6));
     let EventKind::WorkflowReset(it) = &new.events[5].kind else { panic!() };
     assert_eq!((it.identity.as_deref(), it.reason.as_deref()), (Some("ann"), Some("it was wrong")));
-    // Requests are known that the new run has, and the one that made it.
-    assert_eq!(new.run.event_of_request(RequestKey(7)), Some(6));
-    check(&new, &keyed_signal("s", 3), "repeats 8");
     let (dropped, _) = reset_with(&given, 5, LaterSignals::Drop);
     assert_eq!(told(&dropped.events[5..]), "WorkflowReset DeciderScheduled");
-    check(&dropped, &keyed_signal("s", 3), "Signal(s)");
+    // The request is known that made it, and each that came to the old run, whether it is wanted or not.
+    for new in [&new, &dropped] {
+        let own = Some(Request { run_id: new_run_id, event_id: 6 });
+        let (first, before) = (Request { run_id: Uuid::nil(), event_id: 6 }, given.run.clone());
+        assert_eq!(new.run.request(RequestKey(7)), own);
+        assert_eq!(new.run.known.len(), 1, "what was copied is known as the old run's");
+        let mut transition = Transition::of(new.run.clone());
+        transition.take_over(&before, Links::default(), given.now, given.now);
+        assert_eq!(transition.admit(&keyed_signal("s", 3), given.now), Ok(Outcome::Repeated(first)));
+        assert_eq!(transition.run().request(RequestKey(7)), own);
+    }
     // One that has closed cannot say it in its history.
     let (new, old) = reset_with(&given.then(&terminate()), 5, LaterSignals::Reapply);
     assert_eq!(told(&old.events[7..]), "WorkflowTerminated");

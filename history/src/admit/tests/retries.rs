@@ -256,7 +256,7 @@ fn whoever_rebuilds_a_run_from_its_history_begins_to_count_anew() {
     let rebuilt = Run::replay(&given.events).unwrap();
     assert_ne!(rebuilt, given.run);
     assert_eq!(rebuilt.activity("a").unwrap().1.attempt(), 1);
-    assert_eq!(rebuilt, given.run.told());
+    assert_eq!(rebuilt.told(), given.run.told());
 }
 
 #[test]

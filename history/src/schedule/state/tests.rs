@@ -233,10 +233,21 @@ fn what_is_kept_has_its_limits() {
     }
     assert_eq!((many.state.running.len(), many.state.running[0].number), (limits::SCHEDULE_RUNNING_MAX, 2));
     assert_eq!(many.state.recent.len(), limits::SCHEDULE_RECENT_MAX);
-    for key in 0..=limits::SCHEDULE_REQUESTS_MAX as u64 {
-        assert!(!many.state.is_repeated(Some(RequestKey(key))) && !many.state.is_repeated(None));
+}
+
+#[test]
+fn the_newest_requests_are_known_and_of_older_ones_the_store_keeps_marks() {
+    let mut state = scene(Overlap::Skip).state;
+    for key in 0..limits::SCHEDULE_REQUESTS_MAX as u64 {
+        assert_eq!(state.is_repeated(RequestKey(key), at(1)), Some(false));
+        assert_eq!(state.remember(RequestKey(key), at(1)), None);
     }
-    assert!(many.state.is_repeated(Some(RequestKey(1))) && !many.state.is_repeated(Some(RequestKey(0))));
+    assert_eq!(state.is_repeated(RequestKey(0), at(1)), Some(true));
+    let (left, until) = state.remember(RequestKey(99), at(2)).unwrap();
+    assert!(left == RequestKey(0) && until >= at(2).plus(limits::REQUESTS_KEPT));
+    assert_eq!(state.is_repeated(RequestKey(1), at(2)), Some(true));
+    assert_eq!(state.is_repeated(RequestKey(0), at(2)), None, "the store can tell");
+    assert_eq!(state.is_repeated(RequestKey(0), until.plus(Duration::from_secs(1))), Some(false));
 }
 
 #[test]

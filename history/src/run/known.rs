@@ -1,0 +1,360 @@
+//! Which requests of callers are known: those of the run, and those of the runs of its workflow id before it, so that whoever
+//! repeats one hears what came of it the first time. State beside the history, as far as it is about other runs and about what
+//! is kept elsewhere (ADR 17).
+//!
+//! The newest are in the state. For an older one the store keeps a [`Mark`]; that there are any is in the state.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use minicbor::{Decode, Encode};
+use uuid::Uuid;
+
+use super::requests::{Entry, Requests};
+use super::{Run, UpdateStanding};
+use crate::event::{EventId, RequestKey};
+use crate::ids::RunId;
+use crate::limits;
+use crate::time::{Duration, Timestamp};
+
+/// In what the age of a request is counted.
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Between two notes of how many marks there were at a time. Ours: it is how far off the count of requests is that were
+/// forgotten too soon.
+const NOTE_EVERY: Duration = HOUR.times(4);
+
+/// What came of a request the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// The run that recorded it.
+    pub run_id: RunId,
+    /// The first event that it caused; of an update the one that answers it.
+    pub event_id: EventId,
+}
+
+/// What the store keeps of a request for which the state has no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Mark {
+    /// The run that recorded it.
+    #[n(0)]
+    #[cbor(with = "crate::codec::uuid")]
+    pub run_id: Uuid,
+    /// See [`Request::event_id`].
+    #[n(1)]
+    pub event_id: EventId,
+    /// How many marks there were before it.
+    #[n(2)]
+    pub number: u64,
+}
+
+/// Requests that leave the state; see [`Run::spill`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spilled {
+    /// What the store is to keep of each, and until when.
+    pub marks: Vec<(RequestKey, Mark, Timestamp)>,
+    /// How many older ones do not count any more, although they are not old enough to be forgotten.
+    pub forgotten_early: u64,
+}
+
+/// The requests of a run before this one.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+struct Earlier {
+    #[n(0)]
+    #[cbor(with = "crate::codec::uuid")]
+    run_id: Uuid,
+    #[n(1)]
+    began: Timestamp,
+    /// Until when that run is kept, and the request that started it is known.
+    #[n(2)]
+    kept_until: Timestamp,
+    #[n(3)]
+    requests: Requests,
+}
+
+/// That the store has marks.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+struct Marked {
+    /// How many there have been.
+    #[n(0)]
+    count: u64,
+    /// When the last of them is forgotten.
+    #[n(1)]
+    until: Timestamp,
+    /// How many there were at some times of the last day; oldest first.
+    #[n(2)]
+    notes: VecDeque<(Timestamp, u64)>,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Known {
+    /// The request that started the run. It is known for as long as the run is there.
+    #[n(0)]
+    start: Option<RequestKey>,
+    /// The run's own.
+    #[cbor(n(1), default, skip_if = "Requests::is_empty")]
+    own: Requests,
+    /// Those of the runs before it, the first of them first.
+    #[cbor(n(2), default, skip_if = "VecDeque::is_empty")]
+    earlier: VecDeque<Earlier>,
+    #[n(3)]
+    marked: Option<Box<Marked>>,
+    /// What the store was asked for. Not stored.
+    #[cbor(skip)]
+    recalled: BTreeMap<RequestKey, Request>,
+}
+
+impl Known {
+    /// Of a run that begins.
+    pub(super) fn of_start(start: Option<RequestKey>) -> Self {
+        Self { start, ..Self::default() }
+    }
+
+    /// The request that started the run.
+    pub fn start(&self) -> Option<RequestKey> {
+        self.start
+    }
+
+    /// How many requests are in the state, beside the one that started the run.
+    pub fn len(&self) -> usize {
+        self.own.len() + self.earlier.iter().map(|earlier| earlier.requests.len()).sum::<usize>()
+    }
+
+    /// Whether no request is in the state, but for the one that started the run.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The run's own that are in the state, each with its event; oldest first.
+    pub fn own(&self) -> impl ExactSizeIterator<Item = (RequestKey, EventId)> {
+        self.own.iter().map(|entry| (entry.key, entry.event_id))
+    }
+
+    /// Only what the history tells of the run at any time.
+    pub(super) fn told(&mut self) {
+        *self = Self::of_start(self.start);
+    }
+
+    fn find(&self, key: RequestKey, run_id: RunId) -> Option<Request> {
+        let own = |event_id| Request { run_id, event_id };
+        let first = || self.start.filter(|start| *start == key).map(|_| own(1));
+        let earlier = || {
+            let found = |earlier: &Earlier| Some((earlier.run_id, earlier.requests.find(key)?));
+            self.earlier.iter().rev().find_map(found).map(|(run_id, event_id)| Request { run_id, event_id })
+        };
+        let own_request = self.own.find(key).map(own);
+        own_request.or_else(first).or_else(earlier).or_else(|| self.recalled.get(&key).copied())
+    }
+
+    /// When the newest request in the state was recorded, or the run that it started is not kept any more.
+    fn newest(&self, began: Timestamp) -> Option<Timestamp> {
+        let own = self.own.newest().map(|entry| recorded_by(began, entry));
+        let earlier = self.earlier.iter().flat_map(|earlier| {
+            let newest = earlier.requests.newest().map(|entry| recorded_by(earlier.began, entry));
+            let starts = earlier.requests.iter().any(is_start);
+            newest.map(|at| at.plus(limits::REQUESTS_KEPT)).into_iter().chain(starts.then_some(earlier.kept_until))
+        });
+        own.map(|at| at.plus(limits::REQUESTS_KEPT)).into_iter().chain(earlier).max()
+    }
+}
+
+/// The first event of a run is what came of the request that started it.
+fn is_start(entry: &Entry) -> bool {
+    entry.event_id == 1
+}
+
+/// An instant at which the request was recorded for sure.
+fn recorded_by(began: Timestamp, entry: &Entry) -> Timestamp {
+    began.plus(HOUR.times(u64::from(entry.hours) + 1))
+}
+
+/// Whether nobody has to know a request any more.
+fn is_over(began: Timestamp, kept_until: Timestamp, entry: &Entry, now: Timestamp) -> bool {
+    let is_old = recorded_by(began, entry).plus(limits::REQUESTS_KEPT) < now;
+    is_old && !(is_start(entry) && kept_until >= now)
+}
+
+/// The key of an update: FNV-1a of its id, well mixed, which never changes: such keys are stored.
+pub fn key_of_update(update_id: &str) -> RequestKey {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+    let hash = b"update\0".iter().copied().chain(update_id.bytes()).fold(0xCBF2_9CE4_8422_2325, step);
+    let hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    RequestKey(hash ^ (hash >> 31))
+}
+
+/// What is known.
+impl Run {
+    /// What came of the request with this key, if that is known: in this run, or in one of its workflow id before it.
+    pub fn request(&self, key: RequestKey) -> Option<Request> {
+        self.known.find(key, self.started.run_id)
+    }
+
+    /// What the run itself knows of an update.
+    pub fn update_standing(&self, update_id: &str) -> UpdateStanding {
+        self.standing_of(update_id, Some(self.started.run_id))
+    }
+
+    /// What is known of an update; of one that was asked of a certain run, only what came of it there.
+    pub fn standing_of(&self, update_id: &str, run_id: Option<RunId>) -> UpdateStanding {
+        if let Some(event_id) = self.updates.accepted(update_id) {
+            return UpdateStanding::Accepted { event_id };
+        }
+        let known = self.request(key_of_update(update_id));
+        match known.filter(|request| run_id.is_none_or(|run_id| request.run_id == run_id)) {
+            Some(Request { run_id, event_id }) => UpdateStanding::Ended { run_id, event_id },
+            None => UpdateStanding::New,
+        }
+    }
+
+    /// Whether only the store can tell if this request is known.
+    pub fn must_recall(&self, key: RequestKey, now: Timestamp) -> bool {
+        self.known.marked.as_ref().is_some_and(|marked| marked.until >= now) && self.request(key).is_none()
+    }
+
+    /// How many marks there have been. What had none when there were so many has none as long as there are no more.
+    pub fn marks(&self) -> u64 {
+        self.known.marked.as_ref().map_or(0, |marked| marked.count)
+    }
+
+    /// Takes what the store has of a request into account, until [`forget_recalled`](Self::forget_recalled). It counts as
+    /// forgotten when there have been too many since; not so the start of a run, which is known for as long as that is kept.
+    pub fn recall(&mut self, key: RequestKey, mark: Mark) {
+        let Some(marked) = &self.known.marked else { return };
+        let Mark { run_id, event_id, number } = mark;
+        let is_young = number < marked.count && marked.count - number <= limits::REQUESTS_MAX;
+        if is_young || event_id == 1 {
+            self.known.recalled.insert(key, Request { run_id, event_id });
+        }
+    }
+
+    /// Forgets what was recalled.
+    pub fn forget_recalled(&mut self) {
+        self.known.recalled.clear();
+    }
+
+    /// Does not take a request for known any more, because the run that recorded it is gone.
+    pub fn forget_request(&mut self, key: RequestKey) {
+        self.known.recalled.remove(&key);
+        for earlier in &mut self.known.earlier {
+            earlier.requests.retain(|entry| entry.key != key);
+        }
+    }
+
+    /// Until when the run must be there because of the requests that are known by it; `None` when of none.
+    pub fn known_until(&self) -> Option<Timestamp> {
+        let marked = self.known.marked.as_ref().map(|marked| marked.until);
+        self.known.newest(self.started.at).into_iter().chain(marked).max()
+    }
+}
+
+/// How that changes.
+impl Run {
+    pub(super) fn remember(&mut self, key: RequestKey, event_id: EventId, at: Timestamp) {
+        let hours = at.since(self.started.at).as_millis() / HOUR.as_millis();
+        self.known.own.push(Entry { key, event_id, hours: u32::try_from(hours).unwrap_or(u32::MAX) });
+    }
+
+    /// Takes over what is known by the run `before` it, which is kept until `kept_until`. What it knows by itself it knows
+    /// better.
+    pub(crate) fn take_over(&mut self, before: &Self, kept_until: Timestamp, now: Timestamp) {
+        let Known { start, own, earlier, marked, .. } = before.known.clone();
+        let (run_id, began) = (before.started.run_id, before.started.at);
+        let mut requests = Requests::default();
+        // A run that goes on for another was started by the same request.
+        if let Some(key) = start.filter(|_| start != self.known.start) {
+            requests.push(Entry { key, event_id: 1, hours: 0 });
+        }
+        own.iter().for_each(|entry| requests.push(*entry));
+        self.known.earlier = earlier;
+        self.known.earlier.push_back(Earlier { run_id, began, kept_until, requests });
+        self.forget_old(now);
+        self.known.marked = marked.filter(|marked| marked.until >= now);
+    }
+
+    fn forget_old(&mut self, now: Timestamp) {
+        let began = self.started.at;
+        self.known.own.retain(|entry| !is_over(began, began, entry, now));
+        for Earlier { began, kept_until, requests, .. } in &mut self.known.earlier {
+            requests.retain(|entry| !is_over(*began, *kept_until, entry, now));
+        }
+        self.known.earlier.retain(|earlier| !earlier.requests.is_empty());
+    }
+
+    /// Knows of its own requests only this one: the others are those of the run that it branched off, and known as such.
+    pub(crate) fn branch_requests(&mut self, key: Option<RequestKey>, event_id: EventId) {
+        self.known.own.retain(|entry| entry.event_id == event_id && Some(entry.key) == key);
+    }
+
+    /// Takes the oldest requests out of the state where there are too many, for the store to keep. Only those up to the event
+    /// `committed` leave it: what is told of them is true whatever becomes of the commit that they leave the state with.
+    pub fn spill(&mut self, committed: EventId, now: Timestamp) -> Spilled {
+        let mut spilled = Spilled::default();
+        if self.known.len() > limits::REQUESTS_IN_STATE_MAX {
+            self.forget_old(now);
+        }
+        let is_crowded = self.known.len() > limits::REQUESTS_IN_STATE_MAX;
+        let keeps = limits::REQUESTS_IN_STATE_MAX - limits::REQUESTS_SPILLED_MIN;
+        let has_too_many =
+            |known: &Known| is_crowded && known.len() > keeps || known.earlier.len() > limits::REQUESTS_RUNS_MAX;
+        while has_too_many(&self.known) && spilled.marks.len() < limits::REQUESTS_SPILLED_MAX {
+            let (run_id, kept_until, requests) = match self.known.earlier.front_mut() {
+                Some(it) => (it.run_id, it.kept_until, &mut it.requests),
+                None => (self.started.run_id, Timestamp::default(), &mut self.known.own),
+            };
+            let is_own = run_id == self.started.run_id;
+            match requests.oldest().copied() {
+                Some(entry) if is_own && entry.event_id > committed => break,
+                Some(entry) => {
+                    requests.drop_oldest();
+                    let until = if is_start(&entry) { kept_until } else { Timestamp::default() };
+                    let (mark, until) = self.known.mark(run_id, entry.event_id, until, now);
+                    spilled.marks.push((entry.key, mark, until));
+                }
+                None if is_own => break,
+                None => {}
+            }
+            if self.known.earlier.front().is_some_and(|earlier| earlier.requests.is_empty()) {
+                self.known.earlier.pop_front();
+            }
+        }
+        spilled.forgotten_early = self.known.forgotten_early(spilled.marks.len() as u64, now);
+        spilled
+    }
+}
+
+impl Known {
+    /// Counts one more mark.
+    fn mark(&mut self, run_id: RunId, event_id: EventId, kept_until: Timestamp, now: Timestamp) -> (Mark, Timestamp) {
+        if self.marked.as_ref().is_some_and(|marked| marked.until < now) {
+            self.marked = None;
+        }
+        let none = || Box::new(Marked { count: 0, until: now, notes: VecDeque::new() });
+        let marked = self.marked.get_or_insert_with(none);
+        if marked.notes.back().is_none_or(|(at, _)| at.plus(NOTE_EVERY) <= now) {
+            marked.notes.push_back((now, marked.count));
+        }
+        while marked.notes.front().is_some_and(|(at, _)| at.plus(limits::REQUESTS_KEPT) < now) {
+            marked.notes.pop_front();
+        }
+        let mark = Mark { run_id, event_id, number: marked.count };
+        // An hour for clocks that differ.
+        let until = now.plus(limits::REQUESTS_KEPT).plus(HOUR).max(kept_until);
+        marked.count += 1;
+        marked.until = marked.until.max(until);
+        (mark, until)
+    }
+
+    /// How many of those that the newest `count` marks have made too old by their number are not old by their time.
+    fn forgotten_early(&self, count: u64, now: Timestamp) -> u64 {
+        let Some(marked) = &self.marked else { return 0 };
+        let last_day = marked.notes.iter().find(|(at, _)| at.plus(limits::REQUESTS_KEPT) >= now);
+        let Some((_, first_of_day)) = last_day else { return 0 };
+        let known_from = marked.count.saturating_sub(limits::REQUESTS_MAX);
+        let before = (marked.count - count).saturating_sub(limits::REQUESTS_MAX);
+        known_from.saturating_sub(before.max(*first_of_day))
+    }
+}
+
+#[cfg(test)]
+mod tests;
