@@ -97,7 +97,9 @@ async fn start(world: &World, workflow_id: &str) {
     let mut start =
         Start { key: Some(key), reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new(workflow_id, "sim", LIST) };
     if world.short_lives {
-        start.retention = history::Duration::from_secs(match world.dice(3) {
+        // The same for all runs of a workflow id: the newest is kept as long as an earlier one, whose start it knows.
+        let last = workflow_id.bytes().last().unwrap_or_default();
+        start.retention = history::Duration::from_secs(match last % 3 {
             0 => 0,
             1 => 20,
             _ => 300,
@@ -124,7 +126,8 @@ async fn start(world: &World, workflow_id: &str) {
 
 async fn talk(world: &World, at: &RunRef) {
     let name = format!("s{}", world.dice(u64::MAX));
-    let key = (world.dice(2) == 0).then(|| RequestKey(world.dice(u64::MAX)));
+    // A run with a request that must be known is kept for a day, and its life would not be short.
+    let key = (world.dice(2) == 0 && !world.short_lives).then(|| RequestKey(world.dice(u64::MAX)));
     let command = match world.dice(20) {
         0 => Command::Terminate { reason: None, details: None, identity: None, key, child_policy: None },
         1 => Command::RequestCancel { reason: None, identity: None, key },

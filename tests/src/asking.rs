@@ -126,7 +126,7 @@ async fn update(world: &World, at: &RunRef) {
             if_version,
             start: None,
         };
-        match answer(world.node().update(&at, update, WAIT)).await {
+        match Box::pin(answer(world.node().update(&at, update, WAIT))).await {
             Ok(updated) => {
                 if updated.done.is_some() {
                     let event_id = updated.event_id;

@@ -32,6 +32,7 @@ const LATE_BY: u32 = 200;
 
 /// What a world is made of.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each makes worlds of another kind")]
 pub struct Plan {
     /// Engines over the one store.
     pub nodes: usize,
@@ -110,6 +111,7 @@ impl Tale {
 }
 
 /// A world, as those who act in it see it.
+#[expect(clippy::struct_excessive_bools, reason = "as for its plan")]
 pub(crate) struct World {
     pub(crate) time: Arc<Time>,
     /// See [`Plan::short_lives`].

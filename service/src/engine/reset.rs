@@ -121,7 +121,7 @@ impl Engine {
         request: Option<RequestKey>,
     ) -> Result<Option<WasReset>, Refusal> {
         let Some(request) = request else { return Ok(None) };
-        let mut run = current.run().clone();
+        let mut run = Box::new(current.run().clone());
         self.recall(key, &mut run, &[request]).await?;
         let Some(known) = run.request(request) else { return Ok(None) };
         let branch = match self.base(key, current, Some(known.run_id)).await {

@@ -163,7 +163,9 @@ impl Engine {
             && *run_id != run.started.run_id
             && self.store.load_run(&cell.key, *run_id.as_bytes()).await?.is_none()
         {
-            requests.iter().for_each(|key| run.forget_request(*key));
+            for request in requests {
+                run.forget_request(request);
+            }
             return Ok(judge(Some(run)));
         }
         Ok(starting)

@@ -198,7 +198,7 @@ impl Engine {
                 Err(Refusal::RunNotCurrent { workflow_id, run_id, current }) => {
                     // An answer of an earlier run can still be fetched; nothing else.
                     let earlier = self.load_run(&key, run_id).await?;
-                    let mut run = earlier.run().clone();
+                    let mut run = Box::new(earlier.run().clone());
                     self.recall(&key, &mut run, &[key_of_update(&asked.update_id)]).await?;
                     match may_update_in(&run, &asked, Some(run_id)) {
                         Ok(UpdateStanding::Ended { event_id, .. }) => {
@@ -254,7 +254,7 @@ impl Engine {
             // Anew each time: whoever watched when nodes came or went is told nothing any more.
             let mut watching = self.watchers.watch(&key);
             let loaded = self.look_up(&at).await?;
-            let mut run = loaded.run().clone();
+            let mut run = Box::new(loaded.run().clone());
             self.recall(&key, &mut run, &[key_of_update(update_id)]).await?;
             let event_id = match run.update_standing(update_id) {
                 UpdateStanding::Accepted { event_id } => event_id,
@@ -338,7 +338,7 @@ impl Engine {
             let Some(loaded) = self.loaded(cell, state).await? else {
                 return Err(Refusal::unknown_workflow(&cell.key));
             };
-            let mut run = loaded.run().clone();
+            let mut run = Box::new(loaded.run().clone());
             let current = run.started.run_id;
             let request = key_of_update(&put.asked.update_id);
             self.recall(&cell.key, &mut run, &[request]).await?;

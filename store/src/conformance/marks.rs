@@ -12,6 +12,7 @@ async fn texts(store: &dyn Store, workflow_id: &str, names: &[u64]) -> Vec<Optio
     found.into_iter().map(|found| found.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())).collect()
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "what is there of a name, where there may be nothing")]
 fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
