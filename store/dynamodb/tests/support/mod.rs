@@ -128,7 +128,7 @@ impl Emulator {
         }
         let answer = self.execute(operation, body);
         if answer.0 == 200 {
-            yesterday.hear(operation, request);
+            yesterday.hear(operation, &request);
         }
         answer
     }

@@ -65,18 +65,19 @@ impl Yesterday {
     }
 
     /// Takes note of what was done to the table.
-    pub(crate) fn hear(&self, operation: &str, request: Value) {
+    pub(crate) fn hear(&self, operation: &str, request: &Value) {
+        let key = |of: &Value| format!("{} {}", of["k"], of["s"]);
         let (of, request) = match operation {
             "PutItem" => {
-                let of = format!("{} {}", request["Item"]["k"], request["Item"]["s"]);
-                (of, json!({ "TableName": request["TableName"], "Item": request["Item"] }))
+                let item = &request["Item"];
+                (key(item), json!({ "TableName": request["TableName"], "Item": item }))
             }
             "DeleteItem" => {
-                let of = format!("{} {}", request["Key"]["k"], request["Key"]["s"]);
-                (of, json!({ "TableName": request["TableName"], "Key": request["Key"] }))
+                let of = &request["Key"];
+                (key(of), json!({ "TableName": request["TableName"], "Key": of }))
             }
             // It is there everywhere before it is used.
-            "CreateTable" | "DeleteTable" => return self.apply(operation, &request),
+            "CreateTable" | "DeleteTable" => return self.apply(operation, request),
             _ => return,
         };
         self.under_way.lock().unwrap().writes.push(Write { operation: operation.to_owned(), of, request });
