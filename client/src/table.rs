@@ -7,7 +7,8 @@ use history::{Event, EventKind, Origin, Payload, Timestamp};
 /// The longest payload text that is shown in a table, in characters.
 const PAYLOAD_CHARS_MAX: usize = 60;
 
-/// A history as a table: id, time since the start, event, what it says, what caused it. Turns are set apart.
+/// A history as a table, in the order given: id, time, time since the oldest of the events, event, what it says, what caused
+/// it. Turns are set apart.
 pub fn history(events: &[Event]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -17,12 +18,12 @@ pub fn history(events: &[Event]) -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let first = events.first().map(|event| event.timestamp).unwrap_or_default();
+    let oldest = events.iter().min_by_key(|event| event.id).map(|event| event.timestamp).unwrap_or_default();
     for event in events {
         if matches!(event.kind, EventKind::DeciderStarted(_)) && event.id != 1 {
             table.add_row(["", "", "", "", "", ""]);
         }
-        let after = event.timestamp.since(first).as_millis();
+        let after = event.timestamp.since(oldest).as_millis();
         table.add_row([
             event.id.to_string(),
             event.timestamp.to_string(),
@@ -262,4 +263,32 @@ fn because(event: &Event) -> String {
         | EventKind::Signal(_) => vec![],
     };
     ids.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_has_passed_since_the_start_is_the_same_in_both_orders() {
+        let event = |id: u64, at: &str| {
+            let signal = json!({ "type": "Signal", "id": id, "timestamp": at, "name": "s" });
+            serde_json::from_value::<Event>(signal).unwrap()
+        };
+        let mut events = vec![
+            event(1, "2026-01-01T00:00:00.000Z"),
+            event(2, "2026-01-01T00:00:00.250Z"),
+            event(3, "2026-01-01T00:01:05.000Z"),
+        ];
+        let column = |events: &[Event]| -> Vec<String> {
+            let table = history(events);
+            let rows = table.lines().skip(1).map(|row| row.split_once('+').unwrap().1);
+            rows.map(|rest| rest.split("  ").next().unwrap().to_owned()).collect()
+        };
+        assert_eq!(column(&events), ["0 ms", "250 ms", "0:01:05"]);
+        events.reverse();
+        assert_eq!(column(&events), ["0:01:05", "250 ms", "0 ms"]);
+    }
 }

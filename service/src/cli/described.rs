@@ -1,7 +1,7 @@
 //! The state of a run, for people.
 
-use client::body::Described;
-use history::event::ChildPolicy;
+use client::body::{Described, OpenActivity};
+use history::event::{ActivityPausedCause, ChildPolicy};
 
 /// What a person wants to know of it, a line each.
 pub(super) fn lines(run: &Described) -> String {
@@ -60,8 +60,7 @@ pub(super) fn lines(run: &Described) -> String {
             (None, Some(at)) => format!("waits until {at} to be tried again"),
             (None, None) => "waits for a runner".to_owned(),
         };
-        let of = it.maximum_attempts.map(|attempts| format!(" of {attempts}")).unwrap_or_default();
-        let tried = if it.attempt > 1 { format!(", try {}{of}", it.attempt) } else { String::new() };
+        let tried = tried(it);
         let failure = it.last_failure.as_ref().map(|failure| {
             let timeout = failure.timeout.map(|timeout| format!("{timeout:?}"));
             format!("; the last one failed: {}", failure.reason.clone().or(timeout).unwrap_or_default())
@@ -94,6 +93,22 @@ pub(super) fn lines(run: &Described) -> String {
         format!("next       {}  {}{name}{of}", it.at, it.what)
     }));
     lines.join("\n")
+}
+
+/// Which try an activity is in or waits for, of how many; or how many it has had, where there is none to come.
+fn tried(activity: &OpenActivity) -> String {
+    let (attempt, most) = (activity.attempt, activity.maximum_attempts);
+    let is_beyond = most.is_some_and(|most| attempt > most);
+    let has_run_out =
+        activity.paused.as_ref().is_some_and(|it| is_beyond || it.cause == ActivityPausedCause::TriesExhausted);
+    match most {
+        _ if attempt <= 1 => String::new(),
+        _ if has_run_out => format!(" after try {}, its last", attempt - 1),
+        // Somebody has had it tried once more.
+        Some(most) if is_beyond => format!(", try {attempt} by hand, after {most} by its policy"),
+        Some(most) => format!(", try {attempt} of {most}"),
+        None => format!(", try {attempt}"),
+    }
 }
 
 #[cfg(test)]
@@ -151,5 +166,26 @@ owes       tell-parent for event 4 of run {run}, tried 3 times
 next       {at}  TimerExpired `t` of event 6"
         );
         assert_eq!(lines(&described), expected);
+    }
+    #[test]
+    fn no_activity_is_in_a_try_beyond_its_last() {
+        let at = "2026-01-01T00:00:00.000Z";
+        let shown = |attempt: u32, most: Option<u32>, cause: Option<&str>| {
+            let mut activity = json!({
+                "activityId": "a", "activityType": "a", "taskList": "l", "scheduledEventId": 5, "scheduledAt": at,
+                "attempt": attempt, "maximumAttempts": most, "cancelRequested": false,
+            });
+            if let Some(cause) = cause {
+                activity["paused"] = json!({ "at": at, "cause": cause, "eventId": 9 });
+            }
+            tried(&serde_json::from_value(activity).unwrap())
+        };
+        assert_eq!(shown(1, Some(2), None), "");
+        assert_eq!(shown(2, Some(2), None), ", try 2 of 2");
+        assert_eq!(shown(7, None, None), ", try 7");
+        assert_eq!(shown(2, Some(2), Some("by-hand")), ", try 2 of 2");
+        assert_eq!(shown(3, Some(2), Some("tries-exhausted")), " after try 2, its last");
+        assert_eq!(shown(3, Some(2), None), ", try 3 by hand, after 2 by its policy");
+        assert_eq!(shown(3, Some(2), Some("by-hand")), " after try 2, its last");
     }
 }
