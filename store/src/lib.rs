@@ -320,6 +320,12 @@ pub enum Error {
         /// What is wrong, and where.
         what: String,
     },
+    /// Another process has the store open, which only one may. It was not opened.
+    #[error("in use by {by}; stop that process first, or use another directory")]
+    InUse {
+        /// Who has it.
+        by: String,
+    },
     /// The store can no longer keep its promise and takes no more work; the process should stop.
     #[error("the store has failed and must be reopened: {why}")]
     Failed {

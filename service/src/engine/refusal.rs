@@ -397,6 +397,7 @@ impl From<store::Error> for Refusal {
             store::Error::TooLarge { max, found } => Self::RunTooLarge { found, max },
             store::Error::InvalidPage => Self::BadPage { why: "it was changed, or made by another query".to_owned() },
             store::Error::Corrupt { what } => Self::Corrupt { what },
+            in_use @ store::Error::InUse { .. } => Self::Unavailable { why: in_use.to_string(), retry_after: None },
         }
     }
 }

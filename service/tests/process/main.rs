@@ -179,10 +179,13 @@ async fn a_start_that_waits_shows_the_end_and_says_how_it_went_as_the_result_doe
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_service_on_one_data_directory_is_refused() {
     let scratch = Scratch::new("lock");
-    let _service = Service::start(&scratch.0, &[]);
+    let service = Service::start(&scratch.0, &[]);
     let data_dir = scratch.0.join("data");
     let second = baton(&["serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir.to_str().unwrap()]);
     assert_eq!(second.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    let told = format!("{}: in use by process {}; stop that process first", data_dir.display(), service.child.id());
+    assert!(said.contains(&told) && !said.contains("failed"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,7 +200,7 @@ async fn a_data_directory_is_packed_while_no_service_has_it_and_holds_the_same_r
     let refused = compact();
     assert_eq!(refused.status.code(), Some(1), "a service has it");
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    let told = format!("`{}` is in use by process {}", data_dir.display(), service.child.id());
+    let told = format!("{}: in use by process {}", data_dir.display(), service.child.id());
     assert!(said.contains(&told), "{said}");
     service.kill();
     let packed = compact();

@@ -79,12 +79,7 @@ fn take_lock(directory: &Path) -> Result<File, Error> {
         Err(TryLockError::WouldBlock) => {
             let mut owner = String::new();
             let _ = file.read_to_string(&mut owner);
-            let why = format!(
-                "the data directory `{}` is in use by process {}; stop that process, or give this one another directory",
-                directory.display(),
-                owner.trim()
-            );
-            return Err(Error::Failed { why });
+            return Err(Error::InUse { by: format!("process {}", owner.trim()) });
         }
         Err(TryLockError::Error(error)) => return Err(failed(&error)),
     }

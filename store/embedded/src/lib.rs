@@ -114,7 +114,7 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// [`Error::Failed`] when the directory cannot be used, for example because another process has it;
+    /// [`Error::InUse`] when another process has the directory; [`Error::Failed`] when it cannot be used;
     /// [`Error::Corrupt`] when acknowledged commits are missing or damaged. Nothing is repaired then.
     pub async fn open(options: Options) -> Result<Arc<Self>, Error> {
         blocking(move || open::open(&options)).await.map(Arc::new)

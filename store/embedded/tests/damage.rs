@@ -160,8 +160,10 @@ async fn a_changed_segment_header_or_format_is_refused() {
 async fn a_directory_in_use_is_refused_with_the_owner_and_what_to_do() {
     let directory = TempDir::new().unwrap();
     let store = Embedded::open(Options::new(directory.path())).await.unwrap();
-    let error = Embedded::open(Options::new(directory.path())).await.unwrap_err().to_string();
-    assert!(error.contains(&std::process::id().to_string()) && error.contains("stop that process"), "{error}");
+    let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
+    assert!(matches!(&error, Error::InUse { .. }), "{error:?}");
+    let told = format!("in use by process {}; stop that process first", std::process::id());
+    assert!(error.to_string().starts_with(&told), "{error}");
     store.close().await.unwrap();
     Embedded::open(Options::new(directory.path())).await.unwrap();
 }
