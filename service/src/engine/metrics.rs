@@ -221,9 +221,47 @@ fn lists(text: &mut String, gauges: &Gauges) -> std::fmt::Result {
                 Side::Activity => "activity",
             };
             let count = if of == 0 { tasks } else { pollers };
-            // Debug output quotes and escapes as the format wants it.
-            writeln!(text, "baton_{name}{{domain={:?},side={side:?},list={:?}}} {count}", list.domain, list.name)?;
+            let (domain, list) = (LabelValue(&list.domain), LabelValue(&list.name));
+            writeln!(text, "baton_{name}{{domain={domain},side=\"{side}\",list={list}}} {count}")?;
         }
     }
     Ok(())
+}
+
+/// The value of a label, in quotes, with what may not stand in them as it is. The library writes values as they are.
+///
+/// Source: the Prometheus text format, which `OpenMetrics` has the same: backslash, newline, double quote, and nothing else.
+struct LabelValue<'a>(&'a str);
+
+impl std::fmt::Display for LabelValue<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_char('"')?;
+        for c in self.0.chars() {
+            match c {
+                '\\' => f.write_str("\\\\")?,
+                '"' => f.write_str("\\\"")?,
+                '\n' => f.write_str("\\n")?,
+                c => f.write_char(c)?,
+            }
+        }
+        f.write_char('"')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_labels_are_escaped_as_the_text_format_has_it_and_no_further() {
+        for (value, written) in [
+            ("orders", r#""orders""#),
+            (r#"a"b"#, r#""a\"b""#),
+            (r"a\b", r#""a\\b""#),
+            ("a\nb", r#""a\nb""#),
+            ("tab\tnul\0quote' é 漢 \u{200b}", "\"tab\tnul\0quote' é 漢 \u{200b}\""),
+        ] {
+            assert_eq!(LabelValue(value).to_string(), written);
+        }
+    }
 }
