@@ -82,6 +82,8 @@ pub async fn all(make: impl AsyncFn() -> Arc<dyn Store>) {
         a_foreign_page_token_is_refused,
         a_page_token_of_a_list_in_another_order_is_refused,
         a_row_follows_its_head,
+        counts_are_what_lists_have,
+        counting_stops_where_it_may,
         of_many_commits_on_one_version_one_wins,
         concurrent_increments_are_all_counted,
         of_many_first_commits_one_wins,
@@ -112,6 +114,7 @@ fn row(started_at: UnixMs, closed_at: Option<UnixMs>) -> Row {
     Row {
         workflow_type: Arc::from("order"),
         status: Arc::from(if closed_at.is_some() { "success" } else { "open" }),
+        flagged: false,
         started_at,
         closed_at,
         tags: vec!["eu".to_owned(), "vip".to_owned()],

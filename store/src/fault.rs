@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::{
-    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats, Store,
-    UnixMs,
+    Cas, Count, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats,
+    Store, UnixMs,
 };
 
 /// How often each thing goes wrong: parts of 1,000 calls.
@@ -352,6 +352,11 @@ impl<S: Store> Store for FaultStore<S> {
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
         self.before_read().await?;
         self.inner.list(query, page).await
+    }
+
+    async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
+        self.before_read().await?;
+        self.inner.count(query, at_most).await
     }
 
     fn stats(&self) -> Stats {

@@ -7,6 +7,7 @@
 //! Engines: [`memory::Memory`] is the reference; `store-embedded` is production on one machine, `store-dynamodb` on many.
 //! All of them pass `conformance`. [`fault::FaultStore`] wraps any of them and injects what real stores do on bad days.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ pub struct Row {
     pub workflow_type: Arc<str>,
     /// The status word, e.g. `open` or `success`; compared, never interpreted.
     pub status: Arc<str>,
+    /// Whether it is one of few that somebody looks for: an engine finds those without a look at the others.
+    pub flagged: bool,
     /// When the run started.
     pub started_at: UnixMs,
     /// When it closed; `None` while it is open.
@@ -175,6 +178,8 @@ pub struct ListQuery {
     pub order: Order,
     /// `Some(true)`: only open runs; `Some(false)`: only closed ones.
     pub open: Option<bool>,
+    /// `Some(true)`: only rows that are flagged; `Some(false)`: only others.
+    pub flagged: Option<bool>,
     /// With exactly this status word.
     pub status: Option<String>,
     /// Of exactly this workflow type.
@@ -207,6 +212,7 @@ impl ListQuery {
             self.closed_from.is_some() || self.closed_before.is_some()
         };
         by_other
+            || self.flagged.is_some()
             || self.status.is_some()
             || self.workflow_type.is_some()
             || self.workflow_name.is_some()
@@ -245,6 +251,32 @@ pub struct ListPage {
     pub rows: Vec<Listed>,
     /// Where to go on.
     pub next: Option<PageToken>,
+}
+
+/// How many rows there are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Count {
+    /// By status word, those that there are any of.
+    pub by_status: BTreeMap<Arc<str>, u64>,
+    /// Whether there may be more of them: counting stopped.
+    pub is_cut: bool,
+    /// Read units that counting was billed for, where a database bills; rounded up.
+    pub read_units: u64,
+}
+
+impl Count {
+    /// How many there are together.
+    pub fn total(&self) -> u64 {
+        self.by_status.values().sum()
+    }
+
+    /// Counts one more.
+    pub fn add(&mut self, status: &Arc<str>) {
+        match self.by_status.get_mut(status) {
+            Some(count) => *count += 1,
+            None => drop(self.by_status.insert(Arc::clone(status), 1)),
+        }
+    }
 }
 
 /// What an engine can take, and how the layer above should shape what it writes.
@@ -346,8 +378,8 @@ pub enum Error {
 /// * Parts are immutable and idempotent to put, but for `Beat`, where the newest wins.
 /// * Marks are durable when [`put_marks`](Self::put_marks) has answered, and seen by every [`marks`](Self::marks) that begins
 ///   then. They belong to the workflow id: forgetting its runs leaves them. The newest of a name wins.
-/// * Indexes ([`due`](Self::due), [`list`](Self::list)) may lag and may name heads that no longer qualify; they never
-///   forget one that does.
+/// * Indexes ([`due`](Self::due), [`list`](Self::list), [`count`](Self::count)) may lag and may name heads that no longer
+///   qualify; they never forget one that does.
 /// * `Lost` and every error but `Unknown` mean that the head was not written.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -431,6 +463,11 @@ pub trait Store: Send + Sync + 'static {
     /// limit, however many match and whatever the order, unless conditions other than the domain, whether runs are open and the
     /// instants of the order keep most rows out.
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error>;
+
+    /// How many rows a list would have in all; stops counting when there are `at_most`, or some more.
+    async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
+        listing::count(self, query, at_most).await
+    }
 
     /// Counters.
     fn stats(&self) -> Stats;
@@ -524,6 +561,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
         (**self).list(query, page).await
+    }
+
+    async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
+        (**self).count(query, at_most).await
     }
 
     fn stats(&self) -> Stats {

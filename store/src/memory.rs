@@ -10,8 +10,8 @@ use bytes::Bytes;
 
 use crate::listing::Gathered;
 use crate::{
-    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Listed, MARK_BYTES_MAX, Mark, PageToken,
-    PartKey, RunId, Stats, Store, UnixMs,
+    Cas, Count, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Listed, MARK_BYTES_MAX, Mark,
+    PageToken, PartKey, Row, RunId, Stats, Store, UnixMs,
 };
 
 /// A store that lives and dies with its process.
@@ -75,6 +75,13 @@ impl Memory {
 impl State {
     fn run(&self, key: &HeadKey, run: RunId) -> Option<&Head> {
         self.heads.get(key).filter(|head| head.run == run).or_else(|| self.kept.get(&(key.clone(), run)))
+    }
+
+    /// What a query asks for, in no order.
+    fn rows<'a>(&'a self, query: &'a ListQuery) -> impl Iterator<Item = (&'a HeadKey, &'a Head, &'a Row)> {
+        let heads = self.heads.iter().chain(self.kept.iter().map(|((key, _), head)| (key, head)));
+        let rows = heads.filter_map(|(key, head)| Some((key, head, head.row.as_ref()?)));
+        rows.filter(|(key, _, row)| key.domain == query.domain && matches(query, &key.workflow_id, row))
     }
 
     fn put_part(&mut self, key: &HeadKey, run: RunId, part: PartKey, bytes: &Bytes) {
@@ -295,13 +302,17 @@ impl Store for Memory {
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
         let state = self.open()?;
         let mut gathered = Gathered::new(query, page)?;
-        let heads = state.heads.iter().chain(state.kept.iter().map(|((key, _), head)| (key, head)));
-        for (key, head) in heads.filter(|(key, _)| key.domain == query.domain) {
-            if let Some(row) = &head.row {
-                gathered.add(Listed { workflow_id: key.workflow_id.clone(), run: head.run, row: row.clone() });
-            }
+        for (key, head, row) in state.rows(query) {
+            gathered.add(Listed { workflow_id: key.workflow_id.clone(), run: head.run, row: row.clone() });
         }
         Ok(gathered.page())
+    }
+
+    async fn count(&self, query: &ListQuery, _: u64) -> Result<Count, Error> {
+        let state = self.open()?;
+        let mut count = Count::default();
+        state.rows(query).for_each(|(_, _, row)| count.add(&row.status));
+        Ok(count)
     }
 
     fn stats(&self) -> Stats {

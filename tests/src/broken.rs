@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats, Store,
-    UnixMs,
+    Cas, Count, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats,
+    Store, UnixMs,
 };
 use tokio::sync::Notify;
 
@@ -253,6 +253,10 @@ impl Store for Dying {
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
         self.alive(self.store.list(query, page)).await
+    }
+
+    async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
+        self.alive(self.store.count(query, at_most)).await
     }
 
     fn stats(&self) -> Stats {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats, Store,
-    UnixMs,
+    Cas, Count, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats,
+    Store, UnixMs,
 };
 
 /// Whoever meddles: the calls of a [`Store`], each of which goes through unless it is written down.
@@ -88,6 +88,10 @@ pub trait Meddler: Send + Sync + 'static {
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
         self.store().list(query, page).await
+    }
+
+    async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
+        self.store().count(query, at_most).await
     }
 }
 
@@ -176,6 +180,10 @@ impl<M: Meddler> Store for Meddled<M> {
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
         self.0.list(query, page).await
+    }
+
+    async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
+        self.0.count(query, at_most).await
     }
 
     fn stats(&self) -> Stats {

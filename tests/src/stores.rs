@@ -41,8 +41,8 @@ mod dynamo {
     use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
     use bytes::Bytes;
     use store::{
-        Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats,
-        Store, UnixMs,
+        Cas, Count, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId,
+        Stats, Store, UnixMs,
     };
     use store_dynamodb::{Create, Dynamo, Options};
 
@@ -158,6 +158,10 @@ mod dynamo {
 
         async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
             at_rest(self.0.list(query, page)).await
+        }
+
+        async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
+            at_rest(self.0.count(query, at_most)).await
         }
 
         fn stats(&self) -> Stats {

@@ -207,6 +207,7 @@ fn row(run: &Run, before: Option<&Row>) -> Row {
         _ => Row {
             workflow_type: run.started.workflow_type.as_str().into(),
             status: status.into(),
+            flagged: false,
             started_at: run.started.at.as_millis(),
             closed_at: run.closed_at.map(Timestamp::as_millis),
             tags: run.started.tags.clone(),

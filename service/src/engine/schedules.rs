@@ -131,6 +131,7 @@ impl Record {
             row: Some(Row {
                 workflow_type: self.schedule.action.workflow_type.as_str().into(),
                 status: if self.state.paused.is_some() { PAUSED } else { ACTIVE }.into(),
+                flagged: false,
                 started_at: self.created_at.as_millis(),
                 closed_at: None,
                 tags: Vec::new(),

@@ -159,6 +159,7 @@ fn head_of<D: TypeKind>(version: u64, registered: &RegisteredType<D>) -> Result<
     let row = Row {
         workflow_type: registered.name.as_str().into(),
         status: if registered.deprecated_at.is_some() { "deprecated" } else { "registered" }.into(),
+        flagged: false,
         started_at: registered.created_at.as_millis(),
         closed_at: registered.deprecated_at.map(Timestamp::as_millis),
         tags: Vec::new(),

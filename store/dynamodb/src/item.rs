@@ -36,21 +36,22 @@ pub(crate) fn read_key(item: &Item) -> Result<HeadKey, Error> {
 
 fn write_row(row: &Row) -> Result<Vec<u8>, Error> {
     let tags: Vec<&str> = row.tags.iter().map(String::as_str).collect();
-    let fields = (&*row.workflow_type, &*row.status, row.started_at, row.closed_at, tags);
+    let fields = (&*row.workflow_type, &*row.status, row.started_at, row.closed_at, tags, row.flagged);
     minicbor::to_vec(fields)
         .map_err(|error| Error::NotApplied { why: format!("a row cannot be written: {error}"), retry_after: None })
 }
 
-type Fields<'a> = (&'a str, &'a str, u64, Option<u64>, Vec<String>);
+type Fields<'a> = (&'a str, &'a str, u64, Option<u64>, Vec<String>, bool);
 
 pub(crate) fn read_row(item: &Item) -> Result<Option<Row>, Error> {
     if !item.contains_key("w") {
         return Ok(None);
     }
     let bytes = read_binary(item, "w")?;
-    let (workflow_type, status, started_at, closed_at, tags): Fields<'_> =
+    let (workflow_type, status, started_at, closed_at, tags, flagged): Fields<'_> =
         minicbor::decode(&bytes).map_err(|_| corrupt("w", item))?;
-    Ok(Some(Row { workflow_type: Arc::from(workflow_type), status: Arc::from(status), started_at, closed_at, tags }))
+    let (workflow_type, status) = (Arc::from(workflow_type), Arc::from(status));
+    Ok(Some(Row { workflow_type, status, flagged, started_at, closed_at, tags }))
 }
 
 /// How long a run may have been open to be found by its close through the index of starts, in milliseconds. A row by close would
@@ -86,8 +87,7 @@ pub(crate) fn write_head(key: &HeadKey, sort: String, head: &Head, shards: Shard
         put_expiry(&mut item, at);
     }
     if let Some(row) = &head.row {
-        let by_start = if row.closed_at.is_none() { Rows::Open } else { Rows::Closed };
-        let mut places = vec![("g", "gs", by_start, Order::NewestStart)];
+        let mut places = vec![("g", "gs", Rows::by_start(row), Order::NewestStart)];
         if !is_short(row) {
             places.push(("e", "es", Rows::Ended, Order::NewestClose));
         }

@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use store::listing::Position;
-use store::{Error, HeadKey, PartKey, RunId};
+use store::{Error, HeadKey, ListQuery, PartKey, Row, RunId};
 
 use crate::attributes::{Item, read_text, text};
 
@@ -135,15 +135,41 @@ pub(crate) fn due_shard(shard: impl Into<u64>) -> String {
     format!("D#{:04}", shard.into())
 }
 
-/// What the partitions of an index of rows hold.
+/// What the partitions of an index of rows hold. Open runs that are flagged stand by themselves, so that they are found and
+/// counted without a look at the many that are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// Of `vis`: open runs, by start.
+    /// Of `vis`: open runs that are not flagged, by start.
     Open,
+    /// Of `vis`: open runs that are flagged, by start.
+    Flagged,
     /// Of `vis`: closed runs, by start.
     Closed,
     /// Of `end`: closed runs, by close.
     Ended,
+}
+
+impl Rows {
+    /// Where a row stands by start.
+    pub(crate) fn by_start(row: &Row) -> Self {
+        match (row.closed_at, row.flagged) {
+            (Some(_), _) => Self::Closed,
+            (None, true) => Self::Flagged,
+            (None, false) => Self::Open,
+        }
+    }
+
+    /// Where rows that a query asks for stand by start.
+    pub(crate) fn of_query(query: &ListQuery) -> impl Iterator<Item = Self> {
+        let open = if query.order.is_by_close() { query.open.or(Some(false)) } else { query.open };
+        let flagged = query.flagged;
+        [Self::Open, Self::Flagged, Self::Closed].into_iter().filter(move |of| {
+            let is_open = *of != Self::Closed;
+            // Nothing keeps a closed row from being flagged.
+            open.is_none_or(|open| open == is_open)
+                && (!is_open || flagged.is_none_or(|flagged| flagged == (*of == Self::Flagged)))
+        })
+    }
 }
 
 /// The partition of an index of rows that this head's row is in.
@@ -154,6 +180,7 @@ pub(crate) fn rows(of: Rows, key: &HeadKey, partition: &str, shards: u32) -> Str
 pub(crate) fn rows_shard(of: Rows, domain: &str, shard: impl Into<u64>) -> String {
     let mut text = String::from(match of {
         Rows::Open => "O#",
+        Rows::Flagged => "F#",
         Rows::Closed => "C#",
         Rows::Ended => "E#",
     });

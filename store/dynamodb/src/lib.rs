@@ -31,8 +31,8 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure};
 use bytes::Bytes;
 use store::{
-    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats, Store,
-    UnixMs,
+    Cas, Count, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats,
+    Store, UnixMs,
 };
 
 use crate::attributes::{binary, number, read_number};
@@ -360,6 +360,11 @@ impl Store for Dynamo {
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
         self.check_open()?;
         self.list_page(query, page).await
+    }
+
+    async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
+        self.check_open()?;
+        self.count_rows(query, at_most).await
     }
 
     fn stats(&self) -> Stats {

@@ -5,16 +5,18 @@
 //! were not are found by their start, which was at most [`SHORT_MS`] before.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use aws_sdk_dynamodb::operation::query::QueryOutput;
-use store::listing::{Gathered, Position};
-use store::{Error, ListPage, ListQuery, Listed, PageToken, UnixMs};
+use store::listing::{Gathered, Position, matches};
+use store::{Count, Error, ListPage, ListQuery, Listed, Order, PageToken, UnixMs};
 
 use crate::Dynamo;
 use crate::attributes::{Item, binary, text};
 use crate::errors::not_applied;
 use crate::item::{SHORT_MS, is_short, read_key, read_row, read_run};
 use crate::keys::{self, Rows};
+use crate::units::halves;
 
 /// How many rows are read of a partition for one page.
 const ROWS_READ_MAX: usize = 1000;
@@ -39,7 +41,7 @@ impl Stretch {
         oldest.push(0xFF);
         oldest.resize(9 + 8, 0xFF);
         let (index, condition) = match of {
-            Rows::Open | Rows::Closed => ("vis", "g = :g AND gs BETWEEN :a AND :z"),
+            Rows::Open | Rows::Flagged | Rows::Closed => ("vis", "g = :g AND gs BETWEEN :a AND :z"),
             Rows::Ended => ("end", "e = :g AND es BETWEEN :a AND :z"),
         };
         Self {
@@ -76,10 +78,8 @@ impl Dynamo {
         } else if let Some(instants) = instants(query, gathered.after()) {
             for shard in 0..self.options.row_shards {
                 if !query.order.is_by_close() {
-                    for (of, is_open) in [(Rows::Open, true), (Rows::Closed, false)] {
-                        if query.open.is_none_or(|open| open == is_open) {
-                            self.rows_in_order(of, shard, &instants, &mut gathered).await?;
-                        }
+                    for of in Rows::of_query(query) {
+                        self.rows_in_order(of, shard, &instants, &mut gathered).await?;
                     }
                 } else if query.open != Some(true) {
                     self.rows_in_order(Rows::Ended, shard, &instants, &mut gathered).await?;
@@ -88,6 +88,45 @@ impl Dynamo {
             }
         }
         Ok(gathered.page())
+    }
+
+    /// Counts partition by partition, so that no row is read twice; by start, whatever the order.
+    pub(crate) async fn count_rows(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
+        if query.workflow_id.is_some() {
+            return store::listing::count(self, query, at_most).await;
+        }
+        let (mut count, mut read_halves) = (Count::default(), 0);
+        let by_start = ListQuery { order: Order::NewestStart, ..query.clone() };
+        let Some(instants) = instants(&by_start, None) else { return Ok(count) };
+        for of in Rows::of_query(query) {
+            for shard in 0..self.options.row_shards {
+                let stretch = Stretch::new(of, &query.domain, shard, instants.clone());
+                let (mut next, mut last) = (None, None);
+                loop {
+                    let answer = self.rows(&stretch, &by_start, next, usize::MAX).await?;
+                    read_halves += halves(answer.consumed_capacity());
+                    for item in answer.items() {
+                        let Some(listed) = self.look_at(item)? else { continue };
+                        // A head and what was kept of it may stand at one place.
+                        let is_again = last.replace((Arc::clone(&listed.workflow_id), listed.run))
+                            == Some((Arc::clone(&listed.workflow_id), listed.run));
+                        if !is_again && matches(query, &listed.workflow_id, &listed.row) {
+                            count.add(&listed.row.status);
+                        }
+                    }
+                    count.read_units = read_halves.div_ceil(2);
+                    if count.total() >= at_most {
+                        count.is_cut = true;
+                        return Ok(count);
+                    }
+                    next = answer.last_evaluated_key;
+                    if next.is_none() {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(count)
     }
 
     /// The head and every kept head of one workflow id, read consistently.

@@ -16,7 +16,7 @@ pub(crate) struct Meter {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "units are small and never negative")]
-fn halves(told: Option<&ConsumedCapacity>) -> u64 {
+pub(crate) fn halves(told: Option<&ConsumedCapacity>) -> u64 {
     (told.and_then(ConsumedCapacity::capacity_units).unwrap_or(0.0).max(0.0) * 2.0).round() as u64
 }
 

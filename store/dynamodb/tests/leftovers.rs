@@ -20,6 +20,7 @@ fn head(run: u8, version: u64, expires_at: Option<u64>) -> Head {
     let row = Row {
         workflow_type: "order".into(),
         status: "success".into(),
+        flagged: false,
         started_at: 1,
         closed_at: Some(2),
         tags: Vec::new(),

@@ -26,6 +26,7 @@ async fn with_runs(life: impl Fn(u64) -> Option<UnixMs>) -> Arc<dyn Store> {
         let row = Row {
             workflow_type: Arc::from("order"),
             status: Arc::from("success"),
+            flagged: false,
             started_at,
             closed_at: life(number).map(|life| started_at + life),
             tags: Vec::new(),

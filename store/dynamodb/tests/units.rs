@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use store::{Cas, Expect, Head, HeadKey, Row, Store};
+use store::{Cas, Expect, Head, HeadKey, ListQuery, Row, Store};
 use store_dynamodb::Create;
 use support::Emulator;
 
@@ -15,30 +15,35 @@ async fn each_kind_of_commit_stays_within_its_units() {
     let store = emulator.store();
     store.create_table(Create::default()).await.unwrap();
     let key = HeadKey { domain: Arc::from("orders"), workflow_id: Arc::from("order-1234567890") };
-    let row = |closed_at| Row {
+    let row = |status: &str, closed_at| Row {
         workflow_type: Arc::from("order"),
-        status: Arc::from("open"),
+        status: Arc::from(status),
+        flagged: !matches!(status, "open" | "success"),
         started_at: 1,
         closed_at,
         tags: Vec::new(),
     };
-    let head = |version, due, closed_at, expires_at| Head {
+    let head = |version, status, due, closed_at, expires_at| Head {
         run: [7; 16],
         version,
         body: uneven(700),
         due,
-        row: Some(row(closed_at)),
+        row: Some(row(status, closed_at)),
         expires_at,
     };
     let steps = [
-        ("start: head, due, row", 3, head(1, Some(30), None, None)),
-        ("a commit that moves nothing, such as a signal", 1, head(2, Some(30), None, None)),
-        ("a commit that moves due, such as a timer fired", 3, head(3, Some(60), None, None)),
-        ("close: head, due removed, row moved", 4, head(4, None, Some(10_001), Some(99))),
+        ("start: head, due, row", 3, head(1, "open", Some(30), None, None)),
+        ("a commit that moves nothing, such as a signal", 1, head(2, "open", Some(30), None, None)),
+        ("a commit that moves due, such as a timer fired", 3, head(3, "open", Some(60), None, None)),
+        ("flagged: head, row moved", 3, head(4, "retrying", Some(60), None, None)),
+        ("a commit of a run that stays flagged", 1, head(5, "retrying", Some(60), None, None)),
+        ("flagged otherwise: head, row", 2, head(6, "blocked", Some(60), None, None)),
+        ("flagged no longer: head, row moved", 3, head(7, "open", Some(60), None, None)),
+        ("close: head, due removed, row moved", 4, head(8, "success", None, Some(10_001), Some(99))),
         (
             "close of what was open for more than ten seconds: a row by close, too",
             1,
-            head(5, None, Some(10_001), Some(99)),
+            head(9, "success", None, Some(10_001), Some(99)),
         ),
     ];
     for (what, budget, head) in steps {
@@ -49,6 +54,53 @@ async fn each_kind_of_commit_stays_within_its_units() {
         let units = store.stats().write_units - before;
         assert!(units > 0 && units <= budget, "{what}: {units} units where {budget} are allowed");
     }
+}
+
+/// Rows as the engine makes them.
+#[tokio::test]
+async fn counting_costs_what_is_counted_and_rows_that_are_not_flagged_cost_those_that_are_nothing() {
+    let emulator = Emulator::new();
+    let store = emulator.store();
+    store.create_table(Create::default()).await.unwrap();
+    let start = async |index: u16, status: &str| {
+        let workflow_id = Arc::from(format!("order-12345678{index:04}"));
+        let key = HeadKey { domain: Arc::from("default"), workflow_id };
+        let row = Row {
+            workflow_type: Arc::from("order"),
+            status: Arc::from(status),
+            flagged: status != "open",
+            started_at: 1_700_000_000_000 + u64::from(index),
+            closed_at: None,
+            tags: Vec::new(),
+        };
+        let head = Head { run: [7; 16], version: 1, body: uneven(9), due: None, row: Some(row), expires_at: None };
+        assert_eq!(store.commit(&key, Expect::Absent, &head, &[]).await.unwrap(), Cas::Won);
+    };
+    let count = async |flagged| {
+        let query = ListQuery {
+            domain: Arc::from("default"),
+            open: Some(true),
+            flagged: Some(flagged),
+            ..ListQuery::default()
+        };
+        let before = store.stats().read_units;
+        let count = store.count(&query, u64::MAX).await.unwrap();
+        let told = store.stats().read_units - before;
+        assert!(count.read_units.abs_diff(told) <= 1, "{count:?}, and {told} were billed");
+        (count.total(), count.read_units)
+    };
+    for index in 0..3 {
+        start(index, "stuck").await;
+    }
+    for index in 100..700 {
+        start(index, "open").await;
+    }
+    // Half a unit for each of four shards, and for each eight kilobytes of what is in them.
+    assert_eq!(count(true).await, (3, 2));
+    let (open, units) = count(false).await;
+    println!("{units} read units for {open} rows");
+    assert_eq!(open, 600);
+    assert!((8..=16).contains(&units), "{units} read units, where docs/dynamodb.md says 21 for a thousand");
 }
 
 /// Bytes that cannot be made smaller.

@@ -20,6 +20,7 @@ fn head(version: u64) -> Head {
         row: Some(Row {
             workflow_type: Arc::from("order"),
             status: Arc::from("open"),
+            flagged: false,
             started_at: 1,
             closed_at: None,
             tags: Vec::new(),

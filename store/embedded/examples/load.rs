@@ -30,6 +30,7 @@ fn head(version: u64, number: u64) -> Head {
         row: Some(Row {
             workflow_type: Arc::from("order"),
             status: Arc::from(if is_closed { "success" } else { "open" }),
+            flagged: false,
             started_at: number,
             closed_at: is_closed.then_some(number + 1),
             tags: Vec::new(),

@@ -26,6 +26,7 @@ fn head(number: u64) -> Head {
         row: Some(Row {
             workflow_type: Arc::from("order"),
             status: Arc::from("open"),
+            flagged: false,
             started_at: START + number,
             closed_at: None,
             tags: Vec::new(),

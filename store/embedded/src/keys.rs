@@ -13,11 +13,12 @@
 //! | doomed run | domain, workflow id, run |
 //! | mark | domain, workflow id, name |
 //! | expiry of a mark | instant, domain, workflow id, name |
+//! | number of rows | domain, whether they are open and flagged, status |
 
 use std::sync::Arc;
 
 use store::listing::Position;
-use store::{Error, HeadKey, PartKey, RunId, UnixMs};
+use store::{Error, HeadKey, PartKey, Row, RunId, UnixMs};
 
 pub(crate) const HEAD: u8 = b'h';
 pub(crate) const KEPT: u8 = b'k';
@@ -30,6 +31,7 @@ pub(crate) const EXPIRY: u8 = b'x';
 pub(crate) const DOOMED: u8 = b'z';
 pub(crate) const MARK: u8 = b'm';
 pub(crate) const MARK_EXPIRY: u8 = b'y';
+pub(crate) const COUNT: u8 = b'n';
 
 /// The tables that say nothing which is not in a head or a mark.
 pub(crate) const INDEXES: [u8; 6] = [DUE, OPEN_ROW, CLOSED_ROW, ENDED_ROW, EXPIRY, MARK_EXPIRY];
@@ -106,7 +108,7 @@ pub(crate) fn due(at: UnixMs, key: &HeadKey) -> Vec<u8> {
     bytes
 }
 
-/// Every row of a domain in this table begins with this.
+/// Every row of a domain in this table begins with this, and every number of them.
 pub(crate) fn rows_of(table: u8, domain: &str) -> Vec<u8> {
     let mut bytes = vec![table];
     push_text(&mut bytes, domain);
@@ -153,6 +155,22 @@ pub(crate) fn mark_expiry(at: UnixMs, key: &HeadKey, name: u64) -> Vec<u8> {
     push_key(&mut bytes, key);
     bytes.extend_from_slice(&name.to_be_bytes());
     bytes
+}
+
+/// How many rows like this one a domain has.
+pub(crate) fn count(domain: &str, row: &Row) -> Vec<u8> {
+    let mut bytes = rows_of(COUNT, domain);
+    bytes.push(u8::from(row.closed_at.is_none()) | u8::from(row.flagged) << 1);
+    bytes.extend_from_slice(row.status.as_bytes());
+    bytes
+}
+
+/// Which rows a number is of.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) is_open: bool,
+    pub(crate) is_flagged: bool,
+    pub(crate) status: Arc<str>,
 }
 
 /// The first key after every key that begins with `prefix`.
@@ -229,6 +247,24 @@ pub(crate) fn read_row(bytes: &[u8]) -> Result<(Arc<str>, RunId), Error> {
     })
 }
 
+/// The domain of a row.
+pub(crate) fn read_row_domain(bytes: &[u8]) -> Result<Arc<str>, Error> {
+    read(bytes, |reader| {
+        let domain = reader.text()?;
+        reader.0 = &[];
+        Some(domain)
+    })
+}
+
+pub(crate) fn read_count(bytes: &[u8]) -> Result<Counted, Error> {
+    read(bytes, |reader| {
+        let _domain = reader.text()?;
+        let [flags] = reader.array()?;
+        let status = Arc::from(std::str::from_utf8(std::mem::take(&mut reader.0)).ok()?);
+        Some(Counted { is_open: flags & 1 != 0, is_flagged: flags & 2 != 0, status })
+    })
+}
+
 pub(crate) fn read_expiry(bytes: &[u8]) -> Result<(UnixMs, HeadKey, RunId), Error> {
     read(bytes, |reader| Some((u64::from_be_bytes(reader.array()?), reader.key()?, reader.array()?)))
 }
@@ -268,8 +304,21 @@ mod tests {
             assert_eq!(read_doomed(&doomed(&key, [3; 16])).unwrap(), (key.clone(), [3; 16]));
             for table in [OPEN_ROW, CLOSED_ROW, ENDED_ROW] {
                 let position = Position::new(7, 7, key.workflow_id.clone(), [3; 16]);
-                let read = read_row(&row(table, &key.domain, &position)).unwrap();
-                assert_eq!(read, (key.workflow_id.clone(), [3; 16]));
+                let row = row(table, &key.domain, &position);
+                assert_eq!(read_row(&row).unwrap(), (key.workflow_id.clone(), [3; 16]));
+                assert_eq!(read_row_domain(&row).unwrap(), key.domain);
+            }
+            for (is_open, is_flagged) in [(true, false), (true, true), (false, false)] {
+                let (status, closed_at) = (Arc::from(id), if is_open { None } else { Some(8) });
+                let row = Row {
+                    workflow_type: Arc::from("t"),
+                    status: Arc::clone(&status),
+                    flagged: is_flagged,
+                    started_at: 7,
+                    closed_at,
+                    tags: Vec::new(),
+                };
+                assert_eq!(read_count(&count("d\0", &row)).unwrap(), Counted { is_open, is_flagged, status });
             }
         }
     }

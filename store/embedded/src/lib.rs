@@ -9,6 +9,7 @@
 
 mod checkpoint;
 mod committer;
+mod counts;
 mod directory;
 pub mod faults;
 mod forget;
@@ -34,8 +35,8 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats, Store,
-    UnixMs,
+    Cas, Count, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Mark, PageToken, PartKey, RunId, Stats,
+    Store, UnixMs,
 };
 
 use crate::directory::Directory;
@@ -287,6 +288,13 @@ impl Store for Embedded {
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
         listing::list(&self.shared, query, page).await
+    }
+
+    async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
+        match counts::count(&self.shared, query).await? {
+            Some(count) => Ok(count),
+            None => store::listing::count(self, query, at_most).await,
+        }
     }
 
     fn stats(&self) -> Stats {

@@ -12,7 +12,7 @@ use crate::log::{Segments, Tail};
 use crate::recovery::recover;
 use crate::shared::{Shared, State};
 use crate::tree::Tree;
-use crate::{Embedded, Options, Recovery, checkpoint, committer, keys};
+use crate::{Embedded, Options, Recovery, checkpoint, committer, counts, keys};
 
 pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
     let directory = Directory::take(&options.directory)?;
@@ -56,6 +56,7 @@ pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
     };
     tracing::info!(directory = %options.directory.display(), position, ?recovery, "the store is open");
     find_doomed(&tree, &mut state)?;
+    counts::load(&tree, &mut state)?;
     let shared = Arc::new(Shared::new(state, tree, segments, options.memory_bytes, options.log_bytes));
     let threads = vec![
         spawn("store-commit", &shared, move |shared| committer::run(shared, tail))?,

@@ -21,6 +21,8 @@ struct RowRecord<'a> {
     closed_at: Option<UnixMs>,
     #[b(4)]
     tags: Vec<&'a str>,
+    #[cbor(n(5), default, skip_if = "std::ops::Not::not")]
+    flagged: bool,
 }
 
 #[derive(Debug, Encode, Decode)]
@@ -47,6 +49,7 @@ impl<'a> RowRecord<'a> {
             started_at: row.started_at,
             closed_at: row.closed_at,
             tags: row.tags.iter().map(String::as_str).collect(),
+            flagged: row.flagged,
         }
     }
 
@@ -54,6 +57,7 @@ impl<'a> RowRecord<'a> {
         Row {
             workflow_type: Arc::from(self.workflow_type),
             status: Arc::from(self.status),
+            flagged: self.flagged,
             started_at: self.started_at,
             closed_at: self.closed_at,
             tags: self.tags.iter().map(|tag| (*tag).to_owned()).collect(),

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use store::Error;
 use tokio::sync::{Notify, oneshot, watch};
 
+use crate::counts::Counts;
 use crate::frame::{Builder, FRAME_MAX};
 use crate::layer::{Layer, Slot};
 use crate::log::Segments;
@@ -78,6 +79,8 @@ pub(crate) struct State {
     waiters: Vec<(u64, oneshot::Sender<()>)>,
     /// Runs whose parts are still being removed.
     pub(crate) doomed: std::collections::BTreeSet<Vec<u8>>,
+    /// What the newest rows come to.
+    pub(crate) counts: Counts,
     pub(crate) most_bytes: usize,
     /// Set by the committer before it waits: waking it is a system call.
     pub(crate) is_committer_idle: bool,
@@ -98,6 +101,7 @@ impl State {
             failure: None,
             waiters: Vec::new(),
             doomed: std::collections::BTreeSet::new(),
+            counts: Counts::new(),
             most_bytes: 0,
             is_committer_idle: false,
         }

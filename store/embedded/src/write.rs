@@ -143,6 +143,7 @@ fn index(state: &mut State, key: &HeadKey, old_due: Option<UnixMs>, same_run: Op
     for old in old_rows.iter().filter(|old| !new_rows.contains(old)) {
         state.delete(old);
     }
+    state.count(&key.domain, same_run.and_then(|old| old.row.as_ref()), head.row.as_ref());
     if let Some(row) = head.row.as_ref().filter(|row| same_run.and_then(|old| old.row.as_ref()) != Some(row)) {
         for new in &new_rows {
             state.put(new, encode_row(row), !old_rows.contains(new));
@@ -170,7 +171,10 @@ pub(crate) fn unindex(state: &mut State, key: &HeadKey, place: &[u8], head: &Hea
     if let Some(at) = head.expires_at {
         state.delete(&keys::expiry(at, key, head.run));
     }
-    for row in head.row.iter().flat_map(|row| row_keys(key, head.run, row)) {
-        state.delete(&row);
+    if let Some(row) = &head.row {
+        for row in row_keys(key, head.run, row) {
+            state.delete(&row);
+        }
+        state.count(&key.domain, Some(row), None);
     }
 }

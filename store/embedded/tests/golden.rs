@@ -28,6 +28,7 @@ fn closed() -> Head {
         row: Some(Row {
             workflow_type: Arc::from("order"),
             status: Arc::from("success"),
+            flagged: false,
             started_at: 1_700_000_000_000,
             closed_at: Some(1_700_000_000_500),
             tags: vec!["eu".to_owned(), "größe".to_owned()],
@@ -45,6 +46,7 @@ fn open() -> Head {
         row: Some(Row {
             workflow_type: Arc::from("order"),
             status: Arc::from("open"),
+            flagged: false,
             started_at: 1_700_000_001_000,
             closed_at: None,
             tags: Vec::new(),
@@ -93,11 +95,14 @@ async fn check(store: &dyn Store) {
     let query = ListQuery { domain: Arc::from("crash"), limit: 9, ..ListQuery::default() };
     let rows: Vec<_> = store.list(&query, None).await.unwrap().rows.into_iter().map(|listed| listed.row).collect();
     assert_eq!(rows, [open().row.unwrap(), closed().row.unwrap()]);
-    let by_close = ListQuery { order: Order::NewestClose, ..query };
+    let by_close = ListQuery { order: Order::NewestClose, ..query.clone() };
     let rows: Vec<_> = store.list(&by_close, None).await.unwrap().rows.into_iter().map(|listed| listed.row).collect();
     assert_eq!(rows, [closed().row.unwrap()]);
+    let counted = store.count(&query, u64::MAX).await.unwrap().by_status;
+    assert_eq!(counted, [("open".into(), 1), ("success".into(), 1)].into(), "also where no numbers were kept");
     assert_eq!(store.expire(1_800_000_000_000, 9).await.unwrap(), 1);
     assert_eq!(store.load_run(&a, FIRST).await.unwrap(), None);
+    assert_eq!(store.count(&query, u64::MAX).await.unwrap().by_status, [("open".into(), 1)].into());
 }
 
 async fn write_golden(directory: &Path) {

@@ -200,6 +200,7 @@ async fn a_page_of_a_list_looks_at_no_more_rows_than_it_has_and_one_more_of_each
     let row = |number: u64| Row {
         workflow_type: "order".into(),
         status: "success".into(),
+        flagged: false,
         started_at: number,
         // Those that start late close early, and one in four is open.
         closed_at: (!number.is_multiple_of(4)).then_some(10_000 - number),

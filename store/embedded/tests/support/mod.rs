@@ -42,7 +42,8 @@ pub fn head(key: &HeadKey, version: u64) -> Head {
         due: Some(1000 + version),
         row: Some(Row {
             workflow_type: Arc::from("crash"),
-            status: Arc::from("open"),
+            status: Arc::from(if version % 3 == 0 { "stuck" } else { "open" }),
+            flagged: version % 3 == 0,
             started_at: 1,
             closed_at: None,
             tags: vec![format!("v{version}")],
@@ -102,6 +103,13 @@ impl Acknowledged {
         let mut found_due = due;
         found_due.sort_by_key(|due| (due.at, due.key.clone()));
         assert_eq!(found_due, expected_due);
+        let query = store::ListQuery { domain: Arc::from("crash"), ..store::ListQuery::default() };
+        let counted = store.count(&query, u64::MAX).await.unwrap();
+        assert_eq!(
+            counted,
+            store::listing::count(&*store, &query, u64::MAX).await.unwrap(),
+            "counts are those of the rows"
+        );
         store
     }
 }
