@@ -49,7 +49,8 @@ pub struct Client {
 /// Which runs to list. `None` and empty mean any.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// `open`, `stuck`, `blocked`, `closed`, or one way of closing, e.g. `failed`.
+    /// `open`, `closed`, how open ones stand (`paused`, `blocked`, `stuck`, `failing`, `retrying`), or one way of closing, e.g.
+    /// `failed`.
     pub status: Option<String>,
     /// The workflow type.
     pub workflow_type: Option<String>,

@@ -68,9 +68,9 @@ pub use registered::{ActivityDefaults, Registration, WorkflowDefaults};
 pub use reset::{Branch, BranchReader, Branching};
 pub use retry::{RetryPolicy, WhenExhausted, retry_of_request};
 pub use run::{
-    Activities, ActivityTask, Branched, Coming, ComingKind, Deadline, DeadlineKind, HeldTry, Known, Mark, OpenCounts,
-    PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released, Request,
-    Run, RunClock, RunPause, RunStart, Spilled, Standing, Status, TaskRef, Tries, Turn, TurnLists, TurnTask,
+    Activities, ActivityTask, Branched, Coming, ComingKind, Deadline, DeadlineKind, HeldTry, Known, LostTurns, Mark,
+    OpenCounts, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released,
+    Request, Run, RunClock, RunPause, RunStart, Spilled, Standing, Status, TaskRef, Tries, Turn, TurnLists, TurnTask,
     UpdateStanding, Updates, key_of_update,
 };
 #[cfg(feature = "schedules")]

@@ -34,7 +34,7 @@ pub use open_counts::OpenCounts;
 pub use pending::{
     PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Turn, TurnLists, TurnTask,
 };
-pub use standing::Standing;
+pub use standing::{LostTurns, Standing};
 pub use start::RunStart;
 pub use status::Status;
 pub use tries::{HeldTry, Tries};
@@ -122,6 +122,9 @@ pub struct Run {
     /// What it had open when it closed.
     #[cbor(n(25), default, skip_if = "OpenCounts::is_zero")]
     pub left_open: OpenCounts,
+    /// The turns that `turns_lost` counts.
+    #[n(26)]
+    pub lost_turns: Option<LostTurns>,
 }
 
 /// A task that waits for somebody to take it.
@@ -194,6 +197,7 @@ impl Run {
             last_activity_at: None,
             context_event_id: None,
             left_open: OpenCounts::default(),
+            lost_turns: None,
         }
     }
 
@@ -225,41 +229,6 @@ impl Run {
     /// was reset while it was open.
     pub fn goes_on(&self) -> bool {
         self.status == Status::ContinuedAsNew || self.retried_as.is_some()
-    }
-
-    /// Whether nothing will ever wake it (N8): it is open, no turn waits or is out, nothing is open, and
-    /// its last turn did not say that it waits for a signal. All that is left is its execution timeout, or somebody who
-    /// finds out.
-    pub fn is_stuck(&self) -> bool {
-        self.is_open()
-            && self.turn.is_none()
-            && self.turn_task.is_none()
-            && self.activities.is_empty()
-            && self.timers.is_empty()
-            && self.externals.is_empty()
-            && self.children.is_empty()
-            && self.awaiting.is_empty()
-    }
-
-    /// Whether it waits for somebody: an activity of it is paused, and no runner has that.
-    pub fn is_blocked(&self) -> bool {
-        let waits = |activity: &PendingActivity| activity.paused.is_some() && activity.held_since().is_none();
-        self.is_open() && self.activities.values().any(waits)
-    }
-
-    /// How it stands, in one word for lists.
-    pub fn standing(&self) -> Standing {
-        if !self.is_open() {
-            Standing::Closed(self.status)
-        } else if self.paused.is_some() {
-            Standing::Paused
-        } else if self.is_blocked() {
-            Standing::Blocked
-        } else if self.is_stuck() {
-            Standing::Stuck
-        } else {
-            Standing::Open
-        }
     }
 
     /// The open activity with this name.

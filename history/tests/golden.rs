@@ -25,10 +25,10 @@ use history::event::{
     WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
-    Branched, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, OpenCounts,
-    Origin, PackRef, PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer, PollId,
-    Released, RequestKey, RetryPolicy, ReusePolicy, Run, Scheduled, SignalExternal, Start, Status, SwfLimits, SwfRun,
-    SwfSuccessor, Timestamp, Transition, Tries, Turn, TurnId, TurnLists, TurnTask, WhenExhausted, codec,
+    Branched, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, LostTurns,
+    OpenCounts, Origin, PackRef, PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer,
+    PollId, Released, RequestKey, RetryPolicy, ReusePolicy, Run, Scheduled, SignalExternal, Start, Status, SwfLimits,
+    SwfRun, SwfSuccessor, Timestamp, Transition, Tries, Turn, TurnId, TurnLists, TurnTask, WhenExhausted, codec,
 };
 use uuid::Uuid;
 
@@ -1580,6 +1580,10 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
             let mut run = run();
             run.started.start_after = Some(Duration::from_days(2));
             run
+        }),
+        ("open-failing".to_owned(), {
+            let since = Timestamp::from_millis(1_700_000_100_000);
+            Run { lost_turns: Some(LostTurns { since, event_id: 69_990 }), ..run() }
         }),
         ("open-awaiting".to_owned(), Run { awaiting: vec!["approve".to_owned()], ..run() }),
         ("open-by-hand".to_owned(), run_with_activities_by_hand()),

@@ -29,6 +29,7 @@ mod quotas;
 mod read;
 mod refusal;
 mod reset;
+mod run_counts;
 mod schedules;
 mod start;
 mod sweep;
@@ -202,6 +203,7 @@ pub struct Engine {
     metrics: Metrics,
     quotas: Option<Quotas>,
     open_runs: quotas::OpenRuns,
+    run_counts: run_counts::RunCounts,
     /// Who calls functions is told the domains in which Lambda tasks wait.
     lambda: OnceLock<UnboundedSender<Arc<str>>>,
     /// How often the due index was read.
@@ -260,6 +262,7 @@ impl Engine {
             metrics: Metrics::new(),
             quotas: settings.quotas,
             open_runs: quotas::OpenRuns::default(),
+            run_counts: run_counts::RunCounts::default(),
             lambda: OnceLock::new(),
             rescans: AtomicU32::new(0),
             is_stopping: AtomicBool::new(false),
@@ -274,7 +277,7 @@ impl Engine {
         &self.metrics
     }
 
-    /// Everything that is measured, as Prometheus text.
+    /// Everything that is measured, as Prometheus text; runs as they were [counted](Self::count_runs) last.
     pub fn render_metrics(&self) -> String {
         let (cached_runs, cached_bytes) = self.cache.size();
         let gauges = metrics::Gauges {
@@ -286,6 +289,7 @@ impl Engine {
             updates: self.updates.len(),
             lists: self.matching.depths(),
             store: self.store.stats(),
+            runs: self.run_counts.gauged(),
         };
         self.metrics.render(&gauges)
     }

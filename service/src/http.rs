@@ -102,6 +102,7 @@ async fn ready(State(engine): AppState) -> Answer {
 
 async fn metrics(State(engine): AppState) -> Response {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    engine.count_runs().await;
     ([(CONTENT_TYPE, content_type)], engine.render_metrics()).into_response()
 }
 

@@ -122,7 +122,7 @@ async fn a_workflow_begun_on_a_node_that_is_killed_ends_on_another() {
     assert_eq!(result.status, Status::Success);
     check::history(&client.events("order-1", None).await.unwrap()).unwrap();
     let metrics = client.metrics().await.unwrap();
-    assert!(metrics.lines().any(|line| line.starts_with("baton_store_write_units ") && !line.ends_with(" 0")));
+    assert!(metrics.lines().any(|line| line.starts_with("baton_store_write_units_total ") && !line.ends_with(" 0")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

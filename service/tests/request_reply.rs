@@ -321,12 +321,12 @@ async fn a_thousand_watchers_of_a_run_cost_one_evaluation_for_a_change_and_no_wr
         while counted(&client, "queries_waiting").await < WATCHERS {
             tokio::task::yield_now().await;
         }
-        let (evaluated, written) = (asked.load(Ordering::SeqCst), counted(&client, "store_commits").await);
+        let (evaluated, written) = (asked.load(Ordering::SeqCst), counted(&client, "store_commits_total").await);
         // For as long as other things take that write nothing.
         for _ in 0..20 {
             client.describe("w", None).await.unwrap();
         }
-        assert_eq!(counted(&client, "store_commits").await, written, "idle watchers cost no write (S1.9)");
+        assert_eq!(counted(&client, "store_commits_total").await, written, "idle watchers cost no write (S1.9)");
         client.signal("w", "more", None, None).await.unwrap();
         for watched in watching.join_all().await {
             let Watched::Changed(answer) = watched.unwrap() else { panic!("it has changed") };

@@ -1,6 +1,6 @@
 //! Runs: starting them, asking things of them, and what is told of them.
 
-use history::event::{ActivityTimeouts, ChildPolicy};
+use history::event::{ActivityTimeouts, ChildPolicy, DeciderTimeout};
 use history::{
     ConflictPolicy, Duration, Event, EventId, LastFailure, Origin, Payload, RetryPolicy, ReusePolicy, Status, Timestamp,
 };
@@ -189,6 +189,14 @@ answers! {
         #[serde(default)]
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         paused: bool,
+        /// Its turns were given back or timed out at least twice in a row.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        failing: bool,
+        /// An activity of it is past its first try.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        retrying: bool,
     }
     /// A page of runs. It may be short, or empty, and still have a next one.
     Workflows {
@@ -357,6 +365,13 @@ answers! {
         /// An activity of it is paused and waits for somebody.
         #[serde(default)]
         blocked: bool,
+        /// An activity of it is past its first try; `openActivities` says which.
+        #[serde(default)]
+        retrying: bool,
+        /// That deciders fail at it: its turns were given back or timed out at least twice in a row.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        failing: Option<FailingTurns>,
         /// That it is paused: nothing of it is handed out.
         #[serde(default)]
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -395,6 +410,32 @@ answers! {
         #[serde(default)]
         #[serde(skip_serializing_if = "is_zero")]
         outbox_tries: u32,
+    }
+    /// Turns in a row that were given back or timed out.
+    FailingTurns {
+        /// How many.
+        turns: u32,
+        /// When the first of them was.
+        since: Timestamp,
+        /// The newest one's DeciderFailed or DeciderTimedOut.
+        event_id: EventId,
+        /// The DeciderScheduled of the turn that is tried next, or again just now.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        scheduled_event_id: Option<EventId>,
+        /// Why the newest was given back, for programs.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// More of it.
+        #[serde(default)]
+        #[serde(deserialize_with = "history::payload_present")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        details: Option<Payload>,
+        /// Which of its timeouts ended it, where one did.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        timeout: Option<DeciderTimeout>,
     }
     /// Something that a run owes to another.
     OwedEffect {

@@ -2,8 +2,8 @@
 
 use super::known::key_of_update;
 use super::{
-    PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Run, RunPause, Status,
-    Turn, TurnLists, TurnTask,
+    LostTurns, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Run, RunPause,
+    Status, Turn, TurnLists, TurnTask,
 };
 use crate::event::{ByHand, DeciderFailedCause, Event, EventId, EventKind, TurnList};
 use crate::time::Timestamp;
@@ -59,7 +59,7 @@ impl Run {
             }
             EventKind::DeciderCompleted(it) => {
                 self.end_turn(event.timestamp);
-                self.turns_lost = 0;
+                (self.turns_lost, self.lost_turns) = (0, None);
                 self.previous_started_event_id = it.started_event_id;
                 self.awaiting.clone_from(&it.awaiting);
                 if it.context.is_some() {
@@ -70,7 +70,7 @@ impl Run {
                 }
             }
             EventKind::DeciderTimedOut(it) => {
-                self.turns_lost = self.turns_lost.saturating_add(1);
+                self.lose_turn(event);
                 self.turn_lists.take_if(|lists| {
                     lists.for_now = None;
                     lists.for_good.is_none()
@@ -83,7 +83,7 @@ impl Run {
             EventKind::DeciderFailed(it) => {
                 // A turn that never reached its decider says nothing about the decider.
                 if it.cause == DeciderFailedCause::Reported {
-                    self.turns_lost = self.turns_lost.saturating_add(1);
+                    self.lose_turn(event);
                 }
                 self.end_turn(event.timestamp);
                 if let (Some(task), Some(_)) = (&mut self.turn_task, it.next_not_before) {
@@ -259,6 +259,12 @@ impl Run {
         }
     }
 
+    fn lose_turn(&mut self, event: &Event) {
+        self.turns_lost = self.turns_lost.saturating_add(1);
+        let since = self.lost_turns.map_or(event.timestamp, |lost| lost.since);
+        self.lost_turns = Some(LostTurns { since, event_id: event.id });
+    }
+
     fn end_turn(&mut self, at: Timestamp) {
         self.turn = None;
         if let Some(task) = &mut self.turn_task {
@@ -276,6 +282,7 @@ impl Run {
         self.timers.clear();
         self.externals.clear();
         self.awaiting.clear();
+        self.lost_turns = None;
         self.children.clear();
         self.clock.go(event.timestamp);
         for (accepted_event_id, it) in self.updates.close() {

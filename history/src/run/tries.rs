@@ -80,6 +80,11 @@ impl PendingActivity {
         self.tries.as_ref().map_or(0, |tries| tries.failures).saturating_add(1)
     }
 
+    /// Whether it waits for somebody: it is paused, and no runner has it.
+    pub fn is_blocked(&self) -> bool {
+        self.paused.is_some() && self.held_since().is_none()
+    }
+
     /// Since when a runner holds it; `None` while it waits for one.
     pub fn held_since(&self) -> Option<Timestamp> {
         self.started_at.or_else(|| Some(self.tries.as_ref()?.held.as_ref()?.at))

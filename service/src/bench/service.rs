@@ -179,12 +179,12 @@ impl Counters {
             commits: value("baton_commits_total"),
             conflicts: value("baton_commit_conflicts_total"),
             events: value("baton_events_total"),
-            syncs: value("baton_store_syncs"),
-            written: value("baton_store_bytes_written"),
+            syncs: value("baton_store_syncs_total"),
+            written: value("baton_store_bytes_written_total"),
             on_disk: value("baton_store_bytes_on_disk"),
             matched: value("baton_tasks_matched_at_once_total"),
-            write_units: value("baton_store_write_units"),
-            read_units: value("baton_store_read_units"),
+            write_units: value("baton_store_write_units_total"),
+            read_units: value("baton_store_read_units_total"),
         })
     }
 }

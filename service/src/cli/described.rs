@@ -30,12 +30,7 @@ pub(super) fn lines(run: &Described) -> String {
         let why = pause.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         lines.push(format!("paused     since {}{by}{clocks}{why}", pause.at));
     }
-    if run.stuck {
-        lines.push("stuck      nothing will wake it but its execution timeout".to_owned());
-    }
-    if run.blocked {
-        lines.push("blocked    an activity is paused and waits for somebody: `baton activity` acts on it".to_owned());
-    }
+    lines.extend(flags(run));
     lines.extend(run.awaiting.iter().map(|name| format!("awaits     signal `{name}`")));
     lines.extend(run.closed_at.map(|at| format!("closed     {at}")));
     if let (Some(policy), Some(attempt)) = (&run.retry, run.attempt) {
@@ -61,12 +56,8 @@ pub(super) fn lines(run: &Described) -> String {
             (None, None) => "waits for a runner".to_owned(),
         };
         let tried = tried(it);
-        let failure = it.last_failure.as_ref().map(|failure| {
-            let timeout = failure.timeout.map(|timeout| format!("{timeout:?}"));
-            format!("; the last one failed: {}", failure.reason.clone().or(timeout).unwrap_or_default())
-        });
         let (id, kind, list) = (&it.activity_id, &it.activity_type, &it.task_list);
-        format!("activity   {id} ({kind}) on {list}: {state}{tried}{}", failure.unwrap_or_default())
+        format!("activity   {id} ({kind}) on {list}: {state}{tried}")
     }));
     lines.extend(
         run.open_updates
@@ -93,6 +84,46 @@ pub(super) fn lines(run: &Described) -> String {
         format!("next       {}  {}{name}{of}", it.at, it.what)
     }));
     lines.join("\n")
+}
+
+/// Why somebody may want to know of the run: that nothing will wake it, what waits for somebody, at what deciders fail, what is
+/// tried again.
+fn flags(run: &Described) -> Vec<String> {
+    let mut lines = Vec::new();
+    if run.stuck {
+        let ends = run.deadlines.iter().find(|it| matches!(it.what.as_str(), "execution" | "run"));
+        let ends = ends.map(|it| format!("; it times out {}", it.at)).unwrap_or_default();
+        let what =
+            "nothing is open, and its last turn named no signal; a signal, an update or a cancel request wakes it";
+        lines.push(format!("stuck      {what}{ends}"));
+    }
+    let is_blocked = |it: &&OpenActivity| it.paused.is_some() && it.started_at.is_none();
+    lines.extend(run.open_activities.iter().filter(is_blocked).map(|it| {
+        let (id, workflow_id, tried, why) = (&it.activity_id, &run.workflow_id, tried(it), last_failure(it));
+        format!("blocked    activity {id} is paused{tried}{why}; `baton activity retry {workflow_id} {id}` has it tried again")
+    }));
+    lines.extend(run.failing.as_ref().map(|it| {
+        let turn = it.scheduled_event_id.map(|id| format!(" of event {id}")).unwrap_or_default();
+        let timeout = it.timeout.map(|timeout| format!("timed out ({timeout:?})"));
+        let why = it.reason.clone().or(timeout).unwrap_or_else(|| "given back".to_owned());
+        let details = it.details.as_ref().map(|details| format!(" {details}")).unwrap_or_default();
+        let (turns, since, event_id) = (it.turns, it.since, it.event_id);
+        format!(
+            "failing    turn{turn}: lost {turns} times in a row since {since}, last by event {event_id}: {why}{details}"
+        )
+    }));
+    let retried = run.open_activities.iter().filter(|it| it.attempt > 1 && !is_blocked(it));
+    lines.extend(retried.map(|it| format!("retrying   activity {}{}{}", it.activity_id, tried(it), last_failure(it))));
+    lines
+}
+
+/// How the try before this one ended.
+fn last_failure(activity: &OpenActivity) -> String {
+    let Some(failure) = &activity.last_failure else { return String::new() };
+    let timeout = failure.timeout.map(|timeout| format!("{timeout:?}"));
+    let why = failure.reason.clone().or(timeout).map(|why| format!(": {why}")).unwrap_or_default();
+    let details = failure.details.as_ref().map(|details| format!(" {details}")).unwrap_or_default();
+    format!("; the last one failed at {}{why}{details}", failure.at)
 }
 
 /// Which try an activity is in or waits for, of how many; or how many it has had, where there is none to come.
@@ -155,10 +186,11 @@ turn       none on orders
 tags       eu, gold
 child      of batch, run {run}: its event 7
 cancel     was asked for
+retrying   activity ship, try 2 of 3; the last one failed at {at}: carrier-busy
 awaits     signal `approve`
 goes on    for run {run}
 branched   from run {run} of order-0, at its event 2
-activity   ship (ship) on carriers: waits until 2026-01-01T00:01:00.000Z to be tried again, try 2 of 3; the last one failed: carrier-busy
+activity   ship (ship) on carriers: waits until 2026-01-01T00:01:00.000Z to be tried again, try 2 of 3
 child      a: started; is terminated when this run closes first
 child      b: is being started; goes on when this run closes first
 owes       start-child for event 9, tried 3 times
@@ -167,6 +199,58 @@ next       {at}  TimerExpired `t` of event 6"
         );
         assert_eq!(lines(&described), expected);
     }
+    #[test]
+    fn it_is_said_why_a_run_stands_as_it_does() {
+        let (run, at) = ("01890000-0000-7000-8000-000000000001", "2026-01-01T00:00:00.000Z");
+        let shown = |more: serde_json::Value| {
+            let mut described = json!({
+                "workflowId": "w", "runId": run, "workflowType": "t", "taskList": "l", "status": "open", "startedAt": at,
+                "executionTimeout": "P365D", "tags": [], "cancelRequested": false, "stuck": false, "awaiting": [],
+                "version": 9, "historyLength": 12, "turn": "none", "openActivities": [], "openTimers": [],
+                "deadlines": [{ "at": "2027-01-01T00:00:00.000Z", "what": "execution" }],
+            });
+            described.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            flags(&serde_json::from_value(described).unwrap()).join("\n")
+        };
+        let activity = |more: serde_json::Value| {
+            let mut activity = json!({
+                "activityId": "ship", "activityType": "ship", "taskList": "l", "scheduledEventId": 5, "scheduledAt": at,
+                "attempt": 3, "maximumAttempts": 2, "cancelRequested": false,
+                "lastFailure": { "at": at, "reason": "carrier-busy", "details": { "queue": 7 } },
+            });
+            activity.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!([activity])
+        };
+        assert_eq!(shown(json!({})), "");
+        assert_eq!(
+            shown(json!({ "stuck": true })),
+            "stuck      nothing is open, and its last turn named no signal; a signal, an update or a cancel request wakes \
+             it; it times out 2027-01-01T00:00:00.000Z"
+        );
+        let paused = activity(json!({ "paused": { "at": at, "cause": "TriesExhausted", "eventId": 9 } }));
+        assert_eq!(
+            shown(json!({ "blocked": true, "openActivities": paused })),
+            format!(
+                "blocked    activity ship is paused after try 2, its last; the last one failed at {at}: carrier-busy \
+                 {{\"queue\":7}}; `baton activity retry w ship` has it tried again"
+            )
+        );
+        assert_eq!(
+            shown(json!({ "retrying": true, "openActivities": activity(json!({ "maximumAttempts": 5 })) })),
+            format!("retrying   activity ship, try 3 of 5; the last one failed at {at}: carrier-busy {{\"queue\":7}}")
+        );
+        let failing = json!({ "turns": 3, "since": at, "eventId": 11, "scheduledEventId": 12, "reason": "panic" });
+        assert_eq!(
+            shown(json!({ "failing": failing })),
+            format!("failing    turn of event 12: lost 3 times in a row since {at}, last by event 11: panic")
+        );
+        let failing = json!({ "turns": 2, "since": at, "eventId": 11, "timeout": "StartToClose" });
+        assert_eq!(
+            shown(json!({ "failing": failing })),
+            format!("failing    turn: lost 2 times in a row since {at}, last by event 11: timed out (StartToClose)")
+        );
+    }
+
     #[test]
     fn no_activity_is_in_a_try_beyond_its_last() {
         let at = "2026-01-01T00:00:00.000Z";
@@ -183,9 +267,9 @@ next       {at}  TimerExpired `t` of event 6"
         assert_eq!(shown(1, Some(2), None), "");
         assert_eq!(shown(2, Some(2), None), ", try 2 of 2");
         assert_eq!(shown(7, None, None), ", try 7");
-        assert_eq!(shown(2, Some(2), Some("by-hand")), ", try 2 of 2");
-        assert_eq!(shown(3, Some(2), Some("tries-exhausted")), " after try 2, its last");
+        assert_eq!(shown(2, Some(2), Some("ByHand")), ", try 2 of 2");
+        assert_eq!(shown(3, Some(2), Some("TriesExhausted")), " after try 2, its last");
         assert_eq!(shown(3, Some(2), None), ", try 3 by hand, after 2 by its policy");
-        assert_eq!(shown(3, Some(2), Some("by-hand")), " after try 2, its last");
+        assert_eq!(shown(3, Some(2), Some("ByHand")), " after try 2, its last");
     }
 }

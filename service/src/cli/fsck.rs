@@ -29,7 +29,7 @@ impl Fsck {
         let engine = Engine::open_for_reading(store, Arc::new(SystemClock), Settings::default())
             .await
             .map_err(|refusal| failed(refusal.to_string()))?;
-        let mut broken = 0;
+        let (mut broken, mut miscounted) = (0, 0);
         for domain in engine.domains().await.map_err(|refusal| failed(refusal.to_string()))? {
             let progress = |report: &service::engine::FsckReport| {
                 eprint!("\r{}: {} runs, {} events", domain.name, report.runs, report.events);
@@ -40,12 +40,16 @@ impl Fsck {
                 print_text(&format!("{} {}: {}", finding.workflow_id, finding.run_id, finding.problem))?;
             }
             broken += report.findings.len();
+            if let Some((counted, listed)) = &report.miscounted {
+                miscounted += 1;
+                print_text(&format!("{}: the store counts {counted:?}, and there are {listed:?}", domain.name))?;
+            }
         }
         engine.shutdown().await.map_err(|refusal| failed(refusal.to_string()))?;
-        if broken == 0 {
-            print_text("every run is in order")
-        } else {
-            Err(failed(format!("{broken} runs are not in order")))
+        match (broken, miscounted) {
+            (0, 0) => print_text("every run is in order"),
+            (0, domains) => Err(failed(format!("the runs of {domains} domains are not counted as they are"))),
+            (broken, _) => Err(failed(format!("{broken} runs are not in order"))),
         }
     }
 }

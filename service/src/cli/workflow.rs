@@ -263,7 +263,7 @@ fn factor(text: &str) -> Result<Factor, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Filters {
-    /// open, paused, stuck, blocked, closed, success, failed, canceled, timed-out, terminated or continued-as-new
+    /// open, closed, how open ones stand (paused, blocked, stuck, failing or retrying: the first that applies), or how they closed: success, failed, canceled, timed-out, terminated or continued-as-new
     #[arg(long)]
     status: Option<String>,
     /// Of this workflow type
@@ -395,6 +395,18 @@ impl Start {
     }
 }
 
+/// How a run stands, in the word that `--status` takes.
+fn standing(run: &Listed) -> &'static str {
+    let flags = [
+        (run.paused, Standing::Paused),
+        (run.blocked, Standing::Blocked),
+        (run.stuck, Standing::Stuck),
+        (run.failing, Standing::Failing),
+        (run.retrying, Standing::Retrying),
+    ];
+    flags.into_iter().find(|(applies, _)| *applies).map_or(run.status.word(), |(_, standing)| standing.word())
+}
+
 async fn list(filters: &Filters, json: bool, target: &Target) -> Done {
     let client = target.client()?;
     let mut found: Vec<Listed> = Vec::new();
@@ -412,14 +424,28 @@ async fn list(filters: &Filters, json: bool, target: &Target) -> Done {
         return print_json(&found);
     }
     for run in found {
-        let (id, kind) = (run.workflow_id, run.workflow_type);
-        let status = match (run.paused, run.blocked, run.stuck) {
-            (true, _, _) => Standing::Paused.word(),
-            (_, true, _) => Standing::Blocked.word(),
-            (_, _, true) => Standing::Stuck.word(),
-            (false, false, false) => run.status.word(),
-        };
+        let (status, id, kind) = (standing(&run), run.workflow_id, run.workflow_type);
         print_text(&format!("{}  {status:<10} {kind:<20} {id:<30} {}", run.started_at, run.tags.join(",")))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_list_says_how_each_run_stands_in_the_word_that_finds_it() {
+        for flagged in Standing::FLAGGED.map(Standing::word) {
+            let mut row = json!({
+                "workflowId": "w", "runId": "01890000-0000-7000-8000-000000000001", "workflowType": "t", "status": "open",
+                "startedAt": "2026-01-01T00:00:00.000Z", "tags": [],
+            });
+            assert_eq!(standing(&serde_json::from_value(row.clone()).unwrap()), "open");
+            row[flagged] = json!(true);
+            assert_eq!(standing(&serde_json::from_value(row).unwrap()), flagged);
+        }
+    }
 }

@@ -200,14 +200,15 @@ fn pack(events: &mut [Event], op: u64, limits: &Limits) -> Vec<(PartKey, Bytes)>
 }
 
 fn row(run: &Run, before: Option<&Row>) -> Row {
-    let status = run.standing().word();
+    let standing = run.standing();
+    let status = standing.word();
     match before {
         // Everything else stays as it is while the run is open.
         Some(row) if run.closed_at.is_none() && *row.status == *status => row.clone(),
         _ => Row {
             workflow_type: run.started.workflow_type.as_str().into(),
             status: status.into(),
-            flagged: false,
+            flagged: standing.is_flagged(),
             started_at: run.started.at.as_millis(),
             closed_at: run.closed_at.map(Timestamp::as_millis),
             tags: run.started.tags.clone(),

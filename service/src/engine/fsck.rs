@@ -1,8 +1,11 @@
 //! Holding stored runs against their histories (S4.9): the state must be the fold of the events, and the events must
 //! keep the invariants.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use history::{EffectKind, Event, EventId, EventKind, Links, RequestKey, Run, check, key_of_update};
-use store::{ListQuery, Listed};
+use store::{Count, ListQuery, Listed};
 use uuid::Uuid;
 
 use super::{Engine, Page, Refusal, RunRef, commit};
@@ -27,6 +30,8 @@ pub struct FsckReport {
     pub events: u64,
     /// What is wrong.
     pub findings: Vec<Finding>,
+    /// How many runs of each status the store says that there are, and how many there are, where that differs.
+    pub miscounted: Option<(BTreeMap<Arc<str>, u64>, BTreeMap<Arc<str>, u64>)>,
 }
 
 impl Engine {
@@ -38,11 +43,12 @@ impl Engine {
     pub async fn fsck(&self, domain: &str, mut progress: impl FnMut(&FsckReport)) -> Result<FsckReport, Refusal> {
         let query = ListQuery { domain: domain.into(), limit: 1_000, ..ListQuery::default() };
         let mut report = FsckReport::default();
-        let mut page = None;
+        let (mut page, mut listed) = (None, Count::default());
         loop {
             let read = self.list(&query, page.as_ref()).await?;
             for row in &read.rows {
                 report.runs += 1;
+                listed.add(&row.row.status);
                 match self.check_run(domain, row).await {
                     Ok((events, problem)) => {
                         report.events += events;
@@ -60,9 +66,14 @@ impl Engine {
             progress(&report);
             page = read.next;
             if page.is_none() {
-                return Ok(report);
+                break;
             }
         }
+        let counted = self.store.count(&query, u64::MAX).await?;
+        if counted.by_status != listed.by_status {
+            report.miscounted = Some((counted.by_status, listed.by_status));
+        }
+        Ok(report)
     }
 
     async fn check_run(&self, domain: &str, row: &Listed) -> Result<(u64, Option<String>), Refusal> {
@@ -92,6 +103,11 @@ impl Engine {
             if problem.is_none() && self.store.load_run(&key, *owner.as_bytes()).await?.is_none() {
                 problem = Some(format!("it owes something for run {owner}, which is gone"));
             }
+        }
+        let (shown, stands) = (loaded.head.row.as_ref(), stored.standing());
+        let is_shown = shown.is_some_and(|row| *row.status == *stands.word() && row.flagged == stands.is_flagged());
+        if problem.is_none() && !is_shown {
+            problem = Some(format!("lists do not say that it is {}", stands.word()));
         }
         let is_fold = Run::replay(&events).is_some_and(|run| run.told() == stored.clone().told());
         if !is_fold {

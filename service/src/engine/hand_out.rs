@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use history::{Command, EventId, LAMBDA_LIST, PollId, Run, Standing, TaskRef, Timestamp, Transition, TurnId};
+use history::{Command, EventId, LAMBDA_LIST, PollId, Run, TaskRef, Timestamp, Transition, TurnId};
 
 use super::cell::{Grant, Granted, RunCell, State};
 use super::commit::Loaded;
@@ -94,13 +94,11 @@ impl Engine {
         self: &Arc<Self>,
         cell: &Arc<RunCell>,
         next: &Loaded,
-        stood: Option<Standing>,
         reserved: Vec<Reserved>,
         unmatched: Vec<(ListKey, WaitingTask)>,
     ) {
         let run = next.run();
         self.agenda.set(&cell.key, next.head.due.map(Timestamp::from_millis));
-        self.metrics.stands(stood, run.standing());
         // What rode with a turn that is over can ride with the one that begins.
         self.questions.settle(&cell.key, run);
         for Reserved { poller, scheduled_event_id, start, .. } in reserved {

@@ -9,11 +9,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::matching::{ListKey, Side};
+use super::run_counts::{GAUGES, Gauged};
 
-/// Counters of the engine, in a registry that other parts of the service may add to.
+/// Counters of the engine.
 #[derive(Debug)]
 pub struct Metrics {
-    registry: std::sync::Mutex<Registry>,
+    registry: Registry,
     commits: Counter,
     events: Counter,
     pub(super) conflicts: Counter,
@@ -36,8 +37,6 @@ pub struct Metrics {
     pub(super) speculative_turns_lost: Counter,
     /// Actions of schedules, by what became of them.
     actions: Family<[(&'static str, &'static str); 1], Counter>,
-    /// Runs that came to need somebody, and those that no longer do, for each way of needing one.
-    needy: [(Standing, Counter, Counter); Standing::NEEDY.len()],
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
@@ -51,6 +50,7 @@ pub(super) struct Gauges {
     pub(super) updates: usize,
     pub(super) lists: Vec<(ListKey, usize, usize)>,
     pub(super) store: store::Stats,
+    pub(super) runs: Option<Gauged>,
 }
 
 impl Metrics {
@@ -88,20 +88,16 @@ impl Metrics {
         let speculative_turns = counter("speculative_turns", "Turns handed out for updates alone, without a write");
         let speculative_turns_lost =
             counter("speculative_turns_lost", "Speculative turns that were lost and whose updates were put again");
-        let needy = Standing::NEEDY.map(|standing| {
-            let word = standing.word();
-            let flagged = counter(&format!("runs_{word}"), &format!("Runs that were flagged as {word}"));
-            let help = format!("Runs that were flagged as {word} and are not any more");
-            (standing, flagged, counter(&format!("runs_un{word}"), &help))
-        });
-        let actions = Family::default();
+        let actions = Family::<[(&'static str, &'static str); 1], Counter>::default();
+        for outcome in ["started", "refused", "skipped", "missed"] {
+            drop(actions.get_or_create(&[("outcome", outcome)]));
+        }
         registry.register("schedule_actions", "Times of schedules, by what became of them", actions.clone());
         let effects_put_off = Family::default();
         let what = "Effects of runs on others that must wait, by why";
         registry.register("effects_put_off", what, effects_put_off.clone());
         let refusals = Family::default();
         registry.register("refusals", "Refused commands, by code", refusals.clone());
-        let registry = std::sync::Mutex::new(registry);
         Self {
             registry,
             commits,
@@ -125,14 +121,8 @@ impl Metrics {
             speculative_turns,
             speculative_turns_lost,
             actions,
-            needy,
             refusals,
         }
-    }
-
-    /// Adds metrics of another part of the service.
-    pub fn register(&self, add: impl FnOnce(&mut Registry)) {
-        add(&mut self.registry.lock().expect("no code panics while it holds this lock"));
     }
 
     pub(super) fn conflict(&self) {
@@ -167,43 +157,14 @@ impl Metrics {
         self.refusals.get_or_create(&[("code", code)]).inc();
     }
 
-    /// How a run stood before a commit, and how it stands after.
-    pub(super) fn stands(&self, before: Option<Standing>, after: Standing) {
-        if before == Some(after) {
-            return;
-        }
-        for (standing, flagged, unflagged) in &self.needy {
-            if *standing == after {
-                flagged.inc();
-            } else if Some(*standing) == before {
-                unflagged.inc();
-            }
-        }
-    }
-
     pub(super) fn render(&self, gauges: &Gauges) -> String {
         let mut text = String::with_capacity(4_096);
-        let registry = self.registry.lock().expect("no code panics while it holds this lock");
-        let encoded = encode(&mut text, &registry);
-        drop(registry);
-        // Gauges that are cheap to read now and pointless to keep up to date come before the end mark.
-        let mut text = text.trim_end_matches("# EOF\n").to_owned();
-        let mut gauge = |name: &str, value: u64| writeln!(text, "# TYPE baton_{name} gauge\nbaton_{name} {value}");
-        let store = gauges.store;
-        let written = encoded
-            .and_then(|()| gauge("cached_runs", gauges.cached_runs as u64))
-            .and_then(|()| gauge("cached_bytes", gauges.cached_bytes as u64))
-            .and_then(|()| gauge("agenda_runs", gauges.agenda as u64))
-            .and_then(|()| gauge("watched_runs", gauges.watched_runs as u64))
-            .and_then(|()| gauge("queries_waiting", gauges.askers as u64))
-            .and_then(|()| gauge("updates_waiting", gauges.updates as u64))
-            .and_then(|()| gauge("store_commits", store.commits))
-            .and_then(|()| gauge("store_syncs", store.syncs))
-            .and_then(|()| gauge("store_bytes_written", store.bytes_written))
-            .and_then(|()| gauge("store_bytes_on_disk", store.bytes_on_disk))
-            .and_then(|()| gauge("store_write_units", store.write_units))
-            .and_then(|()| gauge("store_read_units", store.read_units))
-            .and_then(|()| lists(&mut text, gauges));
+        let written = encode(&mut text, &self.registry);
+        // What is cheap to read now and pointless to keep up to date comes before the end mark.
+        let text = text.trim_end_matches("# EOF\n").to_owned();
+        let mut text = Text { text, written };
+        gauges.write(&mut text);
+        let Text { mut text, written } = text;
         if let Err(error) = written {
             tracing::error!(%error, "metrics could not be written");
         }
@@ -212,20 +173,100 @@ impl Metrics {
     }
 }
 
-fn lists(text: &mut String, gauges: &Gauges) -> std::fmt::Result {
-    for (name, of) in [("tasks_waiting", 0), ("pollers_waiting", 1)] {
-        writeln!(text, "# TYPE baton_{name} gauge")?;
-        for (list, tasks, pollers) in &gauges.lists {
+/// Whether a number only ever grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// The text while it is written.
+struct Text {
+    text: String,
+    written: std::fmt::Result,
+}
+
+impl Text {
+    /// Writes a number with its labels, each as `name="value"`.
+    fn family(&mut self, name: &str, kind: Kind, help: &str, numbers: impl IntoIterator<Item = (String, u64)>) {
+        let (kind, suffix) = match kind {
+            Kind::Counter => ("counter", "_total"),
+            Kind::Gauge => ("gauge", ""),
+        };
+        let text = &mut self.text;
+        let write = || {
+            writeln!(text, "# HELP baton_{name} {help}.\n# TYPE baton_{name} {kind}")?;
+            for (labels, number) in numbers {
+                let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+                writeln!(text, "baton_{name}{suffix}{labels} {number}")?;
+            }
+            Ok(())
+        };
+        self.written = self.written.and_then(|()| write());
+    }
+}
+
+impl Gauges {
+    fn write(&self, text: &mut Text) {
+        let store = self.store;
+        for (name, kind, help, number) in [
+            ("cached_runs", Kind::Gauge, "Runs in memory", self.cached_runs as u64),
+            ("cached_bytes", Kind::Gauge, "Memory that they take", self.cached_bytes as u64),
+            ("agenda_runs", Kind::Gauge, "Runs whose next instant is known in memory", self.agenda as u64),
+            ("watched_runs", Kind::Gauge, "Runs that somebody waits for", self.watched_runs as u64),
+            ("queries_waiting", Kind::Gauge, "Callers who wait for an answer or for news", self.askers as u64),
+            ("updates_waiting", Kind::Gauge, "Updates that wait to be judged", self.updates as u64),
+            ("store_commits", Kind::Counter, "Commits of the store", store.commits),
+            ("store_syncs", Kind::Counter, "Times that the disk was asked to keep what was written", store.syncs),
+            ("store_bytes_written", Kind::Counter, "Bytes written to the store", store.bytes_written),
+            ("store_bytes_on_disk", Kind::Gauge, "Bytes that the store occupies", store.bytes_on_disk),
+            ("store_write_units", Kind::Counter, "Write units that the database bills", store.write_units),
+            ("store_read_units", Kind::Counter, "Read units that the database bills", store.read_units),
+        ] {
+            text.family(name, kind, help, [(String::new(), number)]);
+        }
+        let of_list = |list: &ListKey| {
             let side = match list.side {
                 Side::Decider => "decider",
                 Side::Activity => "activity",
             };
-            let count = if of == 0 { tasks } else { pollers };
-            let (domain, list) = (LabelValue(&list.domain), LabelValue(&list.name));
-            writeln!(text, "baton_{name}{{domain={domain},side=\"{side}\",list={list}}} {count}")?;
+            format!("domain={},side=\"{side}\",list={}", LabelValue(&list.domain), LabelValue(&list.name))
+        };
+        let tasks = self.lists.iter().map(|(list, tasks, _)| (of_list(list), *tasks as u64));
+        text.family("tasks_waiting", Kind::Gauge, "Tasks that wait for somebody", tasks);
+        let pollers = self.lists.iter().map(|(list, _, pollers)| (of_list(list), *pollers as u64));
+        text.family("pollers_waiting", Kind::Gauge, "Polls that wait for a task", pollers);
+        if let Some(runs) = &self.runs {
+            runs.write(text);
         }
     }
-    Ok(())
+}
+
+impl Gauged {
+    fn write(&self, text: &mut Text) {
+        let words = std::iter::once(Standing::Open).chain(Standing::FLAGGED);
+        for (index, standing) in words.enumerate() {
+            let of = |(domain, gauges): (&String, &[u64; GAUGES])| {
+                (format!("domain={}", LabelValue(domain)), gauges.get(index).copied().unwrap_or_default())
+            };
+            let help = match standing {
+                Standing::Open => "Runs that are open, however they stand",
+                Standing::Paused => "Open runs that are paused",
+                Standing::Blocked => "Open runs with an activity that is paused, where no other state comes first",
+                Standing::Stuck => "Open runs that nothing will wake, where no other state comes first",
+                Standing::Failing => "Open runs at whose turns deciders fail, where no other state comes first",
+                Standing::Retrying => "Open runs with an activity past its first try, where no other state comes first",
+                Standing::Closed(_) => "Closed runs",
+            };
+            text.family(&format!("runs_{}", standing.word()), Kind::Gauge, help, self.by_domain.iter().map(of));
+        }
+        for (name, help, at) in [
+            ("runs_counted_timestamp_seconds", "When all open runs were counted", self.all_at),
+            ("runs_flagged_counted_timestamp_seconds", "When the others of these states were", self.flagged_at),
+        ] {
+            text.family(name, Kind::Gauge, help, [(String::new(), at.as_millis() / 1_000)]);
+        }
+    }
 }
 
 /// The value of a label, in quotes, with what may not stand in them as it is. The library writes values as they are.
@@ -250,7 +291,75 @@ impl std::fmt::Display for LabelValue<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
+
+    /// Every metric there is.
+    fn names() -> BTreeSet<String> {
+        let metrics = Metrics::new();
+        // These have no number before there is a first.
+        metrics.put_off("unavailable");
+        metrics.refused("unavailable");
+        let at = history::Timestamp::from_millis(1);
+        let by_domain = BTreeMap::from([("default".to_owned(), [0; GAUGES])]);
+        let gauges = Gauges {
+            cached_runs: 0,
+            cached_bytes: 0,
+            agenda: 0,
+            watched_runs: 0,
+            askers: 0,
+            updates: 0,
+            lists: vec![(ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() }, 0, 0)],
+            store: store::Stats::default(),
+            runs: Some(Gauged { by_domain, all_at: at, flagged_at: at }),
+        };
+        let text = metrics.render(&gauges);
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let names = lines.filter_map(|line| line.split(['{', ' ']).next());
+        let families: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+        let names: BTreeSet<String> = names.map(str::to_owned).collect();
+        assert_eq!(families.len(), names.len(), "each has a number");
+        for family in families {
+            let (name, kind) = family.split_once(' ').unwrap();
+            let written = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
+            assert!(names.contains(&written), "{family}: counters end in _total, and nothing else does");
+            assert!(kind == "counter" || kind == "gauge" && !name.ends_with("_total"), "{family}");
+        }
+        names
+    }
+
+    #[test]
+    fn the_table_of_metrics_in_the_docs_has_all_and_no_others() {
+        let page = include_str!("../../../docs/operating.md");
+        let (_, table) = page.split_once("| metric |").unwrap();
+        let (table, _) = table.split_once("\n\n").unwrap();
+        let first = table.lines().skip(2).filter_map(|row| row.split('|').nth(1));
+        let documented: BTreeSet<String> = first
+            .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+            .map(|name| name.split('{').next().unwrap_or_default().to_owned())
+            .collect();
+        assert_eq!(documented, names());
+    }
+
+    #[test]
+    fn no_page_and_no_example_names_a_metric_that_is_not_there() {
+        let names = names();
+        for page in [
+            include_str!("../../../docs/operating.md"),
+            include_str!("../../../docs/dynamodb.md"),
+            include_str!("../../../docs/performance.md"),
+            include_str!("../../../docs/request-reply.md"),
+            include_str!("../../../docs/schedules.md"),
+            include_str!("../../../docs/rest.md"),
+        ] {
+            for found in page.split("baton_").skip(1) {
+                let end = found.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(found.len());
+                let name = format!("baton_{}", found.get(..end).unwrap_or_default());
+                assert!(names.contains(&name), "{name}");
+            }
+        }
+    }
 
     #[test]
     fn values_of_labels_are_escaped_as_the_text_format_has_it_and_no_further() {

@@ -42,9 +42,6 @@ const COUNT_LASTS: Duration = Duration::from_secs(10);
 /// How long it is gone by for a no. Ours: who starts in vain again and again must not have all counted each time.
 const NO_LASTS: Duration = Duration::from_secs(1);
 
-/// Rows that are read at once.
-const ROWS: usize = 1_000;
-
 struct Counted {
     at: Instant,
     open: usize,
@@ -93,16 +90,9 @@ impl Engine {
                 return Ok(has_room);
             }
             let at = Instant::now();
-            let query = ListQuery { domain: domain.into(), open: Some(true), limit: ROWS, ..ListQuery::default() };
-            let (mut open, mut page) = (0, None);
-            loop {
-                let found = self.store.list(&query, page.as_ref()).await?;
-                open += found.rows.len();
-                page = found.next;
-                if page.is_none() || open >= max {
-                    break;
-                }
-            }
+            let query = ListQuery { domain: domain.into(), open: Some(true), ..ListQuery::default() };
+            let count = self.store.count(&query, max as u64).await?;
+            let open = usize::try_from(count.total()).unwrap_or(usize::MAX);
             self.open_runs.lock().insert(domain.into(), Counted { at, open });
         }
     }

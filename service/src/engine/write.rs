@@ -73,7 +73,6 @@ impl Engine {
         let due = commit::due(&run, &links, beats, offers, now);
         let due = self.lazily(base, due, now);
         let (recorded, last) = (events.len(), events.last().map(|event| event.kind.name()));
-        let stood = base.map(|base| base.run().standing());
         let op = self.ids.op();
         let draft = Draft { base, run, links, events, copied, offers, op, due };
         let weigh = |head: &Head| self.store.weight(&cell.key, head);
@@ -119,7 +118,7 @@ impl Engine {
                     self.withdraw_ended(cell, base.run(), next.run());
                 }
                 next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
-                self.publish(cell, &next, stood, reserved, unmatched);
+                self.publish(cell, &next, reserved, unmatched);
                 self.deliver(cell, &next, next.body.links.outbox.newly_ready(&owed_before), round);
                 *state = State::Loaded(Box::new(next));
                 Ok(Some(()))

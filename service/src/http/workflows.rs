@@ -23,7 +23,7 @@ use super::extract::{
 };
 use super::problem::Refused;
 use super::{Answer, AppState, json};
-use crate::engine::{Described, Engine, RunRef, Seen};
+use crate::engine::{Described, Engine, Page, RunRef, Seen};
 
 /// Runs on a page where the request does not say, and at most.
 const LIST_DEFAULT: usize = 100;
@@ -110,7 +110,8 @@ impl From<ListOrder> for Order {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ListParams {
-    /// `open`, `closed`, what open ones need somebody for (`paused`, `stuck`, `blocked`), or how they closed: `success`, `failed`, `canceled`, `timed-out`, `terminated`.
+    /// `open`, `closed`, how open ones stand (`paused`, `blocked`, `stuck`, `failing`, `retrying`: the first that applies), or how
+    /// they closed: `success`, `failed`, `canceled`, `timed-out`, `terminated`, `continued-as-new`.
     status: Option<String>,
     /// Only runs of this workflow type.
     r#type: Option<String>,
@@ -135,16 +136,16 @@ pub(super) struct ListParams {
 }
 
 fn list_query(domain: &str, params: &ListParams) -> Result<ListQuery, Refused> {
-    let (open, status) = match params.status.as_deref() {
-        None => (None, None),
-        Some("closed") => (Some(false), None),
+    let (open, flagged, status) = match params.status.as_deref() {
+        None => (None, None, None),
+        Some("closed") => (Some(false), None, None),
         Some(word) => match Standing::from_word(word) {
-            Some(Standing::Open) => (Some(true), None),
-            Some(standing) => (Some(standing.is_open()), Some(word.to_owned())),
+            Some(Standing::Open) => (Some(true), None, None),
+            Some(standing) => (Some(standing.is_open()), standing.is_flagged().then_some(true), Some(word.to_owned())),
             None => {
-                let needy = Standing::NEEDY.map(Standing::word).join("`, `");
+                let flagged = Standing::FLAGGED.map(Standing::word).join("`, `");
                 let known = Status::ALL.map(Status::word).join("`, `");
-                let problem = format!("`status` is `{word}`, expected one of `closed`, `{needy}`, `{known}`");
+                let problem = format!("`status` is `{word}`, expected one of `closed`, `{flagged}`, `{known}`");
                 return Err(Refused::BadQuery(problem));
             }
         },
@@ -152,6 +153,7 @@ fn list_query(domain: &str, params: &ListParams) -> Result<ListQuery, Refused> {
     Ok(ListQuery {
         domain: domain.into(),
         open,
+        flagged,
         status,
         workflow_type: params.r#type.clone(),
         workflow_id: params.workflow_id.clone(),
@@ -178,15 +180,18 @@ pub(super) async fn list(State(engine): AppState, Path([domain]): Path<1>, Query
 
 fn listed(listed: store::Listed) -> body::Listed {
     let row = listed.row;
+    let stands = |standing: Standing| *row.status == *standing.word();
     body::Listed {
         workflow_id: listed.workflow_id.to_string(),
         run_id: Uuid::from_bytes(listed.run),
         workflow_type: row.workflow_type.to_string(),
-        // What needs somebody is open.
+        // What is flagged is open.
         status: Status::from_word(&row.status).unwrap_or_default(),
-        stuck: *row.status == *Standing::Stuck.word(),
-        blocked: *row.status == *Standing::Blocked.word(),
-        paused: *row.status == *Standing::Paused.word(),
+        stuck: stands(Standing::Stuck),
+        blocked: stands(Standing::Blocked),
+        paused: stands(Standing::Paused),
+        failing: stands(Standing::Failing),
+        retrying: stands(Standing::Retrying),
         started_at: Timestamp::from_millis(row.started_at),
         closed_at: row.closed_at.map(Timestamp::from_millis),
         tags: row.tags,
@@ -198,18 +203,8 @@ pub(super) async fn count(
     Path([domain]): Path<1>,
     Query(params): Query<ListParams>,
 ) -> Answer {
-    let mut query = list_query(&domain, &params)?;
-    query.limit = LIST_MAX;
-    let (mut count, mut page) = (0, None);
-    loop {
-        let found = engine.list(&query, page.as_ref()).await?;
-        count += found.rows.len() as u64;
-        page = found.next;
-        let truncated = page.is_some() && count >= COUNT_MAX;
-        if page.is_none() || truncated {
-            return Ok(json(StatusCode::OK, &body::Count { count, truncated }));
-        }
-    }
+    let count = engine.count(&list_query(&domain, &params)?, COUNT_MAX).await?;
+    Ok(json(StatusCode::OK, &body::Count { count: count.total(), truncated: count.is_cut }))
 }
 
 pub(super) async fn describe(
@@ -231,7 +226,8 @@ pub(super) async fn describe(
     if known.is_some_and(|known| known.names(tag)) {
         return Ok(with_wait_applied(not_modified(tag), wait));
     }
-    let response = json(StatusCode::OK, &render(&described, engine.clock().now()));
+    let failing = failing(&engine, &at, &described.run).await?;
+    let response = json(StatusCode::OK, &render(&described, failing, engine.clock().now()));
     Ok(with_etag(with_wait_applied(response, wait), tag))
 }
 
@@ -239,7 +235,7 @@ fn tag(run: &Run) -> Tag {
     Tag { run_id: run.started.run_id, version: run.version, hash: None }
 }
 
-fn render(described: &Described, now: Timestamp) -> body::Described {
+fn render(described: &Described, failing: Option<body::FailingTurns>, now: Timestamp) -> body::Described {
     let Described { run, beats, owed, reset_as } = described;
     let started = &run.started;
     let turn = match (&run.turn, &run.turn_task) {
@@ -317,6 +313,8 @@ fn render(described: &Described, now: Timestamp) -> body::Described {
         cancel_requested: run.cancel_requested,
         stuck: run.is_stuck(),
         blocked: run.is_blocked(),
+        retrying: run.is_retrying(),
+        failing,
         paused: run.paused.as_deref().filter(|_| run.is_open()).map(paused_run),
         awaiting: run.awaiting.clone(),
         version: run.version,
@@ -331,6 +329,30 @@ fn render(described: &Described, now: Timestamp) -> body::Described {
         outbox: owed.iter().map(owed_effect).collect(),
         outbox_tries: owed.tries(),
     }
+}
+
+/// How deciders fail at a run, where they do. Why they do is in its history alone.
+async fn failing(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<body::FailingTurns>, Refused> {
+    let Some(lost) = run.lost_turns.filter(|_| run.is_failing()) else { return Ok(None) };
+    let at = RunRef { run_id: Some(run.started.run_id), ..at.clone() };
+    let page = Page { after: lost.event_id - 1, limit: 1, ..Page::default() };
+    let newest = engine.history(&at, &page).await?.events.pop();
+    let scheduled = run.turn.as_ref().map(|turn| turn.scheduled_event_id);
+    let mut failing = body::FailingTurns {
+        turns: run.turns_lost,
+        since: lost.since,
+        event_id: lost.event_id,
+        scheduled_event_id: scheduled.or(run.turn_task.as_ref().map(|task| task.scheduled_event_id)),
+        reason: None,
+        details: None,
+        timeout: None,
+    };
+    match newest.map(|event| event.kind) {
+        Some(EventKind::DeciderFailed(it)) => (failing.reason, failing.details) = (it.reason, it.details),
+        Some(EventKind::DeciderTimedOut(it)) => failing.timeout = Some(it.timeout),
+        _ => {}
+    }
+    Ok(Some(failing))
 }
 
 fn owed_effect(effect: &Effect) -> body::OwedEffect {

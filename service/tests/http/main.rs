@@ -28,6 +28,7 @@ mod reset;
 mod retries;
 mod schedules;
 mod sockets;
+mod standing;
 mod starts;
 mod successors;
 mod support;

@@ -1,11 +1,12 @@
-//! Whether anything will ever wake a run (N8).
+//! Whether anything will ever wake a run (N8), and whether somebody may want to know of it.
 
+use crate::event::ByHand;
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::scene::{
     Scene, cancel_timer, check, child, request_cancel, scene, schedule, schedule_again, signal, signal_external,
     success, terminate, timer,
 };
-use crate::{Command, RetryPolicy, limits};
+use crate::{Command, RetryPolicy, Standing, limits};
 
 fn waits_for(scene: Scene, signals: &[&str]) -> Scene {
     let scene = if scene.run.turn.is_none() { scene.take() } else { scene };
@@ -79,4 +80,76 @@ fn what_a_turn_waits_for_has_its_limits() {
     check(&busy, &awaiting(vec!["a".to_owned(); limits::AWAITING_MAX + 1]), "fault invalid-field");
     check(&busy, &awaiting(vec![String::new()]), "fault invalid-field");
     check(&busy, &awaiting(vec![longest + "x"]), "fault too-large");
+}
+
+#[test]
+fn a_run_fails_from_the_second_lost_turn_in_a_row_until_one_is_completed() {
+    let lose = |scene: Scene| {
+        let taken = scene.take();
+        let given_back = taken.fail_turn();
+        taken.then(&given_back).after(600)
+    };
+    let once = lose(scene());
+    assert_eq!((once.run.standing(), once.run.is_failing()), (Standing::Open, false));
+    let newest_loss = |scene: &Scene| {
+        let losses = scene.events.iter().rev().find(|event| matches!(event.kind, EventKind::DeciderFailed(_)));
+        losses.map(|event| (event.timestamp, event.id)).unwrap()
+    };
+    let (first, _) = newest_loss(&once);
+    let twice = lose(once);
+    assert_eq!(twice.run.standing(), Standing::Failing);
+    let lost = twice.run.lost_turns.unwrap();
+    assert_eq!((lost.since, lost.event_id), (first, newest_loss(&twice).1), "since the first, by the newest");
+    // Also while a decider has it once more.
+    assert_eq!(twice.clone().take().run.standing(), Standing::Failing);
+    let completed = twice.clone().decide([timer("t", 5)]);
+    assert_eq!((completed.run.standing(), completed.run.lost_turns), (Standing::Open, None));
+    assert_eq!(twice.then(&terminate()).run.standing(), Standing::Closed(crate::Status::Terminated));
+    // One that was lost before does not count with one that is lost now.
+    let again = lose(completed.then(&signal("go")));
+    assert_eq!(again.run.standing(), Standing::Open);
+    // Turns that time out are lost like those that are given back.
+    let mut given = scene();
+    for standing in [Standing::Open, Standing::Failing] {
+        let taken = given.take().after(30);
+        let fires = taken.fire();
+        given = taken.then(&fires).after(600);
+        assert_eq!(given.run.standing(), standing, "{}", crate::scene::told(&given.events));
+    }
+}
+
+#[test]
+fn a_run_is_retrying_while_an_activity_is_past_its_first_try() {
+    let given =
+        scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default()), schedule("b")]);
+    let first = given.takes("a");
+    assert_eq!(first.run.standing(), Standing::Open);
+    let failed = first.clone().then(&first.fail("a"));
+    assert_eq!(failed.run.standing(), Standing::Retrying, "it waits for its second try");
+    let second = failed.after(1).takes("a");
+    assert_eq!(second.run.standing(), Standing::Retrying, "it is in its second try");
+    let done = second.succeeds("a");
+    assert_eq!(done.run.standing(), Standing::Open, "whatever else is open");
+}
+
+#[test]
+fn a_run_to_which_several_states_apply_stands_as_the_first_of_them() {
+    let pause = Command::Pause { stop_clocks: false, by_hand: ByHand::default(), key: None };
+    let resume = Command::Resume { by_hand: ByHand::default(), key: None };
+    let given = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]);
+    let taken = given.takes("a");
+    let retrying = taken.clone().then(&taken.fail("a"));
+    let mut failing = retrying.then(&signal("go"));
+    for _ in 0..2 {
+        let taken = failing.take();
+        failing = taken.clone().then(&taken.fail_turn()).after(600);
+    }
+    assert!(failing.run.is_retrying() && failing.run.is_failing());
+    assert_eq!(failing.run.standing(), Standing::Failing);
+    let paused = failing.then(&pause);
+    assert_eq!(paused.run.standing(), Standing::Paused);
+    assert_eq!(paused.then(&resume).run.standing(), Standing::Failing);
+    let stuck = scene().decide([]).then(&pause);
+    assert!(stuck.run.is_stuck());
+    assert_eq!(stuck.run.standing(), Standing::Paused);
 }

@@ -1,0 +1,244 @@
+//! How open runs stand: counted by gauges that are the same at every node and after every restart, listed by state, and told
+//! why.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use service::engine::Clock as _;
+use store_embedded::{Embedded, Options};
+
+use crate::support::{Api, Ask, PATIENCE, WORKFLOWS, activity_path, schedule, turn_path};
+
+const STATES: [&str; 6] = ["open", "paused", "blocked", "stuck", "failing", "retrying"];
+
+/// The gauges of a domain, in the order of `STATES`.
+async fn gauges(api: &Api, domain: &str) -> [i64; 6] {
+    let metrics = api.get("/metrics").await.text;
+    STATES.map(|state| {
+        let name = format!("baton_runs_{state}{{domain=\"{domain}\"}} ");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
+        line.unwrap_or_else(|| panic!("no `{name}` in {metrics}")).parse().unwrap()
+    })
+}
+
+/// Waits until the gauges are these: where counting is paid for, what was counted a moment ago is told again.
+async fn until(api: &Api, expected: [i64; 6]) {
+    let wait = async {
+        loop {
+            let found = gauges(api, "default").await;
+            assert!(found.iter().all(|count| *count >= 0), "{found:?}");
+            if found == expected {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, wait).await;
+    assert!(waited.is_ok(), "{expected:?}, but there are {:?}", gauges(api, "default").await);
+}
+
+/// The ids of the runs in a list, and their rows.
+async fn listed(api: &Api, status: &str) -> Vec<String> {
+    let page = api.get(&format!("{WORKFLOWS}?status={status}")).await.json(200);
+    let rows = page["workflows"].as_array().unwrap();
+    let count = api.get(&format!("{WORKFLOWS}/count?status={status}")).await.json(200);
+    assert_eq!(count, json!({ "count": rows.len(), "truncated": false }));
+    for row in rows {
+        assert_eq!(row["status"], "open");
+        for flag in STATES.into_iter().skip(1) {
+            assert!(status == "open" || row.get(flag).is_some() == (flag == status), "{status}: {row}");
+        }
+    }
+    let mut ids: Vec<_> = rows.iter().map(|row| row["workflowId"].as_str().unwrap().to_owned()).collect();
+    ids.sort();
+    ids
+}
+
+/// That the run, the only one, stands like this everywhere: in lists, in counts, in gauges.
+async fn stands(api: &Api, state: &str) {
+    for other in STATES.into_iter().skip(1) {
+        assert_eq!(listed(api, other).await.len(), usize::from(other == state), "{other}, where it is {state}");
+    }
+    assert_eq!(listed(api, "open").await, ["w"]);
+    let expected = STATES.map(|other| i64::from(other == "open" || other == state));
+    until(api, expected).await;
+}
+
+async fn describe(api: &Api) -> Value {
+    api.get(&format!("{WORKFLOWS}/w")).await.json(200)
+}
+
+async fn again(api: &Api) -> Api {
+    Api::over(Arc::clone(api.engine.store())).await
+}
+
+fn advance(api: &Api, seconds: u64) {
+    api.clock.advance(history::Duration::from_secs(seconds));
+}
+
+/// Gives a turn that waits back.
+async fn give_back(api: &Api) {
+    let path = format!("{}/fail", turn_path(&api.turn().await));
+    api.post(&path, &json!({ "reason": "panic", "details": "at the disco" })).await.json(200);
+}
+
+#[tokio::test]
+async fn three_stuck_runs_are_three_at_every_node_and_after_a_restart_and_two_when_one_is_woken() {
+    let api = Api::open().await;
+    until(&api, [0; 6]).await;
+    for id in ["a", "b", "c", "busy"] {
+        api.start(id).await;
+    }
+    for _ in 0..4 {
+        let turn = api.turn().await;
+        let timer = json!([{ "type": "StartTimer", "timerId": "t", "after": 60 }]);
+        let decisions = if turn["workflowId"] == "busy" { timer } else { json!([]) };
+        api.post(&format!("{}/complete", turn_path(&turn)), &json!({ "decisions": decisions })).await.json(200);
+    }
+    until(&api, [4, 0, 0, 3, 0, 0]).await;
+    let other = again(&api).await;
+    until(&other, [4, 0, 0, 3, 0, 0]).await;
+    assert_eq!(listed(&other, "stuck").await, ["a", "b", "c"]);
+    other.post(&format!("{WORKFLOWS}/a/signals/wake"), &json!({})).await.json(202);
+    for node in [&other, &api, &again(&api).await] {
+        until(node, [4, 0, 0, 2, 0, 0]).await;
+        assert_eq!(listed(node, "stuck").await, ["b", "c"]);
+    }
+    other.post(&format!("{WORKFLOWS}/b/terminate"), &json!({})).await.json(200);
+    api.post(&format!("{WORKFLOWS}/a/terminate"), &json!({})).await.json(200);
+    for node in [&other, &api, &again(&api).await] {
+        until(node, [2, 0, 0, 1, 0, 0]).await;
+    }
+}
+
+#[tokio::test]
+async fn what_the_embedded_store_has_counted_it_still_knows_when_it_is_opened_again() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let open = async || {
+        let store = Embedded::open(Options::new(directory.path())).await.unwrap();
+        Api::over(store).await
+    };
+    let api = open().await;
+    for id in ["a", "b", "c"] {
+        api.start(id).await;
+        api.decide(json!([])).await;
+    }
+    assert_eq!(
+        gauges(&api, "default").await,
+        [3, 0, 0, 3, 0, 0],
+        "nothing is paid for, so that it is counted each time"
+    );
+    api.engine.shutdown().await.unwrap();
+    let api = open().await;
+    assert_eq!(gauges(&api, "default").await, [3, 0, 0, 3, 0, 0]);
+    api.post(&format!("{WORKFLOWS}/a/signals/wake"), &json!({})).await.json(202);
+    assert_eq!(gauges(&api, "default").await, [3, 0, 0, 2, 0, 0]);
+    let report = api.engine.fsck("default", |_| {}).await.unwrap();
+    assert_eq!((report.findings, report.miscounted), (vec![], None));
+    api.engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn each_state_is_entered_and_left_and_told_with_its_reason() {
+    let api = Api::open().await;
+    api.start("w").await;
+    stands(&api, "open").await;
+
+    // Turns that are given back or time out, at least twice in a row.
+    give_back(&api).await;
+    stands(&api, "open").await;
+    assert_eq!(describe(&api).await.get("failing"), None);
+    advance(&api, 600);
+    let later = api.clock.now().to_string();
+    give_back(&api).await;
+    stands(&api, "failing").await;
+    let failing = describe(&api).await["failing"].clone();
+    assert_eq!((&failing["turns"], &failing["reason"]), (&json!(2), &json!("panic")));
+    assert_eq!(failing["details"], json!("at the disco"));
+    assert!(failing["since"].as_str().unwrap() < later.as_str(), "{failing}: since the first");
+    let api = again(&api).await;
+    stands(&api, "failing").await;
+    advance(&api, 3_600);
+    let held = api.turn().await;
+    stands(&api, "failing").await;
+    let retry = json!({ "initialInterval": 60, "maximumAttempts": 2, "whenExhausted": "pause" });
+    let mut activity = schedule("a", "acts");
+    activity["retry"] = retry;
+    let decisions = json!({ "decisions": [activity] });
+    api.post(&format!("{}/complete", turn_path(&held)), &decisions).await.json(200);
+    stands(&api, "open").await;
+
+    // An activity past its first try.
+    let fails = json!({ "reason": "busy" });
+    let fail = async || {
+        let task = api.take_activity("acts").await;
+        api.post(&format!("{}/failure", activity_path(&task)), &fails).await.json(200);
+    };
+    fail().await;
+    stands(&api, "retrying").await;
+    let run = describe(&api).await;
+    assert_eq!((&run["retrying"], &run["openActivities"][0]["attempt"]), (&json!(true), &json!(2)));
+    assert_eq!(run["openActivities"][0]["lastFailure"]["reason"], "busy");
+
+    // Somebody pauses it, and what else applies is told once it goes on.
+    api.post(&format!("{WORKFLOWS}/w/pause"), &json!({})).await.json(200);
+    stands(&api, "paused").await;
+    assert_eq!(describe(&api).await["retrying"], true, "both are told of the run itself");
+    api.post(&format!("{WORKFLOWS}/w/resume"), &json!({})).await.json(200);
+    stands(&api, "retrying").await;
+
+    // Its tries run out, and it waits for somebody.
+    advance(&api, 60);
+    fail().await;
+    stands(&api, "blocked").await;
+    api.post(&format!("{WORKFLOWS}/w/activities/a/success"), &json!({})).await.json(200);
+    stands(&api, "open").await;
+
+    // Nothing will wake it, until somebody does.
+    api.decide(json!([])).await;
+    stands(&api, "stuck").await;
+    api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
+    stands(&api, "open").await;
+    api.decide(json!([{ "type": "SucceedWorkflow" }])).await;
+    until(&api, [0; 6]).await;
+    let report = api.engine.fsck("default", |_| {}).await.unwrap();
+    assert_eq!((report.runs, report.findings), (1, vec![]));
+}
+
+#[tokio::test]
+async fn turns_that_nobody_answers_in_time_fail_too() {
+    let api = Api::open().await;
+    api.start("w").await;
+    for state in ["open", "failing"] {
+        drop(api.turn().await);
+        advance(&api, 30);
+        while api.names("w").await.last().unwrap() != "DeciderScheduled" {
+            tokio::task::yield_now().await;
+        }
+        stands(&api, state).await;
+        advance(&api, 3_600);
+    }
+    assert_eq!(describe(&api).await["failing"]["timeout"], "StartToClose");
+}
+
+#[tokio::test]
+async fn gauges_are_of_each_domain_and_whatever_it_is_called_its_name_is_a_label() {
+    let api = Api::open().await;
+    api.post("/v1/domains", &json!({ "name": "a\"b\\c" })).await.json(201);
+    let start = json!({ "workflowId": "w", "workflowType": "t", "taskList": "q\"\\" });
+    api.post("/v1/domains/a%22b%5Cc/workflows", &start).await.json(201);
+    let metrics = api.get("/metrics").await.text;
+    assert!(metrics.contains("baton_runs_open{domain=\"a\\\"b\\\\c\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("baton_runs_open{domain=\"default\"} 0\n"), "{metrics}");
+    let waiting = "baton_tasks_waiting{domain=\"a\\\"b\\\\c\",side=\"decider\",list=\"q\\\"\\\\\"} 1\n";
+    assert!(metrics.contains(waiting), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_state_that_is_none_is_refused_with_those_that_are() {
+    let api = Api::open().await;
+    let problem = api.refused(Ask::get(&format!("{WORKFLOWS}?status=asleep")), 400, "bad-query").await;
+    for state in STATES {
+        assert!(problem["detail"].as_str().unwrap().contains(&format!("`{state}`")), "{problem}");
+    }
+}
