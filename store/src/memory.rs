@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::listing::Gathered;
+use crate::listing::{Gathered, matches};
 use crate::{
     Cas, Count, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Listed, MARK_BYTES_MAX, Mark,
     PageToken, PartKey, Row, RunId, Stats, Store, UnixMs,

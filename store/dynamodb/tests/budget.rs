@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use history::{Command, Decision, Payload, RequestKey, ScheduleActivity, Start, StartTimer, SucceedWorkflow, check};
+use history::{
+    Command, Decision, Payload, RequestKey, RetryPolicy, ScheduleActivity, Start, StartTimer, SucceedWorkflow, check,
+};
 use service::engine::{ActivityTask, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings};
 use simulation::told::Told;
 use store::{HeadKey, Store};
@@ -358,4 +360,77 @@ async fn a_head_full_of_open_activities_does_not_write_a_chunk_with_each_commit(
     assert!(service.store.weight(&key, &head) > limits.head_soft, "the state alone is too large for one unit");
     let chunks = service.store.chunks(&key, *run_id.as_bytes(), 0, usize::MAX).await.unwrap();
     assert!((1..=3).contains(&chunks.len()), "{} chunks", chunks.len());
+}
+
+#[tokio::test]
+async fn an_activity_past_its_first_try_takes_2_write_units_more_once_and_2_when_it_is_done() {
+    let mut service = Service::open().await;
+    service.start().await;
+    let turn = service.turn().await;
+    let Decision::ScheduleActivity(again) = activity("A") else { panic!("it schedules one") };
+    let retry = Some(RetryPolicy::default());
+    service.complete(turn, vec![ScheduleActivity { retry, ..again }.into()]).await;
+    let fail = async |service: &mut Service| {
+        let task = service.task().await;
+        service.units();
+        let token = service.engine.activity_token(&task.task().token).unwrap();
+        task.delivered();
+        let reason = "busy".to_owned();
+        let command =
+            Command::FailActivity { task: token.task, reason, details: None, non_retryable: false, retry_after: None };
+        service.engine.answer_activity(&token, command).await.unwrap();
+        let units = service.units();
+        service.clock.advance(history::Duration::from_secs(3_600));
+        units
+    };
+    let (first, second) = (fail(&mut service).await, fail(&mut service).await);
+    assert_eq!(first, second + 2, "it is flagged once");
+    let task = service.task().await;
+    service.units();
+    service.answer(task).await;
+    check_budget(&[service.units()], 1 + 2 + 2);
+}
+
+/// The gauge of stuck runs, once it is this: what was counted a moment ago is gone by.
+async fn stuck(engine: &Arc<Engine>, count: u64) {
+    let line = format!("baton_runs_stuck{{domain=\"{DOMAIN}\"}} {count}\n");
+    loop {
+        engine.count_runs().await;
+        if engine.render_metrics().contains(&line) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_engine_over_a_table_counts_the_same_runs_and_pays_no_more_than_is_said() {
+    let service = Service::open().await;
+    for id in ["a", "b", "c"] {
+        service.engine.start(DOMAIN, Start::new(id, "parallel", DECIDERS)).await.unwrap();
+        let turn = service.turn().await;
+        let token = service.engine.decider_token(&turn.task().token).unwrap();
+        turn.delivered();
+        let (decisions, awaiting) = (Vec::new(), Vec::new());
+        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
+        service.engine.answer_turn(&token, command).await.unwrap();
+    }
+    let settings = Settings { seed: Some(8), ..Settings::default() };
+    let other = Engine::open(Arc::clone(&service.store), Arc::clone(&service.clock) as _, settings).await.unwrap();
+    stuck(&service.engine, 3).await;
+    stuck(&other, 3).await;
+    let wake = Command::Signal { name: "wake".to_owned(), input: None, key: None, identity: None, if_version: None };
+    let woken = RunRef { domain: DOMAIN.into(), workflow_id: "a".into(), run_id: None };
+    other.tell(&woken, wake).await.unwrap();
+    stuck(&service.engine, 2).await;
+    stuck(&other, 2).await;
+    let (before, since) = (service.store.stats().read_units, tokio::time::Instant::now());
+    while since.elapsed() < Duration::from_secs(60) {
+        service.engine.count_runs().await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Nodes read the due index, too, and what domains there are.
+    let spent = service.store.stats().read_units - before;
+    println!("{spent} read units in a minute of asking all the time");
+    assert!(spent <= 60 * (10 + 5), "{spent} read units, where 10 a second are for counting");
 }

@@ -42,8 +42,8 @@ pub fn head(key: &HeadKey, version: u64) -> Head {
         due: Some(1000 + version),
         row: Some(Row {
             workflow_type: Arc::from("crash"),
-            status: Arc::from(if version % 3 == 0 { "stuck" } else { "open" }),
-            flagged: version % 3 == 0,
+            status: Arc::from(if version.is_multiple_of(3) { "stuck" } else { "open" }),
+            flagged: version.is_multiple_of(3),
             started_at: 1,
             closed_at: None,
             tags: vec![format!("v{version}")],
