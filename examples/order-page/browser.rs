@@ -1,6 +1,12 @@
 //! A person who clicks through the pages in a browser without a window. Needs Chromium and its driver, and is therefore a
 //! command of its own: `.ci/browser`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of a test, which the lint does not take for tests"
+)]
+
 use std::process::Stdio;
 use std::sync::Arc;
 
