@@ -92,12 +92,12 @@ impl JsonSchema for Duration {
         "Duration".into()
     }
 
-    /// An ISO 8601 duration; where it is read, a number of seconds will do.
+    /// An ISO 8601 duration; where it is read, one as people write it or a number of seconds will do.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         if *generator.contract() == Contract::Serialize {
             // Not `format: duration`, whose grammar has no fractions of a second.
             return json_schema!({ "type": "string", "pattern": r"^P([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]+)?S)?)?$" });
         }
-        json_schema!({ "type": ["string", "number"], "minimum": 0, "examples": ["PT30S", 30] })
+        json_schema!({ "type": ["string", "number"], "minimum": 0, "examples": ["30s", "PT30S", 30] })
     }
 }

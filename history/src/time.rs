@@ -128,10 +128,14 @@ impl From<std::time::Duration> for Duration {
 }
 
 impl fmt::Display for Duration {
+    /// As ISO 8601 has it; with `{:#}` as people write it, e.g. `1d 2h 30m`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (days, millis) = (self.0 / MILLIS_A_DAY, self.0 % MILLIS_A_DAY);
         let rest = jiff::SignedDuration::from_millis(i64::try_from(millis).unwrap_or_default());
         match (days, millis) {
+            (0, _) if f.alternate() => write!(f, "{rest:#}"),
+            (_, 0) if f.alternate() => write!(f, "{days}d"),
+            (_, _) if f.alternate() => write!(f, "{days}d {rest:#}"),
             (0, _) => write!(f, "{rest}"),
             (_, 0) => write!(f, "P{days}D"),
             (_, _) => write!(f, "P{days}D{}", rest.to_string().trim_start_matches('P')),
@@ -146,11 +150,9 @@ impl FromStr for Duration {
         if let Ok(seconds) = text.parse::<f64>() {
             return Self::from_seconds(seconds);
         }
-        let expected = "expected an ISO 8601 duration such as `PT30S` or `P30D`, or a number of seconds";
-        if !text.trim_start_matches('-').starts_with(['P', 'p']) {
-            return Err(format!("`{text}`: {expected}"));
-        }
-        let span: jiff::Span = text.parse().map_err(|error| format!("`{text}`: {error}; {expected}"))?;
+        let expected = "expected a duration such as `30s`, `1h 30m` or `7d`, one of ISO 8601 such as `PT30S`, or a number of seconds";
+        // Both ways of writing it. What the parser says of a text that is neither helps nobody.
+        let span: jiff::Span = text.trim().parse().map_err(|_| format!("`{text}`: {expected}"))?;
         if span.get_years() != 0 || span.get_months() != 0 {
             return Err(format!("`{text}`: years and months have no fixed length; give days"));
         }
@@ -186,7 +188,7 @@ impl<'de> Deserialize<'de> for Duration {
             type Value = Duration;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an ISO 8601 duration such as `PT30S`, or a number of seconds")
+                f.write_str("a duration such as `30s` or `PT30S`, or a number of seconds")
             }
 
             fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<Duration, E> {
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_read_from_iso_8601_or_seconds() {
+    fn a_duration_is_read_as_people_write_it_from_iso_8601_or_seconds() {
         let cases: &[(&str, Option<u64>)] = &[
             ("30", Some(30_000)),
             ("0.1", Some(100)),
@@ -243,7 +245,22 @@ mod tests {
             (r#""-PT1S""#, None),
             ("-1", None),
             (r#""tomorrow""#, None),
-            (r#""1h""#, None),
+            (r#""1h""#, Some(3_600_000)),
+            (r#""30s""#, Some(30_000)),
+            (r#""500ms""#, Some(500)),
+            (r#""1m 30s""#, Some(90_000)),
+            (r#""1m30s""#, Some(90_000)),
+            (r#""90 minutes""#, Some(5_400_000)),
+            (r#""1 hour, 30 minutes""#, Some(5_400_000)),
+            (r#""1.5h""#, Some(5_400_000)),
+            (r#""2d""#, Some(2 * 86_400_000)),
+            (r#""1 week""#, Some(7 * 86_400_000)),
+            (r#""1mo""#, None),
+            (r#""1y""#, None),
+            (r#""-1h""#, None),
+            (r#""1h ago""#, None),
+            (r#""1x""#, None),
+            (r#""""#, None),
             ("18446744073709551615", None),
             ("1e300", None),
             ("null", None),
@@ -269,6 +286,19 @@ mod tests {
         ];
         for (millis, text) in cases {
             assert_eq!(Duration::from_millis(millis).to_string(), text);
+        }
+        let cases = [
+            (0, "0s"),
+            (500, "500ms"),
+            (90_000, "1m 30s"),
+            (86_400_000, "1d"),
+            (26 * 3_600_000 + 1_000, "1d 2h 1s"),
+            (u64::MAX, "213503982334d 14h 25m 51s 615ms"),
+        ];
+        for (millis, text) in cases {
+            let span = Duration::from_millis(millis);
+            assert_eq!(format!("{span:#}"), text);
+            assert_eq!(text.parse(), Ok(span), "and read again");
         }
     }
 }
