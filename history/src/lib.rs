@@ -31,6 +31,7 @@ mod fault;
 mod ids;
 pub mod limits;
 mod links;
+mod lost;
 mod payload;
 mod registered;
 mod reset;
@@ -63,6 +64,7 @@ pub use ids::{ConflictPolicy, EventId, NamedRun, ReusePolicy, RunId};
 pub use links::{
     Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PlannedReset, PollId, Seen, SeenOrigin, Sent, child_run_id,
 };
+pub use lost::TurnLoss;
 pub use payload::{PackRef, Payload, present as payload_present};
 pub use registered::{ActivityDefaults, Registration, WorkflowDefaults};
 pub use reset::{Branch, BranchReader, Branching};

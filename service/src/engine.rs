@@ -23,6 +23,7 @@ mod known;
 mod matching;
 mod metrics;
 mod nodes;
+mod pollers;
 mod polls;
 mod questions;
 mod quotas;
@@ -59,6 +60,7 @@ pub use elsewhere::{ListName, Offer, Peers};
 pub use fsck::{Finding, FsckReport};
 pub use metrics::Metrics;
 pub use nodes::Node;
+pub use pollers::Unpolled;
 pub use polls::Poll;
 pub use questions::Outcome;
 pub use quotas::Quotas;
@@ -195,6 +197,7 @@ pub struct Engine {
     nodes: nodes::Nodes,
     elsewhere: elsewhere::Elsewhere,
     polls: polls::Polls,
+    pollers: pollers::Pollers,
     agenda: agenda::Agenda,
     watchers: watch::Watchers,
     questions: questions::Questions,
@@ -249,6 +252,7 @@ impl Engine {
             nodes,
             elsewhere: elsewhere::Elsewhere::default(),
             polls: polls::Polls::default(),
+            pollers: pollers::Pollers::new(clock.now()),
             mint: token::Mint::new(&secret),
             domains: domains::Domains::default(),
             types: types::Types::default(),

@@ -7,6 +7,7 @@ mod deliver;
 mod domains;
 mod extract;
 mod history;
+mod home;
 mod nodes;
 mod operate;
 mod problem;
@@ -64,7 +65,8 @@ pub fn router_for(engine: Arc<Engine>, credentials: Credentials) -> Router {
 /// The routes of the API, open to whoever can reach them.
 pub fn router(engine: Arc<Engine>) -> Router {
     let rest = calls::calls().into_router().with_state(Arc::clone(&engine));
-    rest.merge(crate::swf::router(engine)).fallback(no_such_path).method_not_allowed_fallback(wrong_method)
+    let home = Router::new().route(crate::swf::PATH, axum::routing::get(home::show));
+    rest.merge(crate::swf::router(engine)).merge(home).fallback(no_such_path).method_not_allowed_fallback(wrong_method)
 }
 
 /// The `OpenAPI` document of these routes.

@@ -410,6 +410,19 @@ answers! {
         #[serde(default)]
         #[serde(skip_serializing_if = "is_zero")]
         outbox_tries: u32,
+        /// Task lists on which something of it waits and nobody polls.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        unpolled: Vec<UnpolledList>,
+    }
+    /// A task list that nobody polls.
+    UnpolledList {
+        /// Its name.
+        task_list: String,
+        /// Whether it is one of deciders; else it is one of runners.
+        decider: bool,
+        /// When the last poll of it ended, or the service started, if there was none since.
+        since: Timestamp,
     }
     /// Turns in a row that were given back or timed out.
     FailingTurns {

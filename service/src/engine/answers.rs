@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use history::admit::{check_payload, held, must_hold};
-use history::{Command, EventId, Fault, Payload, Run, UpdateAnswer};
+use history::{Command, EventId, Fault, Payload, Run, TurnLoss, UpdateAnswer};
 use store::HeadKey;
 use uuid::Uuid;
 
 use super::cell::Request;
 use super::commit;
 use super::questions::Outcome;
-use super::{ActivityToken, Engine, Refusal, TurnToken};
+use super::{ActivityToken, Engine, Page, Refusal, RunRef, TurnToken};
+
+/// How many events are looked at for what became of a turn. Ours: a turn's end comes before that many others.
+const LOSS_EVENTS_MAX: usize = 1_000;
 
 impl Engine {
     /// Reads a decider's token.
@@ -104,6 +107,25 @@ impl Engine {
                 let judge = |run: &Run| must_hold(run, token.turn).err();
                 Err(self.as_its_run_says(&key, token.run_id, refusal, Fault::TurnLost, judge).await)
             }
+        }
+    }
+
+    /// The refusal of an answer to a turn; where the turn is lost, with how, as the history tells it.
+    pub async fn how_turn_was_lost(&self, token: &TurnToken, refusal: Refusal) -> Refusal {
+        let Refusal::Fault(Fault::TurnLost) = refusal else { return refusal };
+        let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
+        let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
+        let after = token.turn.started_event_id.saturating_sub(1);
+        let page = Page { after, limit: LOSS_EVENTS_MAX, ..Page::default() };
+        match self.history(&at, &page).await {
+            // A speculative turn is not recorded before its answer is.
+            Ok(_) if token.speculative.is_some() => Refusal::TurnLost { how: TurnLoss::NeverWas },
+            Ok(read) => match TurnLoss::find(token.turn, &read.events) {
+                Some(how) => Refusal::TurnLost { how },
+                None => refusal,
+            },
+            // It cannot be looked up any more: it is lost all the same.
+            Err(_) => refusal,
         }
     }
 

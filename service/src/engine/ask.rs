@@ -190,19 +190,19 @@ impl Engine {
             }
             None if self.is_stopping() => Err(Refusal::Stopping),
             None => {
-                let why = self.questions.whereabouts(&key, asking);
+                let (why, waits) = self.questions.whereabouts(&key, asking);
                 let held = waiting.leave();
+                let not_answered = async || {
+                    let unpolled = if waits { self.unpolled_by(&key, run_id, &list).await } else { None };
+                    Refusal::NotAnswered { why, unpolled }
+                };
                 let Some(seen) = seen.filter(|seen| seen.run_id == run_id) else {
-                    return Err(Refusal::NotAnswered { why });
+                    return Err(not_answered().await);
                 };
                 // News that nobody has made anything of yet are not passed off as none.
                 let version = self.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run.version;
                 let is_as_it_was = version == seen.version || held == Some(version);
-                if is_as_it_was {
-                    Ok(Answered::Unchanged { run_id, version })
-                } else {
-                    Err(Refusal::NotAnswered { why })
-                }
+                if is_as_it_was { Ok(Answered::Unchanged { run_id, version }) } else { Err(not_answered().await) }
             }
         }
     }

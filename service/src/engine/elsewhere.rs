@@ -104,6 +104,11 @@ impl Elsewhere {
         nodes.back().map(|it| it.node.clone())
     }
 
+    /// Whether somebody waits on a list at another node, as far as this one knows.
+    pub(super) fn is_waited_on(&self, list: &ListKey) -> bool {
+        self.lock().waiting_at.contains_key(list)
+    }
+
     /// A node does not answer: it is left alone until it says again that somebody waits there.
     pub(super) fn forget(&self, list: &ListKey, node: &str) {
         self.forget_where(list, |known| known.node == node);
@@ -259,6 +264,7 @@ impl Engine {
                 if !is_taken {
                     // Unless it has said meanwhile that somebody waits there again.
                     engine.elsewhere.forget_where(&list, |known| *known == at);
+                    engine.pollers.saw(&list, engine.clock.now());
                     engine.offer(&list, task);
                 }
             }
@@ -284,12 +290,15 @@ impl Engine {
     /// Nodes have come or gone: what they were told is told anew. What the others said stands, for they may not have seen a
     /// change and will not say it again.
     pub(super) fn tell_all_waiting(self: &Arc<Self>) {
-        let others = self.others();
+        let (others, now) = (self.others(), self.clock.now());
         {
             let mut told = self.elsewhere.lock();
             told.knowing.clear();
-            told.waiting_at.retain(|_, nodes| {
+            told.waiting_at.retain(|list, nodes| {
                 nodes.retain(|it| others.contains(&it.node));
+                if nodes.is_empty() {
+                    self.pollers.saw(list, now);
+                }
                 !nodes.is_empty()
             });
         }

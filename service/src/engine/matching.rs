@@ -366,6 +366,14 @@ impl Matching {
         self.lock().get(key).map_or((0, false), |list| (list.tasks.len() - list.asking, list.overflowed))
     }
 
+    /// Lists of a domain on which tasks wait, among so many lists as are looked at.
+    pub(super) fn lists_with_tasks(&self, domain: &str, looked_at_max: usize) -> Vec<ListKey> {
+        let lists = self.lock();
+        let looked_at = lists.iter().take(looked_at_max);
+        let waiting = looked_at.filter(|(key, list)| &*key.domain == domain && !list.tasks.is_empty());
+        waiting.map(|(key, _)| key.clone()).collect()
+    }
+
     /// How many pollers wait on a list.
     pub(super) fn pollers(&self, key: &ListKey) -> usize {
         self.lock().get(key).map_or(0, |list| list.pollers.iter().filter(|poller| poller.is_waiting()).count())

@@ -401,15 +401,17 @@ impl Questions {
         wanted
     }
 
-    /// Why a question has no answer yet, for the caller.
-    pub(super) fn whereabouts(&self, key: &HeadKey, asking: Asking) -> &'static str {
+    /// Why a question has no answer yet, for the caller, and whether it waits for a decider to take it.
+    pub(super) fn whereabouts(&self, key: &HeadKey, asking: Asking) -> (&'static str, bool) {
         let runs = self.lock();
         let question = runs.get(key).into_iter().flatten().find(|question| question.number == asking.number);
         match question.map(|question| &question.place) {
-            Some(Place::Rides(_) | Place::Answering(_)) => "the decider that has the turn has not completed it",
-            Some(Place::Out { .. }) => "the decider that was asked has not answered",
+            Some(Place::Rides(_) | Place::Answering(_)) => {
+                ("the decider that has the turn has not completed it", false)
+            }
+            Some(Place::Out { .. }) => ("the decider that was asked has not answered", false),
             Some(Place::Waits | Place::Held { .. }) | None => {
-                "no decider that answers queries took a task of the run, or a turn is under way"
+                ("no decider that answers queries took a task of the run, or a turn is under way", true)
             }
         }
     }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use history::Fault;
+use history::{Fault, TurnLoss};
 use uuid::Uuid;
+
+use super::Unpolled;
 
 /// Whether a refused request may have left a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +49,12 @@ pub enum Refusal {
     /// The rules refuse it.
     #[error(transparent)]
     Fault(#[from] Fault),
+    /// The turn is no longer the decider's, and this is why: [`Fault::TurnLost`], looked into.
+    #[error("this turn is no longer yours: {how}")]
+    TurnLost {
+        /// How it was lost.
+        how: TurnLoss,
+    },
     /// No such domain.
     #[error("no domain `{domain}`")]
     UnknownDomain {
@@ -164,10 +172,12 @@ pub enum Refusal {
         message: Option<String>,
     },
     /// No decider answered the query in time.
-    #[error("no answer in time: {why}")]
+    #[error("no answer in time: {}", unpolled.as_ref().map_or((*why).to_owned(), Unpolled::to_string))]
     NotAnswered {
         /// What it waited for.
         why: &'static str,
+        /// Where it waited, if nobody polls there.
+        unpolled: Option<Unpolled>,
     },
     /// More is asked at once than fits into memory.
     #[error("{found} {what}, at most {max} may")]
@@ -236,7 +246,7 @@ pub enum Refusal {
         then: Box<Refusal>,
     },
     /// No decider has judged the update in time.
-    #[error("update `{update_id}` was not answered in time: {why}")]
+    #[error("update `{update_id}` was not answered in time: {}", unpolled.as_ref().map_or((*why).to_owned(), Unpolled::to_string))]
     UpdateNotAnswered {
         /// The update's name.
         update_id: String,
@@ -244,6 +254,8 @@ pub enum Refusal {
         recorded: bool,
         /// What stood in the way.
         why: &'static str,
+        /// Where it waited, if nobody polls there.
+        unpolled: Option<Unpolled>,
     },
     /// The store did not take it. Nothing was recorded.
     #[error("the store did not take it: {why}")]
@@ -279,6 +291,7 @@ impl Refusal {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Fault(fault) => fault.code(),
+            Self::TurnLost { .. } => Fault::TurnLost.code(),
             Self::UnknownDomain { .. } => "unknown-domain",
             Self::DomainExists { .. } => "domain-exists",
             Self::DomainDeprecated { .. } => "domain-deprecated",
@@ -323,6 +336,7 @@ impl Refusal {
             | Self::UpdateNotAnswered { .. }
             | Self::TooManyQuestions { .. } => true,
             Self::Fault(_)
+            | Self::TurnLost { .. }
             | Self::UnknownDomain { .. }
             | Self::DomainExists { .. }
             | Self::DomainDeprecated { .. }
@@ -357,6 +371,7 @@ impl Refusal {
             | Self::AfterStart { .. }
             | Self::UpdateNotAnswered { recorded: true, .. } => Recorded::Unknown,
             Self::Fault(_)
+            | Self::TurnLost { .. }
             | Self::UnknownDomain { .. }
             | Self::DomainExists { .. }
             | Self::DomainDeprecated { .. }

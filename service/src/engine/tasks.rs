@@ -197,6 +197,7 @@ impl Engine {
         history::admit::check_name("taskList", list)?;
         let list = ListKey { domain: domain.into(), side, name: list.into() };
         let (taker, earlier) = taker(&list, &poll)?;
+        let _polling = self.polling(&list);
         if !earlier.is_empty()
             && let Some(grant) = self.take_lost(&list, &earlier, &taker).await?
         {

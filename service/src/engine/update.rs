@@ -182,15 +182,15 @@ impl Engine {
                     let waiting = Waiting { engine: self, key: &key, update_id, caller, is_over: false };
                     let elsewhere = self.have_judged_elsewhere(&key, run_id, update_id, &list, deadline);
                     let heard = tokio::select! {
-                        heard = self.hear(waiting, heard, deadline) => heard?,
+                        heard = self.hear(waiting, heard, run_id, &list, deadline) => heard?,
                         () = elsewhere => std::future::pending().await,
                     };
                     (run_id, heard)
                 }
                 Ok(Putting::GoesOn) => {
                     if Instant::now() >= deadline || self.is_stopping() {
-                        let (recorded, why) = (false, "the run that goes on as new is about to begin");
-                        return Err(Refusal::UpdateNotAnswered { update_id: asked.update_id, recorded, why });
+                        let (update_id, why) = (asked.update_id, "the run that goes on as new is about to begin");
+                        return Err(Refusal::UpdateNotAnswered { update_id, recorded: false, why, unpolled: None });
                     }
                     tokio::time::sleep(GO_ON_WAIT).await;
                     continue;
@@ -225,6 +225,8 @@ impl Engine {
         &self,
         waiting: Waiting<'_>,
         heard: oneshot::Receiver<Heard>,
+        run_id: Uuid,
+        list: &ListKey,
         deadline: Instant,
     ) -> Result<Heard, Refusal> {
         let heard = tokio::select! {
@@ -236,9 +238,12 @@ impl Engine {
         if let Some(heard) = heard {
             return Ok(heard);
         }
-        let (update_id, why) = (waiting.update_id.to_owned(), self.updates.whereabouts(waiting.key, waiting.update_id));
+        let update_id = waiting.update_id.to_owned();
+        let (why, waits) = self.updates.whereabouts(waiting.key, &update_id);
+        let key = waiting.key;
         let recorded = waiting.leave();
-        Err(Refusal::UpdateNotAnswered { update_id, recorded, why })
+        let unpolled = if waits { self.unpolled_by(key, run_id, list).await } else { None };
+        Err(Refusal::UpdateNotAnswered { update_id, recorded, why, unpolled })
     }
 
     /// Waits for the end of an update that was accepted.

@@ -475,14 +475,16 @@ impl Updates {
         run.is_open() && is_idle(run) && waits && !is_out
     }
 
-    /// Why an update has no verdict yet, for its caller.
-    pub(super) fn whereabouts(&self, key: &HeadKey, update_id: &str) -> &'static str {
+    /// Why an update has no verdict yet, for its caller, and whether it waits for a decider to take it.
+    pub(super) fn whereabouts(&self, key: &HeadKey, update_id: &str) -> (&'static str, bool) {
         let runs = self.lock();
         let put = runs.get(key).into_iter().flatten().find(|put| put.asked.update_id == update_id);
         match put.map(|put| &put.place) {
-            Some(Place::Out { .. } | Place::Answering { .. }) => "the decider that was asked has not answered",
-            Some(Place::Lent) => "no decider has answered at the node where it was asked for",
-            Some(Place::Waits) | None => "no decider that takes updates took a turn of the run, or a turn is under way",
+            Some(Place::Out { .. } | Place::Answering { .. }) => ("the decider that was asked has not answered", false),
+            Some(Place::Lent) => ("no decider has answered at the node where it was asked for", false),
+            Some(Place::Waits) | None => {
+                ("no decider that takes updates took a turn of the run, or a turn is under way", true)
+            }
         }
     }
 }

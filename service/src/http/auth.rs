@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use super::extract::Narrow;
 use super::problem::Refused;
 use crate::engine::Engine;
 
@@ -216,6 +217,8 @@ impl Need {
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         Ok(match segments.as_slice() {
             ["healthz" | "readyz" | "openapi.json"] => Self::Nothing,
+            // The page says nothing of what is kept here.
+            [""] if *method == Method::GET || *method == Method::HEAD => Self::Nothing,
             ["v1", "domains"] | ["v1", "domains", _, "workflow-types" | "activity-types", ..]
                 if *method == Method::GET =>
             {
@@ -288,9 +291,13 @@ pub(super) async fn check(State(gate): State<Gate>, mut request: Request, next: 
         (Err(refused), Some(_)) => return refused.into_response(),
         (Ok(need), Some(_)) => need,
     };
-    if holder.is_some_and(|holder| need.is_met_by(holder)) {
-        next.run(request).await
-    } else {
-        Refused::Forbidden { what: need.words() }.into_response()
+    let Some(holder) = holder.filter(|holder| need.is_met_by(holder)) else {
+        return Refused::Forbidden { what: need.words() }.into_response();
+    };
+    if let Need::Decider(domain, _) | Need::Runner(domain, _) = need
+        && !Need::Application(domain).is_met_by(holder)
+    {
+        request.extensions_mut().insert(Narrow);
     }
+    next.run(request).await
 }

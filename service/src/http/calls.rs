@@ -6,6 +6,10 @@ use client::body;
 use super::{activities, domains, history, operate, queries, schedules, tasks, types, updates, workflows};
 use crate::openapi::{Calls, Doc};
 
+/// What a poll in vain is told.
+const UNPOLLED: &str = "Lists of the domain on which tasks wait and nobody polls, as `name;decider;since=…` or \
+     `name;activity;since=…`, ten at most; only for those who may look at its runs.";
+
 /// `ETag` of a run.
 const ETAG: &str = "The run and its version; what `If-Match` takes.";
 
@@ -397,14 +401,16 @@ fn task_lists(calls: Calls) -> Calls {
             tasks::poll_decider,
             Doc::of("pollDecider", "Take a turn")
                 .answers::<body::DeciderTask>(200, "A turn to be decided.")
-                .answers_nothing(204, "None came."),
+                .answers_nothing(204, "None came.")
+                .with_header("Baton-Unpolled", UNPOLLED),
         )
         .post(
             "/v1/domains/{domain}/task-lists/{list}/activity/poll",
             tasks::poll_activity,
             Doc::of("pollActivity", "Take an activity")
                 .answers::<body::ActivityTask>(200, "An activity to be done.")
-                .answers_nothing(204, "None came."),
+                .answers_nothing(204, "None came.")
+                .with_header("Baton-Unpolled", UNPOLLED),
         )
         .get(
             "/v1/decider-tasks/{token}/history",

@@ -5,7 +5,7 @@ use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use client::body::Problem;
-use history::Fault;
+use history::{Fault, TurnLoss};
 use serde_json::{Map, Value, json};
 
 use crate::engine::{Recorded, Refusal};
@@ -84,6 +84,7 @@ fn fault_status(fault: &Fault) -> StatusCode {
 fn refusal_status(refusal: &Refusal) -> StatusCode {
     match refusal {
         Refusal::Fault(fault) => fault_status(fault),
+        Refusal::TurnLost { .. } => fault_status(&Fault::TurnLost),
         Refusal::AfterStart { then, .. } => refusal_status(then),
         Refusal::UnknownDomain { .. }
         | Refusal::UnknownWorkflow { .. }
@@ -148,6 +149,12 @@ fn fault_advice(fault: &Fault) -> &'static str {
 fn refusal_advice(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::Fault(fault) => fault_advice(fault),
+        Refusal::TurnLost { how: TurnLoss::TimedOut { .. } } => {
+            "drop your answer and poll again; the turn is given to a decider again. `deciderStartToClose` at the start \
+             of a run says how long a turn may take"
+        }
+        Refusal::TurnLost { how: TurnLoss::Answered { .. } } => "drop your answer; the history has the first one",
+        Refusal::TurnLost { .. } => fault_advice(&Fault::TurnLost),
         Refusal::AfterStart { then, .. } => refusal_advice(then),
         Refusal::UnknownDomain { .. } => "create it with POST /v1/domains, or correct the name",
         Refusal::DomainExists { .. } => "use it",
@@ -217,6 +224,10 @@ fn fault_members(fault: &Fault) -> Value {
 fn refusal_members(refusal: &Refusal) -> Value {
     match refusal {
         Refusal::Fault(fault) => fault_members(fault),
+        Refusal::TurnLost { how } => match how.after() {
+            None => json!({ "cause": how.word() }),
+            Some(after) => json!({ "cause": how.word(), "after": after }),
+        },
         Refusal::AfterStart { run_id, then } => match refusal_members(then) {
             Value::Object(mut members) => {
                 members.insert("startedRunId".to_owned(), json!(run_id));
@@ -235,7 +246,13 @@ fn refusal_members(refusal: &Refusal) -> Value {
         Refusal::UpdateFailed { update_id, event_id, reason, details } => {
             json!({ "updateId": update_id, "eventId": event_id, "reason": reason, "details": details })
         }
-        Refusal::UpdateNotAnswered { update_id, .. } => json!({ "updateId": update_id }),
+        Refusal::UpdateNotAnswered { update_id, unpolled, .. } => match unpolled {
+            None => json!({ "updateId": update_id }),
+            Some(it) => json!({ "updateId": update_id, "taskList": it.task_list, "unpolledSince": it.since }),
+        },
+        Refusal::NotAnswered { unpolled: Some(it), .. } => {
+            json!({ "taskList": it.task_list, "unpolledSince": it.since })
+        }
         Refusal::UnknownQuery { known, .. } => json!({ "known": known }),
         Refusal::QueryFailed { reason, message, .. } => json!({ "reason": reason, "message": message }),
         Refusal::UnknownDomain { .. }
@@ -250,7 +267,7 @@ fn refusal_members(refusal: &Refusal) -> Value {
         | Refusal::TypeInUse { .. }
         | Refusal::UnknownWorkflow { .. }
         | Refusal::UnknownRun { .. }
-        | Refusal::NotAnswered { .. }
+        | Refusal::NotAnswered { unpolled: None, .. }
         | Refusal::QuestionsLost
         | Refusal::BadToken
         | Refusal::BadPage { .. }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use client::body;
@@ -15,10 +15,12 @@ use futures_util::future::BoxFuture;
 use history::{Command, Fault, UpdateAnswer};
 use hyper::body::Frame;
 
-use super::extract::{Json, NoQuery, Path, TURN_BYTES_MAX, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied};
+use super::extract::{
+    Json, MayLook, NoQuery, Path, TURN_BYTES_MAX, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied,
+};
 use super::problem::Refused;
 use super::{Answer, AppState, bytes_of_json, deliver, json};
-use crate::engine::{ActivityTask, DeciderTask, Delivery, Engine, Outcome, Poll, Question, Receipt, Refusal};
+use crate::engine::{ActivityTask, DeciderTask, Delivery, Engine, Outcome, Poll, Question, Receipt, Refusal, Unpolled};
 
 fn render_turn(task: DeciderTask) -> Vec<u8> {
     let body = body::DeciderTask {
@@ -94,10 +96,28 @@ fn render_activity(task: ActivityTask) -> Vec<u8> {
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-fn no_task() -> Response {
+/// Everything but what a name may hold as it is in a header.
+const NAME_ESCAPED: &percent_encoding::AsciiSet =
+    &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+
+/// Names the lists of the domain on which tasks wait and nobody polls: whoever polls in vain may have meant one of them.
+pub(super) const UNPOLLED: &str = "baton-unpolled";
+
+fn no_task(engine: &Engine, domain: &str, may_look: MayLook) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
+    let unpolled = if may_look.0 { engine.unpolled_lists(domain) } else { Vec::new() };
+    let lists: Vec<String> = unpolled.iter().map(unpolled_item).collect();
+    if let Some(value) = HeaderValue::try_from(lists.join(", ")).ok().filter(|value| !value.is_empty()) {
+        response.headers_mut().insert(UNPOLLED, value);
+    }
     response
+}
+
+fn unpolled_item(list: &Unpolled) -> String {
+    let name = percent_encoding::utf8_percent_encode(&list.task_list, NAME_ESCAPED);
+    let side = if list.is_decider { "decider" } else { "activity" };
+    format!("{name};{side};since={}", list.since)
 }
 
 /// Lets the connection see whether its peer has hung up while a task came: a yield goes by way of the reactor, and a
@@ -111,6 +131,7 @@ pub(super) async fn poll_decider(
     Path([domain, list]): Path<2>,
     _: NoQuery,
     Wait(wait): Wait,
+    may_look: MayLook,
     Json(poll): Json<body::PollDecider>,
 ) -> Answer {
     let body::PollDecider { identity, max_events: events_max, queries, updates, poll_id, attempt } = poll;
@@ -119,7 +140,8 @@ pub(super) async fn poll_decider(
     let delivery = engine.poll_decider(&domain, &list, poll).await?;
     look_at_connection().await;
     let render = |(task, receipt)| deliver::task(render_turn(task), receipt);
-    Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(no_task, render), wait))
+    let none = || no_task(&engine, &domain, may_look);
+    Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(none, render), wait))
 }
 
 pub(super) async fn poll_activity(
@@ -127,6 +149,7 @@ pub(super) async fn poll_activity(
     Path([domain, list]): Path<2>,
     _: NoQuery,
     Wait(wait): Wait,
+    may_look: MayLook,
     Json(poll): Json<body::PollActivity>,
 ) -> Answer {
     let body::PollActivity { identity, poll_id, attempt } = poll;
@@ -134,7 +157,8 @@ pub(super) async fn poll_activity(
     let delivery = engine.poll_activity(&domain, &list, poll).await?;
     look_at_connection().await;
     let render = |(task, receipt)| deliver::task(render_activity(task), receipt);
-    Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(no_task, render), wait))
+    let none = || no_task(&engine, &domain, may_look);
+    Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(none, render), wait))
 }
 
 fn next_poll(next: body::Next) -> Result<Poll, Refused> {
@@ -247,7 +271,10 @@ async fn answer_turn(
         Command::FailTurn { reason, details, .. } => Command::FailTurn { turn: token.turn, reason, details },
         other => other,
     };
-    engine.answer_turn_with(&token, command, results.into_iter().map(outcome).collect(), updates).await?;
+    let outcomes = results.into_iter().map(outcome).collect();
+    if let Err(refusal) = engine.answer_turn_with(&token, command, outcomes, updates).await {
+        return Err(engine.how_turn_was_lost(&token, refusal).await.into());
+    }
     let list = std::mem::take(&mut token.task_list);
     let poll = next.map(|poll| -> (PolledTask<DeciderTask>, Render<DeciderTask>) {
         let polled = async move {

@@ -23,7 +23,7 @@ use super::extract::{
 };
 use super::problem::Refused;
 use super::{Answer, AppState, json};
-use crate::engine::{Described, Engine, Page, RunRef, Seen};
+use crate::engine::{Described, Engine, Page, RunRef, Seen, Unpolled};
 
 /// Runs on a page where the request does not say, and at most.
 const LIST_DEFAULT: usize = 100;
@@ -227,7 +227,8 @@ pub(super) async fn describe(
         return Ok(with_wait_applied(not_modified(tag), wait));
     }
     let failing = failing(&engine, &at, &described.run).await?;
-    let response = json(StatusCode::OK, &render(&described, failing, engine.clock().now()));
+    let unpolled = engine.unpolled(&at.domain, &described.run);
+    let response = json(StatusCode::OK, &render(&described, failing, unpolled, engine.clock().now()));
     Ok(with_etag(with_wait_applied(response, wait), tag))
 }
 
@@ -235,7 +236,12 @@ fn tag(run: &Run) -> Tag {
     Tag { run_id: run.started.run_id, version: run.version, hash: None }
 }
 
-fn render(described: &Described, failing: Option<body::FailingTurns>, now: Timestamp) -> body::Described {
+fn render(
+    described: &Described,
+    failing: Option<body::FailingTurns>,
+    unpolled: Vec<Unpolled>,
+    now: Timestamp,
+) -> body::Described {
     let Described { run, beats, owed, reset_as } = described;
     let started = &run.started;
     let turn = match (&run.turn, &run.turn_task) {
@@ -328,6 +334,7 @@ fn render(described: &Described, failing: Option<body::FailingTurns>, now: Times
         deadlines: deadlines.collect(),
         outbox: owed.iter().map(owed_effect).collect(),
         outbox_tries: owed.tries(),
+        unpolled: unpolled.into_iter().map(unpolled_list).collect(),
     }
 }
 
@@ -353,6 +360,11 @@ async fn failing(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<body:
         _ => {}
     }
     Ok(Some(failing))
+}
+
+fn unpolled_list(unpolled: Unpolled) -> body::UnpolledList {
+    let Unpolled { task_list, is_decider: decider, since } = unpolled;
+    body::UnpolledList { task_list, decider, since }
 }
 
 fn owed_effect(effect: &Effect) -> body::OwedEffect {

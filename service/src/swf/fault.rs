@@ -112,6 +112,7 @@ impl From<Refusal> for Fault {
             }
             // Nobody can ask a run anything on this wire, nor be asked.
             Refusal::Fault(_)
+            | Refusal::TurnLost { .. }
             | Refusal::RunTooLarge { .. }
             | Refusal::UnknownSchedule { .. }
             | Refusal::ScheduleExists { .. }

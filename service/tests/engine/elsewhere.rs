@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use service::engine::{
-    DeciderTask, Delivery, Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer,
-    PassedAnswer, Peers, Poll, RejectedUpdate, Said,
+    Clock as _, DeciderTask, Delivery, Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName,
+    Offer, PassedAnswer, Peers, Poll, RejectedUpdate, Said, Unpolled,
 };
 use simulation::stores::fresh;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::members::{clock, open, pass};
-use crate::{DOMAIN, Service};
+use crate::{DOMAIN, Service, at};
 
 /// What a task may take from one node to a poller at another. Source: issue "many nodes over one table".
 const HANDOVER_MAX: Duration = Duration::from_millis(50);
@@ -230,6 +230,32 @@ async fn a_node_that_comes_later_is_told_who_waits() {
     let began = Instant::now();
     polling.await.unwrap().expect("it comes").delivered();
     assert!(began.elapsed() < HANDOVER_MAX, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_polled_at_another_node_is_polled_until_that_node_says_no() {
+    let ([one, two], line) = nodes().await;
+    let unpolled = async || {
+        let run = one.engine.describe(&at("w")).await.unwrap().run;
+        one.engine.unpolled(&DOMAIN.into(), &run)
+    };
+    let polling = poll(&two);
+    line.waits.notified().await;
+    until_waiting(&two, 1).await;
+    polling.abort();
+    drop(polling.await);
+    one.clock.advance(history::Duration::from_secs(60));
+    let (is_there, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    *line.hold.lock().unwrap() = Some((Arc::clone(&is_there), Arc::clone(&go)));
+    one.start("w").await;
+    is_there.notified().await;
+    assert_eq!(unpolled().await, [], "as far as this node knows somebody waits there");
+    go.notify_one();
+    tokio::time::sleep(HANDOVER_MAX).await;
+    let since = one.clock.now();
+    assert_eq!(unpolled().await, [Unpolled { task_list: "deciders".to_owned(), is_decider: true, since }]);
+    one.clock.advance(history::Duration::from_secs(60));
+    assert_eq!(unpolled().await.first().map(|list| list.since), Some(since));
 }
 
 #[tokio::test(start_paused = true)]

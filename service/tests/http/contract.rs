@@ -14,7 +14,8 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(service::http::document);
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
 /// Headers that an answer carries only where the document says so.
-const DOCUMENTED_HEADERS: [&str; 4] = ["ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate"];
+const DOCUMENTED_HEADERS: [&str; 5] =
+    ["Baton-Unpolled", "ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate"];
 
 /// The path of the document that a request's path fits, the one with the fewest variable segments.
 fn template(path: &str) -> Option<&'static str> {

@@ -109,7 +109,7 @@ async fn json_that_is_wrong_is_refused_with_what_is_wrong() {
         (r#"{"workflowId":"a","workflowType":"t","input":}"#, "expected value"),
         (r#"{"workflowId":"a","workflowType":"t","input":1,"input":2}"#, "duplicate field `input`"),
         (r#"{"workflowId":"a","workflowType":"t","tags":"x"}"#, "invalid type"),
-        (r#"{"workflowId":"a","workflowType":"t","executionTimeout":"1 day"}"#, ""),
+        (r#"{"workflowId":"a","workflowType":"t","executionTimeout":"a day"}"#, ""),
         (r#"{"workflowId":"a","workflowType":"t","executionTimeout":1e400}"#, ""),
         (r#"{"workflowId":"a","workflowType":"t","reusePolicy":"maybe"}"#, "unknown variant `maybe`"),
     ];
@@ -431,7 +431,8 @@ async fn an_answer_that_is_repeated_after_a_later_turn_was_completed_is_to_a_tur
     api.post(&complete, &json!({})).await.json(200);
     api.post(&signal("w"), &json!({})).await.json(202);
     api.decide(json!([])).await;
-    api.refused(Ask::post(&complete, &json!({})), 409, "turn-lost").await;
+    let problem = api.refused(Ask::post(&complete, &json!({})), 409, "turn-lost").await;
+    assert_eq!((&problem["cause"], &problem["after"]), (&json!("answered"), &json!("PT0S")));
     // The history tells whether the answer was recorded.
     let history = api.get(&format!("{WORKFLOWS}/w/history")).await.json(200);
     let is_it =
@@ -448,11 +449,17 @@ async fn a_turn_that_was_lost_cannot_be_answered() {
     let again = api.turn().await;
     assert_eq!(again["attempt"], 2);
     for answer in ["complete", "fail"] {
-        api.refused(Ask::post(&format!("{}/{answer}", turn_path(&turn)), &json!({})), 409, "turn-lost").await;
+        let ask = Ask::post(&format!("{}/{answer}", turn_path(&turn)), &json!({}));
+        let problem = api.refused(ask, 409, "turn-lost").await;
+        assert_eq!((&problem["cause"], &problem["after"]), (&json!("timed-out"), &json!("PT31S")));
+        assert_eq!(problem["detail"], "this turn is no longer yours: it timed out after 31s");
+        assert!(problem["advice"].as_str().unwrap().contains("deciderStartToClose"), "{problem}");
     }
-    api.post(&format!("{}/fail", turn_path(&again)), &json!({})).await.json(200);
+    api.post(&format!("{}/fail", turn_path(&again)), &json!({ "reason": "no-disk" })).await.json(200);
     let path = format!("{}/complete", turn_path(&again));
-    api.refused(Ask::post(&path, &json!({})), 409, "turn-lost").await;
+    let problem = api.refused(Ask::post(&path, &json!({})), 409, "turn-lost").await;
+    assert_eq!((&problem["cause"], &problem["after"]), (&json!("given-back"), &json!("PT0S")));
+    assert_eq!(problem["detail"], "this turn is no longer yours: it was given back after 0s: no-disk");
 }
 
 #[tokio::test]

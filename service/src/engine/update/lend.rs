@@ -195,6 +195,7 @@ impl Engine {
             Err(error) => {
                 tracing::debug!(error, node, "an update could not be judged at another node");
                 self.elsewhere.forget(list, node);
+                self.pollers.saw(list, self.clock.now());
                 None
             }
         };

@@ -56,7 +56,8 @@ impl Engine {
             Some(false) => "it was rejected, but a decider of another node has it, too, and may accept it yet",
             None => "it was rejected, but it cannot be said whether a decider of another node has it",
         };
-        Heard::Refused(Refusal::UpdateNotAnswered { update_id: rejected.update_id, recorded: true, why })
+        let update_id = rejected.update_id;
+        Heard::Refused(Refusal::UpdateNotAnswered { update_id, recorded: true, why, unpolled: None })
     }
 
     /// `None` when one does not say.

@@ -1,0 +1,158 @@
+//! How a decider lost its turn, as the history tells it.
+
+use crate::command::TurnId;
+use crate::event::{DeciderFailedCause, Event, EventKind};
+use crate::time::Duration;
+
+/// How a decider lost its turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnLoss {
+    /// It was not answered in time.
+    TimedOut {
+        /// How long after its DeciderStarted.
+        after: Duration,
+    },
+    /// It was given back, or never reached its decider.
+    GivenBack {
+        /// How long after its DeciderStarted.
+        after: Duration,
+        /// By whom.
+        cause: DeciderFailedCause,
+        /// Why, in the decider's words.
+        reason: Option<String>,
+    },
+    /// It was answered, and a later one was, too.
+    Answered {
+        /// How long after its DeciderStarted.
+        after: Duration,
+    },
+    /// It never was: the run has no such turn.
+    NeverWas,
+}
+
+impl TurnLoss {
+    /// What became of a turn, by the events from its DeciderStarted on; `None` when they do not tell.
+    pub fn find(turn: TurnId, events: &[Event]) -> Option<Self> {
+        let Some(first) = events.first() else { return Some(Self::NeverWas) };
+        let is_its_start = first.id == turn.started_event_id
+            && matches!(&first.kind, EventKind::DeciderStarted(it) if it.scheduled_event_id == turn.scheduled_event_id);
+        if !is_its_start {
+            return Some(Self::NeverWas);
+        }
+        events.iter().find_map(|event| {
+            let after = event.timestamp.since(first.timestamp);
+            match &event.kind {
+                EventKind::DeciderTimedOut(it) if it.started_event_id == Some(first.id) => {
+                    Some(Self::TimedOut { after })
+                }
+                EventKind::DeciderFailed(it) if it.started_event_id == first.id => {
+                    Some(Self::GivenBack { after, cause: it.cause, reason: it.reason.clone() })
+                }
+                EventKind::DeciderCompleted(it) if it.started_event_id == first.id => Some(Self::Answered { after }),
+                _ => None,
+            }
+        })
+    }
+
+    /// The kind of it, for programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::TimedOut { .. } => "timed-out",
+            Self::GivenBack { cause: DeciderFailedCause::Reported, .. } => "given-back",
+            Self::GivenBack { cause: DeciderFailedCause::DeliveryFailed, .. } => "not-delivered",
+            Self::Answered { .. } => "answered",
+            Self::NeverWas => "never-was",
+        }
+    }
+
+    /// How long after its DeciderStarted.
+    pub fn after(&self) -> Option<Duration> {
+        match self {
+            Self::TimedOut { after } | Self::GivenBack { after, .. } | Self::Answered { after } => Some(*after),
+            Self::NeverWas => None,
+        }
+    }
+}
+
+impl std::fmt::Display for TurnLoss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TimedOut { after } => write!(f, "it timed out after {after:#}"),
+            Self::GivenBack { after, cause: DeciderFailedCause::Reported, reason } => {
+                let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+                write!(f, "it was given back after {after:#}{reason}")
+            }
+            Self::GivenBack { after, cause: DeciderFailedCause::DeliveryFailed, .. } => {
+                write!(f, "it was taken back after {after:#}, as the connection that polled for it had gone")
+            }
+            Self::Answered { after } => write!(f, "it was answered after {after:#}, and a later one was, too"),
+            Self::NeverWas => f.write_str("the run has no such turn: other events came instead of it"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{DeciderCompleted, DeciderFailed, DeciderStarted, DeciderTimedOut, DeciderTimeout, Signal};
+    use crate::time::Timestamp;
+
+    const TURN: TurnId = TurnId { scheduled_event_id: 2, started_event_id: 3 };
+
+    fn events(kinds: Vec<EventKind>) -> Vec<Event> {
+        let at = |index: u64| Timestamp::from_millis(1_000 + 30_000 * index);
+        let event = |(index, kind): (u64, EventKind)| Event { id: 3 + index, timestamp: at(index), kind };
+        (0..).zip(kinds).map(event).collect()
+    }
+
+    fn started(scheduled_event_id: u64) -> EventKind {
+        DeciderStarted { scheduled_event_id, identity: None }.into()
+    }
+
+    fn signal() -> EventKind {
+        Signal { name: "s".to_owned(), input: None, identity: None, origin: None }.into()
+    }
+
+    fn completed(started_event_id: u64) -> EventKind {
+        let (context, awaiting, moves_to) = (None, Vec::new(), None);
+        DeciderCompleted { scheduled_event_id: 2, started_event_id, context, awaiting, moves_to }.into()
+    }
+
+    #[test]
+    fn the_history_tells_how_a_turn_was_lost_and_after_how_long() {
+        let timed_out = |started_event_id| {
+            let (scheduled_event_id, timeout) = (2, DeciderTimeout::StartToClose);
+            EventKind::from(DeciderTimedOut { scheduled_event_id, started_event_id, timeout })
+        };
+        let failed = |cause, reason: Option<&str>| {
+            let (scheduled_event_id, started_event_id) = (2, 3);
+            let (reason, details, next_not_before) = (reason.map(str::to_owned), None, None);
+            let failed =
+                DeciderFailed { scheduled_event_id, started_event_id, cause, reason, details, next_not_before };
+            EventKind::from(failed)
+        };
+        let reported = failed(DeciderFailedCause::Reported, Some("no-disk"));
+        let undelivered = failed(DeciderFailedCause::DeliveryFailed, None);
+        let cases: Vec<(Vec<EventKind>, Option<&str>)> = vec![
+            (vec![started(2), timed_out(Some(3))], Some("timed-out: it timed out after 30s")),
+            (vec![started(2), signal(), timed_out(Some(3))], Some("timed-out: it timed out after 1m")),
+            (vec![started(2), reported], Some("given-back: it was given back after 30s: no-disk")),
+            (
+                vec![started(2), undelivered],
+                Some("not-delivered: it was taken back after 30s, as the connection that polled for it had gone"),
+            ),
+            (vec![started(2), completed(3)], Some("answered: it was answered after 30s, and a later one was, too")),
+            // What became of others is no matter.
+            (vec![started(2), timed_out(Some(7)), timed_out(None), completed(8)], None),
+            (vec![started(2)], None),
+            (vec![], Some("never-was: the run has no such turn: other events came instead of it")),
+            (vec![started(1)], Some("never-was: the run has no such turn: other events came instead of it")),
+            (vec![signal()], Some("never-was: the run has no such turn: other events came instead of it")),
+        ];
+        for (kinds, expected) in cases {
+            let found = TurnLoss::find(TURN, &events(kinds));
+            let told = found.map(|loss| format!("{}: {loss}", loss.word()));
+            assert_eq!(told.as_deref(), expected);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Who polls which list, and since when nobody does: so that whoever waits for a task to be taken can be told that nobody is
+//! there to take it. In memory only: what was before the service started is not known.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use history::{LAMBDA_LIST, Run, TaskRef, Timestamp};
+use lru::LruCache;
+use store::HeadKey;
+use uuid::Uuid;
+
+use super::matching::{ListKey, Side};
+use super::{Engine, RunRef};
+
+/// Lists of which it is remembered when the last poll ended, at most: those polled last. About 200 bytes each.
+const REMEMBERED: usize = 10_000;
+
+/// Lists that are looked at for [`Engine::unpolled_lists`], and lists that it names, at most. Ours: it is asked once for every
+/// poll that ends without a task, and must cost no more than that.
+const LOOKED_AT_MAX: usize = 1_000;
+const NAMED_MAX: usize = 10;
+
+/// A list that nobody polls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unpolled {
+    /// Its name.
+    pub task_list: String,
+    /// Whether it is one of deciders; else it is one of runners.
+    pub is_decider: bool,
+    /// When the last poll of it ended, or the service started.
+    pub since: Timestamp,
+}
+
+impl std::fmt::Display for Unpolled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { task_list, is_decider, since } = self;
+        let what = if *is_decider { "turns" } else { "activities" };
+        write!(f, "nobody polls list `{task_list}` for {what} since {since}")
+    }
+}
+
+struct Memory {
+    /// Polls under way, by list.
+    polling: HashMap<ListKey, usize>,
+    /// When somebody was last known to poll.
+    seen: LruCache<ListKey, Timestamp>,
+    /// Of lists that are not in `seen`: not later than this.
+    others: Timestamp,
+}
+
+/// See the module.
+pub(super) struct Pollers(Mutex<Memory>);
+
+impl Pollers {
+    /// Nobody was seen before `now`.
+    pub(super) fn new(now: Timestamp) -> Self {
+        // Bounded, but not allocated ahead.
+        let mut seen = LruCache::unbounded();
+        seen.resize(NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN));
+        Self(Mutex::new(Memory { polling: HashMap::new(), seen, others: now }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        self.0.lock().expect("no code panics while it holds this lock")
+    }
+
+    fn begin(&self, list: &ListKey) {
+        *self.lock().polling.entry(list.clone()).or_default() += 1;
+    }
+
+    fn end(&self, list: &ListKey, now: Timestamp) {
+        let mut memory = self.lock();
+        if let Some(polls) = memory.polling.get_mut(list) {
+            *polls -= 1;
+            if *polls == 0 {
+                memory.polling.remove(list);
+            }
+        }
+        memory.saw(list, now);
+    }
+
+    /// Somebody polled it at another node until now, as far as this one knew.
+    pub(super) fn saw(&self, list: &ListKey, now: Timestamp) {
+        self.lock().saw(list, now);
+    }
+
+    /// When the last poll ended; `None` while somebody polls.
+    fn unpolled_since(&self, list: &ListKey) -> Option<Timestamp> {
+        let memory = self.lock();
+        if memory.polling.contains_key(list) {
+            return None;
+        }
+        Some(memory.seen.peek(list).copied().unwrap_or(memory.others))
+    }
+}
+
+impl Memory {
+    fn saw(&mut self, list: &ListKey, now: Timestamp) {
+        if let Some((forgotten, at)) = self.seen.push(list.clone(), now)
+            && forgotten != *list
+        {
+            self.others = self.others.max(at);
+        }
+    }
+}
+
+/// A poll that is under way.
+pub(super) struct Polling<'a> {
+    engine: &'a Engine,
+    list: &'a ListKey,
+}
+
+impl Drop for Polling<'_> {
+    fn drop(&mut self) {
+        self.engine.pollers.end(self.list, self.engine.clock.now());
+    }
+}
+
+impl Engine {
+    /// A poll of a list is under way, until this is dropped.
+    pub(super) fn polling<'a>(&'a self, list: &'a ListKey) -> Polling<'a> {
+        self.pollers.begin(list);
+        Polling { engine: self, list }
+    }
+
+    /// The list, if nobody polls it, at this node or as far as it knows at another.
+    pub(super) fn unpolled_list(&self, list: &ListKey) -> Option<Unpolled> {
+        if self.elsewhere.is_waited_on(list) {
+            return None;
+        }
+        let since = self.pollers.unpolled_since(list)?;
+        Some(Unpolled { task_list: list.name.to_string(), is_decider: list.side == Side::Decider, since })
+    }
+
+    /// The list where what somebody asks of a run waits, if nobody polls it and no decider has the run's turn.
+    pub(super) async fn unpolled_by(&self, key: &HeadKey, run_id: Uuid, list: &ListKey) -> Option<Unpolled> {
+        let unpolled = self.unpolled_list(list)?;
+        let (domain, workflow_id) = (Arc::clone(&key.domain), Arc::clone(&key.workflow_id));
+        let described = self.describe(&RunRef { domain, workflow_id, run_id: Some(run_id) }).await.ok()?;
+        described.run.turn.is_none().then_some(unpolled)
+    }
+
+    /// Lists on which tasks of a run wait and nobody polls.
+    pub fn unpolled(&self, domain: &Arc<str>, run: &Run) -> Vec<Unpolled> {
+        let now = self.clock.now();
+        let mut lists: Vec<ListKey> = Vec::new();
+        for task in run.waiting_tasks() {
+            let (side, name, not_before) = match &task {
+                TaskRef::Turn(task) => (Side::Decider, run.list_of_turn(task), task.not_before),
+                TaskRef::Activity(task) => {
+                    (Side::Activity, task.activity.task_list.as_str(), task.activity.not_before())
+                }
+            };
+            // Lambda tasks are the service's own.
+            if name == LAMBDA_LIST || not_before.is_some_and(|at| at > now) {
+                continue;
+            }
+            if !lists.iter().any(|list| list.side == side && &*list.name == name) {
+                lists.push(ListKey { domain: Arc::clone(domain), side, name: name.into() });
+            }
+        }
+        lists.iter().filter_map(|list| self.unpolled_list(list)).collect()
+    }
+
+    /// Lists of a domain on which tasks wait at this node and nobody polls: some of them, where there are very many lists.
+    pub fn unpolled_lists(&self, domain: &str) -> Vec<Unpolled> {
+        let waiting = self.matching.lists_with_tasks(domain, LOOKED_AT_MAX);
+        let others = waiting.iter().filter(|list| &*list.name != LAMBDA_LIST);
+        let mut unpolled: Vec<Unpolled> = others.filter_map(|list| self.unpolled_list(list)).take(NAMED_MAX).collect();
+        unpolled.sort_by(|one, other| (&one.task_list, one.is_decider).cmp(&(&other.task_list, other.is_decider)));
+        unpolled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(name: &str) -> ListKey {
+        ListKey { domain: "d".into(), side: Side::Decider, name: name.into() }
+    }
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    #[test]
+    fn a_list_is_unpolled_from_the_end_of_its_last_poll_or_from_the_start_of_the_service() {
+        let pollers = Pollers::new(at(7));
+        assert_eq!(pollers.unpolled_since(&list("a")), Some(at(7)));
+        pollers.begin(&list("a"));
+        pollers.begin(&list("a"));
+        assert_eq!(pollers.unpolled_since(&list("a")), None);
+        pollers.end(&list("a"), at(8));
+        assert_eq!(pollers.unpolled_since(&list("a")), None, "one of two polls goes on");
+        pollers.end(&list("a"), at(9));
+        assert_eq!(pollers.unpolled_since(&list("a")), Some(at(9)));
+        assert_eq!(pollers.unpolled_since(&list("b")), Some(at(7)));
+        let runners = ListKey { side: Side::Activity, ..list("a") };
+        assert_eq!(pollers.unpolled_since(&runners), Some(at(7)), "another list, of the same name");
+    }
+
+    #[test]
+    fn of_a_list_that_is_forgotten_no_earlier_time_is_said_than_may_be_true() {
+        let pollers = Pollers::new(at(0));
+        for number in 0..=REMEMBERED {
+            pollers.saw(&list(&number.to_string()), at(100 + number as u64));
+        }
+        assert_eq!(pollers.lock().seen.len(), REMEMBERED);
+        assert_eq!(pollers.unpolled_since(&list("0")), Some(at(100)));
+        assert_eq!(pollers.unpolled_since(&list("never")), Some(at(100)));
+        assert_eq!(pollers.unpolled_since(&list("1")), Some(at(101)));
+        // The same list again pushes none out.
+        pollers.saw(&list("1"), at(200_000));
+        assert_eq!(pollers.unpolled_since(&list("2")), Some(at(102)));
+        assert_eq!(pollers.unpolled_since(&list("never")), Some(at(100)));
+    }
+}

@@ -1,0 +1,122 @@
+//! What `GET /` shows: to people what this is and what to do next, to programs where the description of the API is.
+
+use std::sync::LazyLock;
+
+use axum::http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, REFERRER_POLICY, VARY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Where the service is, where its caller does not say.
+const ADDRESS: &str = "127.0.0.1:7420";
+
+const STYLE: &str = "\
+:root { color-scheme: light dark }\
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 3rem auto; padding: 0 1rem }\
+pre { padding: .8rem 1rem; overflow-x: auto; border: 1px solid #8886; border-radius: 6px }\
+code, pre { font: 14px/1.5 ui-monospace, monospace }\
+";
+
+/// Nothing but the page's own style.
+static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
+    let style = STANDARD.encode(Sha256::digest(STYLE));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    );
+    HeaderValue::try_from(policy).unwrap_or_else(|_| HeaderValue::from_static("default-src 'none'"))
+});
+
+pub(super) async fn show(headers: HeaderMap) -> Response {
+    let (content_type, body) = if wants_html(&headers) {
+        ("text/html; charset=utf-8", page(&address(&headers)))
+    } else {
+        ("application/json", card())
+    };
+    let headers: [(HeaderName, HeaderValue); 6] = [
+        (CONTENT_TYPE, HeaderValue::from_static(content_type)),
+        (VARY, HeaderValue::from_static("accept")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        (CONTENT_SECURITY_POLICY, POLICY.clone()),
+    ];
+    (StatusCode::OK, headers, body).into_response()
+}
+
+/// Browsers name it; `*/*`, as curl says, is no wish for it.
+fn wants_html(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|kind| {
+        let mut parameters = kind.split(';').map(str::trim);
+        let is_html = parameters.next().is_some_and(|essence| essence.eq_ignore_ascii_case("text/html"));
+        is_html && !parameters.any(|it| matches!(it, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+    })
+}
+
+/// Where the caller has found the service.
+fn address(headers: &HeaderMap) -> String {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    // It goes into commands that people copy: nothing but the letters of an address.
+    let is_address = |host: &&str| {
+        !host.is_empty()
+            && host
+                .chars()
+                .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | ':' | '[' | ']'))
+    };
+    let host = text(HOST.as_str()).filter(is_address).unwrap_or(ADDRESS);
+    let scheme = if text("x-forwarded-proto") == Some("https") { "https" } else { "http" };
+    format!("{scheme}://{host}")
+}
+
+fn card() -> String {
+    let card = json!({
+        "service": "baton", "version": VERSION, "openapi": "/openapi.json", "metrics": "/metrics",
+        "workflows": "/v1/domains/default/workflows",
+    });
+    card.to_string()
+}
+
+fn page(url: &str) -> String {
+    let option = if url.ends_with(ADDRESS) { String::new() } else { format!(" --url {url}") };
+    format!(
+        r#"<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Baton</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<h1>Baton {VERSION}</h1>
+<p>This is a Baton service: it keeps the histories of workflows, and hands out what is to be decided and to be done.
+It is talked to over REST and from the command line; there is no console in the browser yet.</p>
+<h2>Start a workflow</h2>
+<pre>curl -s {url}/v1/domains/default/workflows -H 'content-type: application/json'   -d '{{"workflowId": "hello-1", "workflowType": "hello", "taskList": "hello"}}'</pre>
+<p>It waits until a decider polls its task list. <code>README.md</code> of the source goes on from here, with nothing but
+curl; <code>docs/rest.md</code> has every call. Where the service asks for credentials, add
+<code>-H 'authorization: Bearer &lt;secret&gt;'</code>.</p>
+<h2>Look at what runs</h2>
+<pre>baton workflow list{option}
+baton workflow show hello-1{option}
+baton history hello-1{option}</pre>
+<h2>For programs</h2>
+<ul>
+<li><a href="/openapi.json">/openapi.json</a>: the API, described</li>
+<li><a href="/metrics">/metrics</a>: figures for Prometheus</li>
+<li><a href="/healthz">/healthz</a>, <a href="/readyz">/readyz</a>: whether it lives, whether it takes work</li>
+<li><code>POST /</code>: the wire of Amazon SWF (<code>docs/swf.md</code>)</li>
+</ul>
+</body>
+</html>
+"#
+    )
+}

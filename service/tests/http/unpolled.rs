@@ -1,0 +1,145 @@
+//! Lists that nobody polls: whoever waits for a task to be taken is told which, and since when.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use service::engine::Clock as _;
+use service::http::{Credential, Credentials, router_for};
+use sha2::{Digest, Sha256};
+
+use crate::support::{Api, Ask, DECIDERS, WORKFLOWS, schedule};
+
+const ACTS: &str = "/v1/domains/default/task-lists/acts/activity/poll";
+
+impl Api {
+    async fn unpolled(&self, id: &str) -> Value {
+        self.get(&format!("{WORKFLOWS}/{id}")).await.json(200)["unpolled"].clone()
+    }
+
+    fn now(&self) -> Value {
+        json!(self.clock.now())
+    }
+
+    fn minutes_pass(&self) {
+        self.clock.advance(history::Duration::from_secs(120));
+    }
+}
+
+fn in_vain(path: &str) -> Ask {
+    Ask::post(path, &json!({})).header("prefer", "wait=0")
+}
+
+#[tokio::test]
+async fn a_run_says_which_of_its_lists_nobody_polls_and_since_when() {
+    let api = Api::open().await;
+    let opened = api.now();
+    api.minutes_pass();
+    api.start("w").await;
+    assert_eq!(api.unpolled("w").await, json!([{ "taskList": "deciders", "decider": true, "since": opened }]));
+    // Its only poll so far took the turn, and has ended.
+    api.decide(json!([schedule("a", "acts"), schedule("b", "acts"), schedule("c", "others")])).await;
+    let acts = json!({ "taskList": "acts", "decider": false, "since": opened });
+    let others = json!({ "taskList": "others", "decider": false, "since": opened });
+    assert_eq!(api.unpolled("w").await, json!([acts, others]), "each once");
+    api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
+    let decided = api.now();
+    api.minutes_pass();
+    let deciders = json!({ "taskList": "deciders", "decider": true, "since": decided });
+    assert_eq!(api.unpolled("w").await, json!([deciders, acts, others]));
+
+    // A runner that waits for something to do is there, and then it is not.
+    api.take_activity("acts").await;
+    api.take_activity("acts").await;
+    api.post(&format!("{WORKFLOWS}/w/pause"), &json!({})).await.json(200);
+    assert_eq!(api.unpolled("w").await, Value::Null, "of a paused run nothing is handed out");
+    api.post(&format!("{WORKFLOWS}/w/resume"), &json!({})).await.json(200);
+    assert_eq!(api.unpolled("w").await, json!([deciders, others]), "nothing waits on `acts`");
+    api.post(&format!("{WORKFLOWS}/w/terminate"), &json!({})).await.json(200);
+    assert_eq!(api.unpolled("w").await, Value::Null);
+}
+
+#[tokio::test]
+async fn a_list_is_polled_while_a_poll_waits_and_not_when_its_caller_has_gone() {
+    let api = Arc::new(Api::open().await);
+    let poll = {
+        let api = Arc::clone(&api);
+        tokio::spawn(async move { api.ask(Ask::post(ACTS, &json!({}))).await })
+    };
+    api.until_pollers("acts", 1).await;
+    api.start("w").await;
+    api.decide(json!([schedule("a", "other")])).await;
+    assert_eq!(api.unpolled("w").await[0]["taskList"], "other");
+    let elsewhere = api.ask(in_vain("/v1/domains/default/task-lists/acts/decider/poll")).await;
+    assert_eq!(elsewhere.header("baton-unpolled").split(';').next(), Some("other"));
+    api.minutes_pass();
+    poll.abort();
+    drop(poll.await);
+    api.until_pollers("acts", 0).await;
+    let left = api.now();
+    api.minutes_pass();
+    api.start("v").await;
+    api.decide(json!([schedule("a", "acts")])).await;
+    assert_eq!(api.unpolled("v").await, json!([{ "taskList": "acts", "decider": false, "since": left }]));
+}
+
+#[tokio::test]
+async fn a_poll_in_vain_hears_where_tasks_wait() {
+    let api = Api::open().await;
+    let opened = api.clock.now();
+    let answer = api.ask(in_vain(ACTS)).await;
+    assert_eq!((answer.status.as_u16(), answer.headers.get("baton-unpolled")), (204, None));
+    api.start("w").await;
+    api.post(WORKFLOWS, &json!({ "workflowId": "v", "workflowType": "t", "taskList": "a list, ä" })).await.json(201);
+    let domain = json!({ "name": "other" });
+    api.post("/v1/domains", &domain).await.json(201);
+    // Not on this side of the list, nor on the list of this name of another domain.
+    for path in ["/v1/domains/default/task-lists/deciders/activity/poll", ACTS] {
+        let heard = api.ask(in_vain(path)).await;
+        let expected = format!("a%20list%2C%20%C3%A4;decider;since={opened}, deciders;decider;since={opened}");
+        assert_eq!(heard.header("baton-unpolled"), expected);
+    }
+    let other = api.ask(in_vain("/v1/domains/other/task-lists/deciders/decider/poll")).await;
+    assert_eq!((other.status.as_u16(), other.headers.get("baton-unpolled")), (204, None));
+}
+
+#[tokio::test]
+async fn a_credential_for_one_list_hears_of_no_other() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let digest = |secret: &str| Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let holder =
+        |name: &str| Credential { name: name.to_owned(), secret_sha256: digest(name), ..Credential::default() };
+    let (runners, applications) = (vec!["default/acts".to_owned()], vec!["default".to_owned()]);
+    let credentials = vec![
+        Credential { runners: runners.clone(), ..holder("runner") },
+        Credential { runners, applications, ..holder("both") },
+        Credential { operator: true, ..holder("operator") },
+    ];
+    let router = router_for(Arc::clone(&api.engine), Credentials::new(credentials).unwrap());
+    let api = Api { router, ..api };
+    for (who, hears) in [("runner", false), ("both", true), ("operator", true)] {
+        let answer = api.ask(in_vain(ACTS).header("authorization", &format!("Bearer {who}"))).await;
+        assert_eq!((answer.status.as_u16(), answer.headers.contains_key("baton-unpolled")), (204, hears), "{who}");
+    }
+}
+
+#[tokio::test]
+async fn a_query_or_an_update_that_nobody_answers_says_that_nobody_polls() {
+    let api = Api::open().await;
+    let opened = api.now();
+    api.start("w").await;
+    let query = Ask::post(&format!("{WORKFLOWS}/w/queries/total"), &json!({})).header("prefer", "wait=0.01");
+    let update = Ask::post(&format!("{WORKFLOWS}/w/updates/add"), &json!({})).header("prefer", "wait=0.01");
+    for (ask, code) in [(query, "query-not-answered"), (update, "update-not-answered")] {
+        let problem = api.ask(ask).await.problem(504, code);
+        let detail = problem["detail"].as_str().unwrap();
+        let told = format!("nobody polls list `deciders` for turns since {}", opened.as_str().unwrap());
+        assert!(detail.contains(&told), "{detail}");
+        assert_eq!((&problem["taskList"], &problem["unpolledSince"]), (&json!("deciders"), &opened));
+    }
+    // Somebody has the turn: nobody else need poll.
+    api.ask(Ask::post(DECIDERS, &json!({}))).await.json(200);
+    let query = Ask::post(&format!("{WORKFLOWS}/w/queries/total"), &json!({})).header("prefer", "wait=0.01");
+    let problem = api.ask(query).await.problem(504, "query-not-answered");
+    assert_eq!(problem["taskList"], Value::Null, "{problem}");
+}
