@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use history::{Event, EventId, Payload};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
-use reqwest::{Method, StatusCode, Url};
+use reqwest::{ClientBuilder, Method, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -19,6 +19,7 @@ use crate::body::{
     SignalWorkflow, StartWorkflow, Started, TerminateWorkflow, Workflows,
 };
 use crate::retry::{Patience, Waits};
+use crate::tasks::Told;
 
 pub use operate::ActivityAct;
 
@@ -44,6 +45,24 @@ pub struct Client {
     root: Url,
     domain: String,
     pub(crate) patience: Patience,
+    pub(crate) unpolled: Told,
+}
+
+/// What it takes to get in.
+#[derive(Clone, Copy, Default)]
+pub struct Access<'a> {
+    /// A credential's secret.
+    pub secret: Option<&'a str>,
+    /// Certificates of authorities to trust beside those that this machine trusts, as PEM: for a service whose certificate is
+    /// signed by your own.
+    pub ca: Option<&'a [u8]>,
+}
+
+impl std::fmt::Debug for Access<'_> {
+    /// Without the secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Access").finish_non_exhaustive()
+    }
 }
 
 /// Which runs to list. `None` and empty mean any.
@@ -79,13 +98,14 @@ pub struct Page {
 
 impl Client {
     /// A client of the service at `url`, e.g. `http://127.0.0.1:7420`, for its domain `default`, that asks again for up
-    /// to 30 seconds while the service is away.
+    /// to 30 seconds while the service is away. `localhost:7420` will do, and `:7420` for this machine. `https` takes the
+    /// feature `tls`.
     ///
     /// # Errors
     ///
     /// [`Error::Setup`] for a URL that cannot be used.
     pub fn new(url: &str) -> Result<Self, Error> {
-        Self::build(url, None)
+        Self::with_access(url, Access::default())
     }
 
     /// Like [`new`](Self::new), with a credential's secret.
@@ -94,20 +114,29 @@ impl Client {
     ///
     /// [`Error::Setup`] for a URL or a secret that cannot be used.
     pub fn with_secret(url: &str, secret: &str) -> Result<Self, Error> {
-        Self::build(url, Some(secret))
+        Self::with_access(url, Access { secret: Some(secret), ..Access::default() })
     }
 
-    fn build(url: &str, secret: Option<&str>) -> Result<Self, Error> {
+    /// Like [`new`](Self::new), with what it takes to get in.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setup`] for a URL, a secret or certificates that cannot be used.
+    pub fn with_access(url: &str, access: Access<'_>) -> Result<Self, Error> {
         let setup = |what: String| Error::Setup { what };
+        let url = &whole(url);
         let root = Url::parse(url).map_err(|error| setup(format!("`{url}` is not a URL: {error}")))?;
         match root.scheme() {
             "http" => {}
             "https" if cfg!(feature = "tls") => {}
             "https" => {
-                return Err(setup(format!("`{url}`: this program was built without the client's `tls` feature")));
+                return Err(setup(format!(
+                    "`{url}`: this program was built without TLS; the feature `tls` of baton-client and of both kits brings it"
+                )));
             }
             other => return Err(setup(format!("`{url}`: `{other}` is neither http nor https"))),
         }
+        let Access { secret, ca } = access;
         let mut headers = HeaderMap::new();
         if let Some(secret) = secret {
             let mut value = HeaderValue::try_from(format!("Bearer {secret}"))
@@ -121,12 +150,11 @@ impl Client {
             .pool_max_idle_per_host(1_024)
             .pool_idle_timeout(IDLE_WAIT)
             .tcp_nodelay(true)
-            .no_proxy()
-            .build()
-            .map_err(|error| setup(error.to_string()))?;
+            .no_proxy();
+        let http = trusting(http, &root, ca)?.build().map_err(|error| setup(error.to_string()))?;
         let base = url.trim_end_matches('/').to_owned();
         let patience = Patience::For(Duration::from_secs(30));
-        Ok(Self { http, base, root, domain: "default".to_owned(), patience })
+        Ok(Self { http, base, root, domain: "default".to_owned(), patience, unpolled: Told::default() })
     }
 
     /// The same client for another domain.
@@ -457,8 +485,25 @@ impl Client {
         input: Option<Payload>,
         key: Option<&str>,
     ) -> Result<Recorded, Error> {
-        let url = self.workflow_url(workflow_id, &format!("/signals/{}", encode(name)));
-        self.write(&url, &SignalWorkflow { input, identity: None }, key).await
+        self.signal_run(workflow_id, None, name, &SignalWorkflow { input, identity: None }, key).await
+    }
+
+    /// Signals this run of a workflow id, the newest one unless given. With a key the call is safe to repeat, and is repeated
+    /// while the service is away.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `run-closed` when it has, `run-not-current` when it is not the newest.
+    pub async fn signal_run(
+        &self,
+        workflow_id: &str,
+        run_id: Option<Uuid>,
+        name: &str,
+        signal: &SignalWorkflow,
+        key: Option<&str>,
+    ) -> Result<Recorded, Error> {
+        let url = self.workflow_url(workflow_id, &format!("/signals/{}{}", encode(name), run_query(run_id)));
+        self.write(&url, signal, key).await
     }
 
     /// Asks for a run to be canceled.
@@ -472,7 +517,22 @@ impl Client {
         cancel: &CancelWorkflow,
         key: Option<&str>,
     ) -> Result<Recorded, Error> {
-        self.write(&self.workflow_url(workflow_id, "/cancel"), cancel, key).await
+        self.cancel_run(workflow_id, None, cancel, key).await
+    }
+
+    /// Asks for this run of a workflow id to be canceled, the newest one unless given.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `run-closed` when it has, `run-not-current` when it is not the newest.
+    pub async fn cancel_run(
+        &self,
+        workflow_id: &str,
+        run_id: Option<Uuid>,
+        cancel: &CancelWorkflow,
+        key: Option<&str>,
+    ) -> Result<Recorded, Error> {
+        self.write(&self.workflow_url(workflow_id, &format!("/cancel{}", run_query(run_id))), cancel, key).await
     }
 
     /// Ends a run.
@@ -486,7 +546,22 @@ impl Client {
         terminate: &TerminateWorkflow,
         key: Option<&str>,
     ) -> Result<Recorded, Error> {
-        self.write(&self.workflow_url(workflow_id, "/terminate"), terminate, key).await
+        self.terminate_run(workflow_id, None, terminate, key).await
+    }
+
+    /// Ends this run of a workflow id, the newest one unless given.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `run-closed` when it has, `run-not-current` when it is not the newest.
+    pub async fn terminate_run(
+        &self,
+        workflow_id: &str,
+        run_id: Option<Uuid>,
+        terminate: &TerminateWorkflow,
+        key: Option<&str>,
+    ) -> Result<Recorded, Error> {
+        self.write(&self.workflow_url(workflow_id, &format!("/terminate{}", run_query(run_id))), terminate, key).await
     }
 
     /// Whether the service takes work; waits for it as long as this client has patience.
@@ -506,6 +581,38 @@ impl Client {
     pub async fn metrics(&self) -> Result<String, Error> {
         let (_, bytes) = self.send(Method::GET, &format!("{}/metrics", self.base), None, None, None).await?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// Has the client trust the right certificates.
+#[cfg(feature = "tls")]
+fn trusting(http: ClientBuilder, root: &Url, ca: Option<&[u8]>) -> Result<ClientBuilder, Error> {
+    let bad = |problem: String| Error::Setup { what: format!("the certificates of authorities: {problem}") };
+    if root.scheme() == "http" {
+        // Those of this machine need not be read.
+        return Ok(http.tls_certs_only([]));
+    }
+    let Some(ca) = ca else { return Ok(http) };
+    let certificates = reqwest::Certificate::from_pem_bundle(ca).map_err(|error| bad(error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(bad("there is none; they are expected as PEM, `-----BEGIN CERTIFICATE-----`".to_owned()));
+    }
+    Ok(http.tls_certs_merge(certificates))
+}
+
+/// Without TLS there are none.
+#[cfg(not(feature = "tls"))]
+#[expect(clippy::unnecessary_wraps, reason = "as with TLS")]
+fn trusting(http: ClientBuilder, _: &Url, _: Option<&[u8]>) -> Result<ClientBuilder, Error> {
+    Ok(http)
+}
+
+/// An address with what people leave out: `localhost:7420` is http, and `:7420` is this machine.
+fn whole(address: &str) -> String {
+    match address {
+        address if address.contains("://") => address.to_owned(),
+        address if address.starts_with(':') => format!("http://127.0.0.1{address}"),
+        address => format!("http://{address}"),
     }
 }
 
@@ -565,6 +672,49 @@ fn filter_query(filter: &Filter) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_whole_without_what_people_leave_out() {
+        for (given, whole) in [
+            ("http://127.0.0.1:7420", "http://127.0.0.1:7420"),
+            ("https://baton.example/behind", "https://baton.example/behind"),
+            ("localhost:7420", "http://localhost:7420"),
+            ("10.0.0.7:7420", "http://10.0.0.7:7420"),
+            ("baton.example", "http://baton.example"),
+            ("[::1]:7420", "http://[::1]:7420"),
+            (":7420", "http://127.0.0.1:7420"),
+        ] {
+            assert_eq!(super::whole(given), whole);
+        }
+        let client = Client::new("localhost:7420").unwrap();
+        assert_eq!(
+            client.located(&client.domain_url("workflows")).as_str(),
+            "http://localhost:7420/v1/domains/default/workflows"
+        );
+        for given in ["", ":", "ftp://host", "http://"] {
+            assert!(Client::new(given).is_err(), "{given}");
+        }
+    }
+
+    #[test]
+    #[cfg(not(feature = "tls"))]
+    fn a_program_without_tls_says_so_for_an_address_that_needs_it() {
+        let error = Client::new("https://baton.example").unwrap_err().to_string();
+        assert!(error.contains("`https://baton.example`: this program was built without TLS"), "{error}");
+        assert!(error.contains("the feature `tls`"), "{error}");
+    }
+
+    #[test]
+    #[cfg(feature = "tls")]
+    fn certificates_that_are_none_are_refused_and_none_is_asked_for_without_tls() {
+        for ca in ["", "nothing", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+            let access = Access { ca: Some(ca.as_bytes()), ..Access::default() };
+            let error = Client::with_access("https://baton.example", access).unwrap_err();
+            assert!(matches!(error, Error::Setup { .. }), "{error}");
+            assert!(Client::with_access("http://baton.example", access).is_ok());
+        }
+        assert!(Client::new("https://baton.example").is_ok());
+    }
 
     #[test]
     fn a_call_goes_where_its_text_says() {

@@ -76,8 +76,8 @@ pub enum Watched {
 }
 
 impl Client {
-    /// Asks the decider of a run, of the newest without a run id, and waits up to `wait`, a minute at most, for its answer,
-    /// which shows all that was recorded before the call.
+    /// Asks the decider of a run, of the newest without a run id, and waits up to `wait` for its answer, in as many requests as
+    /// it takes. The answer shows all that was recorded before the call.
     ///
     /// # Errors
     ///
@@ -92,9 +92,15 @@ impl Client {
         wait: Duration,
     ) -> Result<Answer, Error> {
         let url = self.query_url(workflow_id, name, &run_query(run_id));
-        let wait = wait.min(WAIT_AT_ONCE);
-        let (_, headers, bytes) = self.ask(&url, &QueryWorkflow { input }, wait, None).await?;
-        self.read_answer(&headers, &bytes)
+        let body = QueryWorkflow { input };
+        let deadline = tokio::time::Instant::now() + wait;
+        loop {
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            match self.ask(&url, &body, left.min(WAIT_AT_ONCE), None).await {
+                Err(error) if error.code() == Some("query-not-answered") && left > WAIT_AT_ONCE => {}
+                answer => return answer.and_then(|(_, headers, bytes)| self.read_answer(&headers, &bytes)),
+            }
+        }
     }
 
     /// Waits up to `wait` until a query's run has news beyond what was seen, or the query another result, in as many requests
@@ -173,8 +179,25 @@ impl Client {
         seen: &Tag,
         key: Option<&str>,
     ) -> Result<Recorded, Error> {
-        let url = self.domain_url(&format!("workflows/{}/signals/{}", encode(workflow_id), encode(name)));
-        let body = to_bytes(&SignalWorkflow { input, identity: None })?;
+        self.signal_run_if(workflow_id, None, name, &SignalWorkflow { input, identity: None }, seen, key).await
+    }
+
+    /// The same of this run of a workflow id, the newest one unless given.
+    ///
+    /// # Errors
+    ///
+    /// As for [`signal_if`](Self::signal_if); `run-not-current` when it is not the newest.
+    pub async fn signal_run_if(
+        &self,
+        workflow_id: &str,
+        run_id: Option<Uuid>,
+        name: &str,
+        signal: &SignalWorkflow,
+        seen: &Tag,
+        key: Option<&str>,
+    ) -> Result<Recorded, Error> {
+        let path = format!("workflows/{}/signals/{}{}", encode(workflow_id), encode(name), run_query(run_id));
+        let (url, body) = (self.domain_url(&path), to_bytes(signal)?);
         let mut headers = condition(IF_MATCH, seen)?;
         if let Some(key) = key {
             headers.insert("idempotency-key", header(key)?);

@@ -7,12 +7,34 @@ use history::{Event, EventKind, Origin, Payload, Timestamp};
 /// The longest payload text that is shown in a table, in characters.
 const PAYLOAD_CHARS_MAX: usize = 60;
 
+/// Rows below a header, in columns as wide as what is in them.
+pub fn rows<const COLUMNS: usize>(
+    header: [&str; COLUMNS],
+    rows: impl IntoIterator<Item = [String; COLUMNS]>,
+) -> String {
+    let mut table = plain(&header);
+    for row in rows {
+        table.add_row(row);
+    }
+    text(&table)
+}
+
+fn plain(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    table
+}
+
+fn text(table: &Table) -> String {
+    let lines = table.lines().map(|line| line.trim_end().to_owned());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// A history as a table, in the order given: id, time, time since the oldest of the events, event, what it says, what caused
 /// it. Turns are set apart.
 pub fn history(events: &[Event]) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["#", "time", "after", "event", "what", "because of"]);
+    let mut table = plain(&["#", "time", "after", "event", "what", "because of"]);
     for column in [0, 2] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -33,8 +55,7 @@ pub fn history(events: &[Event]) -> String {
             because(event),
         ]);
     }
-    let lines = table.lines().map(|line| line.trim_end().to_owned());
-    lines.collect::<Vec<_>>().join("\n")
+    text(&table)
 }
 
 fn elapsed(millis: u64) -> String {

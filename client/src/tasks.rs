@@ -1,8 +1,10 @@
 //! Task lists from the side of those who poll them: taking tasks and answering them.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use history::{EventId, Payload};
+use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,6 +16,24 @@ use crate::body::{
 use crate::http::{encode, push_page, to_bytes};
 use crate::retry::Waits;
 use crate::{Client, Error, Page, Patience};
+
+/// What the service says to a poll in vain. Source: docs/rest.md.
+const UNPOLLED: &str = "baton-unpolled";
+
+/// What was last said of lists that nobody polls: it is told again only when it is about others.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Told {
+    fn is_news(&self, lists: &str) -> bool {
+        // Since when is no news.
+        let names = lists.split(", ").map(|list| list.split(";since=").next().unwrap_or(list).to_owned()).collect();
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = *told != names;
+        *told = names;
+        is_news
+    }
+}
 
 /// How an answer to a task went.
 #[derive(Debug)]
@@ -65,8 +85,16 @@ impl Client {
         wait: Duration,
     ) -> Result<Option<T>, Error> {
         let body = to_bytes(body)?;
-        let (status, bytes) = self.send_once(Method::POST, url, Some(body), Some(wait), None).await?;
-        if status == StatusCode::NO_CONTENT { Ok(None) } else { self.read(&bytes).map(Some) }
+        let (status, headers, bytes) =
+            self.call_once(Method::POST, url, Some(body), Some(wait), HeaderMap::new()).await?;
+        if status != StatusCode::NO_CONTENT {
+            return self.read(&bytes).map(Some);
+        }
+        let unpolled = headers.get(UNPOLLED).and_then(|value| value.to_str().ok());
+        if let Some(lists) = unpolled.filter(|lists| self.unpolled.is_news(lists)) {
+            tracing::info!(polled = url, lists, "nothing came; tasks wait on other lists, and nobody polls there");
+        }
+        Ok(None)
     }
 
     /// Answers a turn; repeats the answer while the service is away, for as long as `patience` lasts.
@@ -230,5 +258,21 @@ impl Client {
                 None => return Err(error),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_that_nobody_polls_are_told_once() {
+        let told = Told::default();
+        assert!(told.is_news("hello;decider;since=2026-01-01T00:00:00.000Z"));
+        assert!(!told.is_news("hello;decider;since=2026-01-01T00:00:07.000Z"));
+        assert!(told.is_news("hello;activity;since=2026-01-01T00:00:07.000Z"));
+        assert!(
+            told.is_news("hello;activity;since=2026-01-01T00:00:07.000Z, b;decider;since=2026-01-01T00:00:07.000Z")
+        );
     }
 }

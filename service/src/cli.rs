@@ -1,7 +1,9 @@
 //! The command line: what can be asked, and how answers are shown.
 
 mod activity;
+pub(crate) mod advice;
 mod compact;
+mod completions;
 mod credential;
 mod described;
 mod domain;
@@ -11,15 +13,17 @@ mod fsck;
 mod history;
 mod query;
 mod schedule;
+mod tips;
 mod update;
 mod workflow;
 
 use std::io::Read as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::history::Payload;
 use clap::{Args, Parser, Subcommand};
-use client::{Client, Patience};
+use client::{Access, Client, Patience, table};
 use serde::Serialize;
 
 use crate::bench::Bench;
@@ -27,6 +31,8 @@ use crate::failed::Failed;
 use crate::serve::Serve;
 
 /// Durable workflows as plain histories: the service, and the tools to look at it and to talk to it.
+///
+/// Durations are written like `30s`, `1h 30m` or `7d`, as ISO 8601 has them (`PT30S`), or as a number of seconds.
 ///
 /// Exit codes: 0 done; 1 refused by the service; 2 wrong usage; 3 the service cannot be reached; 4 `workflow result` and
 /// `workflow start --wait`: the run did not close with success; 5 these: the run is still open.
@@ -66,13 +72,14 @@ enum Command {
     Compact(compact::Compact),
     /// Print the API as an `OpenAPI` document
     Openapi,
+    Completions(completions::Completions),
     Bench(Bench),
 }
 
 /// Which service to talk to.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Target {
-    /// Where the service is
+    /// Where the service is, e.g. https://baton.example, or localhost:7420
     #[arg(long, env = "BATON_URL", default_value = "http://127.0.0.1:7420", value_name = "URL")]
     url: String,
     /// The domain
@@ -81,14 +88,19 @@ pub(crate) struct Target {
     /// A credential's secret
     #[arg(long, env = "BATON_SECRET", hide_env_values = true, value_name = "SECRET")]
     secret: Option<String>,
+    /// Certificates of authorities to trust for https beside those that this machine trusts, as PEM
+    #[arg(long, env = "BATON_CA", value_name = "FILE")]
+    ca: Option<PathBuf>,
 }
 
 impl Target {
     pub(crate) fn client(&self) -> Result<Client, Failed> {
-        let client = match &self.secret {
-            Some(secret) => Client::with_secret(&self.url, secret)?,
-            None => Client::new(&self.url)?,
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|error| Failed::Usage(format!("--ca {}: {error}", path.display())))
         };
+        let ca = self.ca.as_ref().map(read).transpose()?;
+        let access = Access { secret: self.secret.as_deref(), ca: ca.as_deref() };
+        let client = Client::with_access(&self.url, access)?;
         // A person waits: say at once that nobody is there.
         Ok(client.domain(&self.domain).patience(Patience::None))
     }
@@ -97,6 +109,11 @@ impl Target {
 type Done = Result<(), Failed>;
 
 impl Cli {
+    /// Reads the command line; says what is wrong with it, and ends the process, where something is.
+    pub(crate) fn read() -> Self {
+        Self::try_parse().unwrap_or_else(|error| tips::safe(error).exit())
+    }
+
     /// Whether this process is the service.
     pub(crate) fn is_service(&self) -> bool {
         matches!(self.command, Command::Serve(_))
@@ -118,12 +135,27 @@ impl Cli {
             Command::Fsck(fsck) => fsck.run().await,
             Command::Compact(compact) => compact.run().await,
             Command::Openapi => print_json(&service::http::document()),
+            Command::Completions(completions) => completions.run(),
             Command::Bench(bench) => bench.run().await,
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,
             Err(failed) => failed.report(),
         }
+    }
+}
+
+/// Who does it.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Who {
+    /// Who you are; the history keeps it
+    #[arg(long, env = "USER", default_value = "baton", value_name = "NAME")]
+    identity: String,
+}
+
+impl Who {
+    fn identity(&self) -> Option<String> {
+        Some(self.identity.clone())
     }
 }
 
@@ -140,6 +172,14 @@ fn print_text(text: &str) -> Done {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failed::Other(1, error.to_string())),
         _ => Ok(()),
     }
+}
+
+/// Prints rows below a header.
+fn print_rows<const COLUMNS: usize>(
+    header: [&str; COLUMNS],
+    rows: impl IntoIterator<Item = [String; COLUMNS]>,
+) -> Done {
+    print_text(&table::rows(header, rows))
 }
 
 /// Reads an `--input`: JSON, `@file`, or `-` for standard input.

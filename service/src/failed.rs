@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use client::Error;
 
+use crate::cli::advice;
+
 /// Why a command ended early.
 #[derive(Debug)]
 pub(crate) enum Failed {
@@ -33,17 +35,21 @@ impl Failed {
                 ExitCode::from(2)
             }
             Self::Client(Error::Refused { problem, .. }) => {
-                eprintln!("baton: {} ({})\n       {}", problem.detail, problem.code, problem.advice);
+                let (detail, advice) = (advice::detail(problem), advice::advice(problem));
+                eprintln!("baton: {detail} ({})\n       {advice}", problem.code);
                 ExitCode::from(1)
             }
             Self::Client(error) => {
                 eprintln!("baton: {error}");
-                let mut source = std::error::Error::source(error);
+                let (mut source, mut causes) = (std::error::Error::source(error), String::new());
                 while let Some(cause) = source {
                     eprintln!("       {cause}");
+                    causes.push_str(&cause.to_string());
                     source = cause.source();
                 }
-                if matches!(error, Error::Unreachable { .. }) {
+                if causes.contains("certificate") {
+                    eprintln!("       --ca or BATON_CA names the certificates of an authority of your own");
+                } else if matches!(error, Error::Unreachable { .. }) {
                     eprintln!("       is `baton serve` running there? --url or BATON_URL says where to look");
                 }
                 ExitCode::from(3)

@@ -8,14 +8,12 @@ mod serve;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::read();
     // Only the service has more to do than one thread can.
     let mut builder = if cli.is_service() {
         tokio::runtime::Builder::new_multi_thread()

@@ -52,8 +52,10 @@ pub(crate) struct Serve {
     /// Where to keep everything [default: baton-data]
     #[arg(long, env = "BATON_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Address and port to listen on; port 0 picks a free one [default: 127.0.0.1:7420]
-    #[arg(long, env = "BATON_LISTEN", value_name = "ADDRESS")]
+    /// Address and port to listen on, e.g. `0.0.0.0:7420`; `:7420` is this machine only, port 0 picks a free one [default:
+    /// 127.0.0.1:7420]
+    #[arg(long, env = "BATON_LISTEN", value_name = "ADDRESS", value_parser = listen_address)]
+    #[serde(default, deserialize_with = "listen_in_file")]
     listen: Option<SocketAddr>,
     /// Listen beyond this machine although nobody is asked who they are
     #[arg(long, env = "BATON_ALLOW_REMOTE_WITHOUT_CREDENTIALS")]
@@ -299,10 +301,51 @@ impl Serve {
     }
 }
 
+/// An address to listen on. Without a host, as with the name that every machine has for itself, it is this machine only.
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let host_and_port = text.rsplit_once(':').filter(|(host, _)| matches!(*host, "" | "localhost"));
+    let whole = host_and_port.map_or_else(|| text.to_owned(), |(_, port)| format!("127.0.0.1:{port}"));
+    whole
+        .parse()
+        .map_err(|_| format!("`{text}`: expected e.g. `127.0.0.1:7420`, `0.0.0.0:7420`, `localhost:7420` or `:7420`"))
+}
+
+fn listen_in_file<'de, D: serde::Deserializer<'de>>(file: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(file)?;
+    listen_address(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
 /// Written whole or not at all, so that whoever waits for it never reads half an address.
 fn write_port_file(path: &std::path::Path, address: SocketAddr) -> Result<(), String> {
     let shown = path.display();
     let partial = path.with_extension("partial");
     std::fs::write(&partial, format!("{address}\n")).map_err(|error| format!("{shown}: {error}"))?;
     std::fs::rename(&partial, path).map_err(|error| format!("{shown}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_to_listen_on_is_this_machine_unless_it_says_otherwise() {
+        for (text, address) in [
+            ("127.0.0.1:7420", Some("127.0.0.1:7420")),
+            ("localhost:7420", Some("127.0.0.1:7420")),
+            (":7420", Some("127.0.0.1:7420")),
+            (":0", Some("127.0.0.1:0")),
+            ("0.0.0.0:7420", Some("0.0.0.0:7420")),
+            ("[::]:7420", Some("[::]:7420")),
+            ("7420", None),
+            ("baton.example:7420", None),
+            (":http", None),
+            ("", None),
+        ] {
+            assert_eq!(listen_address(text).ok().map(|address| address.to_string()).as_deref(), address, "{text}");
+        }
+        let file = |text: &str| toml::from_str::<Serve>(text).map(|serve| serve.listen);
+        assert_eq!(file("listen = \":7421\"").unwrap(), Some("127.0.0.1:7421".parse().unwrap()));
+        assert!(file("listen = \"there\"").is_err());
+        assert_eq!(file("").unwrap(), None);
+    }
 }

@@ -6,7 +6,7 @@ use client::body::{ByHand, ChangeActivity, ChangeTimeouts, CompleteByHand, FailB
 use history::{Duration, RetryPolicy};
 use uuid::Uuid;
 
-use super::{Done, Failed, Target, print_json, read_input};
+use super::{Done, Failed, Target, Who, print_json, read_input};
 
 /// Which one of the open activities of a run, who does it, and why.
 #[derive(Debug, Args)]
@@ -21,9 +21,8 @@ pub(crate) struct Which {
     /// Why; the history keeps it
     #[arg(long)]
     reason: Option<String>,
-    /// Who; the history keeps it
-    #[arg(long, env = "USER", default_value = "baton")]
-    identity: String,
+    #[command(flatten)]
+    who: Who,
     /// The same key never does it twice
     #[arg(long)]
     key: Option<String>,
@@ -81,7 +80,7 @@ pub(crate) struct Options {
     /// Where runners poll for it
     #[arg(long, value_name = "LIST")]
     list: Option<String>,
-    /// Until a runner takes it, at most, e.g. PT1H; `none` for no limit
+    /// Until a runner takes it, at most, e.g. 1h; `none` for no limit
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     schedule_to_start: Option<Limit>,
     /// Until its runner answers, at most
@@ -127,7 +126,7 @@ impl Options {
 
 impl Which {
     fn who(&self) -> (Option<String>, Option<String>) {
-        (Some(self.identity.clone()), self.reason.clone())
+        (self.who.identity(), self.reason.clone())
     }
 
     fn by_hand(&self) -> ByHand {

@@ -1,7 +1,16 @@
 //! The state of a run, for people.
 
-use client::body::{Described, OpenActivity};
+use client::body::{Described, OpenActivity, UnpolledList};
 use history::event::{ActivityPausedCause, ChildPolicy};
+
+/// Which lists nobody polls on which something of it waits, a line each.
+pub(super) fn unpolled(run: &Described) -> Vec<String> {
+    let line = |it: &UnpolledList| {
+        let (what, list, since) = (if it.decider { "turns" } else { "activities" }, &it.task_list, it.since);
+        format!("nobody polls list `{list}` for {what} since {since}")
+    };
+    run.unpolled.iter().map(line).collect()
+}
 
 /// What a person wants to know of it, a line each.
 pub(super) fn lines(run: &Described) -> String {
@@ -13,6 +22,7 @@ pub(super) fn lines(run: &Described) -> String {
         format!("events     {}", run.history_length),
         format!("turn       {} on {}", run.turn, run.task_list),
     ];
+    lines.extend(unpolled(run).into_iter().map(|line| format!("waits      {line}")));
     if !run.tags.is_empty() {
         lines.push(format!("tags       {}", run.tags.join(", ")));
     }
@@ -164,6 +174,10 @@ mod tests {
                 "lastFailure": { "at": at, "reason": "carrier-busy" },
                 "nextTryAt": "2026-01-01T00:01:00.000Z",
             }],
+            "unpolled": [
+                { "taskList": "orders", "decider": true, "since": at },
+                { "taskList": "carriers", "decider": false, "since": at },
+            ],
             "openTimers": [{ "timerId": "t", "scheduledEventId": 6, "expiresAt": at }],
             "openChildren": [
                 { "workflowId": "a", "scheduledEventId": 7, "startedEventId": 8, "childPolicy": "terminate" },
@@ -183,6 +197,8 @@ status     open
 started    {at}
 events     12
 turn       none on orders
+waits      nobody polls list `orders` for turns since {at}
+waits      nobody polls list `carriers` for activities since {at}
 tags       eu, gold
 child      of batch, run {run}: its event 7
 cancel     was asked for

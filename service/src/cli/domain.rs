@@ -4,7 +4,7 @@ use clap::Subcommand;
 use client::body::{ChangeDomain, CreateDomain};
 use history::Duration;
 
-use super::{Done, Target, print_json, print_text};
+use super::{Done, Target, print_json, print_rows};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Domain {
@@ -15,7 +15,7 @@ pub(crate) enum Domain {
         /// What it is for
         #[arg(long)]
         description: Option<String>,
-        /// How long its runs stay readable after they closed, e.g. P30D
+        /// How long its runs stay readable after they closed, e.g. 30d
         #[arg(long)]
         retention: Option<Duration>,
         #[command(flatten)]
@@ -26,7 +26,7 @@ pub(crate) enum Domain {
         /// What it is for
         #[arg(long)]
         description: Option<String>,
-        /// How long runs stay readable after they closed that are started from now on, e.g. P30D
+        /// How long runs stay readable after they closed that are started from now on, e.g. 30d
         #[arg(long)]
         retention: Option<Duration>,
         #[command(flatten)]
@@ -66,11 +66,12 @@ impl Domain {
                 if json {
                     return print_json(&domains);
                 }
-                for domain in domains {
-                    let description = domain.description.unwrap_or_default();
-                    print_text(&format!("{:<24} {:<10} {description}", domain.name, domain.retention.to_string()))?;
-                }
-                Ok(())
+                print_rows(
+                    ["name", "retention", "description"],
+                    domains
+                        .into_iter()
+                        .map(|it| [it.name, it.retention.to_string(), it.description.unwrap_or_default()]),
+                )
             }
             Self::Show { target } => print_json(&target.client()?.show_domain().await?),
         }

@@ -24,8 +24,8 @@ pub(crate) struct Query {
     /// The run; the newest one unless given
     #[arg(long, conflicts_with = "watch")]
     run: Option<Uuid>,
-    /// How long to wait for the answer, at most a minute
-    #[arg(long, default_value = "PT10S")]
+    /// How long to wait for the answer, e.g. 30s or 1h
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
     wait: ::history::Duration,
     /// Go on until interrupted, and show every other result as it comes, one a line
     #[arg(long)]

@@ -6,9 +6,11 @@ use client::body::{
     TriggerSchedule,
 };
 use history::{Duration, Interval, Overlap, ScheduleSpec, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::workflow::word;
-use super::{Done, Failed, Target, print_json, print_text, read_input};
+use super::{Done, Failed, Target, print_json, print_rows, print_text, read_input};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Schedule {
@@ -101,7 +103,7 @@ pub(crate) struct Create {
     /// A cron expression: minute, hour, day of month, month, day of week; may be given several times
     #[arg(long, value_name = "EXPRESSION")]
     cron: Vec<String>,
-    /// An interval, e.g. PT15M; may be given several times
+    /// An interval, e.g. 15m; may be given several times
     #[arg(long, value_name = "DURATION")]
     every: Vec<Duration>,
     /// The time zone of the expressions, e.g. Europe/Berlin; UTC unless given
@@ -230,11 +232,13 @@ async fn list(json: bool, target: &Target) -> Done {
     if json {
         return print_json(&found);
     }
-    for it in found {
-        let status = if it.paused { "paused" } else { "active" };
-        print_text(&format!("{}  {status:<6}  {:<20} {}", it.created_at, it.workflow_type, it.schedule_id))?;
-    }
-    Ok(())
+    print_rows(
+        ["created", "status", "type", "schedule"],
+        found.into_iter().map(|it| {
+            let status = if it.paused { "paused" } else { "active" };
+            [it.created_at.to_string(), status.to_owned(), it.workflow_type, it.schedule_id]
+        }),
+    )
 }
 
 fn show(it: &DescribedSchedule) -> String {
@@ -245,12 +249,16 @@ fn show(it: &DescribedSchedule) -> String {
     lines.extend(it.paused_at.map(|at| format!("paused     since {at}: {reason}")));
     let action = &schedule.action;
     lines.push(format!("starts     {} as {}-<time>", action.workflow_type, action.workflow_id));
+    lines.extend(settings("starts", action, &["workflowId", "workflowType"]));
+    lines.extend(settings("times", spec, &["cron", "intervals"]));
     let zone = spec.time_zone.as_deref().unwrap_or("UTC");
     lines.extend(spec.cron.iter().map(|cron| format!("cron       {cron} in {zone}")));
-    lines.extend(spec.calendars.iter().map(|_| format!("calendar   in {zone}; --json has it")));
-    lines.extend(spec.intervals.iter().map(|interval| format!("every      {}", interval.every)));
-    let word = serde_json::to_value(schedule.overlap).unwrap_or_default();
-    lines.push(format!("overlap    {}", word.as_str().unwrap_or_default()));
+    lines.extend(spec.intervals.iter().map(|interval| {
+        let phase =
+            if interval.phase == Duration::ZERO { String::new() } else { format!(", {} later", interval.phase) };
+        format!("every      {}{phase}", interval.every)
+    }));
+    lines.extend(settings("schedule", schedule, &["spec", "action", "note", "remainingActions"]));
     lines.extend(schedule.remaining_actions.map(|left| format!("left       {left} more times")));
     let (started, refused, skipped, missed) = (totals.started, totals.refused, totals.skipped, totals.missed);
     lines.push(format!("done       {started} started, {refused} refused, {skipped} skipped, {missed} missed"));
@@ -262,4 +270,21 @@ fn show(it: &DescribedSchedule) -> String {
     }));
     lines.extend(it.next_times.iter().map(|at| format!("next       {at}")));
     lines.join("\n")
+}
+
+/// What was set of something, but for what is shown otherwise: whatever there is to be set, it is not forgotten here.
+fn settings(what: &str, of: &impl Serialize, shown: &[&str]) -> Vec<String> {
+    let Ok(Value::Object(fields)) = serde_json::to_value(of) else { return Vec::new() };
+    let mut lines = Vec::new();
+    for (name, value) in fields {
+        match value {
+            _ if shown.contains(&name.as_str()) => {}
+            // What applies where nothing is said.
+            Value::Null => {}
+            Value::Object(inner) if inner.is_empty() && name != "input" => {}
+            Value::String(text) => lines.push(format!("{what:<10} {name} {text}")),
+            value => lines.push(format!("{what:<10} {name} {value}")),
+        }
+    }
+    lines
 }

@@ -1,11 +1,9 @@
 //! `baton update`: having a run's decider judge an update.
 
-use std::time::Duration;
-
 use clap::Args;
 use client::body::{StartWorkflow, UpdateWorkflow};
 
-use super::{Done, Target, print_json, read_input};
+use super::{Done, Target, Who, print_json, read_input};
 
 /// Have a run's decider judge an update, and wait for its answer
 ///
@@ -25,9 +23,9 @@ pub(crate) struct Update {
     /// Only if the run is just as it was: an entity tag, as the service gives it with a description or an answer
     #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
-    /// How many seconds to wait for the answer
-    #[arg(long, default_value_t = 30)]
-    wait: u64,
+    /// How long to wait for the answer, e.g. 30s or 1h
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    wait: ::history::Duration,
     /// Start the run as this workflow type unless it is open; its first turn judges the update
     #[arg(long, value_name = "TYPE", conflicts_with = "if_match")]
     start: Option<String>,
@@ -37,9 +35,8 @@ pub(crate) struct Update {
     /// The input of the run that is started: JSON, @file, or - for standard input
     #[arg(long, requires = "start", value_name = "INPUT")]
     start_input: Option<String>,
-    /// Who asks; the history keeps it
-    #[arg(long, env = "USER", default_value = "baton")]
-    identity: String,
+    #[command(flatten)]
+    who: Who,
     #[command(flatten)]
     target: Target,
 }
@@ -48,7 +45,7 @@ impl Update {
     pub(crate) async fn run(self) -> Done {
         let input = read_input(self.input.as_deref())?;
         let start_input = read_input(self.start_input.as_deref())?;
-        let identity = Some(self.identity);
+        let identity = self.who.identity();
         let start = self.start.map(|workflow_type| {
             Box::new(StartWorkflow {
                 workflow_id: self.workflow_id.clone(),
@@ -60,7 +57,7 @@ impl Update {
             })
         });
         let update = UpdateWorkflow { input, update_id: self.id, identity, start };
-        let (client, wait) = (self.target.client()?, Duration::from_secs(self.wait));
+        let (client, wait) = (self.target.client()?, self.wait.into());
         let answer = client.update(&self.workflow_id, &self.name, &update, self.if_match.as_deref(), wait).await?;
         print_json(&answer.updated)
     }

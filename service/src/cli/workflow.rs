@@ -3,14 +3,17 @@
 use clap::{Args, Subcommand};
 use client::Filter;
 use client::body::{
-    ByHand, CancelWorkflow, Listed, PauseWorkflow, ResetWorkflow, RunResult, StartSignal, StartWorkflow,
-    TerminateWorkflow,
+    ByHand, CancelWorkflow, Listed, PauseWorkflow, ResetWorkflow, RunResult, SignalWorkflow, StartSignal,
+    StartWorkflow, TerminateWorkflow,
 };
 use history::event::LaterSignals;
 use history::{ConflictPolicy, Duration, EventId, Factor, RetryPolicy, ReusePolicy, Standing, Status};
 use uuid::Uuid;
 
-use super::{Done, Failed, Target, described, print_json, print_text, read_input};
+use super::history::History;
+use super::query::Query;
+use super::update::Update;
+use super::{Done, Failed, Target, Who, described, print_json, print_rows, print_text, read_input};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Workflow {
@@ -34,6 +37,7 @@ pub(crate) enum Workflow {
         target: Target,
     },
     /// Show the state of a run: what is open, and what time will do next
+    #[command(visible_alias = "describe")]
     Show {
         #[command(flatten)]
         which: Which,
@@ -43,10 +47,12 @@ pub(crate) enum Workflow {
         #[command(flatten)]
         target: Target,
     },
+    /// Start a run and wait for its end, a year unless --wait says: `start --wait`
+    Execute(Box<Start>),
     /// Signal a run
     Signal {
-        /// The workflow id
-        workflow_id: String,
+        #[command(flatten)]
+        which: Which,
         /// The signal's name
         name: String,
         /// What it says: JSON, @file, or - for standard input
@@ -59,28 +65,26 @@ pub(crate) enum Workflow {
         #[arg(long, value_name = "TAG")]
         if_match: Option<String>,
         #[command(flatten)]
+        who: Who,
+        #[command(flatten)]
         target: Target,
     },
     /// Ask for a run to be canceled; its decider chooses what that means
     Cancel {
-        /// The workflow id
-        workflow_id: String,
-        /// Why
-        #[arg(long)]
-        reason: Option<String>,
         #[command(flatten)]
-        target: Target,
+        hand: Hand,
     },
     /// End a run, whatever its decider thinks
     Terminate {
-        /// The workflow id
-        workflow_id: String,
-        /// Why
-        #[arg(long)]
-        reason: Option<String>,
         #[command(flatten)]
-        target: Target,
+        hand: Hand,
     },
+    /// Show a run's history: `baton history`
+    History(History),
+    /// Ask a run's decider something: `baton query`
+    Query(Query),
+    /// Have a run's decider judge an update: `baton update`
+    Update(Update),
     /// Delete a run, or all runs of a workflow id, before their retention is over
     Delete {
         /// The workflow id
@@ -122,8 +126,8 @@ pub(crate) enum Workflow {
     Result {
         #[command(flatten)]
         which: Which,
-        /// How long to wait
-        #[arg(long, default_value = "PT0S")]
+        /// How long to wait for it, e.g. 30s or 1h; not at all unless given
+        #[arg(long, value_name = "DURATION", default_value = "0s", hide_default_value = true)]
         wait: Duration,
         #[command(flatten)]
         target: Target,
@@ -147,9 +151,8 @@ pub(crate) struct Hand {
     /// Why; the history keeps it
     #[arg(long)]
     reason: Option<String>,
-    /// Who; the history keeps it
-    #[arg(long, env = "USER", default_value = "baton")]
-    identity: String,
+    #[command(flatten)]
+    who: Who,
     /// The same key never does it twice
     #[arg(long)]
     key: Option<String>,
@@ -159,7 +162,7 @@ pub(crate) struct Hand {
 
 impl Hand {
     fn who(&self) -> (Option<String>, Option<String>) {
-        (Some(self.identity.clone()), self.reason.clone())
+        (self.who.identity(), self.reason.clone())
     }
 }
 
@@ -179,12 +182,15 @@ pub(crate) struct Start {
     /// A tag, for lists; may be given up to five times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// From start to close, at most, of all runs that go on for each other, e.g. P30D
+    /// From start to close, at most, of all runs that go on for each other, e.g. 30d
     #[arg(long)]
     execution_timeout: Option<Duration>,
     /// From start to close of one run, at most
     #[arg(long)]
     run_timeout: Option<Duration>,
+    /// How long a decider may take for a turn, e.g. 10m where you are the decider; 30 seconds unless given
+    #[arg(long, value_name = "DURATION")]
+    turn_timeout: Option<Duration>,
     /// Whether the id of a closed run may be used again: allow-duplicate-failed-only, allow-duplicate or reject-duplicate
     #[arg(long, value_name = "POLICY", value_parser = word::<ReusePolicy>)]
     reuse: Option<ReusePolicy>,
@@ -197,7 +203,7 @@ pub(crate) struct Start {
     /// What the signal says: JSON, @file, or - for standard input
     #[arg(long, requires = "signal", value_name = "INPUT")]
     signal_input: Option<String>,
-    /// How long the first turn waits, e.g. PT1H
+    /// How long the first turn waits, e.g. 1h
     #[arg(long = "start-after", value_name = "DURATION")]
     after: Option<Duration>,
     #[command(flatten)]
@@ -205,9 +211,11 @@ pub(crate) struct Start {
     /// The same key never starts twice
     #[arg(long)]
     key: Option<String>,
-    /// Wait so long for the end, and show it as `workflow result` does; the start stands when it does not come in time
+    /// How long to wait for its end, e.g. 30s or 1h, to show it as `workflow result` does; the run stays when it is not over by then
     #[arg(long, value_name = "DURATION")]
     wait: Option<Duration>,
+    #[command(flatten)]
+    who: Who,
     #[command(flatten)]
     target: Target,
 }
@@ -219,7 +227,7 @@ pub(crate) struct Retry {
     /// How many tries there are in all; no limit unless given
     #[arg(long = "retry-attempts", value_name = "COUNT")]
     attempts: Option<u32>,
-    /// The wait before the second try, e.g. PT10S; one second unless given
+    /// The wait before the second try, e.g. 10s; one second unless given
     #[arg(long = "retry-interval", value_name = "DURATION")]
     interval: Option<Duration>,
     /// How much longer each wait is than the one before; 2 unless given
@@ -305,21 +313,30 @@ impl Workflow {
                 let described = target.client()?.describe(&which.workflow_id, which.run).await?;
                 if json { print_json(&described) } else { print_text(&described::lines(&described)) }
             }
-            Self::Signal { workflow_id, name, input, key, if_match, target } => {
-                let (input, client, key) = (read_input(input.as_deref())?, target.client()?, key.as_deref());
+            Self::Execute(start) => start.execute().await,
+            Self::Signal { which, name, input, key, if_match, who, target } => {
+                let signal = SignalWorkflow { input: read_input(input.as_deref())?, identity: who.identity() };
+                let (id, run, client, key) = (&which.workflow_id, which.run, target.client()?, key.as_deref());
                 print_json(&match if_match.map(client::Tag::from) {
-                    Some(seen) => client.signal_if(&workflow_id, &name, input, &seen, key).await?,
-                    None => client.signal(&workflow_id, &name, input, key).await?,
+                    Some(seen) => client.signal_run_if(id, run, &name, &signal, &seen, key).await?,
+                    None => client.signal_run(id, run, &name, &signal, key).await?,
                 })
             }
-            Self::Cancel { workflow_id, reason, target } => {
-                let cancel = CancelWorkflow { reason, identity: Some("baton".to_owned()) };
-                print_json(&target.client()?.cancel(&workflow_id, &cancel, None).await?)
+            Self::Cancel { hand } => {
+                let (identity, reason) = hand.who();
+                let (client, key) = (hand.target.client()?, hand.key.as_deref());
+                let cancel = CancelWorkflow { reason, identity };
+                print_json(&client.cancel_run(&hand.which.workflow_id, hand.which.run, &cancel, key).await?)
             }
-            Self::Terminate { workflow_id, reason, target } => {
-                let terminate = TerminateWorkflow { reason, details: None, identity: Some("baton".to_owned()) };
-                print_json(&target.client()?.terminate(&workflow_id, &terminate, None).await?)
+            Self::Terminate { hand } => {
+                let (identity, reason) = hand.who();
+                let (client, key) = (hand.target.client()?, hand.key.as_deref());
+                let terminate = TerminateWorkflow { reason, details: None, identity };
+                print_json(&client.terminate_run(&hand.which.workflow_id, hand.which.run, &terminate, key).await?)
             }
+            Self::History(history) => history.run().await,
+            Self::Query(query) => query.run().await,
+            Self::Update(update) => update.run().await,
             Self::Delete { workflow_id, run, terminate, target } => {
                 print_json(&target.client()?.delete(&workflow_id, run, terminate).await?)
             }
@@ -343,19 +360,39 @@ impl Workflow {
                 print_json(&client.reset(&hand.which.workflow_id, hand.which.run, &reset, key).await?)
             }
             Self::Result { which, wait, target } => {
-                show_result(&target.client()?.result(&which.workflow_id, which.run, wait.into()).await?)
+                let client = target.client()?;
+                let wait = std::time::Duration::from(wait);
+                let result = client.result(&which.workflow_id, which.run, wait.min(NOTE_AFTER)).await?;
+                show_result(&client, &which.workflow_id, result, wait.saturating_sub(NOTE_AFTER)).await
             }
         }
     }
 }
 
-/// Shows how a run ended, and says so with the exit code.
-fn show_result(result: &RunResult) -> Done {
-    print_json(result)?;
+/// How long a command waits for the end of a run before it looks why it does not come.
+const NOTE_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Waits on for the end of a run that has not come at once, shows it, and says so with the exit code.
+async fn show_result(
+    client: &client::Client,
+    workflow_id: &str,
+    mut result: RunResult,
+    wait: std::time::Duration,
+) -> Done {
+    if result.status == Status::Open && !wait.is_zero() {
+        let run = client.describe(workflow_id, Some(result.run_id)).await?;
+        for line in described::unpolled(&run) {
+            eprintln!("baton: {line}; waiting for that");
+        }
+        result = client.result(workflow_id, Some(result.run_id), wait).await?;
+    }
+    print_json(&result)?;
     match result.status {
         Status::Success => Ok(()),
         Status::Open => {
-            Err(Failed::Other(5, "the run is still open; `baton workflow result --wait` waits for it".to_owned()))
+            let run = client.describe(workflow_id, Some(result.run_id)).await?;
+            let why = described::unpolled(&run).iter().map(|line| format!("\n       {line}")).collect::<String>();
+            Err(Failed::Other(5, format!("run {} is still open{why}", result.run_id)))
         }
         Status::Failed | Status::Canceled | Status::TimedOut | Status::Terminated | Status::ContinuedAsNew => {
             Err(Failed::Other(4, format!("the run closed: {}", result.status)))
@@ -369,6 +406,14 @@ pub(super) fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Stri
 }
 
 impl Start {
+    /// How long [`Workflow::Execute`] waits unless told otherwise. Ours: what a run may take that says nothing.
+    const EXECUTE_WAIT: Duration = Duration::from_days(365);
+
+    async fn execute(self) -> Done {
+        let wait = self.wait.or(Some(Self::EXECUTE_WAIT));
+        Self { wait, ..self }.run().await
+    }
+
     async fn run(self) -> Done {
         let signal_input = read_input(self.signal_input.as_deref())?;
         let signal = self.signal.map(|name| StartSignal { name, input: signal_input });
@@ -380,17 +425,22 @@ impl Start {
             tags: self.tags,
             execution_timeout: self.execution_timeout,
             run_timeout: self.run_timeout,
+            decider_start_to_close: self.turn_timeout,
             reuse_policy: self.reuse,
             conflict_policy: self.conflict,
             signal,
             start_after: self.after,
             retry: self.retry.policy(),
+            identity: self.who.identity(),
             ..StartWorkflow::default()
         };
         let (client, key) = (self.target.client()?, self.key.as_deref());
-        match self.wait {
+        match self.wait.map(std::time::Duration::from) {
             None => print_json(&client.start(&start, key).await?),
-            Some(wait) => show_result(&client.execute(&start, key, wait.into()).await?),
+            Some(wait) => {
+                let result = client.execute(&start, key, wait.min(NOTE_AFTER)).await?;
+                show_result(&client, &start.workflow_id, result, wait.saturating_sub(NOTE_AFTER)).await
+            }
         }
     }
 }
@@ -423,11 +473,13 @@ async fn list(filters: &Filters, json: bool, target: &Target) -> Done {
     if json {
         return print_json(&found);
     }
-    for run in found {
-        let (status, id, kind) = (standing(&run), run.workflow_id, run.workflow_type);
-        print_text(&format!("{}  {status:<10} {kind:<20} {id:<30} {}", run.started_at, run.tags.join(",")))?;
-    }
-    Ok(())
+    print_rows(
+        ["started", "status", "type", "workflow id", "run id", "tags"],
+        found.into_iter().map(|run| {
+            let (started, status) = (run.started_at.to_string(), standing(&run).to_owned());
+            [started, status, run.workflow_type, run.workflow_id, run.run_id.to_string(), run.tags.join(", ")]
+        }),
+    )
 }
 
 #[cfg(test)]

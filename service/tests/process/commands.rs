@@ -13,23 +13,28 @@ use crate::support::{Scratch, Service, baton};
 /// A service, and the commands that are put to it.
 struct Shell {
     service: Service,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 impl Shell {
     fn open(name: &str) -> Self {
         let scratch = Scratch::new(name);
-        Self { service: Service::start(&scratch.0, &[]), _scratch: scratch }
+        Self { service: Service::start(&scratch.0, &[]), scratch }
     }
 
     fn client(&self) -> Client {
         self.service.client()
     }
 
+    fn command(&self, line: &str) -> std::process::Command {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_baton"));
+        command.args(line.split(' ')).args(["--url", &self.service.url]).stdin(std::process::Stdio::null());
+        command
+    }
+
     /// The exit code of a command, and what it prints.
     fn run(&self, line: &str) -> (i32, String) {
-        let args: Vec<&str> = line.split(' ').chain(["--url", &self.service.url]).collect();
-        let output = baton(&args);
+        let output = self.command(line).output().unwrap();
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         (output.status.code().unwrap(), text)
     }
@@ -94,6 +99,170 @@ async fn activities_are_seen_to_by_hand() {
     assert_eq!(shell.run("activity set w c").0, 1, "it says nothing to change");
     assert_eq!(shell.run("activity set w c --heartbeat soon").0, 2);
     assert_eq!(shell.run("activity fail w c").0, 2, "a failure has a reason");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_have_a_header_and_name_every_run() {
+    let shell = Shell::open("lists");
+    let run = shell.client().start(&start("w"), None).await.unwrap().run_id.to_string();
+    let listed = shell.ok("workflow list");
+    let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["started", "status", "type", "workflow", "id", "run", "id", "tags"]);
+    assert_eq!(&lines[1][1..], ["open", "test", "w", &run], "{listed}");
+    shell.ok("schedule create s --type report --every 1h --paused");
+    assert!(shell.ok("schedule list").starts_with(" created"), "{}", shell.ok("schedule list"));
+    let domains = shell.ok("domain list");
+    assert!(domains.lines().next().unwrap().contains("retention"), "{domains}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_done_to_a_run_names_the_run_and_who_did_it() {
+    let shell = Shell::open("who");
+    let run = shell.client().start(&start("w"), None).await.unwrap().run_id.to_string();
+    let other = uuid::Uuid::nil().to_string();
+    for (command, event) in
+        [("signal w s", "Signal"), ("cancel w", "WorkflowCancelRequested"), ("terminate w", "WorkflowTerminated")]
+    {
+        assert!(shell.refused(&format!("workflow {command} --run {other}")).contains("unknown-run"), "{command}");
+        let output = shell.command(&format!("workflow {command} --run {run}")).env("USER", "ada").output().unwrap();
+        assert!(output.status.success(), "{command}: {output:?}");
+        let events = shell.json("history w --json");
+        let of = events.as_array().unwrap().iter().find(|of| of["type"] == event);
+        assert_eq!(of.unwrap_or_else(|| panic!("{event} in {events}"))["identity"], "ada", "{command}");
+    }
+    let output = shell.command("workflow start v --type test").env("USER", "ada").output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(shell.json("history v --json")[0]["identity"], "ada");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_a_run_is_told_at_once_that_nobody_polls_its_list() {
+    let shell = Shell::open("unpolled");
+    for command in [
+        "workflow start w --type test --list nobody --wait 1100ms",
+        "workflow execute v --type test --list nobody --wait 1.1s",
+    ] {
+        let (code, text) = shell.run(command);
+        assert_eq!(code, 5, "{text}");
+        assert_eq!(
+            text.matches("nobody polls list `nobody` for turns since 2").count(),
+            2,
+            "at once and at the end: {text}"
+        );
+        assert!(text.contains(" is still open"), "{text}");
+    }
+    let (code, text) = shell.run("workflow result w --wait 0s");
+    assert!(code == 5 && text.contains("nobody polls list `nobody`"), "{text}");
+    assert!(shell.ok("workflow describe w").contains("waits      nobody polls list `nobody` for turns since 2"));
+    for command in [
+        "query w total --wait 0.1",
+        "update w add --wait 0.1s",
+        "workflow query w total --wait 100ms",
+        "workflow update w add --wait PT0.1S",
+    ] {
+        let text = shell.refused(command);
+        assert!(text.contains("nobody polls list `nobody` for turns since 2"), "{command}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn advice_on_the_command_line_names_what_can_be_typed_there() {
+    let shell = Shell::open("advice");
+    let run = shell.client().start(&start("w"), None).await.unwrap().run_id;
+    let nobody = uuid::Uuid::nil();
+    shell.ok("schedule create s --type t --every 1h --paused");
+    shell.ok("workflow pause w");
+    for (command, said) in [
+        ("workflow start w --type test".to_owned(), "--conflict use-existing"),
+        ("workflow start v --type test --list ".to_owned(), "`--list`"),
+        ("workflow list --domain nowhere".to_owned(), "baton domain create"),
+        ("workflow show nobody".to_owned(), "baton workflow list"),
+        (format!("workflow show w --run {nobody}"), "--run"),
+        ("workflow delete w".to_owned(), "--terminate"),
+        ("workflow pause w".to_owned(), "resume"),
+        ("activity retry w nothing".to_owned(), "baton workflow show"),
+        ("schedule create s --type t --every 1h".to_owned(), "delete this one first"),
+        ("schedule show nothing".to_owned(), "baton schedule list"),
+        (format!("workflow signal w s --if-match \"{run}-9\""), "the tag"),
+    ] {
+        let text = shell.refused(&command);
+        assert!(text.contains(said), "{command}: {text}");
+        for rest in [
+            "POST",
+            "PUT",
+            "GET ",
+            "/v1",
+            "openapi",
+            "updateId",
+            "runId",
+            "=true",
+            "Policy",
+            "Idempotency",
+            "header",
+            "`field`",
+        ] {
+            assert!(!text.contains(rest), "{command}: {rest} in {text}");
+        }
+    }
+    shell.ok("workflow resume w");
+    assert!(shell.refused("update w add --wait 0").contains("with the same --id"));
+    shell.ok("workflow terminate w");
+    assert!(shell.refused("workflow signal w s").contains("run-closed"));
+    shell.ok("workflow start w --type test --reuse allow-duplicate");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_is_named_as_people_name_it() {
+    let shell = Shell::open("addresses");
+    let port = shell.service.url.rsplit_once(':').unwrap().1;
+    for url in [
+        format!(":{port}"),
+        format!("localhost:{port}"),
+        format!("127.0.0.1:{port}"),
+        format!("http://localhost:{port}/"),
+    ] {
+        let output = baton(&["workflow", "count", "--url", &url]);
+        assert!(output.status.success(), "{url}: {output:?}");
+    }
+    let output = baton(&["workflow", "count", "--url", "gopher://localhost"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_shows_everything_that_was_set() {
+    let shell = Shell::open("schedule-all");
+    let schedule = serde_json::json!({
+        "spec": {
+            "cron": ["30 2 * * MON-FRI"], "calendars": [{ "hour": "7-9", "dayOfWeek": "SAT" }],
+            "intervals": [{ "every": "PT3H", "phase": "PT20M" }], "exclude": [{ "month": "12", "dayOfMonth": "24" }],
+            "timeZone": "Europe/Berlin", "startAt": "2026-01-01T00:00:00.000Z", "endAt": "2099-01-01T00:00:00.000Z",
+            "jitter": "PT5M",
+        },
+        "action": {
+            "workflowId": "nightly", "workflowType": "report", "taskList": "reports", "input": { "books": 7 },
+            "executionTimeout": "PT11H", "runTimeout": "PT10H", "deciderStartToClose": "PT41S",
+            "deciderScheduleToStart": "PT42S", "taskPriority": 8, "activityTimeouts": { "heartbeat": "PT43S" },
+            "tags": ["gold"], "retention": "P44D", "reusePolicy": "allow-duplicate", "retry": { "maximumAttempts": 45 },
+        },
+        "overlap": "buffer-one", "catchUpWindow": "PT6H", "pauseOnFailure": true, "remainingActions": 46, "note": "audit",
+    });
+    let file = shell.scratch.0.join("schedule.json");
+    std::fs::write(&file, schedule.to_string()).unwrap();
+    let shown = shell.ok(&format!("schedule create s --from @{}", file.display()));
+    fn leaves(value: &Value, into: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => fields.values().for_each(|value| leaves(value, into)),
+            Value::Array(items) => items.iter().for_each(|value| leaves(value, into)),
+            Value::String(text) => into.push(text.clone()),
+            value => into.push(value.to_string()),
+        }
+    }
+    let mut set = Vec::new();
+    leaves(&schedule, &mut set);
+    assert!(set.len() >= 30, "{set:?}");
+    for value in set {
+        assert!(shown.contains(&value), "{value} in {shown}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

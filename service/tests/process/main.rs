@@ -12,6 +12,7 @@ mod decider;
 mod ending;
 #[path = "../../../examples/subscription/flow.rs"]
 mod flow;
+mod https;
 mod subscription;
 mod support;
 

@@ -1,0 +1,80 @@
+//! The command line and the kits' client through a proxy that encrypts, with a certificate that an authority of one's own has
+//! signed.
+
+use std::sync::Arc;
+
+use client::{Access, Client, Patience};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use crate::start;
+use crate::support::{Scratch, Service, baton};
+
+/// A proxy in front of a service that shows a certificate for `localhost`; answers its port, and the authority's own
+/// certificate.
+async fn proxy(service: &Service) -> (u16, String) {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let shown = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![shown.der().clone()], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let behind = service.url.trim_start_matches("http://").to_owned();
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            let (acceptor, behind) = (acceptor.clone(), behind.clone());
+            tokio::spawn(async move {
+                // A caller that does not trust the certificate hangs up.
+                let Ok(mut shown) = acceptor.accept(connection).await else { return };
+                let mut plain = TcpStream::connect(behind).await.unwrap();
+                drop(tokio::io::copy_bidirectional(&mut shown, &mut plain).await);
+            });
+        }
+    });
+    (port, authority.pem())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_behind_a_proxy_that_encrypts_is_reached_by_whoever_trusts_its_certificate() {
+    let scratch = Scratch::new("https");
+    let service = Service::start(&scratch.0, &[]);
+    let (port, authority) = proxy(&service).await;
+    let url = format!("https://localhost:{port}");
+    let client = Client::with_access(&url, Access { ca: Some(authority.as_bytes()), ..Access::default() }).unwrap();
+    client.patience(Patience::None).start(&start("w"), None).await.unwrap();
+
+    let file = scratch.0.join("authority.pem");
+    std::fs::write(&file, &authority).unwrap();
+    let file = file.to_str().unwrap();
+    let run = |args: &[&str]| {
+        let output = baton(args);
+        (output.status.code().unwrap(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let (code, listed) = run(&["workflow", "list", "--url", &url, "--ca", file]);
+    assert!(code == 0 && listed.contains(" w "), "{code}: {listed}");
+
+    // The same without it, and by a name that the certificate is not for.
+    let (code, refused) = run(&["workflow", "list", "--url", &url]);
+    assert!(code == 3 && refused.contains("certificate") && refused.contains("--ca"), "{code}: {refused}");
+    let other = format!("https://127.0.0.1:{port}");
+    let (code, refused) = run(&["workflow", "list", "--url", &other, "--ca", file]);
+    assert!(code == 3 && refused.contains("certificate"), "{code}: {refused}");
+    let stranger = Client::new(&url).unwrap().patience(Patience::None);
+    assert!(stranger.describe("w", None).await.is_err());
+    // Nor is it reached without encrypting.
+    assert_ne!(run(&["workflow", "list", "--url", &format!("http://localhost:{port}")]).0, 0);
+    assert_eq!(run(&["workflow", "list", "--url", &url, "--ca", "/nowhere"]).0, 2);
+}
