@@ -79,7 +79,7 @@ enum Command {
 /// Which service to talk to.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Target {
-    /// Where the service is, e.g. https://baton.example, or localhost:7420
+    /// Where the service is, e.g. `https://baton.example`, or `localhost:7420`
     #[arg(long, env = "BATON_URL", default_value = "http://127.0.0.1:7420", value_name = "URL")]
     url: String,
     /// The domain
@@ -154,8 +154,8 @@ pub(crate) struct Who {
 }
 
 impl Who {
-    fn identity(&self) -> Option<String> {
-        Some(self.identity.clone())
+    fn identity(&self) -> String {
+        self.identity.clone()
     }
 }
 

@@ -126,7 +126,7 @@ impl Options {
 
 impl Which {
     fn who(&self) -> (Option<String>, Option<String>) {
-        (self.who.identity(), self.reason.clone())
+        (Some(self.who.identity()), self.reason.clone())
     }
 
     fn by_hand(&self) -> ByHand {

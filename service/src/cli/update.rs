@@ -45,7 +45,7 @@ impl Update {
     pub(crate) async fn run(self) -> Done {
         let input = read_input(self.input.as_deref())?;
         let start_input = read_input(self.start_input.as_deref())?;
-        let identity = self.who.identity();
+        let identity = Some(self.who.identity());
         let start = self.start.map(|workflow_type| {
             Box::new(StartWorkflow {
                 workflow_id: self.workflow_id.clone(),

@@ -162,7 +162,7 @@ pub(crate) struct Hand {
 
 impl Hand {
     fn who(&self) -> (Option<String>, Option<String>) {
-        (self.who.identity(), self.reason.clone())
+        (Some(self.who.identity()), self.reason.clone())
     }
 }
 
@@ -315,7 +315,7 @@ impl Workflow {
             }
             Self::Execute(start) => start.execute().await,
             Self::Signal { which, name, input, key, if_match, who, target } => {
-                let signal = SignalWorkflow { input: read_input(input.as_deref())?, identity: who.identity() };
+                let signal = SignalWorkflow { input: read_input(input.as_deref())?, identity: Some(who.identity()) };
                 let (id, run, client, key) = (&which.workflow_id, which.run, target.client()?, key.as_deref());
                 print_json(&match if_match.map(client::Tag::from) {
                     Some(seen) => client.signal_run_if(id, run, &name, &signal, &seen, key).await?,
@@ -391,8 +391,8 @@ async fn show_result(
         Status::Success => Ok(()),
         Status::Open => {
             let run = client.describe(workflow_id, Some(result.run_id)).await?;
-            let why = described::unpolled(&run).iter().map(|line| format!("\n       {line}")).collect::<String>();
-            Err(Failed::Other(5, format!("run {} is still open{why}", result.run_id)))
+            let said = [format!("run {} is still open", result.run_id)].into_iter().chain(described::unpolled(&run));
+            Err(Failed::Other(5, said.collect::<Vec<_>>().join("\n       ")))
         }
         Status::Failed | Status::Canceled | Status::TimedOut | Status::Terminated | Status::ContinuedAsNew => {
             Err(Failed::Other(4, format!("the run closed: {}", result.status)))
@@ -431,7 +431,7 @@ impl Start {
             signal,
             start_after: self.after,
             retry: self.retry.policy(),
-            identity: self.who.identity(),
+            identity: Some(self.who.identity()),
             ..StartWorkflow::default()
         };
         let (client, key) = (self.target.client()?, self.key.as_deref());

@@ -166,6 +166,7 @@ fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
 pub(super) struct Narrow;
 
 /// Whether the caller may look at the runs of the domain.
+#[derive(Clone, Copy)]
 pub(super) struct MayLook(pub(super) bool);
 
 impl<S: Send + Sync> FromRequestParts<S> for MayLook {

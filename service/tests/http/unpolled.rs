@@ -106,7 +106,7 @@ async fn a_poll_in_vain_hears_where_tasks_wait() {
 async fn a_credential_for_one_list_hears_of_no_other() {
     let api = Api::open().await;
     api.start("w").await;
-    let digest = |secret: &str| Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digest = |secret: &str| hex(&Sha256::digest(secret));
     let holder =
         |name: &str| Credential { name: name.to_owned(), secret_sha256: digest(name), ..Credential::default() };
     let (runners, applications) = (vec!["default/acts".to_owned()], vec!["default".to_owned()]);
@@ -142,4 +142,8 @@ async fn a_query_or_an_update_that_nobody_answers_says_that_nobody_polls() {
     let query = Ask::post(&format!("{WORKFLOWS}/w/queries/total"), &json!({})).header("prefer", "wait=0.01");
     let problem = api.ask(query).await.problem(504, "query-not-answered");
     assert_eq!(problem["taskList"], Value::Null, "{problem}");
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }

@@ -228,6 +228,16 @@ async fn a_service_is_named_as_people_name_it() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// Every value within a value.
+fn leaves(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => fields.values().for_each(|value| leaves(value, into)),
+        Value::Array(items) => items.iter().for_each(|value| leaves(value, into)),
+        Value::String(text) => into.push(text.clone()),
+        value => into.push(value.to_string()),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schedule_shows_everything_that_was_set() {
     let shell = Shell::open("schedule-all");
@@ -249,14 +259,6 @@ async fn a_schedule_shows_everything_that_was_set() {
     let file = shell.scratch.0.join("schedule.json");
     std::fs::write(&file, schedule.to_string()).unwrap();
     let shown = shell.ok(&format!("schedule create s --from @{}", file.display()));
-    fn leaves(value: &Value, into: &mut Vec<String>) {
-        match value {
-            Value::Object(fields) => fields.values().for_each(|value| leaves(value, into)),
-            Value::Array(items) => items.iter().for_each(|value| leaves(value, into)),
-            Value::String(text) => into.push(text.clone()),
-            value => into.push(value.to_string()),
-        }
-    }
     let mut set = Vec::new();
     leaves(&schedule, &mut set);
     assert!(set.len() >= 30, "{set:?}");
