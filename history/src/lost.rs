@@ -101,35 +101,36 @@ mod tests {
 
     fn events(kinds: Vec<EventKind>) -> Vec<Event> {
         let at = |index: u64| Timestamp::from_millis(1_000 + 30_000 * index);
-        let event = |(index, kind): (u64, EventKind)| Event { id: 3 + index, timestamp: at(index), kind };
+        let event = |(index, kind): (u64, EventKind)| Event { id: 3 + index, timestamp: at(index), kind, key: None };
         (0..).zip(kinds).map(event).collect()
     }
 
     fn started(scheduled_event_id: u64) -> EventKind {
-        DeciderStarted { scheduled_event_id, identity: None }.into()
+        EventKind::DeciderStarted(DeciderStarted { scheduled_event_id, identity: None })
     }
 
     fn signal() -> EventKind {
-        Signal { name: "s".to_owned(), input: None, identity: None, origin: None }.into()
+        EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None, origin: None })
     }
 
     fn completed(started_event_id: u64) -> EventKind {
         let (context, awaiting, moves_to) = (None, Vec::new(), None);
-        DeciderCompleted { scheduled_event_id: 2, started_event_id, context, awaiting, moves_to }.into()
+        let completed = DeciderCompleted { scheduled_event_id: 2, started_event_id, context, awaiting, moves_to };
+        EventKind::DeciderCompleted(completed)
     }
 
     #[test]
     fn the_history_tells_how_a_turn_was_lost_and_after_how_long() {
         let timed_out = |started_event_id| {
             let (scheduled_event_id, timeout) = (2, DeciderTimeout::StartToClose);
-            EventKind::from(DeciderTimedOut { scheduled_event_id, started_event_id, timeout })
+            EventKind::DeciderTimedOut(DeciderTimedOut { scheduled_event_id, started_event_id, timeout })
         };
         let failed = |cause, reason: Option<&str>| {
             let (scheduled_event_id, started_event_id) = (2, 3);
             let (reason, details, next_not_before) = (reason.map(str::to_owned), None, None);
             let failed =
                 DeciderFailed { scheduled_event_id, started_event_id, cause, reason, details, next_not_before };
-            EventKind::from(failed)
+            EventKind::DeciderFailed(failed)
         };
         let reported = failed(DeciderFailedCause::Reported, Some("no-disk"));
         let undelivered = failed(DeciderFailedCause::DeliveryFailed, None);
