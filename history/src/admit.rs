@@ -11,6 +11,7 @@ mod decisions;
 mod others;
 mod pause;
 mod reset;
+mod room;
 mod sending;
 mod successor;
 mod swf;
@@ -38,6 +39,7 @@ use crate::limits;
 use crate::links::Links;
 use crate::payload::Payload;
 use crate::registered::{ActivityDefaults, WorkflowDefaults};
+use crate::room::Room;
 use crate::run::{PendingActivity, Request, Run, Spilled, Status, Tries};
 use crate::time::{Duration, Timestamp};
 
@@ -60,6 +62,8 @@ pub struct Transition {
     /// How many of them are those of another run.
     copied: usize,
     has_changed_beside: bool,
+    /// What is reserved, once a decision of this command has asked.
+    room: Option<Room>,
 }
 
 /// The events that `command` adds to `run` at `now`.
@@ -244,7 +248,7 @@ impl Transition {
 
     /// A transition of a run that exists.
     pub fn linked(run: Run, links: Links) -> Self {
-        Self { run, links, events: Vec::new(), copied: 0, has_changed_beside: false }
+        Self { run, links, events: Vec::new(), copied: 0, has_changed_beside: false, room: None }
     }
 
     /// A new run: WorkflowStarted, DeciderScheduled (S3.6), and the signal that came with its start.
@@ -377,6 +381,7 @@ impl Transition {
         let now = now.max(self.run.last_timestamp);
         let first = self.events.len();
         let next = self.run.last_event_id + 1;
+        self.room = None;
         let key = command.request_key();
         let mut outcome = Outcome::Recorded(next);
         match command {
@@ -531,6 +536,7 @@ impl Transition {
     fn push_keyed(&mut self, now: Timestamp, kind: EventKind, key: Option<RequestKey>) -> EventId {
         let event = Event { id: self.run.last_event_id + 1, timestamp: now, kind, key };
         self.owe(&event);
+        self.take_room(&event.kind);
         self.run.evolve(&event);
         let id = event.id;
         self.events.push(event);

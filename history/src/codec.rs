@@ -70,6 +70,23 @@ pub fn events_from(bytes: &[u8], first: EventId) -> impl Iterator<Item = Result<
     events(bytes.get(decoder.position()..).unwrap_or_default())
 }
 
+/// The stored forms of events that stand one behind the other, each with its event's id. What is garbled goes with the last that
+/// can be read: no byte is lost.
+pub fn stored(bytes: &[u8]) -> impl Iterator<Item = (EventId, &[u8])> {
+    let mut decoder = minicbor::Decoder::new(bytes);
+    let mut last = 0;
+    std::iter::from_fn(move || {
+        let from = decoder.position();
+        let mut probe = decoder.probe();
+        let id = probe.array().and_then(|_| probe.u64());
+        let is_whole = id.is_ok() && decoder.skip().is_ok();
+        last = id.unwrap_or(last);
+        let to = if is_whole { decoder.position() } else { bytes.len() };
+        decoder.set_position(to);
+        (from < to).then(|| (last, bytes.get(from..to).unwrap_or_default()))
+    })
+}
+
 /// Appends the state of a run to `into`.
 pub fn put_run(into: &mut Vec<u8>, run: &Run) {
     into.push(FORMAT);

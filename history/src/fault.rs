@@ -94,6 +94,14 @@ pub enum Fault {
         /// How many may be.
         max: usize,
     },
+    /// The state of the run has no room for it.
+    #[error("the state of the run would have {found} bytes reserved, at most {max} are allowed")]
+    StateLimit {
+        /// How many it would.
+        found: usize,
+        /// How many may be: [`limits::STATE_BYTES_MAX`](crate::limits::STATE_BYTES_MAX).
+        max: usize,
+    },
     /// No run can branch off at this event.
     #[error("no run can go on from event {event_id}; the nearest events from which one can: {}", nearest(*before, *after))]
     NotAResetPoint {
@@ -173,6 +181,7 @@ impl Fault {
             Self::UpdateUnknown { .. } => "update-unknown",
             Self::UpdateKnown { .. } => "update-known",
             Self::OpenUpdatesLimit { .. } => "open-updates-limit",
+            Self::StateLimit { .. } => "state-limit",
             Self::NotAResetPoint { .. } => "not-a-reset-point",
             Self::ResetRefused { .. } => "reset-refused",
             Self::Invalid { .. } => "invalid-field",
@@ -201,7 +210,8 @@ impl Fault {
             | Self::UpdateKnown { .. }
             | Self::NotAResetPoint { .. }
             | Self::ResetRefused { .. }
-            | Self::OpenUpdatesLimit { .. } => true,
+            | Self::OpenUpdatesLimit { .. }
+            | Self::StateLimit { .. } => true,
             Self::Invalid { .. } | Self::TooLarge { .. } => false,
         }
     }

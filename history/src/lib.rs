@@ -32,10 +32,12 @@ mod ids;
 pub mod limits;
 mod links;
 mod lost;
+mod note;
 mod payload;
 mod registered;
 mod reset;
 mod retry;
+mod room;
 mod run;
 #[cfg(test)]
 mod scene;
@@ -65,6 +67,7 @@ pub use links::{
     Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PlannedReset, PollId, Seen, SeenOrigin, Sent, child_run_id,
 };
 pub use lost::TurnLoss;
+pub use note::Note;
 pub use payload::{PackRef, Payload, present as payload_present};
 pub use registered::{ActivityDefaults, Registration, WorkflowDefaults};
 pub use reset::{Branch, BranchReader, Branching};

@@ -51,6 +51,11 @@ pub const CONTEXT_BYTES_MAX: usize = 32 * 1024;
 /// Most tags of a run. Source: SWF's 5.
 pub const TAGS_MAX: usize = 5;
 
+/// The state of an open run with what it keeps beside its history, in bytes: what it takes, and what is reserved for what is open
+/// in it. Ours: an item of DynamoDB has 400 KB, of which the longest names take ten in its keys and its row of lists, and what
+/// the service keeps with it the rest. The same on every store, so that a run can move.
+pub const STATE_BYTES_MAX: usize = 380 * 1024;
+
 /// Most activities open in a run at once. Source: SWF's 1,000; the state of a run is rewritten with every commit.
 pub const OPEN_ACTIVITIES_MAX: usize = 1_000;
 
@@ -129,8 +134,8 @@ pub const RETRY_INTERVAL_MAX_TIMES: u64 = 100;
 /// Most reasons that a retry policy names. Ours: they are kept in the state of the run.
 pub const NON_RETRYABLE_REASONS_MAX: usize = 32;
 
-/// Largest details that are kept of a try which is followed by another, in bytes. Ours: they are kept in the state of the
-/// run, which is rewritten with every commit.
+/// Largest details that are kept of a try which is followed by another, in bytes. Ours: whoever looks at a run reads those of
+/// all its open activities.
 pub const RETRIED_DETAILS_BYTES_MAX: usize = 1_024;
 
 /// How often a run may be paused with its clocks standing still. Ours: each is kept in the state of the run.
@@ -140,8 +145,19 @@ pub const CLOCK_STOPS_MAX: usize = 100;
 /// Ours: half of what the embedded store takes as one commit.
 pub const RESET_BYTES_MAX: usize = 32 * 1024 * 1024;
 
+/// After this many bytes of payloads, such as the last heartbeats of activities that have timed out together, what else is due
+/// is left to another commit. Ours: as much as the requests of one commit may have.
+pub const FIRED_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// Most signals that a turn says it waits for. Ours: they are kept in the state of the run.
 pub const AWAITING_MAX: usize = 32;
+
+/// Most bytes that the names of those signals have together. Ours, for the same reason: eight of the longest.
+pub const AWAITING_BYTES_MAX: usize = 8 * 1024;
+
+/// Most bytes that a run takes to remember which effects of others it has, as long as those may bring them once more. Ours: a
+/// hundred with names as they usually are; who comes then waits.
+pub const SEEN_BYTES_MAX: usize = 8 * 1024;
 
 /// What a turn says that waits for a cancel request, among the names of signals.
 pub const AWAITING_CANCEL: &str = "baton.cancel";

@@ -139,6 +139,9 @@ fn in_the_way(run: &Run) -> Option<String> {
         let what = with_others.join(", ");
         return Some(format!("{count} things of the run were with others at that event and cannot be again: {what}"));
     }
+    if !run.has_room_to_branch() {
+        return Some("so much was open in the run that its state has no room to go on".to_owned());
+    }
     (run.clock.stops() >= limits::CLOCK_STOPS_MAX)
         .then(|| format!("the clock of the run has stood still {} times", limits::CLOCK_STOPS_MAX))
 }

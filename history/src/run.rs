@@ -74,7 +74,7 @@ pub struct Run {
     #[n(9)]
     pub turns_lost: u32,
     /// Open activities, by their ActivityScheduled.
-    #[n(10)]
+    #[cbor(n(10), default, skip_if = "Activities::is_nothing")]
     pub activities: Activities,
     /// Open timers, by their name.
     #[n(11)]

@@ -71,11 +71,12 @@ fn last_failure() -> LastFailure {
         timeout: None,
         details: payload(),
         identity: text("runner-2"),
+        kept: None,
     }
 }
 
 fn activity_started(identity: Option<String>) -> ActivityStarted {
-    ActivityStarted { scheduled_event_id: 5, identity, attempt: None, started_at: None, last_failure: None }
+    ActivityStarted { scheduled_event_id: 5, identity, attempt: None, started_at: None, last_failure: None, kept: None }
 }
 
 fn started() -> WorkflowStarted {
@@ -850,6 +851,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
                     timeout: Some(ActivityTimeout::Heartbeat),
                     details: None,
                     identity: None,
+                    kept: None,
                 }),
             }),
         ),
@@ -1430,7 +1432,7 @@ fn run_with_tries() -> Run {
     let mut run = run();
     let at = Timestamp::from_millis;
     let mut activities: BTreeMap<_, _> = (*run.activities).clone();
-    let held = Some(HeldTry { at: at(1_700_000_200_000), identity: text("runner-1") });
+    let held = Some(HeldTry { at: at(1_700_000_200_000), identity: text("runner-1"), kept: None });
     let tries = [
         None,
         Some(Tries { starts: 1, held: held.clone(), ..Tries::default() }),

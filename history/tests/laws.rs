@@ -7,11 +7,12 @@ use history::event::{
     WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
-    ActivityAct, AnsweredTurn, AskedUpdate, Beat, BranchReader, Branching, CancelActivity, CancelExternal, CancelTimer,
-    CancelWorkflow, Command, ContinueAsNew, DeadlineKind, Decision, Duration, EffectResult, Event, EventKind, Factor,
-    FailWorkflow, Fault, OptionsChange, Origin, Outcome, Payload, PlannedReset, RecordMarker, RequestKey, RetryPolicy,
-    Run, ScheduleActivity, SignalExternal, Start, StartChild, StartTimer, SucceedWorkflow, TaskId, Timestamp,
-    Transition, TurnId, UpdateAnswer, Verdict, WhenExhausted, check, codec, limits,
+    Activities, ActivityAct, AnsweredTurn, AskedUpdate, Beat, BranchReader, Branching, CancelActivity, CancelExternal,
+    CancelTimer, CancelWorkflow, Command, ContinueAsNew, DeadlineKind, Decision, Duration, EffectResult, Event,
+    EventKind, Factor, FailWorkflow, Fault, Links, OptionsChange, Origin, Outcome, PackRef, Payload, PlannedReset,
+    PollId, RecordMarker, RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal, Start, StartChild,
+    StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId, UpdateAnswer, Updates, Verdict, WhenExhausted,
+    check, codec, limits,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -352,7 +353,9 @@ fn command(
         Step::ReturnTurn => Command::ReturnTurn { turn: held?, poll: None },
         Step::TakeActivity(any) => {
             let scheduled_event_id = pick(*any, false)?.scheduled_event_id;
-            Command::StartActivity { scheduled_event_id, identity: Some("runner".to_owned()), poll: None }
+            let identity = Some("runner ".repeat(usize::from(any % 9) + 1));
+            let poll = (any % 3 > 0).then_some(PollId(u64::MAX - u64::from(*any)));
+            Command::StartActivity { scheduled_event_id, identity, poll }
         }
         Step::Pause(stop_clocks, with) => {
             Command::Pause { stop_clocks: *stop_clocks, by_hand: ByHand::default(), key: key(with) }
@@ -392,12 +395,17 @@ fn command(
             match answer {
                 Answer::Success => Command::SucceedActivity { task, result: None },
                 Answer::Failure => {
-                    let reason = if any % 7 == 0 { "hopeless" } else { "r" }.to_owned();
+                    let reason =
+                        if any % 7 == 0 { "hopeless".to_owned() } else { "r".repeat(usize::from(any % 23) + 1) };
+                    let details = (any % 2 == 0).then(|| Payload::of(&"d".repeat(usize::from(*any))).unwrap());
                     let retry_after = (any % 5 == 0).then(|| Duration::from_secs(u64::from(any % 4)));
-                    Command::FailActivity { task, reason, details: None, non_retryable: any % 3 == 0, retry_after }
+                    Command::FailActivity { task, reason, details, non_retryable: any % 3 == 0, retry_after }
                 }
                 Answer::Canceled => Command::CancelActivity { task, details: None },
-                Answer::Return => Command::ReturnActivity { task, poll: None },
+                Answer::Return => {
+                    let poll = links.sent.poll_of(task.scheduled_event_id);
+                    Command::ReturnActivity { task, poll }
+                }
             }
         }
         Step::Beat(any) => {
@@ -603,6 +611,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             prop_assert!(transition.is_changed() == before.is_changed());
         }
     }
+    room(&before, transition, command)?;
     // What is told of the future begins with what the run is looked at for.
     let (outbox, at) = (&transition.links().outbox, now.max(run.last_timestamp));
     let future = run.future(&[], outbox, at);
@@ -627,6 +636,52 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         prop_assert_eq!(is_due, transition.run() != before.run());
     }
     Ok(())
+}
+
+/// What is open takes no more than was reserved for it when it was opened, whatever comes of it.
+fn room(before: &Transition, after: &Transition, command: &Command) -> Result<(), TestCaseError> {
+    let (run, links) = (after.run(), after.links());
+    let opens = matches!(
+        command,
+        Command::CompleteTurn { .. }
+            | Command::AnswerUpdates { .. }
+            | Command::Pause { .. }
+            | Command::ActOnActivity { act: ActivityAct::Retry | ActivityAct::Pause | ActivityAct::Change(_), .. }
+    );
+    let (reserved, earlier) = (run.reserved_bytes(links), before.run().reserved_bytes(before.links()));
+    prop_assert!(opens || reserved <= earlier, "{:?} takes from {} to {} bytes", command, earlier, reserved);
+    if !run.is_open() {
+        return Ok(());
+    }
+    // Notes where they take the most.
+    let mut stored = run.clone();
+    stored.keep_notes(|_| PackRef { op: u64::MAX, offset: u32::MAX, len: u32::MAX });
+    let empty = Run { activities: Activities::default(), ..bare(run) };
+    let reserved = reserved - empty.reserved_bytes(&Links::default());
+    let size = |bytes: Vec<u8>| bytes.len();
+    let open = size(minicbor::to_vec(&stored.activities).unwrap())
+        + size(minicbor::to_vec(&stored.timers).unwrap())
+        + size(minicbor::to_vec(&stored.children).unwrap())
+        + size(minicbor::to_vec(&stored.externals).unwrap())
+        + size(minicbor::to_vec(stored.updates.open()).unwrap())
+        + size(minicbor::to_vec(links.outbox.iter().collect::<Vec<_>>()).unwrap())
+        + size(minicbor::to_vec(&links.sent).unwrap());
+    // What stands before each of these, and where the turn that is out went.
+    let rest = 40;
+    prop_assert!(open <= reserved + rest, "{} bytes, {} reserved: {:?}", open, reserved, run);
+    let mut all = minicbor::to_vec(&stored).unwrap();
+    minicbor::encode(links, &mut all).unwrap();
+    prop_assert!(all.len() <= run.reserved_bytes(links));
+    Ok(())
+}
+
+/// The same run with nothing open.
+fn bare(run: &Run) -> Run {
+    let started = run.started.clone();
+    let mut bare = run.clone();
+    (bare.timers, bare.children, bare.externals) = Default::default();
+    (bare.updates, bare.started) = (Updates::default(), started);
+    bare
 }
 
 /// Has another run go on from an event, or the nearest before it; false when it is refused.

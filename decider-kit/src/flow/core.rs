@@ -352,7 +352,12 @@ impl Core {
             .collect();
         // What is beyond that goes unsaid: the run is not stuck, and that is what it is about.
         let can_come = |name: &&str| check_name("signal", name).is_ok();
-        names.into_iter().filter(can_come).take(limits::AWAITING_MAX).map(str::to_owned).collect()
+        let mut bytes = 0;
+        let has_room = |name: &&str| {
+            bytes += name.len();
+            bytes <= limits::AWAITING_BYTES_MAX
+        };
+        names.into_iter().filter(can_come).take(limits::AWAITING_MAX).take_while(has_room).map(str::to_owned).collect()
     }
 
     /// What is open although nobody waits for it, for people.

@@ -13,7 +13,7 @@ use crate::event::{
 use crate::fault::Fault;
 use crate::limits;
 use crate::links::PollId;
-use crate::payload::Payload;
+use crate::payload::{PackRef, Payload};
 use crate::retry::{self, WhenExhausted};
 use crate::run::PendingActivity;
 use crate::time::{Duration, Timestamp};
@@ -47,7 +47,8 @@ impl Transition {
         } else {
             let identity = identity.cloned();
             let (attempt, started_at, last_failure) = (None, None, None);
-            let started = ActivityStarted { scheduled_event_id, identity, attempt, started_at, last_failure };
+            let kept = None;
+            let started = ActivityStarted { scheduled_event_id, identity, attempt, started_at, last_failure, kept };
             self.push(now, EventKind::ActivityStarted(started));
         }
         Ok(())
@@ -77,12 +78,13 @@ impl Transition {
         held(&self.run, task)?;
         let scheduled_event_id = task.scheduled_event_id;
         if !non_retryable {
-            let failure = |identity| LastFailure {
+            let failure = |identity, kept| LastFailure {
                 at: now,
                 reason: Some(reason.to_owned()),
                 timeout: None,
                 details: details.filter(|details| details.len() <= limits::RETRIED_DETAILS_BYTES_MAX).cloned(),
                 identity,
+                kept,
             };
             if self.try_again(scheduled_event_id, Some(reason), retry_after, failure, now) {
                 return Ok(());
@@ -156,8 +158,14 @@ impl Transition {
             if task.is_none() {
                 return;
             }
-            let failure =
-                |identity| LastFailure { at: now, reason: None, timeout: Some(timeout), details: None, identity };
+            let failure = |identity, kept| LastFailure {
+                at: now,
+                reason: None,
+                timeout: Some(timeout),
+                details: None,
+                identity,
+                kept,
+            };
             if self.try_again(scheduled_event_id, None, None, failure, now) {
                 return;
             }
@@ -179,7 +187,7 @@ impl Transition {
         scheduled_event_id: EventId,
         reason: Option<&str>,
         named: Option<Duration>,
-        failure: impl FnOnce(Option<String>) -> LastFailure,
+        failure: impl FnOnce(Option<String>, Option<PackRef>) -> LastFailure,
         now: Timestamp,
     ) -> bool {
         let Some(activity) = activity_of(&self.run, scheduled_event_id) else { return false };
@@ -200,8 +208,8 @@ impl Transition {
             return false;
         }
         let was_paused = activity.paused.is_some();
-        let identity = activity.tries.as_ref().and_then(|tries| tries.held.as_ref()?.identity.clone());
-        let failure = failure(identity);
+        let held = activity.tries.as_ref().and_then(|tries| tries.held.as_ref());
+        let failure = failure(held.and_then(|held| held.identity.clone()), held.and_then(|held| held.kept));
         if !is_exhausted {
             self.change_tries(scheduled_event_id, |tries| tries.fail(failure, next_at));
             return true;
@@ -241,6 +249,7 @@ impl Transition {
             attempt: has_policy.then(|| activity.attempt()),
             started_at: has_policy.then_some(started_at),
             last_failure: activity.last_failure().map(earlier),
+            kept: held.and_then(|held| held.kept),
         };
         self.push_keyed(now, EventKind::ActivityStarted(started), key.take())
     }

@@ -23,6 +23,7 @@ impl Transition {
         validate::activity_act(act)?;
         must_be_open(&self.run)?;
         let (scheduled_event_id, activity) = self.run.activity(activity_id).ok_or(Fault::ActivityClosed)?;
+        let has_tries = activity.tries.is_some();
         let ByHand { identity, reason } = by_hand.clone();
         let kind = match act {
             ActivityAct::Succeed { result } => {
@@ -43,9 +44,6 @@ impl Transition {
             }
             ActivityAct::Retry => {
                 may_be_retried(activity, now)?;
-                if activity.tries.is_some() {
-                    self.change_tries(scheduled_event_id, crate::run::Tries::release);
-                }
                 EventKind::ActivityRetried(ActivityRetried { scheduled_event_id, identity, reason })
             }
             ActivityAct::Pause if activity.paused.is_some() => return Err(Fault::AlreadyPaused),
@@ -74,6 +72,12 @@ impl Transition {
                 }))
             }
         };
+        if matches!(act, ActivityAct::Retry | ActivityAct::Pause | ActivityAct::Change(_)) {
+            self.must_have_room(&kind)?;
+        }
+        if matches!(act, ActivityAct::Retry) && has_tries {
+            self.change_tries(scheduled_event_id, crate::run::Tries::release);
+        }
         self.push_keyed(now, kind, key);
         Ok(())
     }

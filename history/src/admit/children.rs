@@ -13,6 +13,7 @@ use crate::ids::RunId;
 use crate::limits;
 use crate::links::{Effect, EffectKind, taken_over};
 use crate::registered::Registration;
+use crate::room;
 use crate::run::{PendingChild, Request};
 use crate::time::Timestamp;
 
@@ -31,7 +32,7 @@ fn not_tried(it: &StartChild, cause: ChildScheduleFailedCause, decision_event_id
 }
 
 impl Transition {
-    pub(super) fn start_child(&self, it: &StartChild, decision_event_id: EventId) -> EventKind {
+    pub(super) fn start_child(&mut self, it: &StartChild, decision_event_id: EventId) -> EventKind {
         let workflow_id = it.workflow_id.clone();
         if self.run.started.is_swf() {
             return self
@@ -44,6 +45,8 @@ impl Transition {
             Some(ChildScheduleFailedCause::WorkflowAlreadyOpen)
         } else if self.run.children.len() + self.links.outbox.taken_over() >= limits::OPEN_CHILDREN_MAX {
             Some(ChildScheduleFailedCause::OpenChildrenLimit)
+        } else if !self.has_room(|_| room::child(&workflow_id)) {
+            Some(ChildScheduleFailedCause::StateLimit)
         } else {
             None
         };

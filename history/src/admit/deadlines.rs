@@ -8,6 +8,8 @@ use crate::event::{
     ActivityScheduledTimeout, ActivityTimeout, DeciderTimedOut, DeciderTimeout, EventId, EventKind, TimerExpired,
     WorkflowTimedOut, WorkflowTimeout,
 };
+use crate::limits;
+use crate::payload::Payload;
 use crate::run::DeadlineKind;
 use crate::time::Timestamp;
 
@@ -29,11 +31,16 @@ impl Transition {
         let mut timers: Vec<_> = timers.map(|(timer_id, timer)| (timer.scheduled_event_id, timer_id.clone())).collect();
         timers.sort_unstable_by_key(|(scheduled_event_id, _)| *scheduled_event_id);
         let mut facts = Facts { beats, timers };
+        let (mut counted, mut bytes) = (self.events.len(), 0);
         for deadline in due {
-            if !self.run.is_open() {
+            // What has no room in this commit is still due after it.
+            if !self.run.is_open() || bytes > limits::FIRED_BYTES_MAX {
                 break;
             }
             self.fire(deadline.what, &mut facts, now);
+            let fired = self.events.iter().skip(counted).filter_map(|event| event.kind.payload());
+            bytes += fired.map(Payload::len).sum::<usize>();
+            counted = self.events.len();
         }
     }
 

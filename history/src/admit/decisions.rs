@@ -15,7 +15,8 @@ use crate::limits;
 use crate::links::child_run_id;
 use crate::payload::Payload;
 use crate::registered::Registration;
-use crate::run::Run;
+use crate::room;
+use crate::run::{PendingActivity, Run};
 use crate::time::Timestamp;
 
 /// What a decider answers with, beside what it says to updates.
@@ -144,7 +145,7 @@ impl Transition {
         failed
     }
 
-    fn schedule_activity(&self, it: &ScheduleActivity, decision_event_id: EventId) -> EventKind {
+    fn schedule_activity(&mut self, it: &ScheduleActivity, decision_event_id: EventId) -> EventKind {
         let (activity_id, activity_type) = (it.activity_id.clone(), it.activity_type.clone());
         let is_swf = self.run.started.is_swf();
         let cause = if it.registration == Registration::Deprecated {
@@ -158,15 +159,19 @@ impl Transition {
         } else {
             None
         };
-        if let Some(cause) = cause {
+        let failed = |cause| {
+            let (activity_id, activity_type) = (it.activity_id.clone(), it.activity_type.clone());
             let failed = ActivityScheduleFailed { activity_id, activity_type, cause, decision_event_id };
-            return EventKind::ActivityScheduleFailed(failed);
+            EventKind::ActivityScheduleFailed(failed)
+        };
+        if let Some(cause) = cause {
+            return failed(cause);
         }
         let started = &self.run.started;
         let defaults = it.registration.defaults();
         let list = it.task_list.as_ref().or(defaults.and_then(|defaults| defaults.task_list.as_ref()));
         let timeouts = it.timeouts.or(defaults.map(|defaults| defaults.timeouts).unwrap_or_default());
-        EventKind::ActivityScheduled(Box::new(ActivityScheduled {
+        let scheduled = Box::new(ActivityScheduled {
             activity_id,
             activity_type,
             task_list: list.unwrap_or(&started.task_list).clone(),
@@ -176,7 +181,13 @@ impl Transition {
             retry: it.retry.clone(),
             control: it.control.clone(),
             task_priority: it.task_priority.or(defaults.and_then(|defaults| defaults.task_priority)),
-        }))
+        });
+        let pending = PendingActivity::new(&scheduled, self.run.last_timestamp);
+        if self.has_room(|room| room.activity(&pending)) {
+            EventKind::ActivityScheduled(scheduled)
+        } else {
+            failed(ActivityScheduleFailedCause::StateLimit)
+        }
     }
 
     /// Whether it was scheduled, and nobody may do it: a Lambda task without a role (SWF.md §8.11).
@@ -215,12 +226,14 @@ impl Transition {
         false
     }
 
-    fn start_timer(&self, it: &StartTimer, decision_event_id: EventId) -> EventKind {
+    fn start_timer(&mut self, it: &StartTimer, decision_event_id: EventId) -> EventKind {
         let timer_id = it.timer_id.clone();
         let cause = if self.run.timers.contains_key(&timer_id) {
             Some(TimerScheduleFailedCause::TimerIdAlreadyInUse)
         } else if self.run.timers.len() >= limits::OPEN_TIMERS_MAX {
             Some(TimerScheduleFailedCause::OpenTimersLimit)
+        } else if !self.has_room(|_| room::timer(&timer_id)) {
+            Some(TimerScheduleFailedCause::StateLimit)
         } else {
             None
         };

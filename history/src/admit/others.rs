@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::ids::RunId;
 use crate::limits;
 use crate::links::{Effect, EffectKind, Errand, ErrandTask, SeenOrigin, taken_over};
+use crate::room;
 use crate::run::Request;
 use crate::time::Timestamp;
 
@@ -165,12 +166,12 @@ impl Transition {
         self.has_changed_beside |= self.links.outbox.see_to(now);
     }
 
-    pub(super) fn signal_external(&self, it: &SignalExternal, decision_event_id: EventId) -> EventKind {
+    pub(super) fn signal_external(&mut self, it: &SignalExternal, decision_event_id: EventId) -> EventKind {
         let workflow_id = it.workflow_id.clone();
-        if self.is_at_externals_limit() {
+        if let Some(cause) = self.externals_limit(&workflow_id) {
             return EventKind::ExternalSignalFailed(ExternalSignalFailed {
                 workflow_id,
-                cause: ExternalFailedCause::OpenExternalsLimit,
+                cause,
                 scheduled_event_id: None,
                 decision_event_id,
                 run_id: it.run_id.clone(),
@@ -183,12 +184,12 @@ impl Transition {
         EventKind::ExternalSignalScheduled(scheduled)
     }
 
-    pub(super) fn cancel_external(&self, it: &CancelExternal, decision_event_id: EventId) -> EventKind {
+    pub(super) fn cancel_external(&mut self, it: &CancelExternal, decision_event_id: EventId) -> EventKind {
         let workflow_id = it.workflow_id.clone();
-        if self.is_at_externals_limit() {
+        if let Some(cause) = self.externals_limit(&workflow_id) {
             return EventKind::ExternalCancelFailed(ExternalCancelFailed {
                 workflow_id,
-                cause: ExternalFailedCause::OpenExternalsLimit,
+                cause,
                 scheduled_event_id: None,
                 decision_event_id,
                 run_id: it.run_id.clone(),
@@ -201,7 +202,14 @@ impl Transition {
         EventKind::ExternalCancelScheduled(scheduled)
     }
 
-    fn is_at_externals_limit(&self) -> bool {
-        self.run.externals.len() + self.links.outbox.taken_over() >= limits::OPEN_EXTERNALS_MAX
+    /// Why nothing more can be sent.
+    fn externals_limit(&mut self, workflow_id: &str) -> Option<ExternalFailedCause> {
+        if self.run.externals.len() + self.links.outbox.taken_over() >= limits::OPEN_EXTERNALS_MAX {
+            Some(ExternalFailedCause::OpenExternalsLimit)
+        } else if !self.has_room(|_| room::external(workflow_id)) {
+            Some(ExternalFailedCause::StateLimit)
+        } else {
+            None
+        }
     }
 }

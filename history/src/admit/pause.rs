@@ -25,7 +25,9 @@ impl Transition {
             return Err(Fault::Invalid { field: "stopClocks".to_owned(), problem });
         }
         let ByHand { identity, reason } = by_hand.clone();
-        self.push_keyed(now, EventKind::WorkflowPaused(WorkflowPaused { stop_clocks, identity, reason }), key);
+        let paused = EventKind::WorkflowPaused(WorkflowPaused { stop_clocks, identity, reason });
+        self.must_have_room(&paused)?;
+        self.push_keyed(now, paused, key);
         Ok(())
     }
 

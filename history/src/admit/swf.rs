@@ -13,6 +13,7 @@ use crate::event::{
 use crate::limits;
 use crate::links::child_run_id;
 use crate::registered::{ActivityDefaults, Registration, WorkflowDefaults};
+use crate::room;
 use crate::time::{Duration, Timestamp};
 
 /// Whether it is a Lambda task, in a run of SWF's dialect.
@@ -85,7 +86,7 @@ impl Wanted<'_> {
 impl Transition {
     /// A child in SWF's dialect: all that it is comes from the decision or from its type.
     pub(super) fn child_in_swf(
-        &self,
+        &mut self,
         it: &StartChild,
         decision_event_id: EventId,
     ) -> Result<EventKind, ChildScheduleFailedCause> {
@@ -113,6 +114,9 @@ impl Transition {
             Missing::DeciderTimeout => Cause::DefaultDeciderTimeoutUndefined,
             Missing::ChildPolicy => Cause::DefaultChildPolicyUndefined,
         })?;
+        if !self.has_room(|_| room::child(&it.workflow_id)) {
+            return Err(Cause::StateLimit);
+        }
         Ok(EventKind::ChildScheduled(Box::new(ChildScheduled {
             workflow_id: it.workflow_id.clone(),
             workflow_type: it.workflow_type.clone(),

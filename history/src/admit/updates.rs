@@ -12,6 +12,9 @@ use crate::limits;
 use crate::run::{Run, UpdateStanding};
 use crate::time::{Duration, Timestamp};
 
+/// The reason of an update that was accepted to be answered later, and for which the state of its run has no room.
+pub(super) const STATE_LIMIT: &str = "state-limit";
+
 /// What is known of an update, and if that is nothing, that a decider may be asked to judge it. It is known what came of it in runs
 /// of the workflow id before this one, too.
 ///
@@ -182,6 +185,11 @@ impl Transition {
         TurnId { scheduled_event_id, started_event_id }
     }
 
+    /// Whether the update that was accepted just now can wait for its answer.
+    fn may_wait(&mut self) -> bool {
+        self.run.updates.open().len() <= limits::OPEN_UPDATES_MAX && self.has_room(|_| 0)
+    }
+
     fn record_answer(
         &mut self,
         answer: &UpdateAnswer,
@@ -207,6 +215,15 @@ impl Transition {
             }
         };
         let kind = match answer.verdict.clone() {
+            Verdict::Later if accepted_event_id == self.run.last_event_id && !self.may_wait() => {
+                EventKind::UpdateFailed(UpdateFailed {
+                    update_id,
+                    accepted_event_id,
+                    reason: STATE_LIMIT.to_owned(),
+                    details: None,
+                    decision_event_id,
+                })
+            }
             Verdict::Later => return,
             Verdict::Done { result } => {
                 EventKind::UpdateCompleted(UpdateCompleted { update_id, accepted_event_id, result, decision_event_id })

@@ -176,7 +176,12 @@ pub(super) fn awaiting(names: &[String]) -> Result<(), Fault> {
         let problem = format!("has {found} entries, at most {max} are allowed");
         return Err(Fault::Invalid { field: "awaiting".to_owned(), problem });
     }
-    names.iter().enumerate().try_for_each(|(index, it)| name(&format!("awaiting[{index}]"), it))
+    names.iter().enumerate().try_for_each(|(index, it)| name(&format!("awaiting[{index}]"), it))?;
+    let (found, max) = (names.iter().map(String::len).sum(), limits::AWAITING_BYTES_MAX);
+    if found > max {
+        return Err(Fault::TooLarge { field: "awaiting".to_owned(), found, max, unit: Unit::Bytes });
+    }
+    Ok(())
 }
 
 pub(super) fn name(field: &str, text: &str) -> Result<(), Fault> {

@@ -139,7 +139,9 @@ fn tried(attempt: u32, started_at: u64, last_failed_at: Option<u64>) -> EventKin
             timeout: None,
             details: None,
             identity: None,
+            kept: None,
         }),
+        kept: None,
     })
 }
 
@@ -150,6 +152,7 @@ fn taken(scheduled_event_id: EventId) -> EventKind {
         attempt: None,
         started_at: None,
         last_failure: None,
+        kept: None,
     })
 }
 

@@ -4,7 +4,7 @@ use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
 use crate::event::{ByHand, EventId};
-use crate::payload::{self, Payload};
+use crate::payload::{self, PackRef, Payload};
 use crate::retry::RetryPolicy;
 use crate::time::{Duration, Timestamp};
 
@@ -90,6 +90,10 @@ pub struct ActivityStarted {
     #[n(4)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
+    /// Where the identity is kept that is not here; `None` for whoever reads it through the service.
+    #[n(5)]
+    #[serde(skip)]
+    pub kept: Option<PackRef>,
 }
 
 /// The runner did it, or somebody says that it is done.
@@ -366,6 +370,9 @@ pub enum ActivityScheduleFailedCause {
     /// It is a Lambda task, and the service has no functions. In runs over SWF's wire.
     #[n(9)]
     LambdaUnavailable,
+    /// The state of the run has no room for another.
+    #[n(10)]
+    StateLimit,
 }
 
 /// Why an activity could not be asked to stop.
@@ -402,4 +409,8 @@ pub struct LastFailure {
     #[n(4)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
+    /// Where reason, details and identity are kept that are not here; `None` for whoever reads it through the service.
+    #[n(5)]
+    #[serde(skip)]
+    pub kept: Option<PackRef>,
 }

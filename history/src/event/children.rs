@@ -161,6 +161,9 @@ pub enum ChildScheduleFailedCause {
     /// As many runs are open in the domain as may be. In runs over SWF's wire.
     #[n(10)]
     OpenRunsLimit,
+    /// The state of the run has no room for another.
+    #[n(11)]
+    StateLimit,
 }
 
 /// The child has begun.

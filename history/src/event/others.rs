@@ -182,4 +182,7 @@ pub enum ExternalFailedCause {
     /// As many signals and cancel requests to others are under way as may be.
     #[n(2)]
     OpenExternalsLimit,
+    /// The state of the run has no room for another.
+    #[n(3)]
+    StateLimit,
 }

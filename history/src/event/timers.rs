@@ -98,6 +98,9 @@ pub enum TimerScheduleFailedCause {
     /// As many timers are open as may be.
     #[n(1)]
     OpenTimersLimit,
+    /// The state of the run has no room for another.
+    #[n(2)]
+    StateLimit,
 }
 
 /// Why a timer could not be taken back.

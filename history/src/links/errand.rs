@@ -29,7 +29,7 @@ pub enum ErrandTask {
 
 impl Errand {
     /// Where it comes from, if that tells it apart from others.
-    pub(crate) fn origin(&self) -> Option<&Origin> {
+    pub fn origin(&self) -> Option<&Origin> {
         match &self.task {
             ErrandTask::Tell(
                 Command::TakeSignal { origin, .. }

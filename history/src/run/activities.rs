@@ -8,12 +8,15 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
-use super::{PendingActivity, Released};
-use crate::event::EventId;
+use super::{PausedActivity, PendingActivity, Released, Tries};
+use crate::event::{ActivityTimeouts, EventId};
+use crate::retry::RetryPolicy;
+use crate::time::Timestamp;
 
 /// Open activities by their ActivityScheduled; reads like the map that it is.
 ///
-/// Stored as that map alone: the order of names is derived from it whenever it is read.
+/// Stored as that map, and before it once what many of them have in common ([`Kind`]): a thousand open activities are of few
+/// types. The order of names is derived from it whenever it is read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Activities {
     open: BTreeMap<EventId, PendingActivity>,
@@ -23,6 +26,11 @@ pub struct Activities {
 }
 
 impl Activities {
+    /// Whether none is open: then no byte is kept of them.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// The open activity with this name; the oldest, should a history have more than one.
     pub(super) fn named(&self, activity_id: &str) -> Option<(EventId, &PendingActivity)> {
         let hash = hash(activity_id);
@@ -78,6 +86,63 @@ impl Activities {
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
+
+    /// What has been tried of each, to be changed.
+    pub(crate) fn tries_mut(&mut self) -> impl Iterator<Item = &mut Tries> {
+        self.open.values_mut().filter_map(|activity| activity.tries.as_deref_mut())
+    }
+}
+
+/// What an activity has in common with others.
+#[derive(Encode, Decode)]
+struct Kind<T, L, R> {
+    #[n(0)]
+    activity_type: T,
+    #[n(1)]
+    task_list: L,
+    #[n(2)]
+    timeouts: ActivityTimeouts,
+    #[n(3)]
+    retry: R,
+    #[n(4)]
+    task_priority: Option<i32>,
+}
+
+/// What is its own.
+#[derive(Encode, Decode)]
+struct Own<I, T, P> {
+    #[n(0)]
+    activity_id: I,
+    #[n(1)]
+    kind: u32,
+    #[n(2)]
+    scheduled_at: Timestamp,
+    #[n(3)]
+    started_event_id: Option<EventId>,
+    #[n(4)]
+    started_at: Option<Timestamp>,
+    #[n(5)]
+    cancel_event_id: Option<EventId>,
+    #[n(6)]
+    tries: T,
+    #[n(7)]
+    paused: P,
+    #[n(8)]
+    released: Option<Released>,
+}
+
+impl PendingActivity {
+    /// The stored form of what it has in common with others.
+    pub(crate) fn kind(&self) -> Vec<u8> {
+        let kind = Kind {
+            activity_type: self.activity_type.as_str(),
+            task_list: self.task_list.as_str(),
+            timeouts: self.timeouts,
+            retry: self.retry.as_ref(),
+            task_priority: self.task_priority,
+        };
+        minicbor::to_vec(kind).expect("writing to memory does not fail")
+    }
 }
 
 /// Never stored and never shown, so it may differ from one build to the next; within one it is always the same.
@@ -105,12 +170,69 @@ impl From<BTreeMap<EventId, PendingActivity>> for Activities {
 
 impl<C> Encode<C> for Activities {
     fn encode<W: Write>(&self, e: &mut Encoder<W>, ctx: &mut C) -> Result<(), EncodeError<W::Error>> {
-        self.open.encode(e, ctx)
+        let (mut kinds, mut places) = (Vec::new(), BTreeMap::new());
+        let mut own = Vec::with_capacity(self.open.len());
+        for (id, activity) in &self.open {
+            let kind = activity.kind();
+            let place = *places.entry(kind.clone()).or_insert_with(|| {
+                kinds.push(kind);
+                u32::try_from(kinds.len() - 1).unwrap_or(u32::MAX)
+            });
+            own.push((id, place, activity));
+        }
+        e.array(2)?.array(kinds.len() as u64)?;
+        for kind in kinds {
+            e.writer_mut().write_all(&kind).map_err(EncodeError::write)?;
+        }
+        e.map(own.len() as u64)?;
+        for (id, kind, activity) in own {
+            let own = Own {
+                activity_id: activity.activity_id.as_str(),
+                kind,
+                scheduled_at: activity.scheduled_at,
+                started_event_id: activity.started_event_id,
+                started_at: activity.started_at,
+                cancel_event_id: activity.cancel_event_id,
+                tries: activity.tries.as_ref(),
+                paused: activity.paused.as_ref(),
+                released: activity.released,
+            };
+            e.u64(*id)?.encode_with(own, ctx)?;
+        }
+        e.ok()
     }
 }
 
 impl<'b, C> Decode<'b, C> for Activities {
     fn decode(d: &mut Decoder<'b>, ctx: &mut C) -> Result<Self, DecodeError> {
-        BTreeMap::decode(d, ctx).map(Self::from)
+        let garbled = || DecodeError::message("open activities that are not as they are stored");
+        if d.array()? != Some(2) {
+            return Err(garbled());
+        }
+        let kinds = Vec::<Kind<String, String, Option<RetryPolicy>>>::decode(d, ctx)?;
+        let count = d.map()?.ok_or_else(garbled)?;
+        let mut open = BTreeMap::new();
+        for _ in 0..count {
+            let id = d.u64()?;
+            let own = Own::<String, Option<Box<Tries>>, Option<Box<PausedActivity>>>::decode(d, ctx)?;
+            let kind = usize::try_from(own.kind).ok().and_then(|place| kinds.get(place)).ok_or_else(garbled)?;
+            let activity = PendingActivity {
+                activity_id: own.activity_id,
+                activity_type: kind.activity_type.clone(),
+                task_list: kind.task_list.clone(),
+                scheduled_at: own.scheduled_at,
+                timeouts: kind.timeouts,
+                started_event_id: own.started_event_id,
+                started_at: own.started_at,
+                cancel_event_id: own.cancel_event_id,
+                retry: kind.retry.clone(),
+                tries: own.tries,
+                paused: own.paused,
+                released: own.released,
+                task_priority: kind.task_priority,
+            };
+            open.insert(id, activity);
+        }
+        Ok(Self::from(open))
     }
 }

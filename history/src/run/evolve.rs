@@ -94,22 +94,7 @@ impl Run {
                 if !self.is_lambda(&it.task_list) {
                     self.last_activity_at = Some(event.timestamp);
                 }
-                let activity = PendingActivity {
-                    activity_id: it.activity_id.clone(),
-                    activity_type: it.activity_type.clone(),
-                    task_list: it.task_list.clone(),
-                    scheduled_at: event.timestamp,
-                    timeouts: it.timeouts,
-                    started_event_id: None,
-                    started_at: None,
-                    cancel_event_id: None,
-                    retry: it.retry.clone(),
-                    tries: None,
-                    paused: None,
-                    released: None,
-                    task_priority: it.task_priority,
-                };
-                self.activities.insert(event.id, activity);
+                self.activities.insert(event.id, PendingActivity::new(it, event.timestamp));
             }
             EventKind::ActivityStarted(it) => {
                 if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {

@@ -3,7 +3,7 @@
 use minicbor::{Decode, Encode};
 
 use super::Tries;
-use crate::event::{ActivityPausedCause, ActivityTimeouts, ByHand, ChildPolicy, EventId, TurnList};
+use crate::event::{ActivityPausedCause, ActivityScheduled, ActivityTimeouts, ByHand, ChildPolicy, EventId, TurnList};
 use crate::retry::RetryPolicy;
 use crate::time::{Duration, Timestamp};
 
@@ -62,48 +62,56 @@ pub struct Turn {
 }
 
 /// An activity that is scheduled and not closed.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingActivity {
     /// The decider's name for it.
-    #[n(0)]
     pub activity_id: String,
     /// Its type.
-    #[n(1)]
     pub activity_type: String,
     /// The task list where it waits, or was taken from.
-    #[n(2)]
     pub task_list: String,
     /// When it was scheduled.
-    #[n(3)]
     pub scheduled_at: Timestamp,
     /// Its timeouts.
-    #[n(4)]
     pub timeouts: ActivityTimeouts,
     /// Its ActivityStarted.
-    #[n(5)]
     pub started_event_id: Option<EventId>,
     /// When it was started; with a retry policy see [`PendingActivity::held_since`].
-    #[n(6)]
     pub started_at: Option<Timestamp>,
     /// The newest ActivityTaskCancel.
-    #[n(7)]
     pub cancel_event_id: Option<EventId>,
     /// Whether and when it is tried again.
-    #[n(8)]
     pub retry: Option<RetryPolicy>,
     /// What has been tried: kept beside the history, which says nothing of it before the activity closes. `None` without
     /// a retry policy, and before the first try.
-    #[n(9)]
     pub tries: Option<Box<Tries>>,
     /// Whether it is paused: not handed out.
-    #[n(10)]
     pub paused: Option<Box<PausedActivity>>,
     /// Since when it waits for a runner by somebody's hand, rather than since it was scheduled.
-    #[n(11)]
     pub released: Option<Released>,
     /// How it is preferred to others on its list: higher first.
-    #[n(12)]
     pub task_priority: Option<i32>,
+}
+
+impl PendingActivity {
+    /// One that was scheduled at this instant.
+    pub(crate) fn new(it: &ActivityScheduled, at: Timestamp) -> Self {
+        Self {
+            activity_id: it.activity_id.clone(),
+            activity_type: it.activity_type.clone(),
+            task_list: it.task_list.clone(),
+            scheduled_at: at,
+            timeouts: it.timeouts,
+            started_event_id: None,
+            started_at: None,
+            cancel_event_id: None,
+            retry: it.retry.clone(),
+            tries: None,
+            paused: None,
+            released: None,
+            task_priority: it.task_priority,
+        }
+    }
 }
 
 /// That an activity is paused.

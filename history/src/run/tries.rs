@@ -9,6 +9,7 @@ use super::PendingActivity;
 use crate::command::TaskId;
 use crate::event::EventId;
 use crate::event::LastFailure;
+use crate::payload::PackRef;
 use crate::time::Timestamp;
 
 /// What has been tried so far.
@@ -43,12 +44,15 @@ pub struct HeldTry {
     /// Who took it.
     #[n(1)]
     pub identity: Option<String>,
+    /// Where the identity is kept that is not here.
+    #[n(2)]
+    pub kept: Option<PackRef>,
 }
 
 impl Tries {
     pub(crate) fn start(&mut self, at: Timestamp, identity: Option<String>) {
         self.starts = self.starts.saturating_add(1);
-        self.held = Some(HeldTry { at, identity });
+        self.held = Some(HeldTry { at, identity, kept: None });
         self.not_before = None;
         self.waits_since = None;
     }

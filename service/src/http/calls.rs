@@ -338,7 +338,7 @@ fn by_hand(calls: Calls) -> Calls {
                 .answers::<body::Recorded>(200, "It is paused.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE)
-                .refuses(409, &["already-paused"]),
+                .refuses(409, &["already-paused", "state-limit"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/resume",
@@ -374,12 +374,13 @@ fn by_hand(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/retry",
             activities::retry,
-            act("retryByHand", "Try an open activity again at once").refuses(409, &["activity-not-retryable"]),
+            act("retryByHand", "Try an open activity again at once")
+                .refuses(409, &["activity-not-retryable", "state-limit"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/pause",
             activities::pause,
-            act("pauseActivity", "Hand an open activity out no more").refuses(409, &["already-paused"]),
+            act("pauseActivity", "Hand an open activity out no more").refuses(409, &["already-paused", "state-limit"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/resume",
@@ -390,7 +391,7 @@ fn by_hand(calls: Calls) -> Calls {
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/options",
             activities::change,
             act("changeActivity", "Change timeouts, retry policy or task list of an open activity")
-                .refuses(409, &["activity-not-retryable"]),
+                .refuses(409, &["activity-not-retryable", "state-limit"]),
         )
 }
 
@@ -427,8 +428,7 @@ fn task_lists(calls: Calls) -> Calls {
                 .answers::<body::Answered<body::DeciderTask>>(200, "It is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
-                .refuses(409, NO_TURN)
-                .refuses(413, &["run-too-large"]),
+                .refuses(409, NO_TURN),
         )
         .post(
             "/v1/decider-tasks/{token}/fail",

@@ -72,6 +72,7 @@ fn fault_status(fault: &Fault) -> StatusCode {
         | Fault::ActivityNotRetryable { .. }
         | Fault::NotAResetPoint { .. }
         | Fault::ResetRefused { .. }
+        | Fault::StateLimit { .. }
         | Fault::UpdateUnknown { .. }
         | Fault::UpdateKnown { .. } => StatusCode::CONFLICT,
         Fault::OpenUpdatesLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
@@ -141,6 +142,7 @@ fn fault_advice(fault: &Fault) -> &'static str {
         }
         Fault::UpdateKnown { .. } => "drop your answer and poll again",
         Fault::OpenUpdatesLimit { .. } => "wait until the run has answered some of them",
+        Fault::StateLimit { .. } => "wait until some of what is open in the run is over, then ask again",
         Fault::Invalid { .. } => "correct the field",
         Fault::TooLarge { .. } => "make it smaller, or keep the content elsewhere and pass where it is",
     }
@@ -201,6 +203,7 @@ fn fault_members(fault: &Fault) -> Value {
         Fault::VersionMoved { expected, found } => json!({ "expected": expected, "found": found }),
         Fault::UpdateUnknown { update_id } | Fault::UpdateKnown { update_id } => json!({ "updateId": update_id }),
         Fault::OpenUpdatesLimit { max } => json!({ "max": max }),
+        Fault::StateLimit { found, max } => json!({ "found": found, "max": max }),
         Fault::NotAResetPoint { event_id, before, after } => {
             json!({ "eventId": event_id, "before": before, "after": after })
         }

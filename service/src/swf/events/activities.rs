@@ -89,7 +89,7 @@ fn activity_cause(cause: ActivityScheduleFailedCause) -> &'static str {
     use ActivityScheduleFailedCause as Cause;
     match cause {
         Cause::ActivityIdAlreadyInUse => "ACTIVITY_ID_ALREADY_IN_USE",
-        Cause::OpenActivitiesLimit => "OPEN_ACTIVITIES_LIMIT_EXCEEDED",
+        Cause::OpenActivitiesLimit | Cause::StateLimit => "OPEN_ACTIVITIES_LIMIT_EXCEEDED",
         Cause::ActivityTypeDeprecated => "ACTIVITY_TYPE_DEPRECATED",
         Cause::ActivityTypeUnknown => "ACTIVITY_TYPE_DOES_NOT_EXIST",
         Cause::DefaultTaskListUndefined => "DEFAULT_TASK_LIST_UNDEFINED",

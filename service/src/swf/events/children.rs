@@ -83,7 +83,7 @@ fn child_cause(cause: ChildScheduleFailedCause) -> &'static str {
     match cause {
         // SWF has no policy that could refuse it otherwise.
         Cause::WorkflowAlreadyOpen | Cause::WorkflowIdReuseRefused => "WORKFLOW_ALREADY_RUNNING",
-        Cause::OpenChildrenLimit => "OPEN_CHILDREN_LIMIT_EXCEEDED",
+        Cause::OpenChildrenLimit | Cause::StateLimit => "OPEN_CHILDREN_LIMIT_EXCEEDED",
         Cause::WorkflowTypeDeprecated => "WORKFLOW_TYPE_DEPRECATED",
         Cause::WorkflowTypeUnknown => "WORKFLOW_TYPE_DOES_NOT_EXIST",
         Cause::DefaultExecutionTimeoutUndefined => "DEFAULT_EXECUTION_START_TO_CLOSE_TIMEOUT_UNDEFINED",

@@ -76,7 +76,7 @@ fn external_failed(
         ExternalFailedCause::WorkflowUnknown | ExternalFailedCause::WorkflowClosed => {
             "UNKNOWN_EXTERNAL_WORKFLOW_EXECUTION"
         }
-        ExternalFailedCause::OpenExternalsLimit => rate_exceeded,
+        ExternalFailedCause::OpenExternalsLimit | ExternalFailedCause::StateLimit => rate_exceeded,
     };
     none()
         .maybe("runId", run_id)

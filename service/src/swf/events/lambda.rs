@@ -12,7 +12,9 @@ use crate::swf::words::seconds;
 fn schedule_cause(cause: ActivityScheduleFailedCause) -> &'static str {
     match cause {
         ActivityScheduleFailedCause::ActivityIdAlreadyInUse => "ID_ALREADY_IN_USE",
-        ActivityScheduleFailedCause::OpenActivitiesLimit => "OPEN_LAMBDA_FUNCTIONS_LIMIT_EXCEEDED",
+        ActivityScheduleFailedCause::OpenActivitiesLimit | ActivityScheduleFailedCause::StateLimit => {
+            "OPEN_LAMBDA_FUNCTIONS_LIMIT_EXCEEDED"
+        }
         _ => "LAMBDA_SERVICE_NOT_AVAILABLE_IN_REGION",
     }
 }

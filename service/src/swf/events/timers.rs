@@ -20,7 +20,9 @@ pub(super) fn scheduled(it: &TimerScheduled) -> Words {
 pub(super) fn schedule_failed(it: &TimerScheduleFailed) -> Words {
     let cause = match it.cause {
         TimerScheduleFailedCause::TimerIdAlreadyInUse => "TIMER_ID_ALREADY_IN_USE",
-        TimerScheduleFailedCause::OpenTimersLimit => "OPEN_TIMERS_LIMIT_EXCEEDED",
+        TimerScheduleFailedCause::OpenTimersLimit | TimerScheduleFailedCause::StateLimit => {
+            "OPEN_TIMERS_LIMIT_EXCEEDED"
+        }
     };
     ("StartTimerFailed", decided(it.decision_event_id).with("timerId", &it.timer_id).with("cause", cause))
 }

@@ -1,0 +1,195 @@
+//! What is said of a try of an activity: who took it, and how it ended. Text that a run keeps in its state while it is short,
+//! and in a pack beside it where the state has no room (ADR 18). Here is its stored form; where packs are kept is for the
+//! service to say.
+
+use minicbor::{Decode, Encode};
+
+use crate::event::{ActivityStarted, EventKind, LastFailure};
+use crate::payload::{PackRef, Payload};
+use crate::run::{HeldTry, Run};
+
+/// A note with at most this many bytes of text stays where it is: the place of a longer one takes as much.
+pub(crate) const NOTE_TEXT_MAX: usize = 20;
+
+/// What is said of a try.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Note {
+    #[n(0)]
+    reason: Option<String>,
+    #[n(1)]
+    details: Option<Payload>,
+    #[n(2)]
+    identity: Option<String>,
+    /// Where the identity is kept, which went to a pack before the rest.
+    #[n(3)]
+    kept: Option<PackRef>,
+}
+
+impl Note {
+    /// Reads what [`Run::keep_notes`] gave to a pack; `None` when these bytes are no note.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        minicbor::decode(bytes).ok()
+    }
+}
+
+/// Something that has a note, or the place where it is kept.
+pub(crate) trait Noted {
+    /// Where the note is, or a part of it that is not here.
+    fn kept(&self) -> Option<PackRef>;
+
+    /// How many bytes of text are here.
+    fn text_bytes(&self) -> usize;
+
+    /// Takes the note out; what is left says that it is kept there.
+    fn keep(&mut self, at: impl FnOnce(Note) -> PackRef);
+
+    /// Puts back what was kept. A part of it may be kept elsewhere still.
+    fn fill(&mut self, note: Note);
+}
+
+fn bytes(text: Option<&String>) -> usize {
+    text.map_or(0, String::len)
+}
+
+impl Noted for LastFailure {
+    fn kept(&self) -> Option<PackRef> {
+        self.kept
+    }
+
+    fn text_bytes(&self) -> usize {
+        bytes(self.reason.as_ref()) + bytes(self.identity.as_ref()) + self.details.as_ref().map_or(0, Payload::len)
+    }
+
+    fn keep(&mut self, at: impl FnOnce(Note) -> PackRef) {
+        let (reason, details, identity) = (self.reason.take(), self.details.take(), self.identity.take());
+        self.kept = Some(at(Note { reason, details, identity, kept: self.kept }));
+    }
+
+    fn fill(&mut self, note: Note) {
+        self.reason = self.reason.take().or(note.reason);
+        self.details = self.details.take().or(note.details);
+        self.identity = self.identity.take().or(note.identity);
+        self.kept = note.kept;
+    }
+}
+
+macro_rules! noted_by_identity {
+    ($($of:ty),*) => {$(
+        impl Noted for $of {
+            fn kept(&self) -> Option<PackRef> {
+                self.kept
+            }
+
+            fn text_bytes(&self) -> usize {
+                bytes(self.identity.as_ref())
+            }
+
+            fn keep(&mut self, at: impl FnOnce(Note) -> PackRef) {
+                let note = Note { identity: self.identity.take(), kept: self.kept, ..Note::default() };
+                self.kept = Some(at(note));
+            }
+
+            fn fill(&mut self, note: Note) {
+                self.identity = self.identity.take().or(note.identity);
+                self.kept = note.kept;
+            }
+        }
+    )*};
+}
+
+noted_by_identity!(HeldTry, ActivityStarted);
+
+/// Whether a note is better kept elsewhere.
+fn is_long(noted: &impl Noted) -> bool {
+    let text = noted.text_bytes();
+    // Text beside the place of more: both would take room.
+    text > NOTE_TEXT_MAX || (text > 0 && noted.kept().is_some())
+}
+
+impl Run {
+    /// How many bytes of notes its state has that could be kept elsewhere.
+    pub fn long_notes(&self) -> usize {
+        let tries = self.activities.values().filter_map(|activity| activity.tries.as_ref());
+        tries
+            .map(|tries| {
+                let held = tries.held.as_ref().filter(|held| is_long(*held));
+                let failure = tries.last_failure.as_ref().filter(|failure| is_long(*failure));
+                held.map_or(0, Noted::text_bytes) + failure.map_or(0, Noted::text_bytes)
+            })
+            .sum()
+    }
+
+    /// Hands all those notes to `put`, which says where it has put each.
+    pub fn keep_notes(&mut self, mut put: impl FnMut(&[u8]) -> PackRef) {
+        let mut put = |note: Note| put(&minicbor::to_vec(&note).expect("writing to memory does not fail"));
+        for tries in self.activities.tries_mut() {
+            if let Some(held) = tries.held.as_mut().filter(|held| is_long(*held)) {
+                held.keep(&mut put);
+            }
+            if let Some(failure) = tries.last_failure.as_mut().filter(|failure| is_long(*failure)) {
+                failure.keep(&mut put);
+            }
+        }
+    }
+
+    /// Where notes of its state are kept that are not in it.
+    pub fn notes_kept(&self) -> Vec<PackRef> {
+        let tries = self.activities.values().filter_map(|activity| activity.tries.as_ref());
+        tries
+            .flat_map(|tries| {
+                let held = tries.held.as_ref().and_then(Noted::kept);
+                held.into_iter().chain(tries.last_failure.as_ref().and_then(Noted::kept))
+            })
+            .collect()
+    }
+
+    /// Puts notes back; `read` has what is kept at each place, or nothing, and then it stays there.
+    pub fn fill_notes(&mut self, mut read: impl FnMut(PackRef) -> Option<Note>) {
+        for tries in self.activities.tries_mut() {
+            if let Some(held) = &mut tries.held {
+                fill(held, &mut read);
+            }
+            if let Some(failure) = &mut tries.last_failure {
+                fill(failure, &mut read);
+            }
+        }
+    }
+}
+
+impl EventKind {
+    /// Where its notes are kept that are not here.
+    pub fn notes_kept(&self) -> impl Iterator<Item = PackRef> {
+        let (started, failure) = match self {
+            Self::ActivityStarted(it) => (it.kept(), it.last_failure.as_ref()),
+            Self::ActivityPaused(it) => (None, it.last_failure.as_ref()),
+            Self::ActivityTimedOut(it) => (None, it.last_failure.as_ref()),
+            Self::ActivityScheduledTimeout(it) => (None, it.last_failure.as_ref()),
+            _ => (None, None),
+        };
+        started.into_iter().chain(failure.and_then(Noted::kept))
+    }
+
+    /// Puts its notes back; `read` as for [`Run::fill_notes`].
+    pub fn fill_notes(&mut self, mut read: impl FnMut(PackRef) -> Option<Note>) {
+        let failure = match self {
+            Self::ActivityStarted(it) => {
+                fill(it, &mut read);
+                it.last_failure.as_mut()
+            }
+            Self::ActivityPaused(it) => it.last_failure.as_mut(),
+            Self::ActivityTimedOut(it) => it.last_failure.as_mut(),
+            Self::ActivityScheduledTimeout(it) => it.last_failure.as_mut(),
+            _ => None,
+        };
+        if let Some(failure) = failure {
+            fill(failure, &mut read);
+        }
+    }
+}
+
+fn fill(noted: &mut impl Noted, read: &mut impl FnMut(PackRef) -> Option<Note>) {
+    // What is kept may say where the rest is.
+    while let Some(note) = noted.kept().and_then(&mut *read) {
+        noted.fill(note);
+    }
+}

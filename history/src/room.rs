@@ -1,0 +1,208 @@
+//! How large the state of a run may come to be (ADR 18).
+//!
+//! Whatever is opened in a run has the room reserved that it may come to take until it is over: to be started, to fail and be
+//! tried again, to be asked to stop, to be heard of. What has no room is not opened. So an answer to something that was handed
+//! out, a timer that expires or a child that ends always fits, in every store. Owns the arithmetic, and not who asks for it.
+
+use std::collections::BTreeSet;
+
+use crate::limits;
+use crate::links::{Links, Seen};
+use crate::note::NOTE_TEXT_MAX;
+use crate::retry::WhenExhausted;
+use crate::run::{PausedActivity, PendingActivity, Run};
+
+/// The id of an event. A run of more than 2³² of them would take a year of commits, one behind the other.
+const ID: usize = 5;
+/// An instant.
+const AT: usize = 9;
+/// A count.
+const COUNT: usize = 5;
+/// The id of a run.
+const RUN_ID: usize = 17;
+/// What stands before the fields of something; of as few of them as these things have.
+const HEAD: usize = 1;
+/// A word for one of a few, or nothing.
+const WORD: usize = 1;
+/// The place of a note in a pack: operation, offset, length.
+const KEPT: usize = HEAD + 9 + 5 + 5;
+/// A try that a runner holds: since when, by whom.
+const HELD: usize = HEAD + AT + larger(str_of(NOTE_TEXT_MAX), WORD + KEPT);
+/// How a try failed: when, the timeout, and a note of three texts or its place.
+const FAILURE: usize = HEAD + AT + WORD + larger(NOTE_TEXT_MAX + 3, 3 * WORD + KEPT);
+/// What has been tried: two counts, a try that is held, or what it waits for, and the last failure.
+const TRIES: usize = HEAD + 2 * COUNT + larger(HELD + 2 * WORD, WORD + 2 * AT) + FAILURE;
+/// The poll that a task went to.
+const SENT: usize = HEAD + ID + 9;
+/// That it is paused, by nobody: event, instant, cause, who and why.
+const PAUSED: usize = HEAD + ID + AT + WORD + HEAD + 2 * WORD;
+/// Since when it waits by somebody's hand, and the two fields before that.
+const RELEASED: usize = HEAD + ID + AT + 2 * WORD;
+/// An effect that another run is owed.
+const EFFECT: usize = HEAD + ID + WORD + COUNT;
+/// The same, of a run before this one.
+const EFFECT_TAKEN_OVER: usize = EFFECT + RUN_ID;
+
+const NAME: usize = str_of(limits::NAME_BYTES_MAX);
+const REASON: usize = str_of(4 * limits::REASON_CHARS_MAX);
+const BY_HAND: usize = HEAD + NAME + REASON;
+/// A turn that waits and one that a decider has.
+const TURNS: usize = 2 * (HEAD + 2 * ID + 3 * AT + COUNT + NAME) + SENT;
+const TURN_LISTS: usize = 2 * (HEAD + NAME) + AT;
+/// A request that is known: key, event, hours.
+const REQUEST: usize = 9 + ID + COUNT;
+/// Those that a state has room for: what stays in it, and what two commits bring and the next ones take out.
+const REQUESTS: usize = limits::REQUESTS_IN_STATE_MAX + 2 * limits::REQUESTS_SPILLED_MAX;
+/// The runs before it whose requests it knows, and that the store has marks, with a note for some hours of a day.
+const KNOWN: usize = 9 + (limits::REQUESTS_RUNS_MAX + 1) * (2 * HEAD + COUNT + RUN_ID + 2 * AT) + 16 * (HEAD + 2 * AT);
+const AWAITING: usize = limits::AWAITING_BYTES_MAX + 3 * limits::AWAITING_MAX;
+const CLOCK: usize = limits::CLOCK_STOPS_MAX * (HEAD + 2 * AT) + HEAD + AT;
+const PAUSE: usize = HEAD + ID + AT + WORD + BY_HAND;
+const BRANCHED: usize = HEAD + 2 * ID + RUN_ID + NAME;
+const RESET: usize = HEAD + 2 * RUN_ID + 2 * ID + AT + 9 + 2 * WORD + BY_HAND;
+/// Status, instants, counts, what stands before each of them.
+const REST: usize = 256;
+
+/// What every run has, however little is open in it, beside how it was started.
+const FIXED: usize = TURNS
+    + TURN_LISTS
+    + KNOWN
+    + AWAITING
+    + CLOCK
+    + PAUSE
+    + BRANCHED
+    + RESET
+    + limits::SEEN_BYTES_MAX
+    + REST;
+
+const fn larger(one: usize, other: usize) -> usize {
+    if one > other { one } else { other }
+}
+
+/// A text of so many bytes.
+const fn str_of(len: usize) -> usize {
+    len + match len {
+        0..24 => 1,
+        24..256 => 2,
+        _ => 3,
+    }
+}
+
+fn optional(text: Option<&String>) -> usize {
+    text.map_or(WORD, |text| str_of(text.len()))
+}
+
+fn paused(paused: &PausedActivity) -> usize {
+    let by_hand = &paused.by_hand;
+    PAUSED - 2 * WORD + optional(by_hand.identity.as_ref()) + optional(by_hand.reason.as_ref())
+}
+
+/// An activity, beside what it has in common with others. `waits` is whether it may come to wait by somebody's hand.
+fn activity(activity: &PendingActivity, waits: bool) -> usize {
+    let has_tries = activity.retry.is_some() || activity.tries.is_some();
+    let ends_paused = activity.retry.as_ref().is_some_and(|retry| retry.when_exhausted == WhenExhausted::Pause);
+    let own = if has_tries { 2 * WORD + TRIES } else { ID + AT };
+    let pause = if ends_paused { PAUSED } else { 0 };
+    let pause = activity.paused.as_deref().map_or(0, paused).max(pause);
+    let released = if waits || ends_paused || activity.released.is_some() { RELEASED } else { 0 };
+    // Key, id, kind, when it was scheduled, that it was asked to stop.
+    ID + HEAD + str_of(activity.activity_id.len()) + 3 + AT + ID + own + pause + released + SENT
+}
+
+/// A timer with this name.
+pub(crate) fn timer(timer_id: &str) -> usize {
+    str_of(timer_id.len()) + HEAD + ID + AT
+}
+
+/// A child with this workflow id: itself, and its start or its end that it is owed.
+pub(crate) fn child(workflow_id: &str) -> usize {
+    ID + HEAD + str_of(workflow_id.len()) + ID + WORD + ID + EFFECT
+}
+
+/// A signal or a cancel request to this workflow id.
+pub(crate) fn external(workflow_id: &str) -> usize {
+    ID + HEAD + str_of(workflow_id.len()) + ID + EFFECT
+}
+
+/// An update that is to be answered later.
+pub(crate) fn update(update_id: &str, name: &str) -> usize {
+    ID + HEAD + str_of(update_id.len()) + str_of(name.len()) + AT
+}
+
+/// What a run has reserved, and what its activities have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Room {
+    reserved: usize,
+    kinds: BTreeSet<Vec<u8>>,
+    is_paused: bool,
+    /// Whether something was closed since it was counted.
+    pub(crate) is_stale: bool,
+}
+
+impl Room {
+    pub(crate) fn of(run: &Run, links: &Links) -> Self {
+        let started = minicbor::to_vec(&run.started).expect("writing to memory does not fail").len();
+        let is_paused = run.paused.is_some();
+        let mut room = Self { reserved: FIXED + started, kinds: BTreeSet::new(), is_paused, is_stale: false };
+        for pending in run.activities.values() {
+            room.reserved += room.activity(pending);
+            room.kinds.insert(pending.kind());
+        }
+        room.reserved += run.timers.keys().map(|timer_id| timer(timer_id)).sum::<usize>();
+        room.reserved += run.children.values().map(|it| child(&it.workflow_id)).sum::<usize>();
+        room.reserved += run.externals.values().map(|it| external(&it.workflow_id)).sum::<usize>();
+        room.reserved += run.updates.open().values().map(|it| update(&it.update_id, &it.name)).sum::<usize>();
+        room.reserved += run.known.len().max(REQUESTS) * REQUEST;
+        room.reserved += links.outbox.taken_over() * EFFECT_TAKEN_OVER;
+        room
+    }
+
+    /// How much all of it may come to take.
+    pub(crate) fn reserved(&self) -> usize {
+        self.reserved
+    }
+
+    /// How much another activity would.
+    pub(crate) fn activity(&self, pending: &PendingActivity) -> usize {
+        let kind = pending.kind();
+        let kind = if self.kinds.contains(&kind) { 0 } else { kind.len() };
+        activity(pending, self.is_paused) + kind
+    }
+
+    pub(crate) fn has(&self, bytes: usize) -> bool {
+        self.reserved + bytes <= limits::STATE_BYTES_MAX
+    }
+
+    /// Something was opened.
+    pub(crate) fn take(&mut self, bytes: usize) {
+        self.reserved += bytes;
+    }
+
+    /// An activity was.
+    pub(crate) fn take_activity(&mut self, pending: &PendingActivity) {
+        self.reserved += self.activity(pending);
+        self.kinds.insert(pending.kind());
+    }
+}
+
+impl Run {
+    /// How many bytes its state may come to take, with what it keeps beside it, until all that is open in it is over. At most
+    /// [`limits::STATE_BYTES_MAX`] of an open run.
+    pub fn reserved_bytes(&self, links: &Links) -> usize {
+        Room::of(self, links).reserved()
+    }
+
+    /// Whether it can branch off like this: what is open in it is then given free by hand, all at once.
+    pub(crate) fn has_room_to_branch(&self) -> bool {
+        self.reserved_bytes(&Links::default()) + self.activities.len() * RELEASED <= limits::STATE_BYTES_MAX
+    }
+}
+
+impl Seen {
+    /// Whether it can take another: otherwise the other run waits until this one has found that some need not be remembered.
+    pub fn has_room(&self) -> bool {
+        let each = |workflow_id: &str| 2 * HEAD + str_of(workflow_id.len()) + 2 * RUN_ID + 2 * ID;
+        let taken: usize = self.iter().map(|seen| each(&seen.origin.workflow_id)).sum();
+        taken + 2 * HEAD + NAME + 2 * RUN_ID + 2 * ID <= limits::SEEN_BYTES_MAX
+    }
+}
