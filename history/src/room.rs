@@ -64,16 +64,8 @@ const RESET: usize = HEAD + 2 * RUN_ID + 2 * ID + AT + 9 + 2 * WORD + BY_HAND;
 const REST: usize = 256;
 
 /// What every run has, however little is open in it, beside how it was started.
-const FIXED: usize = TURNS
-    + TURN_LISTS
-    + KNOWN
-    + AWAITING
-    + CLOCK
-    + PAUSE
-    + BRANCHED
-    + RESET
-    + limits::SEEN_BYTES_MAX
-    + REST;
+const FIXED: usize =
+    TURNS + TURN_LISTS + KNOWN + AWAITING + CLOCK + PAUSE + BRANCHED + RESET + limits::SEEN_BYTES_MAX + REST;
 
 const fn larger(one: usize, other: usize) -> usize {
     if one > other { one } else { other }

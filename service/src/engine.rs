@@ -242,6 +242,7 @@ impl Engine {
         settings: Settings,
     ) -> Result<Arc<Self>, Refusal> {
         let limits = store.limits();
+        commit::must_have_room(&limits)?;
         let secret = domains::secret(&*store, settings.seed).await?;
         let ids = clock::Ids::new(settings.seed);
         let nodes = nodes::Nodes::new(settings.node, ids.op());

@@ -45,6 +45,7 @@ pub async fn all(make: impl AsyncFn() -> Arc<dyn Store>) {
         replacing_holds_only_for_the_newest_head,
         keys_do_not_run_into_each_other,
         a_body_at_the_limit_is_taken_and_one_above_refused,
+        heads_and_parts_have_the_room_that_runs_need,
         a_forgotten_run_is_gone_and_forgetting_is_idempotent,
         forgetting_an_earlier_run_leaves_the_newest,
         a_forgotten_key_can_be_used_again,

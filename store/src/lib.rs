@@ -279,14 +279,21 @@ impl Count {
     }
 }
 
+/// The least that [`Limits::head_hard`] may be: what the rules let the state of a run grow to, and room for what the service keeps
+/// with it. Ours: as much as fits into an item of DynamoDB under the longest names.
+pub const HEAD_HARD_MIN: usize = 388 * 1024;
+
+/// The least that [`Limits::part_max`] may be: the largest payload, or an event with the longest of all names.
+pub const PART_MAX_MIN: usize = 288 * 1024;
+
 /// What an engine can take, and how the layer above should shape what it writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Events move from the head to a chunk when the head's [`weight`](Store::weight) would pass this many bytes.
     pub head_soft: usize,
-    /// A body above this is refused with [`Error::TooLarge`].
+    /// A body above this is refused with [`Error::TooLarge`]. At least [`HEAD_HARD_MIN`].
     pub head_hard: usize,
-    /// A part above this is refused with [`Error::TooLarge`].
+    /// A part above this is refused with [`Error::TooLarge`]. At least [`PART_MAX_MIN`].
     pub part_max: usize,
     /// A payload above this many bytes goes to a pack rather than into an event.
     pub payload_inline_max: usize,

@@ -10,9 +10,34 @@ use super::head::{self, Body};
 /// In a commit that would fill its head with payloads, those above this many bytes go to a pack.
 const PAYLOAD_INLINE_CROWDED_MAX: usize = 64;
 
+/// A commit would fill its head with payloads when they are this many times what a head should hold. Ours: on DynamoDB each
+/// kilobyte of them is paid for once more when it goes on to a chunk.
+const CROWDED_SOFTS: usize = 8;
+
 /// Events leave the head only when they make this part of what it should hold at most: a head that is full of pending
 /// activities would otherwise write a chunk with each commit.
 const CHUNK_PART_MIN: usize = 4;
+
+/// What the service keeps in a head beside the state of its run, at most: the newest operations, what is said of tries while it
+/// is little, and where a tail is that has no room.
+const HEAD_ROOM: usize = 4 * 1024;
+
+const _: () = assert!(history::limits::STATE_BYTES_MAX + HEAD_ROOM <= store::HEAD_HARD_MIN, "a full run fits a head");
+
+/// Whether a store can take what runs may grow to.
+pub(super) fn must_have_room(limits: &Limits) -> Result<(), Refusal> {
+    let lacks = |what: &str, found: usize, needed: usize| {
+        let why = format!("the store takes {what} of at most {found} bytes, and a run may need {needed}");
+        Err(Refusal::Unavailable { why, retry_after: None })
+    };
+    if limits.head_hard < store::HEAD_HARD_MIN {
+        return lacks("heads", limits.head_hard, store::HEAD_HARD_MIN);
+    }
+    if limits.part_max < store::PART_MAX_MIN {
+        return lacks("parts", limits.part_max, store::PART_MAX_MIN);
+    }
+    Ok(())
+}
 
 /// About how large the chunks are of what was copied from another run. Ours: a page of events is read from few of them.
 const COPIED_CHUNK: usize = 64 * 1024;
@@ -31,7 +56,7 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Decodes a head. Heartbeats are not part of it.
+    /// Decodes a head. Heartbeats are not part of it; nor is a tail that has no room in it.
     pub(super) fn decode(head: Head) -> Result<Self, Refusal> {
         let (body, tail) = head::decode(&head.body)?;
         Ok(Self { head, body, tail, beats: Vec::new() })
@@ -57,6 +82,7 @@ impl Loaded {
         let run = &self.body.run;
         1_024
             + self.head.body.len()
+            + self.body.tail_in.iter().map(|piece| piece.len as usize).sum::<usize>()
             + 400 * (run.activities.len() + run.timers.len())
             + 200 * (run.children.len() + run.externals.len() + self.body.links.seen.iter().len())
             + 24 * run.known.len()
@@ -95,8 +121,9 @@ pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     // A new run begins with an empty tail, whatever the run before it left in the head.
     let same_run = base.filter(|base| base.run().started.run_id == run.started.run_id);
     let (first, parts_of_first) = copy(&mut events, copied, &run, limits);
-    let mut parts = pack(&mut events, op, limits);
-    parts.extend(parts_of_first);
+    let mut packer = Packer::new(op, limits);
+    packer.take_payloads(&mut events);
+    let mut parts = parts_of_first;
     let mut fresh = Vec::with_capacity(events.len() * 96);
     for event in &events {
         codec::put_event(&mut fresh, event);
@@ -114,7 +141,8 @@ pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     let expires_at = expires_at.map(|at| if is_needed(&run, &links) { kept(&run, at) } else { at });
     // What it knows of requests must outlive it.
     let expires_at = expires_at.map(|at| run.known_until().map_or(at, |until| at.max(until)));
-    let mut body = Body { run, ops, tail_first, offers, links };
+    let tail_in = Vec::new();
+    let mut body = Body { run, ops, tail_first, offers, links, tail_in };
     let (bytes, mut tail_at) = head::encode(&body, &[&tail, &fresh]);
     let mut head = Head {
         run: *body.run.started.run_id.as_bytes(),
@@ -124,18 +152,37 @@ pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
         row: Some(row),
         expires_at: expires_at.map(Timestamp::as_millis),
     };
+    let worth_moving = (limits.head_soft / CHUNK_PART_MIN).max(1);
+    // Not even looked at for most: it takes deflating to say.
+    let mut is_heavy =
+        (tail.len() >= worth_moving || body.run.long_notes() >= worth_moving) && weigh(&head) > limits.head_soft;
+    if is_heavy && body.run.long_notes() >= worth_moving {
+        body.run.keep_notes(|note| packer.put(note));
+        (head.body, tail_at) = head::encode(&body, &[&tail, &fresh]);
+        is_heavy = weigh(&head) > limits.head_soft;
+    }
+    let is_full = head.body.len() > limits.head_hard && !tail.is_empty();
+    let mut rest = tail.clone();
     if let Some(base) = same_run
-        && tail.len() >= (limits.head_soft / CHUNK_PART_MIN).max(1)
-        && weigh(&head) > limits.head_soft
+        && ((is_heavy && tail.len() >= worth_moving) || is_full)
     {
-        // Only what is committed goes to a chunk: it stays true whatever becomes of this commit (STORAGE.md §3.7).
-        let last = base.run().last_event_id;
-        parts.push((PartKey::Chunk { last }, tail));
-        body.tail_first = last + 1;
+        // Only what is committed goes to a chunk: it stays true whatever becomes of this commit.
+        parts.extend(chunks(codec::stored(&tail), limits.part_max));
+        body.tail_first = base.run().last_event_id + 1;
+        rest.clear();
         (head.body, tail_at) = head::encode(&body, &[&fresh]);
     }
+    let tail = if head.body.len() > limits.head_hard {
+        // What is not committed yet goes where nobody else writes.
+        let tail = Bytes::from([&rest[..], &fresh].concat());
+        body.tail_in = tail.chunks(limits.part_max).map(|piece| packer.put(piece)).collect();
+        (head.body, _) = head::encode(&body, &[]);
+        tail
+    } else {
+        head.body.slice(tail_at..)
+    };
+    parts.extend(packer.into_parts());
     let beats = same_run.map(|base| base.beats.clone()).unwrap_or_default();
-    let tail = head.body.slice(tail_at..);
     let next = Loaded { head, body, tail, beats };
     Prepared { next, parts }
 }
@@ -154,49 +201,78 @@ fn copy(
     let rest = events.split_off(count.min(events.len()));
     let mut copied = std::mem::replace(events, rest);
     let (_, op) = run.started.run_id.as_u64_pair();
-    let mut parts = pack(&mut copied, op, limits);
-    let chunk_max = COPIED_CHUNK.min(limits.part_max);
-    let (mut chunks, mut chunk, mut total) = (Vec::new(), Vec::new(), 0);
-    let mut last = 0;
+    let mut packer = Packer::new(op, limits);
+    packer.take_payloads(&mut copied);
+    let mut parts: Vec<_> = packer.into_parts().collect();
+    let last = copied.last().map_or(0, |event| event.id);
+    let mut stored = Vec::new();
     for event in &copied {
-        let before = chunk.len();
-        codec::put_event(&mut chunk, event);
-        total += chunk.len() - before;
-        if chunk.len() > chunk_max && before > 0 {
-            let next = chunk.split_off(before);
-            chunks.push((PartKey::Chunk { last }, Bytes::from(std::mem::replace(&mut chunk, next))));
-        }
-        last = event.id;
+        codec::put_event(&mut stored, event);
     }
-    if chunks.is_empty() && total <= limits.head_soft / 2 {
-        return ((chunk.into(), 1), parts);
+    let chunks = chunks(codec::stored(&stored), COPIED_CHUNK.min(limits.part_max));
+    match chunks.as_slice() {
+        [(_, only)] if only.len() <= limits.head_soft / 2 => return ((only.clone(), 1), parts),
+        _ => parts.extend(chunks),
     }
-    chunks.push((PartKey::Chunk { last }, Bytes::from(chunk)));
-    parts.extend(chunks);
     ((Bytes::new(), last + 1), parts)
 }
 
-/// Moves large payloads out of their events.
-fn pack(events: &mut [Event], op: u64, limits: &Limits) -> Vec<(PartKey, Bytes)> {
-    let total: usize = events.iter().filter_map(|event| event.kind.payload()).map(Payload::len).sum();
-    let crowded = total > limits.head_hard / 8;
-    let inline_max = if crowded { PAYLOAD_INLINE_CROWDED_MAX } else { limits.payload_inline_max };
-    let mut packs: Vec<(u64, Vec<u8>)> = Vec::new();
-    for payload in events.iter_mut().filter_map(|event| event.kind.payload_mut()) {
-        let Some(text) = payload.text().filter(|text| text.len() > inline_max) else {
-            continue;
-        };
-        if packs.last().is_none_or(|(_, pack)| pack.len() + text.len() > limits.part_max) {
+/// Stored events, each with its id, in chunks of at most `bytes_max`, or of one event.
+fn chunks<'a>(events: impl Iterator<Item = (EventId, &'a [u8])>, bytes_max: usize) -> Vec<(PartKey, Bytes)> {
+    let mut chunks: Vec<(EventId, Vec<u8>)> = Vec::new();
+    for (id, bytes) in events {
+        match chunks.last_mut() {
+            Some((last, chunk)) if chunk.len() + bytes.len() <= bytes_max => {
+                chunk.extend_from_slice(bytes);
+                *last = id;
+            }
+            _ => chunks.push((id, bytes.to_vec())),
+        }
+    }
+    chunks.into_iter().map(|(last, chunk)| (PartKey::Chunk { last }, Bytes::from(chunk))).collect()
+}
+
+/// Fills the packs of one commit.
+struct Packer<'a> {
+    op: u64,
+    limits: &'a Limits,
+    packs: Vec<(u64, Vec<u8>)>,
+}
+
+impl<'a> Packer<'a> {
+    fn new(op: u64, limits: &'a Limits) -> Self {
+        Self { op, limits, packs: Vec::new() }
+    }
+
+    /// Puts bytes into a pack, of which there are at most as many as one holds.
+    fn put(&mut self, bytes: &[u8]) -> PackRef {
+        let Self { op, limits, packs } = self;
+        if packs.last().is_none_or(|(_, pack)| pack.len() + bytes.len() > limits.part_max) {
             packs.push((op.wrapping_add(packs.len() as u64), Vec::new()));
         }
-        let Some((op, pack)) = packs.last_mut() else { continue };
-        // Both fit: a payload has at most 256 KiB, and a pack at most `part_max`.
-        let offset = u32::try_from(pack.len()).unwrap_or(u32::MAX);
-        let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        pack.extend_from_slice(text.as_bytes());
-        *payload = Payload::stored(PackRef { op: *op, offset, len });
+        let (op, pack) = packs.last_mut().expect("there is one by now");
+        let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let at = PackRef { op: *op, offset: place(pack.len()), len: place(bytes.len()) };
+        pack.extend_from_slice(bytes);
+        at
     }
-    packs.into_iter().map(|(op, pack)| (PartKey::Pack { op }, Bytes::from(pack))).collect()
+
+    /// Moves large payloads out of their events.
+    fn take_payloads(&mut self, events: &mut [Event]) {
+        let total: usize = events.iter().filter_map(|event| event.kind.payload()).map(Payload::len).sum();
+        let crowded = total > CROWDED_SOFTS * self.limits.head_soft;
+        let inline_max = if crowded { PAYLOAD_INLINE_CROWDED_MAX } else { self.limits.payload_inline_max };
+        for payload in events.iter_mut().filter_map(|event| event.kind.payload_mut()) {
+            let at = payload.text().filter(|text| text.len() > inline_max).map(|text| self.put(text.as_bytes()));
+            if let Some(at) = at {
+                *payload = Payload::stored(at);
+            }
+        }
+    }
+
+    fn into_parts(self) -> impl Iterator<Item = (PartKey, Bytes)> {
+        self.packs.into_iter().map(|(op, pack)| (PartKey::Pack { op }, Bytes::from(pack)))
+    }
 }
 
 fn row(run: &Run, before: Option<&Row>) -> Row {
@@ -274,7 +350,119 @@ pub(super) fn head_key(domain: &str, workflow_id: &str) -> HeadKey {
     HeadKey { domain: domain.into(), workflow_id: workflow_id.into() }
 }
 
-/// Events of `tail` from `first` on, by id.
-pub(super) fn tail_from(tail: &Bytes, first: EventId) -> Result<Vec<Event>, Refusal> {
-    Ok(codec::events_from(tail, first).collect::<Result<_, _>>()?)
+/// Events of `tail` with `first <= id < before`. Those behind them are not read: a turn may have recorded thousands.
+pub(super) fn tail_between(tail: &Bytes, first: EventId, before: EventId) -> Result<Vec<Event>, Refusal> {
+    let events = codec::events_from(tail, first);
+    let wanted = events.take_while(|event| event.as_ref().map_or(true, |event| event.id < before));
+    Ok(wanted.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use history::{Command, Note, RecordMarker, RetryPolicy, ScheduleActivity, Start, TaskId, Transition, TurnId};
+    use uuid::Uuid;
+
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        head_soft: 1 << 10,
+        head_hard: 8 << 10,
+        part_max: 4 << 10,
+        payload_inline_max: 256,
+        due_shards: 1,
+        op_ids: 16,
+        due_moves_are_cheap: false,
+    };
+
+    fn now() -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000)
+    }
+
+    /// Admits commands and lays the commit out.
+    fn commit(base: Option<&Loaded>, commands: &[Command], op: u64) -> Prepared {
+        let mut transition = match base {
+            Some(base) => Transition::linked(base.run().clone(), base.body.links.clone()),
+            None => Transition::start(&Start::new("w", "t", "l"), Uuid::from_u128(7), now()).unwrap(),
+        };
+        for command in commands {
+            transition.admit(command, now()).unwrap();
+        }
+        let (run, links, events) = transition.into_all();
+        let draft = Draft { base, run, links, events, copied: 0, offers: 0, op, due: None };
+        let prepared = prepare(draft, &LIMITS, |head| head.body.len());
+        let Prepared { next, parts } = &prepared;
+        assert!(next.head.body.len() <= LIMITS.head_hard, "{}", next.head.body.len());
+        assert!(parts.iter().all(|(_, bytes)| bytes.len() <= LIMITS.part_max));
+        prepared
+    }
+
+    fn turn(scheduled_event_id: u64, decisions: Vec<history::Decision>) -> [Command; 2] {
+        let turn = TurnId { scheduled_event_id, started_event_id: scheduled_event_id + 1 };
+        let (context, awaiting) = (None, Vec::new());
+        let complete = Command::CompleteTurn { turn, decisions, context, awaiting };
+        [Command::StartTurn { scheduled_event_id, identity: None, poll: None }, complete]
+    }
+
+    fn ids(bytes: &Bytes) -> Vec<u64> {
+        codec::events(bytes).map(|event| event.unwrap().id).collect()
+    }
+
+    fn pack(parts: &[(PartKey, Bytes)], place: PackRef) -> &[u8] {
+        let (_, pack) = parts.iter().find(|(key, _)| *key == PartKey::Pack { op: place.op }).unwrap();
+        &pack[place.offset as usize..][..place.len as usize]
+    }
+
+    #[test]
+    fn a_commit_with_more_events_than_a_head_takes_puts_them_beside_it_and_the_next_makes_chunks_of_them() {
+        let first = commit(None, &[], 1).next;
+        let marker = |index: usize| RecordMarker { name: format!("m{index}{}", "n".repeat(200)), details: None }.into();
+        let Prepared { next: full, parts } = commit(Some(&first), &turn(2, (0..300).map(marker).collect()), 2);
+        assert!(!full.body.tail_in.is_empty());
+        let pieces: Vec<u8> = full.body.tail_in.iter().flat_map(|piece| pack(&parts, *piece)).copied().collect();
+        assert_eq!(full.tail, pieces);
+        // Decoding the head alone finds none of them; the head says where they are.
+        let read = Loaded::decode(full.head.clone()).unwrap();
+        assert_eq!((read.tail.len(), &read.body.tail_in), (0, &full.body.tail_in));
+        let signal = Command::Signal { name: "s".into(), input: None, identity: None, key: None, if_version: None };
+        let Prepared { next, parts: chunks } = commit(Some(&full), &[signal], 3);
+        assert!(next.body.tail_in.is_empty());
+        let (mut found, all) = (Vec::new(), parts.iter().chain(&chunks));
+        for (key, bytes) in all.filter(|(key, _)| matches!(key, PartKey::Chunk { .. })) {
+            found.extend(ids(bytes));
+            assert_eq!(Some(*key), found.last().map(|last| PartKey::Chunk { last: *last }));
+        }
+        assert_eq!(next.body.tail_first, found.len() as u64 + 1);
+        found.extend(ids(&next.tail));
+        assert_eq!(found, (1..=next.run().last_event_id).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_said_of_tries_leaves_a_head_that_is_more_than_it_should_be() {
+        let policy = RetryPolicy::default();
+        let activity = |index: usize| {
+            let (activity_id, activity_type) = (format!("a{index:04}"), "charge".to_owned());
+            ScheduleActivity { activity_id, activity_type, retry: Some(policy.clone()), ..ScheduleActivity::default() }
+                .into()
+        };
+        let mut loaded = commit(None, &turn(2, (0..5).map(activity).collect()), 1).next;
+        let reason = |id: u64| format!("{id} {}", "no ".repeat(80));
+        let mut kept = Vec::new();
+        for (op, scheduled_event_id) in (2..).zip(loaded.run().activities.keys().copied().collect::<Vec<_>>()) {
+            let start = Command::StartActivity { scheduled_event_id, identity: Some("r".repeat(256)), poll: None };
+            let (reason, task) =
+                (reason(scheduled_event_id), TaskId { scheduled_event_id, started_event_id: 0, start: 1 });
+            let (details, non_retryable, retry_after) = (None, false, None);
+            let fail = Command::FailActivity { task, reason, details, non_retryable, retry_after };
+            let Prepared { next, parts } = commit(Some(&loaded), &[start, fail], op);
+            kept.extend(parts);
+            loaded = next;
+        }
+        assert!(loaded.run().long_notes() < LIMITS.head_soft, "{}", loaded.run().long_notes());
+        assert!(!loaded.run().notes_kept().is_empty());
+        let mut run = loaded.body.run.clone();
+        run.fill_notes(|place| Note::read(pack(&kept, place)));
+        for (id, activity) in run.activities.iter() {
+            assert_eq!(activity.last_failure().unwrap().reason.as_deref(), Some(&*reason(*id)));
+        }
+    }
 }

@@ -35,8 +35,17 @@ pub(super) fn undergo(
     errand: &Errand,
     now: Timestamp,
 ) -> Result<Taken, Refusal> {
-    let is_owed = owed.unwrap_or(Ok(false))?;
-    Ok(if is_owed { Taken::Settled(transition.undergo(errand, now)) } else { Taken::Moot })
+    if !owed.unwrap_or(Ok(false))? {
+        return Ok(Taken::Moot);
+    }
+    // What it cannot remember it must not take: it might come twice. The other run brings it again.
+    let seen = &transition.links().seen;
+    let is_new = errand.origin().is_some_and(|origin| seen.find(origin).is_none());
+    if is_new && !seen.has_room() {
+        let why = "it has taken so much of others lately that it cannot remember more".to_owned();
+        return Err(Refusal::Unavailable { why, retry_after: None });
+    }
+    Ok(Taken::Settled(transition.undergo(errand, now)))
 }
 
 /// Whether another try at starting a child is as vain as this one: the rules refuse its start, or its state alone is more than

@@ -1,7 +1,7 @@
 //! The stored form of a run's head: its state, what the engine itself must remember, and the tail of its events.
 
 use bytes::Bytes;
-use history::{Beat, Links, Payload, Run, Timestamp};
+use history::{Beat, Links, PackRef, Payload, Run, Timestamp};
 use minicbor::{Decode, Encode};
 
 use super::Refusal;
@@ -27,6 +27,10 @@ pub(super) struct Body {
     /// What the run keeps of its dealings with others; no byte when that is nothing.
     #[cbor(n(4), skip_if = "Links::is_empty")]
     pub(super) links: Links,
+    /// Where the tail is, in pieces, when it has no room in the head: a commit with very many events has put it there, and
+    /// the next one makes chunks of it.
+    #[cbor(n(5), default, skip_if = "Vec::is_empty")]
+    pub(super) tail_in: Vec<PackRef>,
 }
 
 /// Of a head, only the run's outbox.

@@ -1,15 +1,15 @@
 //! Reading histories: the tail from the head, the rest from chunks, large payloads from packs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{Beat, Event, EventId, Links, Payload, Run, Status, codec};
-use store::{HeadKey, PartKey};
+use history::{Beat, Event, EventId, Links, Note, PackRef, Payload, Run, Status, codec};
+use store::{Head, HeadKey, PartKey};
 use uuid::Uuid;
 
 use super::cell::{Grant, State};
-use super::commit::{Loaded, tail_from};
+use super::commit::{Loaded, tail_between};
 use super::{Described, Engine, HistoryPage, Page, Refusal, RunRef, TurnToken, head, head_key};
 
 /// Before a run is looked for again that goes on for another.
@@ -68,6 +68,48 @@ impl Grant {
 }
 
 impl Engine {
+    /// A run from its head: what stands in it, and a tail that had no room there. Heartbeats are not part of it.
+    pub(super) async fn open_head(&self, key: &HeadKey, head: Head) -> Result<Loaded, Refusal> {
+        let mut loaded = Loaded::decode(head)?;
+        let pieces = &loaded.body.tail_in;
+        if !pieces.is_empty() {
+            let run_id = loaded.run().started.run_id;
+            let packs = self.packs(key, run_id, pieces).await?;
+            let missing = || Refusal::Corrupt { what: format!("the newest events of run {run_id} are missing") };
+            let mut tail = Vec::new();
+            for piece in pieces {
+                tail.extend_from_slice(kept(&packs, *piece).ok_or_else(missing)?);
+            }
+            loaded.tail = tail.into();
+        }
+        Ok(loaded)
+    }
+
+    /// The packs of a run that these places are in.
+    async fn packs(&self, key: &HeadKey, run_id: Uuid, places: &[PackRef]) -> Result<Packs, Refusal> {
+        let ops: BTreeSet<u64> = places.iter().map(|place| place.op).collect();
+        let want: Vec<PartKey> = ops.iter().map(|op| PartKey::Pack { op: *op }).collect();
+        let parts = self.store.parts(key, *run_id.as_bytes(), &want).await?;
+        Ok(ops.into_iter().zip(parts).filter_map(|(op, part)| Some((op, part?))).collect())
+    }
+
+    /// Puts back what is said of tries and has no room in the state.
+    async fn fill_notes(&self, key: &HeadKey, run: &mut Run) -> Result<(), Refusal> {
+        loop {
+            let kept_in = run.notes_kept();
+            if kept_in.is_empty() {
+                return Ok(());
+            }
+            let run_id = run.started.run_id;
+            let packs = self.packs(key, run_id, &kept_in).await?;
+            run.fill_notes(|place| kept(&packs, place).and_then(Note::read));
+            // A note may name a pack that has the rest of it.
+            if run.notes_kept() == kept_in {
+                return Err(Refusal::Corrupt { what: format!("what was said of tries of run {run_id} is missing") });
+            }
+        }
+    }
+
     /// The newest heartbeats of the activities that a runner has or had.
     pub(super) async fn read_beats(&self, key: &HeadKey, run: &Run) -> Result<Vec<Beat>, Refusal> {
         let beating = run.activities.iter().filter(|(_, it)| it.started_at.is_some() || it.tries.is_some());
@@ -130,7 +172,8 @@ impl Engine {
     pub(super) async fn load_run(&self, key: &HeadKey, run_id: Uuid) -> Result<Loaded, Refusal> {
         let found = self.store.load_run(key, *run_id.as_bytes()).await?;
         let workflow_id = key.workflow_id.to_string();
-        let mut loaded = Loaded::decode(found.ok_or(Refusal::UnknownRun { workflow_id, run_id })?)?;
+        let found = found.ok_or(Refusal::UnknownRun { workflow_id, run_id })?;
+        let mut loaded = self.open_head(key, found).await?;
         let reset = loaded.body.links.reset.take();
         loaded.body.links = Links { reset, ..Links::default() };
         Ok(loaded)
@@ -142,7 +185,8 @@ impl Engine {
     ///
     /// [`Refusal::UnknownDomain`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's.
     pub async fn describe(&self, at: &RunRef) -> Result<Described, Refusal> {
-        let Loaded { body, beats, .. } = self.look_up(at).await?;
+        let Loaded { mut body, beats, .. } = self.look_up(at).await?;
+        self.fill_notes(&head_key(at), &mut body.run).await?;
         let closed_for = body.run.retried_as.filter(|_| body.run.status == Status::Terminated);
         let reset_as = closed_for.or(body.links.reset.map(|reset| reset.plan.new_run_id));
         Ok(Described { run: body.run, beats, owed: body.links.outbox, reset_as })
@@ -289,8 +333,8 @@ impl Engine {
         let mut before = before;
         while before > after + 1 && events.len() < limit && bytes < bytes_max {
             let newest = before - 1;
-            let mut batch = if newest >= source.tail_first {
-                tail_from(source.tail, after + 1)?
+            let batch = if newest >= source.tail_first {
+                tail_between(source.tail, after + 1, before)?
             } else {
                 // The chunk that holds the event is the first that ends with it or later.
                 let run = *source.run_id.as_bytes();
@@ -298,11 +342,10 @@ impl Engine {
                 let mut batch = Vec::new();
                 for (_, chunk) in chunks.into_iter().take(1) {
                     bytes += chunk.len();
-                    batch = tail_from(&chunk, after + 1)?;
+                    batch = tail_between(&chunk, after + 1, before)?;
                 }
                 batch
             };
-            batch.retain(|event| event.id < before);
             if batch.last().is_none_or(|event| event.id != newest) {
                 return Err(self.missing(source, &format!("event {newest}")).await);
             }
@@ -331,8 +374,7 @@ impl Engine {
         // The window is what matters; where it is too large it comes without its oldest part.
         let in_tail = first >= source.tail_first && source.tail.len() <= bytes_max;
         let mut events = if in_tail {
-            let mut events = tail_from(source.tail, first)?;
-            events.retain(|event| event.id <= last);
+            let mut events = tail_between(source.tail, first, last + 1)?;
             let surplus = events.len().saturating_sub(limit);
             events.drain(..surplus);
             events
@@ -357,33 +399,39 @@ impl Engine {
 
     /// Puts the texts of large payloads in place of their claim checks.
     async fn redeem(&self, source: &Source<'_>, events: &mut [Event]) -> Result<(), Refusal> {
-        let mut packs: HashMap<u64, Option<Bytes>> = HashMap::new();
-        for event in &*events {
-            if let Some(claim) = event.kind.payload().and_then(Payload::claim) {
-                packs.insert(claim.op, None);
+        let claims = |event: &Event| {
+            let payload = event.kind.payload().and_then(Payload::claim);
+            payload.into_iter().chain(event.kind.notes_kept()).collect::<Vec<_>>()
+        };
+        // Twice where a note names a pack that has the rest of it.
+        loop {
+            let wanted: Vec<PackRef> = events.iter().flat_map(claims).collect();
+            if wanted.is_empty() {
+                return Ok(());
+            }
+            let packs = self.packs(source.key, source.run_id, &wanted).await?;
+            for event in &mut *events {
+                let before = claims(event);
+                if let Some(payload) = event.kind.payload_mut()
+                    && let Some(claim) = payload.claim()
+                    && let Some(text) = kept(&packs, claim).and_then(|text| std::str::from_utf8(text).ok())
+                {
+                    *payload = Payload::from_trusted(text);
+                }
+                event.kind.fill_notes(|place| kept(&packs, place).and_then(Note::read));
+                let id = event.id;
+                if !before.is_empty() && claims(event) == before {
+                    return Err(self.missing(source, &format!("the payload of event {id}")).await);
+                }
             }
         }
-        if packs.is_empty() {
-            return Ok(());
-        }
-        let ops: Vec<u64> = packs.keys().copied().collect();
-        let want: Vec<PartKey> = ops.iter().map(|op| PartKey::Pack { op: *op }).collect();
-        let parts = self.store.parts(source.key, *source.run_id.as_bytes(), &want).await?;
-        packs.extend(ops.into_iter().zip(parts));
-        for event in events {
-            let id = event.id;
-            let Some(payload) = event.kind.payload_mut() else {
-                continue;
-            };
-            let Some(claim) = payload.claim() else { continue };
-            let range = claim.offset as usize..claim.offset as usize + claim.len as usize;
-            let pack = packs.get(&claim.op).and_then(Option::as_ref);
-            let text = pack.and_then(|pack| pack.get(range)).and_then(|text| std::str::from_utf8(text).ok());
-            let Some(text) = text else {
-                return Err(self.missing(source, &format!("the payload of event {id}")).await);
-            };
-            *payload = Payload::from_trusted(text);
-        }
-        Ok(())
     }
+}
+
+/// Packs by the operation that wrote each.
+type Packs = HashMap<u64, Bytes>;
+
+/// What is at a place in a pack.
+fn kept(packs: &Packs, place: PackRef) -> Option<&[u8]> {
+    packs.get(&place.op)?.get(place.offset as usize..)?.get(..place.len as usize)
 }

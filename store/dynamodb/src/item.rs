@@ -171,3 +171,41 @@ pub(crate) fn read_head(item: &Item) -> Result<Head, Error> {
         expires_at: read_optional_number(item, "et")?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Source: the developer guide, "Quotas": 400 KB, names and values.
+    const ITEM_BYTES_MAX: usize = 400 * 1024;
+
+    #[test]
+    fn a_head_as_large_as_may_be_fits_into_an_item_under_the_longest_names() {
+        let name = "漢".repeat(256);
+        let key = HeadKey { domain: name.as_str().into(), workflow_id: name.as_str().into() };
+        let row = Row {
+            workflow_type: "漢".repeat(256 + 1 + 64).into(),
+            status: "continued-as-new".into(),
+            started_at: u64::MAX >> 17,
+            closed_at: Some(u64::MAX >> 16),
+            tags: vec![name; 5],
+        };
+        let mut state = 7_u64;
+        let noise = (0..HEAD_HARD).map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state.to_be_bytes()[0]
+        });
+        let head = Head {
+            run: [7; 16],
+            version: u64::MAX,
+            body: noise.collect(),
+            due: Some(u64::MAX >> 16),
+            row: Some(row),
+            expires_at: Some(u64::MAX >> 16),
+        };
+        let item = write_head(&key, keys::HEAD.to_owned(), &head, Shards { due: 16, rows: 4 }).unwrap();
+        let found = size(&item);
+        assert!(found <= ITEM_BYTES_MAX, "{found}");
+        assert_eq!(read_head(&item).unwrap(), head);
+    }
+}

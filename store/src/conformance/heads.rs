@@ -1,7 +1,7 @@
 //! Sentences about heads: compare-and-swap, replacing, forgetting.
 
 use super::{Arc, Bytes, Cas, Error, Expect, LATER, PartKey, RUN, Store, at, head, key, row, start, win, win_with};
-use crate::{Head, HeadKey, ListQuery};
+use crate::{Head, HeadKey, ListQuery, Row};
 
 /// An empty store has nothing, and says so without an error.
 pub async fn nothing_is_there_at_first(store: Arc<dyn Store>) {
@@ -126,6 +126,32 @@ pub async fn keys_do_not_run_into_each_other(store: Arc<dyn Store>) {
         assert_eq!(store.load(key).await.unwrap().unwrap().body, format!("body of {index}"), "{key:?}");
     }
     assert_eq!(store.due(0, u64::MAX, None, 100).await.unwrap().len(), keys.len());
+}
+
+/// Whatever a run grows to, by the rules, every store takes: bytes that cannot be made smaller, under long names.
+pub async fn heads_and_parts_have_the_room_that_runs_need(store: Arc<dyn Store>) {
+    let limits = store.limits();
+    assert!(limits.head_hard >= crate::HEAD_HARD_MIN && limits.part_max >= crate::PART_MAX_MIN, "{limits:?}");
+    let name = "漢".repeat(256);
+    let long = HeadKey { domain: Arc::from(name.as_str()), workflow_id: Arc::from(name.as_str()) };
+    let noise = |len: usize| {
+        let mut state = 7_u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state.to_be_bytes()[0]
+        };
+        (0..len).map(|_| next()).collect::<Bytes>()
+    };
+    let row = Row {
+        workflow_type: "漢".repeat(321).into(),
+        tags: vec![name; 5],
+        ..row(u64::MAX >> 20, Some(u64::MAX >> 20))
+    };
+    let full = Head { body: noise(crate::HEAD_HARD_MIN), row: Some(row), ..head(RUN, 1) };
+    let part = (PartKey::Pack { op: 1 }, noise(crate::PART_MAX_MIN));
+    win_with(&*store, &long, Expect::Absent, &full, std::slice::from_ref(&part)).await;
+    assert_eq!(store.load(&long).await.unwrap(), Some(full));
+    assert_eq!(store.parts(&long, RUN, &[part.0]).await.unwrap(), [Some(part.1)]);
 }
 
 /// The limit itself is allowed; one byte more writes nothing.
