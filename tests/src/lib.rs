@@ -9,6 +9,7 @@ pub mod asking;
 pub mod broken;
 mod chronicle;
 mod clock;
+pub mod crowd;
 pub mod facts;
 mod line;
 pub mod meddled;

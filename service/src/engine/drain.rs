@@ -193,7 +193,7 @@ impl Engine {
             let Some(head) = self.store.load(&cell.key).await? else {
                 return Ok(None);
             };
-            let mut loaded = self.open_head(&cell.key, head).await?;
+            let mut loaded = Box::pin(self.open_head(&cell.key, head)).await?;
             loaded.beats = self.read_beats(&cell.key, loaded.run()).await?;
             *state = State::Loaded(Box::new(loaded));
         }

@@ -70,19 +70,22 @@ impl Grant {
 impl Engine {
     /// A run from its head: what stands in it, and a tail that had no room there. Heartbeats are not part of it.
     pub(super) async fn open_head(&self, key: &HeadKey, head: Head) -> Result<Loaded, Refusal> {
-        let mut loaded = Loaded::decode(head)?;
-        let pieces = &loaded.body.tail_in;
-        if !pieces.is_empty() {
+        let mut loaded = Box::new(Loaded::decode(head)?);
+        if !loaded.body.tail_in.is_empty() {
             let run_id = loaded.run().started.run_id;
-            let packs = self.packs(key, run_id, pieces).await?;
-            let missing = || Refusal::Corrupt { what: format!("the newest events of run {run_id} are missing") };
-            let mut tail = Vec::new();
-            for piece in pieces {
-                tail.extend_from_slice(kept(&packs, *piece).ok_or_else(missing)?);
-            }
-            loaded.tail = tail.into();
+            loaded.tail = Box::pin(self.read_tail(key, run_id, &loaded.body.tail_in)).await?;
         }
-        Ok(loaded)
+        Ok(*loaded)
+    }
+
+    async fn read_tail(&self, key: &HeadKey, run_id: Uuid, pieces: &[PackRef]) -> Result<Bytes, Refusal> {
+        let packs = self.packs(key, run_id, pieces).await?;
+        let mut tail = Vec::new();
+        for piece in pieces {
+            let missing = || Refusal::Corrupt { what: format!("the newest events of run {run_id} are missing") };
+            tail.extend_from_slice(kept(&packs, *piece).ok_or_else(missing)?);
+        }
+        Ok(tail.into())
     }
 
     /// The packs of a run that these places are in.

@@ -200,7 +200,7 @@ impl Engine {
         let Some(head) = self.store.load(&cell.key).await? else {
             return Ok(None);
         };
-        let mut loaded = self.open_head(&cell.key, head).await?;
+        let mut loaded = Box::pin(self.open_head(&cell.key, head)).await?;
         if !loaded.body.ops.contains(&op) {
             return Ok(None);
         }

@@ -186,6 +186,7 @@ mod tests {
         let row = Row {
             workflow_type: "漢".repeat(256 + 1 + 64).into(),
             status: "continued-as-new".into(),
+            flagged: false,
             started_at: u64::MAX >> 17,
             closed_at: Some(u64::MAX >> 16),
             tags: vec![name; 5],
