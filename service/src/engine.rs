@@ -6,6 +6,7 @@
 mod agenda;
 mod answers;
 mod ask;
+mod backlog;
 mod cache;
 mod cell;
 mod clock;
@@ -86,11 +87,16 @@ pub struct Settings {
     pub node: Option<Node>,
     /// What programs over SWF's wire are held to; `None` where to nothing but what all runs are.
     pub quotas: Option<Quotas>,
+    /// The most tasks of one list that wait in memory; more of them wait in the store alone.
+    pub list_tasks_max: usize,
 }
+
+/// The most tasks of one list that wait in memory, unless told otherwise: about 200 bytes each, so a list takes 10 MB at most.
+pub(crate) const LIST_TASKS_MAX: usize = 50_000;
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { cache_bytes: 64 * 1024 * 1024, seed: None, node: None, quotas: None }
+        Self { cache_bytes: 64 * 1024 * 1024, seed: None, node: None, quotas: None, list_tasks_max: LIST_TASKS_MAX }
     }
 }
 
@@ -194,6 +200,7 @@ pub struct Engine {
     types: types::Types,
     cache: cache::Cache,
     matching: matching::Matching,
+    backlog: backlog::Backlog,
     nodes: nodes::Nodes,
     elsewhere: elsewhere::Elsewhere,
     polls: polls::Polls,
@@ -258,7 +265,8 @@ impl Engine {
             domains: domains::Domains::default(),
             types: types::Types::default(),
             cache: cache::Cache::new(settings.cache_bytes),
-            matching: matching::Matching::default(),
+            matching: matching::Matching::new(settings.list_tasks_max),
+            backlog: backlog::Backlog::default(),
             agenda,
             watchers: watch::Watchers::default(),
             questions: questions::Questions::default(),
@@ -301,9 +309,10 @@ impl Engine {
 
     /// Says that there are functions to be called. The domains in which Lambda tasks wait are told from then on, each time
     /// that one waits; to the first who asks.
-    pub fn lambda_tasks(&self) -> UnboundedReceiver<Arc<str>> {
+    pub fn lambda_tasks(self: &Arc<Self>) -> UnboundedReceiver<Arc<str>> {
         let (sender, receiver) = unbounded_channel();
         drop(self.lambda.set(sender));
+        self.seek_lambda_tasks();
         receiver
     }
 

@@ -202,6 +202,7 @@ fn late(world: &World, run_id: Uuid, started: EventId, refusal: &Refusal) {
 pub(crate) async fn decider(world: Arc<World>) {
     let mut polls = Polls::next(&world);
     while !world.is_over() {
+        world.while_deserted().await;
         let node = world.node();
         let polled = answer(node.poll_decider(DOMAIN, LIST, polls.deciding(&world))).await;
         match polls.hear(&world, polled) {
@@ -312,6 +313,7 @@ async fn whole_history(world: &World, task: &DeciderTask) -> Option<Vec<Event>> 
 pub(crate) async fn runner(world: Arc<World>) {
     let mut polls = Polls::next(&world);
     while !world.is_over() {
+        world.while_deserted().await;
         let node = world.node();
         let polled = answer(node.poll_activity(DOMAIN, LIST, polls.poll())).await;
         match polls.hear(&world, polled) {

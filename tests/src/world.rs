@@ -50,6 +50,8 @@ pub struct Plan {
     pub asks: bool,
     /// Whether requests are repeated late; runs go on as new then.
     pub repeats: bool,
+    /// For how many minutes nobody polls before all comes to rest; every node is a new one then. 0: somebody always does.
+    pub deserted_minutes: u32,
     /// What is broken about the store beyond its contract.
     pub how: Break,
     /// Without which rule the nodes live; with all of them when absent.
@@ -66,6 +68,7 @@ impl Default for Plan {
             resets: false,
             asks: false,
             repeats: false,
+            deserted_minutes: 0,
             how: Break::Nothing,
             without: None,
         }
@@ -131,6 +134,7 @@ pub(crate) struct World {
     random: Mutex<fastrand::Rng>,
     pub(crate) facts: Mutex<Facts>,
     is_calm: AtomicBool,
+    is_deserted: AtomicBool,
     is_over: AtomicBool,
 }
 
@@ -151,6 +155,13 @@ impl World {
 
     pub(crate) fn is_calm(&self) -> bool {
         self.is_calm.load(Ordering::SeqCst)
+    }
+
+    /// Waits until somebody polls again.
+    pub(crate) async fn while_deserted(&self) {
+        while self.is_deserted.load(Ordering::SeqCst) {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -190,9 +201,14 @@ impl World {
     /// one had under way goes on: it is slow rather than dead, which is worse.
     async fn replace_node(&self) {
         let fresh = self.open_node().await;
+        let count = self.nodes.lock().expect("nobody panics with it").len();
+        let at = self.random().usize(..count);
+        self.replace_node_with(at, fresh);
+    }
+
+    fn replace_node_with(&self, at: usize, fresh: Arc<Engine>) {
         let old = {
             let mut nodes = self.nodes.lock().expect("nobody panics with it");
-            let at = self.random().usize(..nodes.len());
             std::mem::replace(nodes.get_mut(at).expect("a world has nodes"), fresh)
         };
         if let Some(line) = &self.line {
@@ -213,6 +229,20 @@ impl World {
                 _ => {}
             }
         }
+    }
+
+    /// Nobody polls for hours, until looks are a day apart; then whatever was in memory is gone.
+    async fn be_deserted(&self, minutes: u32, nodes: usize) {
+        self.is_deserted.store(true, Ordering::SeqCst);
+        for _ in 0..minutes {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            self.time.advance(Duration::from_secs(60));
+        }
+        for at in 0..nodes {
+            let fresh = self.open_node().await;
+            self.replace_node_with(at, fresh);
+        }
+        self.is_deserted.store(false, Ordering::SeqCst);
     }
 
     /// Whether nobody must be looked at any more: every run has closed and owes nothing to another.
@@ -318,6 +348,7 @@ impl World {
             random: Mutex::new(fastrand::Rng::with_seed(seed)),
             facts: Mutex::default(),
             is_calm: AtomicBool::new(is_calm),
+            is_deserted: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
         }
     }
@@ -406,6 +437,9 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
         line.calm();
     }
     while clients.join_next().await.is_some() {}
+    if plan.deserted_minutes > 0 {
+        world.be_deserted(plan.deserted_minutes, plan.nodes).await;
+    }
     if !world.come_to_rest().await {
         world.facts().violations.push("some runs do not come to an end".to_owned());
     }

@@ -105,6 +105,14 @@ fn every_seed_keeps_what_it_says_to_who_asks_and_who_updates() {
     assert!(is_one || (told.answers > 0 && told.accepted > 0 && told.rejected > 0), "{told:?}");
 }
 
+/// Three hours: looks are a day apart then.
+const DESERTED: u32 = 180;
+
+#[test]
+fn every_seed_keeps_every_promise_where_nobody_polls_for_hours() {
+    keep_every_promise(&[], 6, Plan { deserted_minutes: DESERTED, ..Plan::default() });
+}
+
 #[test]
 fn every_request_that_is_repeated_late_hears_what_it_heard_first() {
     let repeats = keep_every_promise(&[], 6, Plan { repeats: true, ..Plan::default() }).repeats;
@@ -232,6 +240,15 @@ fn tasks_that_are_never_offered_again_are_caught() {
 #[test]
 fn effects_of_others_that_are_not_remembered_are_caught() {
     is_missed(Rule::SeenEffects, "an effect of another run happens once");
+}
+
+#[test]
+fn runs_that_are_looked_at_late_without_being_written_down_are_caught() {
+    let plan = Plan { without: Some(Rule::WrittenDown), deserted_minutes: DESERTED, ..Plan::default() };
+    let is_found = |seed: &u64| {
+        simulate(*seed, plan).violations.iter().any(|violation| violation.contains("do not come to an end"))
+    };
+    assert!((0..SEEDS_WITHOUT).any(|seed| is_found(&seed)), "nobody missed it in {SEEDS_WITHOUT} seeds");
 }
 
 /// The same in worlds in which lives are short.

@@ -47,7 +47,7 @@ pub(crate) struct Cost {
 }
 
 /// Units of one operation: what, written, read. Held to by `store/dynamodb/tests/budget.rs`.
-const OPERATIONS: [(&str, f64, f64); 10] = [
+const OPERATIONS: [(&str, f64, f64); 11] = [
     ("start a workflow", 3.0, 0.0),
     ("record events: a turn or an activity taken or done", 1.0, 0.0),
     ("signal", 1.0, 0.0),
@@ -56,6 +56,7 @@ const OPERATIONS: [(&str, f64, f64); 10] = [
     ("close a workflow", 4.0, 0.0),
     ("close one that was open for more than ten seconds", 5.0, 0.0),
     ("wait for a task, however long", 0.0, 0.0),
+    ("a day of a run whose task nobody polls for", 3.0, 1.0),
     ("23 events, 3 activities, nobody waits for tasks", 21.0, 0.0),
     ("23 events, 3 activities, deciders and runners wait", 14.0, 0.0),
 ];

@@ -319,27 +319,39 @@ pub(super) fn replaced(base: &Loaded) -> Head {
     Head { expires_at: base.head.expires_at.or(owed_until), ..base.head.clone() }
 }
 
-/// How long a task may wait before it is offered again, in case it was forgotten (STORAGE.md §3.6).
-const OFFER_AFTER: history::Duration = history::Duration::from_secs(30);
+/// How long a task waits before it is offered again, in case it was forgotten: longer each time, as each look is a write. Ours.
+const OFFER_AFTER: [history::Duration; 5] = [
+    history::Duration::from_secs(30),
+    history::Duration::from_secs(120),
+    OFFER_SOON_MAX,
+    history::Duration::from_secs(3_600),
+    history::Duration::from_days(1),
+];
 
-/// The longest such wait, after four times as long each time. STORAGE.md §3.3 has an hour; but that is also how far ahead a
-/// node must look that takes over from another, and how long a task may stand when it cannot look at all of them.
-pub(super) const OFFER_EVERY_MAX: history::Duration = history::Duration::from_secs(600);
+/// The longest such wait of a run that its list has no row of (`backlog.rs`). It is also how far ahead a node looks that takes
+/// over from another. Ours: so few waits are as short that there is little to look at.
+pub(super) const OFFER_SOON_MAX: history::Duration = history::Duration::from_secs(600);
+
+/// After so many offers the waits are longer than that: whoever makes the run due so late writes it down first.
+pub(super) const LATE_OFFERS: u32 = 3;
+
+/// How soon a run is looked at for which another is to go on.
+const GO_ON_AFTER: history::Duration = history::Duration::from_secs(30);
 
 /// When somebody must look at a run again.
 pub(super) fn due(run: &Run, links: &Links, beats: &[history::Beat], offers: u32, now: Timestamp) -> Option<Timestamp> {
-    let wait = OFFER_AFTER.times(4u64.saturating_pow(offers.min(8))).min(OFFER_EVERY_MAX);
+    let wait = OFFER_AFTER.get(offers as usize).or(OFFER_AFTER.last()).copied().unwrap_or(OFFER_SOON_MAX);
     let is_held_back = |task: history::TaskRef<'_>| match task {
         history::TaskRef::Turn(task) => task.not_before.is_some_and(|at| at > now),
         history::TaskRef::Activity(task) => task.activity.not_before().is_some_and(|at| at > now),
     };
     let offer = run.waiting_tasks().any(|task| !is_held_back(task)).then(|| now.plus(wait));
-    let goes_on = goes_on(run, links).then(|| now.plus(OFFER_AFTER));
+    let goes_on = goes_on(run, links).then(|| now.plus(GO_ON_AFTER));
     // What is on its way when its node dies is found by those who take over and look as far ahead (`sweep.rs`).
     let sent = links.sent.iter().filter_map(|(id, _)| {
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == id).map(|turn| turn.started_at);
         let since = turn.or_else(|| run.activities.get(&id)?.held_since());
-        since.map(|since| since.plus(OFFER_EVERY_MAX)).filter(|at| *at > now)
+        since.map(|since| since.plus(OFFER_SOON_MAX)).filter(|at| *at > now)
     });
     let changes = run.next_change(beats, &links.outbox, now).into_iter();
     changes.chain(offer).chain(goes_on).chain(sent).min()

@@ -9,7 +9,7 @@ use super::cell::{Grant, Granted, RunCell, State};
 use super::commit::Loaded;
 use super::matching::{ListKey, Offered, Poller, Side, Taker, WaitingTask};
 use super::watch::Progress;
-use super::{Engine, Refusal, schedules};
+use super::{Engine, Refusal, backlog, schedules};
 
 /// A poller that is about to get a task.
 pub(super) struct Reserved {
@@ -157,14 +157,24 @@ impl Engine {
         {
             drop(caller.send(Arc::clone(&list.domain)));
         }
+        let (key, only_asks) = (task.key.clone(), task.only_asks());
+        if !self.put_on_list(list, task) && !only_asks {
+            self.write_down_full(list, &key);
+        }
+    }
+
+    /// Puts a task on its list or into the hands of a poller; false when there is no room for it in memory.
+    pub(super) fn put_on_list(self: &Arc<Self>, list: &ListKey, task: WaitingTask) -> bool {
         match self.matching.offer(list, task) {
             Offered::Poller(poller, task) => {
                 let (engine, list) = (Arc::clone(self), list.clone());
                 tokio::spawn(async move { engine.hand_over(list, poller, task).await });
             }
             Offered::Waits => self.offer_elsewhere(list),
-            Offered::Known | Offered::Full => {}
+            Offered::Known => {}
+            Offered::Full => return false,
         }
+        true
     }
 
     /// Gives a waiting task to a waiting poller.
@@ -183,24 +193,11 @@ impl Engine {
     pub(super) fn offer_waiting(self: &Arc<Self>, cell: &Arc<RunCell>, state: &State) {
         let State::Loaded(loaded) = state else { return };
         self.note_sent(cell, loaded);
-        let run = loaded.run();
         let now = self.clock.now();
-        for task in run.waiting_tasks() {
-            let (side, name, scheduled_event_id, priority): (_, &str, _, _) = match task {
-                TaskRef::Turn(task) if task.not_before.is_some_and(|at| at > now) => continue,
-                TaskRef::Turn(task) => {
-                    (Side::Decider, run.list_of_turn(task), task.scheduled_event_id, run.started.priority())
-                }
-                TaskRef::Activity(task) if task.activity.not_before().is_some_and(|at| at > now) => continue,
-                TaskRef::Activity(task) => {
-                    let activity = task.activity;
-                    (Side::Activity, &activity.task_list, task.scheduled_event_id, activity.task_priority)
-                }
-            };
-            let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name: name.into() };
-            let run_id = run.started.run_id;
-            let (key, priority) = (cell.key.clone(), priority.unwrap_or(0));
-            self.offer(&list, WaitingTask { key, run_id, scheduled_event_id, lost: None, priority });
+        for (list, task, not_before) in backlog::waiting(&cell.key, loaded.run()) {
+            if not_before.is_none_or(|at| at <= now) {
+                self.offer(&list, task);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //! brings back whatever was waiting here.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use history::{EventId, PollId};
@@ -11,10 +11,6 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::cell::Grant;
-
-/// The most tasks that wait in memory on one list. More of them wait in the store alone and are fetched when these have
-/// gone: about 200 bytes each, so a list takes 10 MB at most.
-const WAITING_TASKS_MAX: usize = 50_000;
 
 /// Whose list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,7 +53,7 @@ pub(super) const UPDATES: EventId = EventId::MAX;
 
 impl WaitingTask {
     /// Whether it is no turn, but a question or several, or updates.
-    fn only_asks(&self) -> bool {
+    pub(super) fn only_asks(&self) -> bool {
         matches!(self.scheduled_event_id, QUESTIONS | UPDATES)
     }
 
@@ -167,8 +163,9 @@ impl List {
 }
 
 /// Every list that has a task or a poller.
-#[derive(Default)]
 pub(super) struct Matching {
+    /// The most tasks that wait on one list. More of them wait in the store alone and are fetched when these have gone.
+    tasks_max: usize,
     lists: Mutex<HashMap<ListKey, List>>,
     next_poller: std::sync::atomic::AtomicU64,
     /// Notified when a poller finds a list empty that has overflowed.
@@ -207,6 +204,11 @@ impl Drop for Waiting<'_> {
 }
 
 impl Matching {
+    pub(super) fn new(tasks_max: usize) -> Self {
+        let tasks_max = tasks_max.max(1);
+        Self { tasks_max, lists: Mutex::default(), next_poller: 0.into(), starving: tokio::sync::Notify::new() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<ListKey, List>> {
         self.lists.lock().expect("no code panics while it holds this lock")
     }
@@ -265,10 +267,26 @@ impl Matching {
         let list = lists.get_mut(key)?;
         // What is only asked is asked at another node in another way, and so are updates judged.
         let task = list.pop_task(|task| !task.only_asks());
+        if list.overflowed && list.tasks.len() < self.refill_below() {
+            self.starving.notify_one();
+        }
         if list.is_idle() {
             lists.remove(key);
         }
         task
+    }
+
+    /// With fewer tasks than this a list that has overflowed is filled again.
+    fn refill_below(&self) -> usize {
+        self.tasks_max.div_ceil(2)
+    }
+
+    /// Whether there is room for no more tasks on a list. What else waits there is fetched once there is.
+    pub(super) fn is_full(&self, key: &ListKey) -> bool {
+        let mut lists = self.lock();
+        let Some(list) = lists.get_mut(key).filter(|list| list.tasks.len() >= self.tasks_max) else { return false };
+        list.overflowed = true;
+        true
     }
 
     /// Adds a task that waits; false when it is known already or the list is full. Answers a poller if one waits, who
@@ -276,12 +294,12 @@ impl Matching {
     pub(super) fn offer(&self, key: &ListKey, task: WaitingTask) -> Offered {
         let mut lists = self.lock();
         let list = lists.entry(key.clone()).or_default();
-        if list.tasks.len() >= WAITING_TASKS_MAX {
-            list.overflowed = true;
-            return Offered::Full;
-        }
         if list.known.contains_key(&task.known()) || list.convert(&task) {
             return Offered::Known;
+        }
+        if list.tasks.len() >= self.tasks_max {
+            list.overflowed = true;
+            return Offered::Full;
         }
         if let Some(poller) = list.next_poller_for(&task) {
             if list.is_idle() {
@@ -314,7 +332,7 @@ impl Matching {
         let mut lists = self.lock();
         let list = lists.entry(key.clone()).or_default();
         if let Some(task) = list.pop_task(|task| task.is_for(taker)) {
-            if list.overflowed && list.tasks.len() < WAITING_TASKS_MAX / 2 {
+            if list.overflowed && list.tasks.len() < self.refill_below() {
                 self.starving.notify_one();
             }
             if list.is_idle() {
@@ -341,17 +359,17 @@ impl Matching {
         task
     }
 
-    /// The domains with a list that has overflowed; the mark is taken off.
-    pub(super) fn take_overflowed(&self) -> HashSet<Arc<str>> {
-        let mut lists = self.lock();
-        let mut domains = HashSet::new();
-        for (key, list) in lists.iter_mut() {
-            if list.overflowed && list.tasks.len() < WAITING_TASKS_MAX / 2 {
+    /// The lists that have overflowed and have room again; the mark is taken off.
+    pub(super) fn take_overflowed(&self) -> Vec<ListKey> {
+        let (mut lists, mut taken) = (self.lock(), Vec::new());
+        lists.retain(|key, list| {
+            if list.overflowed && list.tasks.len() < self.refill_below() {
                 list.overflowed = false;
-                domains.insert(Arc::clone(&key.domain));
+                taken.push(key.clone());
             }
-        }
-        domains
+            !list.is_idle()
+        });
+        taken
     }
 
     /// Ends the wait of this poll, if it waits here.

@@ -195,6 +195,7 @@ impl Engine {
                     // What those who have gone had in memory is looked for at once, as at a start.
                     self.agenda.read_again();
                     self.nodes.changed.notify_one();
+                    self.seek_anew();
                     // Whoever wait here were woken by those who were there before: let them look again.
                     self.watchers.close();
                     self.tell_all_waiting();

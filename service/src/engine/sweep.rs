@@ -1,27 +1,26 @@
-//! What the engine does on its own: looks at runs whose time has come, fetches tasks that had no room in memory, and
-//! has the store forget what is past its retention.
+//! What the engine does on its own: looks at runs whose time has come, and has the store forget what is past its retention.
 //!
 //! A task that waits is on a list in memory, and the due index has its run as due when it must be [offered
-//! again](OFFER_EVERY_MAX). A node that starts, or that others have left, takes over: it offers at once what its shards have
+//! again](OFFER_SOON_MAX). A node that starts, or that others have left, takes over: it offers at once what its shards have
 //! as due within that time, so a task waits no longer because the node that had it in memory has gone. What is due
-//! later waits for time alone and is not read, so the start does not depend on the number of open runs. The cost: a run that
-//! nobody polls for is written once in ten minutes, which on DynamoDB is three units, 430 a day.
+//! later waits for time alone, or for a poller that has long been missing and finds it through the rows of its list
+//! (`backlog.rs`); it is not read, so the start does not depend on the number of open runs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use history::Timestamp;
-use store::{Due, HeadKey, ListQuery};
+use store::{Due, HeadKey};
 
 use super::agenda::ENTRIES_MAX;
 use super::cell::Request;
-use super::commit::OFFER_EVERY_MAX;
+use super::commit::OFFER_SOON_MAX;
 use super::{Engine, Refusal, schedules};
 
-/// How far ahead of time a node that takes over looks at runs: all those with a waiting task, and a second for clocks that
-/// disagree.
-const TAKE_OVER_AHEAD: history::Duration = history::Duration::from_millis(OFFER_EVERY_MAX.as_millis() + 1_000);
+/// How far ahead of time a node that takes over looks at runs: all those with a waiting task that has no row on its list, and
+/// a second for clocks that disagree.
+const TAKE_OVER_AHEAD: history::Duration = history::Duration::from_millis(OFFER_SOON_MAX.as_millis() + 1_000);
 
 /// Runs that a node which takes over reads at once.
 const TAKE_OVER_AT_ONCE: usize = 1_000;
@@ -52,9 +51,6 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(30);
 /// Runs that are forgotten at once.
 const EXPIRE_AT_ONCE: usize = 500;
 
-/// Rows of a list that are read at once when tasks are fetched.
-const FETCH_ROWS: usize = 1_000;
-
 impl Engine {
     /// Starts the background tasks. They end with the engine's shutdown.
     pub(super) fn start_sweeping(self: &Arc<Self>) {
@@ -68,7 +64,11 @@ impl Engine {
         });
         let engine = Arc::clone(self);
         tokio::spawn(async move {
-            tokio::select! { biased; () = engine.stopped() => {} () = engine.fetch_overflowed() => {} }
+            tokio::select! { biased; () = engine.stopped() => {} () = engine.keep_refilling() => {} }
+        });
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::select! { biased; () = engine.stopped() => {} () = engine.keep_writing_down() => {} }
         });
         let engine = Arc::clone(self);
         tokio::spawn(async move {
@@ -195,38 +195,6 @@ impl Engine {
             return self.see_to_schedule(key).await;
         }
         self.ask(key, |reply| Request::Look { reply: Some(reply) }).await
-    }
-
-    /// Tasks that had no room in memory are found again through the lists of open runs.
-    async fn fetch_overflowed(self: &Arc<Self>) {
-        loop {
-            self.matching.starving.notified().await;
-            for domain in self.matching.take_overflowed() {
-                let query = ListQuery { domain, open: Some(true), limit: FETCH_ROWS, ..ListQuery::default() };
-                let mut page = None;
-                loop {
-                    let read = match self.store.list(&query, page.as_ref()).await {
-                        Ok(read) => read,
-                        Err(error) => {
-                            tracing::warn!(%error, "open runs could not be listed");
-                            tokio::time::sleep(TROUBLE_WAIT).await;
-                            continue;
-                        }
-                    };
-                    for rows in read.rows.chunks(LOOKS_AT_ONCE) {
-                        let key = |row: &store::Listed| HeadKey {
-                            domain: Arc::clone(&query.domain),
-                            workflow_id: Arc::clone(&row.workflow_id),
-                        };
-                        self.look_at(rows.iter().map(key).collect()).await;
-                    }
-                    page = read.next;
-                    if page.is_none() {
-                        break;
-                    }
-                }
-            }
-        }
     }
 
     async fn expire(self: &Arc<Self>) {

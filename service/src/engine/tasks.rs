@@ -144,9 +144,11 @@ impl<T> Delivery<T> {
 
 impl Engine {
     /// How many tasks wait on a list, about: those that this node knows of; and whether it knows that there are more.
-    pub fn waiting_tasks(&self, domain: &str, list: &str, are_turns: bool) -> (usize, bool) {
+    pub fn waiting_tasks(self: &Arc<Self>, domain: &str, list: &str, are_turns: bool) -> (usize, bool) {
         let side = if are_turns { Side::Decider } else { Side::Activity };
-        self.matching.waiting(&ListKey { domain: domain.into(), side, name: list.into() })
+        let list = ListKey { domain: domain.into(), side, name: list.into() };
+        self.seek(&list);
+        self.matching.waiting(&list)
     }
 
     /// Waits for a turn on a list.
@@ -198,6 +200,7 @@ impl Engine {
         let list = ListKey { domain: domain.into(), side, name: list.into() };
         let (taker, earlier) = taker(&list, &poll)?;
         let _polling = self.polling(&list);
+        self.seek(&list);
         if !earlier.is_empty()
             && let Some(grant) = self.take_lost(&list, &earlier, &taker).await?
         {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use history::{EventId, Timestamp, Transition};
-use store::{Cas, Expect, Head, PartKey};
+use store::{Cas, Expect, Head, HeadKey, PartKey};
 
 use super::cell::{RunCell, State};
-use super::commit::{self, Draft, Loaded, Prepared};
-use super::{Engine, Refusal};
+use super::commit::{self, Draft, LATE_OFFERS, Loaded, Prepared};
+use super::{Engine, Refusal, backlog};
 
 /// How often a commit that lost a race, or was not applied, is tried in all.
 const ATTEMPTS_MAX: u32 = 8;
@@ -65,8 +65,8 @@ impl Engine {
             State::Unloaded => None,
         };
         let offers = match base {
-            Some(base) if only_looks => base.body.offers.saturating_add(1),
-            Some(base) if unmatched.is_empty() => base.body.offers,
+            Some(base) if only_looks => self.offers_after(&cell.key, base, now).await,
+            Some(base) if unmatched.is_empty() && !backlog::waits_anew(&cell.key, base.run(), &run) => base.body.offers,
             _ => 0,
         };
         let beats = base.map(|base| base.beats.as_slice()).unwrap_or_default();
@@ -182,6 +182,13 @@ impl Engine {
                 return Ok(Landed::Later);
             }
         }
+    }
+
+    /// How often the waiting tasks of a run have been offered after one more time. Where the next look is to be late, its
+    /// lists have a row of it first; as long as that cannot be written it is not late.
+    async fn offers_after(&self, key: &HeadKey, base: &Loaded, now: Timestamp) -> u32 {
+        let offers = base.body.offers.saturating_add(1);
+        if offers < LATE_OFFERS || self.write_down(key, base.run(), now).await { offers } else { LATE_OFFERS - 1 }
     }
 
     /// Keeps the stored instant where moving it costs something and it is still a lower bound (STORAGE.md §3.2 rule D).

@@ -1,14 +1,14 @@
 //! Tasks that have waited long, in the memory of a node that is no more.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use service::engine::{Engine, Poll, Settings};
 use store::HeadKey;
 
 use crate::members::{clock, open, pass, slow_store};
 use crate::{DOMAIN, Service};
-
-/// The longest that a waiting task may stand without an offer. Source: `OFFER_EVERY_MAX` in `service/src/engine/commit.rs`.
-const OFFER_EVERY_MAX: u64 = 600_000;
 
 async fn due(service: &Service, id: &str) -> u64 {
     let key = HeadKey { domain: DOMAIN.into(), workflow_id: id.into() };
@@ -29,9 +29,42 @@ fn clock_now(service: &Service) -> u64 {
     service.engine.clock().now().as_millis()
 }
 
-fn is_ahead(service: &Service, due: u64) -> bool {
-    let now = clock_now(service);
-    (now + 1..=now + OFFER_EVERY_MAX).contains(&due)
+/// Hours go by, until the next look at a run is far off.
+async fn until_looks_are_late(service: &Service, id: &str) {
+    while due(service, id).await < clock_now(service) + 20 * 3_600_000 {
+        wait_long(service, 10).await;
+    }
+}
+
+/// What nobody polls for waits for whoever comes to a node, and nobody looks at it meanwhile.
+async fn finds_all(service: &Service, runs: usize) {
+    let mut found = BTreeSet::new();
+    for _ in 0..runs {
+        let turn = service.turn().await;
+        assert_eq!(turn.task().attempt, 1);
+        found.insert(turn.task().workflow_id.to_string());
+        turn.delivered();
+    }
+    assert_eq!(found.len(), runs);
+}
+
+#[tokio::test(start_paused = true)]
+async fn looks_at_a_run_that_nobody_polls_for_grow_apart_up_to_a_day() {
+    let (store, clock) = (slow_store().await, clock());
+    let service = open(&store, &clock, None).await;
+    service.start("w").await;
+    let began = clock_now(&service);
+    let mut instants = BTreeSet::new();
+    for _ in 0..30 * 12 {
+        instants.insert(due(&service, "w").await);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        service.clock.advance(history::Duration::from_secs(15));
+    }
+    until_looks_are_late(&service, "w").await;
+    instants.insert(due(&service, "w").await);
+    let waits: Vec<u64> = instants.iter().map(|at| (at - began).div_ceil(60_000)).collect();
+    // Half a minute, two minutes, ten, an hour, a day; each look comes up to a quarter of a minute late here.
+    assert!(matches!(waits[..], [1, 3, 13..=15, 73..=76, 1_513..=1_526]), "{waits:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -39,20 +72,11 @@ async fn a_task_that_has_waited_for_hours_is_offered_at_once_after_a_restart() {
     let (store, clock) = (slow_store().await, clock());
     let before = open(&store, &clock, None).await;
     before.start("w").await;
-    for _ in 0..10 {
-        wait_long(&before, 31).await;
-        assert!(is_ahead(&before, due(&before, "w").await));
-    }
-    // Far ahead, or the restart would prove nothing.
-    while due(&before, "w").await < clock_now(&before) + OFFER_EVERY_MAX / 2 {
-        wait_long(&before, 1).await;
-    }
+    until_looks_are_late(&before, "w").await;
     before.engine.begin_shutdown();
     // The clock stands still from here on.
     let after = open(&store, &clock, None).await;
-    let turn = after.turn().await;
-    assert_eq!(turn.task().attempt, 1);
-    turn.delivered();
+    finds_all(&after, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,15 +86,31 @@ async fn tasks_that_have_waited_for_hours_at_a_node_that_vanished_are_offered_by
         open(&store, &clock, Some("http://node0".to_owned())).await,
         open(&store, &clock, Some("http://node1".to_owned())).await,
     ];
+    // Somebody has been there, and has found nothing.
+    let poll = Poll { wait: Duration::from_secs(2), ..Poll::default() };
+    assert!(two.engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().is_none());
     for number in 0..12 {
         one.start(&format!("w{number}")).await;
     }
-    wait_long(&one, 100).await;
+    until_looks_are_late(&one, "w0").await;
     one.engine.begin_shutdown();
     pass(&two, 15).await;
-    for _ in 0..12 {
-        two.turn().await.delivered();
+    finds_all(&two, 12).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_had_no_room_in_memory_is_found_when_there_is_room_again() {
+    let (store, clock) = (slow_store().await, clock());
+    let settings = Settings { seed: Some(9), list_tasks_max: 4, ..Settings::default() };
+    let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings).await.unwrap();
+    let service = Service { engine, clock, store };
+    for number in 0..30 {
+        service.start(&format!("w{number}")).await;
     }
+    assert_eq!(service.engine.waiting_tasks(DOMAIN, "deciders", true), (4, true));
+    // The clock stands still: nothing is found because it is due.
+    finds_all(&service, 30).await;
+    assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,11 +79,15 @@ fn poll(wait: u64) -> Poll {
 
 impl Service {
     async fn open() -> Self {
+        Self::open_with(Settings::default()).await
+    }
+
+    async fn open_with(settings: Settings) -> Self {
         let table = Emulator::new().store_with(Options::new("baton"));
         table.create_table(Create::default()).await.unwrap();
         let store: Arc<dyn Store> = Arc::new(table);
         let clock = Told::new();
-        let settings = Settings { seed: Some(7), ..Settings::default() };
+        let settings = Settings { seed: Some(7), ..settings };
         let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings).await.unwrap();
         let told = store.stats().write_units;
         Self { engine, clock, store, told }
@@ -324,9 +328,62 @@ async fn a_timer_that_fires_takes_3_write_units() {
     turn.delivered();
 }
 
+/// A day goes by.
+async fn day(service: &Service) {
+    for _ in 0..24 * 3 {
+        service.clock.advance(history::Duration::from_secs(20 * 60));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_run_that_nobody_polls_for_takes_3_write_units_a_day() {
+    let mut service = Service::open().await;
+    service.start().await;
+    let mut spent = Vec::new();
+    for _ in 0..9 {
+        day(&service).await;
+        spent.push(service.units());
+    }
+    println!("write units of each day: {spent:?}");
+    // Its start; five looks on the first day, and the row on its list.
+    assert!(spent[0] <= 3 + 3 * 5 + 2, "{spent:?}");
+    // One look a day, and its row anew in a week.
+    assert!(spent[1..].iter().all(|units| (1..=4).contains(units)), "{spent:?}");
+    assert!(spent[1..].iter().sum::<u64>() <= 3 * 8 + 1, "{spent:?}");
+    // Whoever comes finds it at once.
+    service.turn().await.delivered();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_overflowed_a_list_is_read_for_what_waits_there_not_for_all_open_runs() {
+    const WAITING: u64 = 24;
+    const OTHERS: u64 = 400;
+    let service = Service::open_with(Settings { list_tasks_max: 8, ..Settings::default() }).await;
+    for number in 0..OTHERS {
+        let start = Start::new(&format!("other-{number}"), "parallel", &format!("list-{number}"));
+        service.engine.start(DOMAIN, start).await.unwrap();
+    }
+    for number in 0..WAITING {
+        service.engine.start(DOMAIN, Start::new(&format!("w{number}"), "parallel", DECIDERS)).await.unwrap();
+    }
+    let before = service.store.stats();
+    for _ in 0..WAITING {
+        let turn = service.engine.poll_decider(DOMAIN, DECIDERS, poll(60)).await.unwrap();
+        turn.expect("it is found").delivered();
+    }
+    let reads = service.store.stats().read_units - before.read_units;
+    println!("{reads} read units for {WAITING} tasks beside {OTHERS} open runs");
+    // Each row is read again whenever the list has room, and so is its run; here that is for half of eight.
+    assert!(reads <= 8 * WAITING, "{reads} read units for {WAITING} tasks");
+}
+
 #[tokio::test(start_paused = true)]
 async fn polls_that_wait_for_an_hour_take_no_unit_at_all() {
     let service = Service::open().await;
+    // The first poll of a list has its rows read.
+    assert!(service.engine.poll_decider(DOMAIN, DECIDERS, poll(0)).await.unwrap().is_none());
+    assert!(service.engine.poll_activity(DOMAIN, RUNNERS, poll(0)).await.unwrap().is_none());
     // What the engine reads when it starts is no poll's doing.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let before = service.store.stats();

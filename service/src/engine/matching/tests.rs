@@ -1,6 +1,7 @@
 //! What waits on lists, by itself.
 
 use super::*;
+use crate::engine::LIST_TASKS_MAX;
 
 fn list() -> ListKey {
     ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() }
@@ -20,7 +21,7 @@ fn next(matching: &Matching) -> Option<WaitingTask> {
 
 #[test]
 fn a_task_that_is_withdrawn_is_neither_counted_nor_handed_out() {
-    let matching = Matching::default();
+    let matching = Matching::new(LIST_TASKS_MAX);
     for run in 1..=3 {
         assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
     }
@@ -39,7 +40,7 @@ fn a_task_that_is_withdrawn_is_neither_counted_nor_handed_out() {
 
 #[test]
 fn a_question_that_becomes_the_turn_of_its_run_is_withdrawn_as_that() {
-    let matching = Matching::default();
+    let matching = Matching::new(LIST_TASKS_MAX);
     assert!(matches!(matching.offer(&list(), task(1, QUESTIONS)), Offered::Waits));
     assert_eq!(matching.waiting(&list()), (0, false), "what only asks is no turn");
     assert!(matches!(matching.offer(&list(), task(1, 5)), Offered::Known));
@@ -51,12 +52,12 @@ fn a_question_that_becomes_the_turn_of_its_run_is_withdrawn_as_that() {
 
 #[test]
 fn a_list_has_so_many_tasks_and_says_that_there_are_more() {
-    let matching = Matching::default();
-    let all = u128::try_from(WAITING_TASKS_MAX).unwrap();
+    let matching = Matching::new(LIST_TASKS_MAX);
+    let all = u128::try_from(LIST_TASKS_MAX).unwrap();
     for run in 1..=all {
         assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
     }
-    assert_eq!(matching.waiting(&list()), (WAITING_TASKS_MAX, false));
+    assert_eq!(matching.waiting(&list()), (LIST_TASKS_MAX, false));
     assert!(matches!(matching.offer(&list(), task(all + 1, 2)), Offered::Full));
-    assert_eq!(matching.waiting(&list()), (WAITING_TASKS_MAX, true));
+    assert_eq!(matching.waiting(&list()), (LIST_TASKS_MAX, true));
 }
