@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "dynamodb")]
+use aws_config::retry::RetryConfig;
 use clap::Args;
 use serde::Deserialize;
 use store::Store;
@@ -75,6 +77,15 @@ pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
     Ok(Arc::new(store))
 }
 
+/// The wait before a read is tried again for the first time; it grows from there. Source: what AWS recommends for DynamoDB, while
+/// its SDK waits for up to a second.
+#[cfg(feature = "dynamodb")]
+const READ_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// How often a read is tried, within the time that the store gives it. Ours.
+#[cfg(feature = "dynamodb")]
+const READ_TRIES: u32 = 8;
+
 #[cfg(feature = "dynamodb")]
 impl Table {
     /// Where DynamoDB is, if not at AWS.
@@ -98,7 +109,8 @@ impl Table {
 
     /// A store over the table, which nobody has looked at yet.
     pub(crate) async fn store(&self) -> Result<store_dynamodb::Dynamo, String> {
-        let mut loader = aws_config::defaults(aws_config::BehaviorVersion::latest());
+        let retries = RetryConfig::standard().with_initial_backoff(READ_AGAIN_AFTER).with_max_attempts(READ_TRIES);
+        let mut loader = aws_config::defaults(aws_config::BehaviorVersion::latest()).retry_config(retries);
         if let Some(region) = &self.region {
             loader = loader.region(aws_config::Region::new(region.clone()));
         }

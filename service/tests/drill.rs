@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 /// How long the troubles last: until nodes were killed for a moment and for longer than they are missed, and one was paused.
 const SECONDS: &str = "26";
 
-/// A run that stands still for so long was forgotten until something timed out.
-const STANDSTILL_MAX_MS: u64 = 30_000;
+/// How long a run may stand still across a node's death. Source: docs/dynamodb.md, "The drill".
+const STANDSTILL_MAX_MS: u64 = 8_000;
 
 #[test]
 fn nothing_is_lost_or_done_twice_while_nodes_die_and_the_table_is_hard_to_reach() {
@@ -30,11 +30,9 @@ fn nothing_is_lost_or_done_twice_while_nodes_die_and_the_table_is_hard_to_reach(
     assert_eq!(checks.len(), 8);
     for check in checks {
         assert!(check["lookedAt"].as_u64() > Some(0), "seed {seed}: {check}");
-        // How long is a matter of the clock, and of what else the machine does: `baton bench drill` says it, to people.
-        let is_timed = check["what"].as_str().unwrap().contains("within 10 s");
-        assert!(is_timed || check["failed"] == 0, "seed {seed}: {check}");
+        assert_eq!(check["failed"], 0, "seed {seed}: {check}");
     }
-    assert!(report["standstillAfterKillMs"].as_u64() < Some(STANDSTILL_MAX_MS), "seed {seed}: {report}");
+    assert!(report["standstillAfterKillMs"].as_u64() <= Some(STANDSTILL_MAX_MS), "seed {seed}: {report}");
     // It was no calm day.
     for (what, least) in [("kills", 2), ("pauses", 1), ("runs", 10)] {
         assert!(report[what].as_u64() >= Some(least), "{what}: {}", report[what]);

@@ -143,28 +143,40 @@ async fn a_task_made_on_one_node_reaches_a_poller_that_waits_on_another_at_once(
     };
     tokio::time::timeout(WAIT, known).await.expect("tasks reach the other node");
     while take(&at_two, Duration::from_secs(1)).await.is_some() {}
-    let (mut starts, mut waits) = (Vec::new(), Vec::new());
-    for number in 0..20 {
-        let poller = at_two.clone();
-        let polling = tokio::spawn(async move { (take(&poller, WAIT).await, Instant::now()) });
-        until_one_waits(&at_two).await;
-        let began = Instant::now();
-        start(&at_one, &format!("order-{number}")).await;
-        let answered = Instant::now();
-        starts.push(answered - began);
-        let (task, taken) = polling.await.unwrap();
-        assert_eq!(task.as_deref(), Some(format!("order-{number}").as_str()));
-        waits.push(taken.saturating_duration_since(answered));
+    let mut medians = Vec::new();
+    // A machine that is busy with something else is so for a moment: it is asked again.
+    for round in 0..ROUNDS {
+        let mut waits = Vec::new();
+        for number in 0..20 {
+            let poller = at_two.clone();
+            let polling = tokio::spawn(async move { (take(&poller, WAIT).await, Instant::now()) });
+            until_one_waits(&at_two).await;
+            start(&at_one, &format!("order-{round}-{number}")).await;
+            let answered = Instant::now();
+            let (task, taken) = polling.await.unwrap();
+            assert_eq!(task.as_deref(), Some(format!("order-{round}-{number}").as_str()));
+            waits.push(taken.saturating_duration_since(answered));
+        }
+        waits.sort();
+        println!("from the answer to a start on one node to the task on the other: {waits:?}");
+        // Whoever looks at the table finds it after seconds.
+        assert!(waits.iter().all(|wait| *wait < LOOKED_UP), "{waits:?}");
+        medians.extend(waits.get(waits.len() / 2).copied());
+        if medians.last() <= Some(&HANDOVER_MAX) {
+            return;
+        }
     }
-    starts.sort();
-    waits.sort();
-    let (start, wait) = (starts[starts.len() / 2], waits[waits.len() / 2]);
-    println!(
-        "a start {start:?}; from its answer on one node to the task on the other {wait:?} (to be within 50 ms): {waits:?}"
-    );
-    // A few times what a start takes, however busy the machine is; whoever looks at the table finds it after seconds.
-    assert!(wait < start * 10, "a start takes {start:?}, and then {waits:?}");
+    panic!("it takes {medians:?} where {HANDOVER_MAX:?} are allowed");
 }
+
+/// What a task may take from one node to a poller at another, at the median. Source: docs/dynamodb.md, "Several nodes".
+const HANDOVER_MAX: Duration = Duration::from_millis(50);
+
+/// How often that is tried.
+const ROUNDS: usize = 5;
+
+/// As long as it would take at least if the other node had to find it in the table.
+const LOOKED_UP: Duration = Duration::from_secs(5);
 
 async fn start(client: &Client, id: &str) {
     let start = StartWorkflow {

@@ -10,6 +10,7 @@ pub mod broken;
 mod chronicle;
 mod clock;
 pub mod crowd;
+pub mod drill;
 pub mod facts;
 mod line;
 pub mod meddled;

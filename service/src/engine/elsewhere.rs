@@ -4,11 +4,13 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use history::PollId;
 use serde::{Deserialize, Serialize};
 use store::HeadKey;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::matching::{ListKey, Side, WaitingTask};
@@ -71,7 +73,13 @@ struct WaitsAt {
     node: String,
     /// How often it has said so: what it says while it answers an offer holds after a no, which it said before.
     said: u64,
+    /// It did not answer, and is left alone until then.
+    rests_until: Option<Instant>,
 }
+
+/// How long a node is left alone that did not answer an offer. Ours: it is asked again as long as the others take it for alive, for it
+/// does not know that it was not heard and will not say again that somebody waits there.
+const REST: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 struct Told {
@@ -112,6 +120,15 @@ impl Elsewhere {
     /// A node does not answer: it is left alone until it says again that somebody waits there.
     pub(super) fn forget(&self, list: &ListKey, node: &str) {
         self.forget_where(list, |known| known.node == node);
+    }
+
+    /// A node did not answer an offer: it is offered nothing for a while.
+    fn rest(&self, list: &ListKey, node: &str) {
+        let mut told = self.lock();
+        let known = told.waiting_at.get_mut(list).and_then(|nodes| nodes.iter_mut().find(|it| it.node == node));
+        if let Some(known) = known {
+            known.rests_until = Some(Instant::now() + REST);
+        }
     }
 
     fn forget_where(&self, list: &ListKey, is_it: impl Fn(&WaitsAt) -> bool) {
@@ -224,8 +241,11 @@ impl Engine {
             let mut told = self.elsewhere.lock();
             let nodes = told.waiting_at.entry(list.clone()).or_default();
             match nodes.iter_mut().find(|it| it.node == node) {
-                Some(known) => known.said += 1,
-                None => nodes.push_back(WaitsAt { node, said: 1 }),
+                Some(known) => {
+                    known.said += 1;
+                    known.rests_until = None;
+                }
+                None => nodes.push_back(WaitsAt { node, said: 1, rests_until: None }),
             }
         }
         self.offer_elsewhere(&list);
@@ -257,15 +277,25 @@ impl Engine {
         let (engine, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
         tokio::spawn(async move {
             while let Some((at, task)) = engine.next_offer(&list) {
-                let is_taken = peers.offer(&at.node, &Offer::of(&list, &task)).await.unwrap_or_else(|error| {
-                    tracing::debug!(error, node = at.node, "a task could not be offered to a node");
-                    false
-                });
-                if !is_taken {
-                    // Unless it has said meanwhile that somebody waits there again.
-                    engine.elsewhere.forget_where(&list, |known| *known == at);
-                    engine.pollers.saw(&list, engine.clock.now());
-                    engine.offer(&list, task);
+                match peers.offer(&at.node, &Offer::of(&list, &task)).await {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        // Unless it has said meanwhile that somebody waits there again.
+                        engine.elsewhere.forget_where(&list, |known| known.node == at.node && known.said == at.said);
+                        engine.pollers.saw(&list, engine.clock.now());
+                        engine.offer(&list, task);
+                    }
+                    Err(error) => {
+                        tracing::debug!(error, node = at.node, "a task could not be offered to a node");
+                        engine.elsewhere.rest(&list, &at.node);
+                        engine.pollers.saw(&list, engine.clock.now());
+                        engine.offer(&list, task);
+                        let (engine, list) = (Arc::clone(&engine), list.clone());
+                        tokio::spawn(async move {
+                            tokio::time::sleep(REST).await;
+                            engine.offer_elsewhere(&list);
+                        });
+                    }
                 }
             }
         });
@@ -275,11 +305,13 @@ impl Engine {
     /// busy.
     fn next_offer(&self, list: &ListKey) -> Option<(WaitsAt, WaitingTask)> {
         let mut told = self.elsewhere.lock();
-        let nodes = told.waiting_at.get_mut(list).filter(|nodes| !nodes.is_empty());
-        let next = nodes.and_then(|nodes| {
+        let next = told.waiting_at.get_mut(list).and_then(|nodes| {
+            let now = Instant::now();
+            let at = nodes.iter().position(|at| at.rests_until.is_none_or(|until| until <= now))?;
             let task = self.matching.pop_waiting(list)?;
-            nodes.rotate_left(1);
-            nodes.back().map(|at| (at.clone(), task))
+            let at = nodes.remove(at)?;
+            nodes.push_back(at.clone());
+            Some((at, task))
         });
         if next.is_none() {
             told.busy.remove(list);

@@ -11,7 +11,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use history::Timestamp;
-use store::{Due, HeadKey};
+use store::{HeadKey, UnixMs};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use super::agenda::ENTRIES_MAX;
 use super::cell::Request;
@@ -41,9 +43,12 @@ const FOREIGN_WAIT: Duration = Duration::from_millis(200);
 /// The wait after the store could not be read.
 const TROUBLE_WAIT: Duration = Duration::from_secs(1);
 
-/// When a run is looked at again that could not be looked at, or whose task could not be taken. Ours: soon, but not at once,
-/// as the store has just refused after several tries.
-const LOOK_AGAIN_AFTER: history::Duration = history::Duration::from_secs(5);
+/// The same for a node that takes over. Ours: short, as runs stand still meanwhile.
+const TAKE_OVER_TROUBLE_WAIT: Duration = Duration::from_millis(200);
+
+/// When a run is looked at again that could not be looked at, or whose task could not be taken. Ours: soon, for it stands still
+/// meanwhile, but not at once, as the store has just refused after several tries.
+const LOOK_AGAIN_AFTER: history::Duration = history::Duration::from_secs(1);
 
 /// How often the store is asked to forget.
 const EXPIRE_EVERY: Duration = Duration::from_secs(30);
@@ -83,6 +88,8 @@ impl Engine {
     }
 
     async fn sweep(self: &Arc<Self>) {
+        // Those under way: one that takes long holds up no other.
+        let mut looks = JoinSet::new();
         loop {
             let now = self.clock.now();
             let (wake_at, extend) = self.agenda.next(now);
@@ -103,74 +110,103 @@ impl Engine {
                 }
                 continue;
             }
-            self.look_at(due).await;
+            for key in due {
+                if looks.len() >= LOOKS_AT_ONCE {
+                    looks.join_next().await;
+                }
+                let engine = Arc::clone(self);
+                looks.spawn(async move { engine.look_or_again(&key).await });
+            }
+            while looks.try_join_next().is_some() {}
         }
     }
 
     /// Offers what waits in runs that others had in memory: at the start, and whenever nodes have come or gone.
     async fn take_over(self: &Arc<Self>) {
         loop {
-            while let Err(refusal) = self.look_ahead().await {
-                tracing::warn!(%refusal, "the due index could not be read");
-                tokio::time::sleep(TROUBLE_WAIT).await;
-            }
+            self.look_ahead().await;
             self.nodes.changed.notified().await;
         }
     }
 
-    async fn look_ahead(self: &Arc<Self>) -> Result<(), Refusal> {
+    /// All shards at the same time: one that is slow to be read, or a run that is slow to be looked at, holds up no other.
+    async fn look_ahead(self: &Arc<Self>) {
         let until = self.clock.now().plus(TAKE_OVER_AHEAD).as_millis();
-        let shards = self.limits.due_shards.max(1);
-        for shard in (0..shards).filter(|shard| self.nodes.is_home(*shard)) {
-            let mut after = None;
-            loop {
-                let due = self.store.due(shard, until, after.as_ref(), TAKE_OVER_AT_ONCE).await?;
-                for due in due.chunks(LOOKS_AT_ONCE) {
-                    self.look_at(due.iter().map(|due| due.key.clone()).collect()).await;
-                }
-                let Some(last) = due.last() else { break };
-                after = Some(last.clone());
-            }
+        let looks = Arc::new(Semaphore::new(LOOKS_AT_ONCE));
+        let mut shards = JoinSet::new();
+        for shard in (0..self.limits.due_shards.max(1)).filter(|shard| self.nodes.is_home(*shard)) {
+            shards.spawn(Arc::clone(self).look_ahead_in(shard, until, Arc::clone(&looks)));
         }
-        Ok(())
+        while shards.join_next().await.is_some() {}
     }
 
-    async fn extend_agenda(&self, now: Timestamp) -> Result<(), Refusal> {
+    async fn look_ahead_in(self: Arc<Self>, shard: u32, until: UnixMs, looks: Arc<Semaphore>) {
+        let (mut after, mut under_way) = (None, JoinSet::new());
+        loop {
+            let due = match self.store.due(shard, until, after.as_ref(), TAKE_OVER_AT_ONCE).await {
+                Ok(due) => due,
+                Err(error) => {
+                    tracing::warn!(%error, "the due index could not be read");
+                    tokio::time::sleep(TAKE_OVER_TROUBLE_WAIT).await;
+                    continue;
+                }
+            };
+            let Some(last) = due.last() else { break };
+            after = Some(last.clone());
+            for due in due {
+                let Ok(look) = Arc::clone(&looks).acquire_owned().await else { return };
+                let engine = Arc::clone(&self);
+                under_way.spawn(async move {
+                    engine.look_or_again(&due.key).await;
+                    drop(look);
+                });
+                while under_way.try_join_next().is_some() {}
+            }
+        }
+        while under_way.join_next().await.is_some() {}
+    }
+
+    async fn extend_agenda(self: &Arc<Self>, now: Timestamp) -> Result<(), Refusal> {
         let (before, horizon) = self.agenda.extend(now);
         let shards = self.limits.due_shards.max(1);
+        let limit = (ENTRIES_MAX / 2 / shards as usize).max(1);
+        let overdue = now.as_millis().saturating_sub(FOREIGN_OVERDUE.as_millis());
         // One shard of the others, a different one each time: their home may not know that it is.
         let foreign = self.rescans.fetch_add(1, Ordering::Relaxed) % shards;
+        // All at the same time: one that is slow to be read holds up no other.
+        let mut reads = JoinSet::new();
         for shard in 0..shards {
-            let limit = (ENTRIES_MAX / 2 / shards as usize).max(1);
             let is_home = self.nodes.is_home(shard);
-            if !is_home && shard != foreign {
-                continue;
+            if is_home || shard == foreign {
+                let (store, until) = (Arc::clone(&self.store), if is_home { horizon.as_millis() } else { overdue });
+                reads.spawn(async move { (is_home, store.due(shard, until, None, limit).await) });
             }
-            let overdue = now.as_millis().saturating_sub(FOREIGN_OVERDUE.as_millis());
-            let until = if is_home { horizon.as_millis() } else { overdue };
-            let due = self.store.due(shard, until, None, limit).await;
-            let due: Vec<Due> = due.inspect_err(|_| self.agenda.retract(before))?;
-            let complete = due.len() < limit || !is_home;
-            self.agenda.fill(due, complete);
         }
-        Ok(())
+        let mut outcome = Ok(());
+        while let Some(read) = reads.join_next().await {
+            let Ok((is_home, due)) = read else { continue };
+            match due {
+                Ok(due) => {
+                    let complete = due.len() < limit || !is_home;
+                    self.agenda.fill(due, complete);
+                }
+                Err(error) => {
+                    self.agenda.retract(before);
+                    outcome = Err(error.into());
+                }
+            }
+        }
+        outcome
     }
 
-    /// Looks at runs, and waits until that is done.
-    async fn look_at(self: &Arc<Self>, keys: Vec<HeadKey>) {
-        let mut looks = tokio::task::JoinSet::new();
-        self.metrics.looks.inc_by(keys.len() as u64);
-        for key in keys {
-            let engine = Arc::clone(self);
-            looks.spawn(async move {
-                if let Err(refusal) = engine.look(&key).await {
-                    tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
-                    // It must not be forgotten: its row is still in the store, but this agenda has passed it.
-                    engine.look_again(&key);
-                }
-            });
+    /// Looks at a run, now or, where that cannot be done, soon.
+    async fn look_or_again(self: &Arc<Self>, key: &HeadKey) {
+        self.metrics.looks.inc();
+        if let Err(refusal) = self.look(key).await {
+            tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
+            // It must not be forgotten: its row is still in the store, but this agenda has passed it.
+            self.look_again(key);
         }
-        while looks.join_next().await.is_some() {}
     }
 
     /// Has a run looked at soon, as something about it could not be done.

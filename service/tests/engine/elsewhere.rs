@@ -10,6 +10,8 @@ use service::engine::{
     Offer, PassedAnswer, Peers, Poll, RejectedUpdate, Said, Unpolled,
 };
 use simulation::stores::fresh;
+use store::Store;
+use store::fault::{Chances, FaultStore};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -33,6 +35,13 @@ pub(crate) struct Line {
 impl Line {
     fn node(&self, address: &str) -> Result<Arc<Engine>, String> {
         self.nodes.lock().unwrap().get(address).cloned().ok_or_else(|| "nobody answers".to_owned())
+    }
+}
+
+impl Line {
+    /// How a node at this address reaches the others.
+    pub(crate) fn from(self: &Arc<Self>, address: &str) -> Arc<dyn Peers> {
+        Arc::new(From { me: address.to_owned(), line: Arc::clone(self) })
     }
 }
 
@@ -215,6 +224,49 @@ async fn a_task_for_a_node_that_does_not_answer_goes_to_the_next() {
     one.start("a").await;
     at_three.await.unwrap().expect("it comes").delivered();
     at_two.abort();
+}
+
+/// How long a node that did not answer an offer is left alone, and a bit. Source: `REST` in `service/src/engine/elsewhere.rs`.
+const REST: Duration = Duration::from_millis(600);
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_does_not_answer_for_a_moment_is_asked_again() {
+    let ([one, two], line) = nodes().await;
+    let polling = poll(&two);
+    line.waits.notified().await;
+    until_waiting(&two, 1).await;
+    let away = line.nodes.lock().unwrap().remove("http://node1").unwrap();
+    one.start("w").await;
+    while line.offers.lock().unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    line.nodes.lock().unwrap().insert("http://node1".to_owned(), away);
+    let began = Instant::now();
+    // It does not know that it was not heard, and says nothing again.
+    polling.await.unwrap().expect("it comes").delivered();
+    assert!(began.elapsed() < REST, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_taken_for_dead_and_is_not_is_given_tasks_again() {
+    let ([one], line) = nodes().await;
+    let way = Arc::new(FaultStore::new(Arc::clone(&one.store), 5, Chances::NONE));
+    let two = open(&(Arc::clone(&way) as Arc<dyn Store>), &one.clock, Some("http://slow".to_owned())).await;
+    two.engine.join(Arc::new(From { me: "http://slow".to_owned(), line: Arc::clone(&line) }));
+    line.nodes.lock().unwrap().insert("http://slow".to_owned(), Arc::clone(&two.engine));
+    pass(&one, 3).await;
+    let polling = poll(&two);
+    until_waiting(&two, 1).await;
+    way.set_chances(Chances { not_applied: 1_000, ..Chances::NONE });
+    pass(&one, 6).await;
+    assert_eq!(one.engine.nodes_alive(), ["http://node0"]);
+    assert_eq!(two.engine.nodes_alive(), ["http://node0", "http://slow"], "it has seen nobody come or go");
+    way.set_on(false);
+    pass(&one, 3).await;
+    let began = Instant::now();
+    one.start("w").await;
+    polling.await.unwrap().expect("it comes").delivered();
+    assert!(began.elapsed() < HANDOVER_MAX, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

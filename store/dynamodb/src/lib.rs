@@ -47,6 +47,10 @@ const WRITE_ATTEMPT: Duration = Duration::from_secs(1);
 /// How long one attempt of a read may take: longer than a write's, for a page may have a megabyte.
 const READ_ATTEMPT: Duration = Duration::from_millis(1_500);
 
+/// The same for a single item or a page of the due index, which are small. A run stands still while its head is read, so that
+/// an attempt that is lost must not take long. Source of what they take: AWS promises single-digit milliseconds.
+const SMALL_READ_ATTEMPT: Duration = Duration::from_millis(500);
+
 /// How long a read may take with all its retries. Whoever asked is still waiting, and can ask again.
 const READ_OPERATION: Duration = Duration::from_secs(4);
 
@@ -103,6 +107,8 @@ impl Options {
 pub struct Dynamo {
     /// Retries as its configuration says, within [`READ_OPERATION`].
     reads: Client,
+    /// The same, within [`SMALL_READ_ATTEMPT`] each time.
+    small_reads: Client,
     /// Never retries: a retry after a lost answer would lose to itself.
     writes: Client,
     /// For what is asked of the table itself, when nobody waits for a run.
@@ -131,10 +137,16 @@ impl Dynamo {
         let timeouts =
             TimeoutConfig::builder().operation_attempt_timeout(READ_ATTEMPT).operation_timeout(READ_OPERATION).build();
         let reads = config.to_builder().timeout_config(timeouts).build();
+        let timeouts = TimeoutConfig::builder()
+            .operation_attempt_timeout(SMALL_READ_ATTEMPT)
+            .operation_timeout(READ_OPERATION)
+            .build();
+        let small_reads = config.to_builder().timeout_config(timeouts).build();
         let timeouts = TimeoutConfig::builder().operation_timeout(CONTROL_OPERATION).build();
         let control = config.to_builder().timeout_config(timeouts).build();
         Self {
             reads: Client::from_conf(reads),
+            small_reads: Client::from_conf(small_reads),
             writes: Client::from_conf(writes),
             control: Client::from_conf(control),
             place,

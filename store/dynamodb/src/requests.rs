@@ -17,7 +17,7 @@ use crate::{PART_MAX, keys};
 impl Dynamo {
     /// The request for one item, read consistently.
     pub(crate) fn get_request(&self, partition: &str, sort: &str) -> GetItemFluentBuilder {
-        self.reads
+        self.small_reads
             .get_item()
             .table_name(&self.options.table)
             .key("k", text(partition))
@@ -188,7 +188,10 @@ impl Dynamo {
             of_head.into_iter().chain(of_row).map(|(name, value)| (name.to_owned(), value)).collect()
         });
         let query = self
+            .small_reads
             .query()
+            .table_name(&self.options.table)
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .index_name("due")
             .key_condition_expression("d = :p AND dt <= :u")
             .expression_attribute_values(":p", text(partition))

@@ -1,0 +1,601 @@
+//! Nodes that die under load while the store is in trouble, and how long runs stand still for it. Time is virtual: what is
+//! measured is what nodes wait for, whatever the machine does besides.
+//!
+//! The same load as `baton bench drill` has, and its troubles, as the store on DynamoDB meets them: attempts that are refused,
+//! that take too long, whose answers are lost.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use history::{
+    Command, Decision, Event, EventKind, RequestKey, ScheduleActivity, Start, StartTimer, SucceedWorkflow, Timestamp,
+};
+use service::engine::{
+    ActivityTask, Clock, DeciderTask, Delivery, Engine, Node, Page, Poll, Refusal, RunRef, Settings,
+};
+use store::memory::Memory;
+use store::{
+    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, RunId, Store, UnixMs,
+};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::line::Line;
+use crate::meddled::{Meddled, Meddler};
+
+const DOMAIN: &str = "default";
+const LIST: &str = "drill";
+const NODES: usize = 3;
+const WORKFLOWS_AT_ONCE: usize = 16;
+const ACTIVITIES: usize = 3;
+const TIMER: history::Duration = history::Duration::from_secs(1);
+
+/// How long the troubles last, and how long the last workflows may take then.
+const TROUBLES: Duration = Duration::from_secs(60);
+const REST: Duration = Duration::from_secs(90);
+
+/// How long a killed node stays away, in turns; and how long it is calm before the next one is killed.
+const AWAY: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(9)];
+const CALM: Duration = Duration::from_secs(2);
+
+/// What an attempt takes that goes well, and how long one may take. Source: `store/dynamodb/src/lib.rs`.
+const LATENCY: Duration = Duration::from_millis(5);
+const READ_ATTEMPT: Duration = Duration::from_millis(500);
+const WRITE_ATTEMPT: Duration = Duration::from_secs(1);
+
+/// How often a read is tried, and the longest wait before the second try; the next ones are twice as long each. Source:
+/// `service/src/dynamodb.rs`.
+const READ_TRIES: u32 = 8;
+const READ_AGAIN_AFTER: u64 = 50;
+
+/// What happens to an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    None,
+    Refused,
+    /// It takes too long to arrive, or its answer does.
+    Late,
+    AnswerLate,
+    AnswerLost,
+}
+
+/// Of a hundred attempts so many are refused, late, answered late, and lost their answer.
+type Weather = [u64; 4];
+
+const FAIR: Weather = [2, 1, 1, 1];
+const STORMS: [Weather; 3] = [[60, 0, 0, 0], [0, 30, 30, 0], [10, 0, 0, 30]];
+const OVER: Weather = [0; 4];
+
+struct VirtualClock(Instant);
+
+#[async_trait]
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        let elapsed = u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Timestamp::from_millis(crate::told::BEGIN + elapsed)
+    }
+
+    async fn sleep_until(&self, at: Timestamp) {
+        sleep(Duration::from_millis(at.since(self.now()).as_millis())).await;
+    }
+}
+
+/// What all share.
+struct Drill {
+    clock: Arc<VirtualClock>,
+    store: Arc<dyn Store>,
+    weather: Mutex<Weather>,
+    random: Mutex<fastrand::Rng>,
+    line: Arc<Line>,
+    nodes: Mutex<Vec<Option<Arc<Mortal>>>>,
+    next: AtomicUsize,
+    numbers: AtomicU64,
+    is_over: AtomicBool,
+}
+
+/// A node that can be killed.
+struct Mortal {
+    engine: Arc<Engine>,
+    death: Arc<Death>,
+}
+
+#[derive(Default)]
+struct Death {
+    is_dead: AtomicBool,
+    dies: Notify,
+}
+
+impl Death {
+    async fn died(&self) {
+        let dies = self.dies.notified();
+        tokio::pin!(dies);
+        dies.as_mut().enable();
+        if !self.is_dead.load(Ordering::SeqCst) {
+            dies.await;
+        }
+    }
+
+    /// What a dead node hears of nothing any more.
+    async fn unless<T>(&self, call: impl Future<Output = T>) -> T {
+        tokio::select! {
+            biased;
+            () = self.died() => std::future::pending().await,
+            done = call => done,
+        }
+    }
+}
+
+/// The way of one node to the store.
+struct Way {
+    drill: Arc<Drill>,
+    death: Arc<Death>,
+}
+
+impl Way {
+    async fn read<T, F: Future<Output = Result<T, Error>>>(&self, call: impl Fn() -> F) -> Result<T, Error> {
+        let tries = async {
+            for again in 0..READ_TRIES {
+                match self.drill.trouble() {
+                    Trouble::None => {
+                        sleep(LATENCY).await;
+                        return call().await;
+                    }
+                    Trouble::Refused | Trouble::AnswerLost => sleep(LATENCY).await,
+                    Trouble::Late | Trouble::AnswerLate => sleep(READ_ATTEMPT).await,
+                }
+                sleep(Duration::from_millis(self.drill.dice(READ_AGAIN_AFTER << again))).await;
+            }
+            Err(Error::NotApplied { why: "a drill".to_owned(), retry_after: None })
+        };
+        self.death.unless(tries).await
+    }
+
+    async fn write<T, F: Future<Output = Result<T, Error>>>(&self, call: impl FnOnce() -> F) -> Result<T, Error> {
+        let unknown = || Err(Error::Unknown { why: "a drill".to_owned() });
+        let attempt = async {
+            sleep(LATENCY).await;
+            match self.drill.trouble() {
+                Trouble::None => call().await,
+                Trouble::Refused => Err(Error::NotApplied { why: "a drill".to_owned(), retry_after: None }),
+                Trouble::Late => {
+                    sleep(WRITE_ATTEMPT).await;
+                    unknown()
+                }
+                Trouble::AnswerLate => {
+                    call().await?;
+                    sleep(WRITE_ATTEMPT).await;
+                    unknown()
+                }
+                Trouble::AnswerLost => {
+                    call().await?;
+                    unknown()
+                }
+            }
+        };
+        self.death.unless(attempt).await
+    }
+}
+
+#[async_trait]
+impl Meddler for Way {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.drill.store
+    }
+
+    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
+        self.read(|| self.drill.store.load(key)).await
+    }
+
+    async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
+        self.read(|| self.drill.store.load_run(key, run)).await
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        self.write(|| self.drill.store.commit(key, expect, head, parts)).await
+    }
+
+    async fn chunks(
+        &self,
+        key: &HeadKey,
+        run: RunId,
+        from_event: u64,
+        max_bytes: usize,
+    ) -> Result<Vec<(u64, Bytes)>, Error> {
+        self.read(|| self.drill.store.chunks(key, run, from_event, max_bytes)).await
+    }
+
+    async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
+        self.write(|| self.drill.store.drop_run(key, run)).await
+    }
+
+    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
+        self.read(|| self.drill.store.due(shard, until, after, limit)).await
+    }
+
+    async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
+        self.read(|| self.drill.store.list(query, page)).await
+    }
+}
+
+/// No answer came.
+struct Lost;
+
+impl Drill {
+    fn random(&self) -> MutexGuard<'_, fastrand::Rng> {
+        self.random.lock().expect("nobody panics with it")
+    }
+
+    fn dice(&self, below: u64) -> u64 {
+        self.random().u64(..below.max(1))
+    }
+
+    fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn trouble(&self) -> Trouble {
+        let weather = *self.weather.lock().expect("nobody panics with it");
+        let kinds = [Trouble::Refused, Trouble::Late, Trouble::AnswerLate, Trouble::AnswerLost];
+        let mut roll = self.dice(100);
+        for (kind, chance) in kinds.into_iter().zip(weather) {
+            if roll < chance {
+                return kind;
+            }
+            roll -= chance;
+        }
+        Trouble::None
+    }
+
+    fn set_weather(&self, weather: Weather) {
+        *self.weather.lock().expect("nobody panics with it") = weather;
+    }
+
+    async fn open(self: &Arc<Self>, which: usize) -> Arc<Mortal> {
+        let address = format!("http://node{which}");
+        let death = Arc::new(Death::default());
+        let store: Arc<dyn Store> = Arc::new(Meddled(Way { drill: Arc::clone(self), death: Arc::clone(&death) }));
+        loop {
+            let node = Some(Node { address: address.clone() });
+            let settings = Settings { seed: Some(self.dice(u64::MAX)), node, ..Settings::default() };
+            let opened = Engine::open(Arc::clone(&store), Arc::clone(&self.clock) as _, settings).await;
+            if let Ok(engine) = opened {
+                self.line.add(&address, &engine);
+                return Arc::new(Mortal { engine, death });
+            }
+        }
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, Vec<Option<Arc<Mortal>>>> {
+        self.nodes.lock().expect("nobody panics with it")
+    }
+
+    /// The next node that takes a connection.
+    fn node(&self) -> Arc<Mortal> {
+        let nodes = self.nodes();
+        let first = self.next.fetch_add(1, Ordering::SeqCst);
+        let alive = (0..nodes.len()).find_map(|at| nodes.get((first + at) % nodes.len())?.clone());
+        alive.expect("some node is alive")
+    }
+
+    fn kill(&self, which: usize) {
+        let node = self.nodes().get_mut(which).and_then(Option::take);
+        let Some(node) = node else { return };
+        node.death.is_dead.store(true, Ordering::SeqCst);
+        node.death.dies.notify_waiters();
+        self.line.remove(&node.engine);
+        node.engine.begin_shutdown();
+    }
+
+    /// Asks a node, until it answers or is dead.
+    async fn ask<T, F: Future<Output = Result<T, Refusal>>>(
+        &self,
+        call: impl FnOnce(Arc<Engine>) -> F,
+    ) -> Result<T, Lost> {
+        let node = self.node();
+        tokio::select! {
+            biased;
+            () = node.death.died() => Err(Lost),
+            answer = call(Arc::clone(&node.engine)) => answer.map_err(|_| Lost),
+        }
+    }
+
+    /// The same until an answer comes, as patient callers do.
+    async fn insist<T, F: Future<Output = Result<T, Refusal>>>(&self, call: impl Fn(Arc<Engine>) -> F) -> T {
+        loop {
+            if let Ok(answer) = self.ask(&call).await {
+                return answer;
+            }
+            sleep(Duration::from_millis(50 + self.dice(150))).await;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+}
+
+fn at(workflow_id: &str) -> RunRef {
+    RunRef { domain: DOMAIN.into(), workflow_id: workflow_id.into(), run_id: None }
+}
+
+/// Starts workflows one after the other, signals each and waits for its end.
+async fn drive(drill: Arc<Drill>) {
+    while !drill.is_over() {
+        let id = format!("w{}", drill.number());
+        let start = Start { key: Some(RequestKey(drill.number())), ..Start::new(&id, "chain", LIST) };
+        drill
+            .insist(|node| {
+                let start = start.clone();
+                async move { node.start(DOMAIN, start).await }
+            })
+            .await;
+        let key = Some(RequestKey(drill.number()));
+        let signal = Command::Signal { name: "go".to_owned(), input: None, identity: None, key, if_version: None };
+        drill
+            .insist(|node| {
+                let (at, signal) = (at(&id), signal.clone());
+                async move { node.tell(&at, signal).await }
+            })
+            .await;
+        loop {
+            sleep(Duration::from_millis(300)).await;
+            let at = at(&id);
+            let described = drill
+                .insist(|node| {
+                    let at = at.clone();
+                    async move { node.describe(&at).await }
+                })
+                .await;
+            if !described.run.is_open() {
+                break;
+            }
+        }
+    }
+}
+
+/// One poll after the other, each with an id, repeated when its answer was lost.
+struct Polls {
+    id: u64,
+    attempt: u32,
+}
+
+impl Polls {
+    fn new(drill: &Drill) -> Self {
+        Self { id: drill.number(), attempt: 1 }
+    }
+
+    fn poll(&self) -> Poll {
+        let (poll_id, attempt) = (Some(self.id.to_string()), Some(self.attempt));
+        Poll { wait: Duration::from_secs(10), poll_id, attempt, ..Poll::default() }
+    }
+
+    async fn hear<T>(&mut self, drill: &Drill, heard: Result<Option<Delivery<T>>, Lost>) -> Option<Delivery<T>> {
+        let Ok(delivery) = heard else {
+            self.attempt += 1;
+            if self.attempt > history::limits::POLL_ATTEMPTS_MAX {
+                *self = Self::new(drill);
+            }
+            sleep(Duration::from_millis(50 + drill.dice(100))).await;
+            return None;
+        };
+        *self = Self::new(drill);
+        delivery
+    }
+}
+
+async fn decide(drill: Arc<Drill>) {
+    let mut polls = Polls::new(&drill);
+    loop {
+        let poll = polls.poll();
+        let heard = drill.ask(|node| async move { node.poll_decider(DOMAIN, LIST, poll).await }).await;
+        let Some(delivery): Option<Delivery<DeciderTask>> = polls.hear(&drill, heard).await else { continue };
+        let task = delivery.task().clone();
+        delivery.delivered();
+        let page = Page { limit: 1_000, ..Page::default() };
+        let Ok(token) = drill.node().engine.decider_token(&task.token) else { continue };
+        let history = timeout(
+            Duration::from_secs(30),
+            drill.insist(|node| {
+                let token = token.clone();
+                async move { node.turn_history(&token, &page).await }
+            }),
+        );
+        let Ok(history) = history.await else { continue };
+        let (decisions, awaiting) = (chain(&history.events), vec!["go".to_owned()]);
+        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
+        answer(&drill, |node| {
+            let (token, command) = (token.clone(), command.clone());
+            async move { node.answer_turn(&token, command).await }
+        })
+        .await;
+    }
+}
+
+/// Answers until it is known, or refused.
+async fn answer<F: Future<Output = Result<(), Refusal>>>(drill: &Drill, call: impl Fn(Arc<Engine>) -> F) {
+    loop {
+        let node = drill.node();
+        let answered = tokio::select! {
+            biased;
+            () = node.death.died() => None,
+            answered = call(Arc::clone(&node.engine)) => Some(answered),
+        };
+        match answered {
+            Some(Ok(())) => return,
+            Some(Err(refusal)) if !refusal.is_retryable() => return,
+            _ => sleep(Duration::from_millis(50 + drill.dice(100))).await,
+        }
+    }
+}
+
+/// Three activities one after the other, a timer; success once it is over and the signal has come.
+fn chain(events: &[Event]) -> Vec<Decision> {
+    let count = |is_it: fn(&EventKind) -> bool| events.iter().filter(|event| is_it(&event.kind)).count();
+    let scheduled = count(|kind| matches!(kind, EventKind::ActivityScheduled(_)));
+    let succeeded = count(|kind| matches!(kind, EventKind::ActivitySuccess(_)));
+    let timed_out =
+        count(|kind| matches!(kind, EventKind::ActivityTimedOut(_) | EventKind::ActivityScheduledTimeout(_)));
+    let is_set = count(|kind| matches!(kind, EventKind::TimerScheduled(_))) > 0;
+    let is_over = count(|kind| matches!(kind, EventKind::TimerExpired(_))) > 0;
+    let is_signaled = count(|kind| matches!(kind, EventKind::Signal(_))) > 0;
+    if scheduled > succeeded + timed_out {
+        return Vec::new();
+    }
+    if succeeded < ACTIVITIES {
+        let (activity_id, activity_type) = (format!("step-{scheduled}"), "step".to_owned());
+        return vec![ScheduleActivity { activity_id, activity_type, ..ScheduleActivity::default() }.into()];
+    }
+    if !is_set {
+        return vec![StartTimer { timer_id: "rest".to_owned(), after: TIMER, control: None }.into()];
+    }
+    if is_over && is_signaled { vec![SucceedWorkflow::default().into()] } else { Vec::new() }
+}
+
+async fn work(drill: Arc<Drill>) {
+    let mut polls = Polls::new(&drill);
+    loop {
+        let poll = polls.poll();
+        let heard = drill.ask(|node| async move { node.poll_activity(DOMAIN, LIST, poll).await }).await;
+        let Some(delivery): Option<Delivery<ActivityTask>> = polls.hear(&drill, heard).await else { continue };
+        let task = delivery.task().clone();
+        delivery.delivered();
+        let Ok(token) = drill.node().engine.activity_token(&task.token) else { continue };
+        let command = Command::SucceedActivity { task: token.task, result: None };
+        answer(&drill, |node| {
+            let (token, command) = (token.clone(), command.clone());
+            async move { node.answer_activity(&token, command).await }
+        })
+        .await;
+    }
+}
+
+async fn storms(drill: Arc<Drill>) {
+    loop {
+        for storm in STORMS {
+            drill.set_weather(FAIR);
+            sleep(Duration::from_millis(1_500 + drill.dice(2_500))).await;
+            drill.set_weather(storm);
+            sleep(Duration::from_millis(300 + drill.dice(1_200))).await;
+        }
+    }
+}
+
+/// What a drill came to.
+#[derive(Debug, Default)]
+pub struct Drilled {
+    /// How long runs stood still after a node's death, until they went on or the next node died.
+    pub standstills: Vec<Duration>,
+    /// The longest of them, for people.
+    pub longest: String,
+    /// How many runs there were.
+    pub runs: usize,
+    /// How many of them did not come to their end.
+    pub open: usize,
+}
+
+/// One drill.
+pub fn drill(seed: u64) -> Drilled {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(live(seed))
+}
+
+async fn live(seed: u64) -> Drilled {
+    let limits = Limits { due_shards: 16, due_moves_are_cheap: false, ..Memory::new().limits() };
+    let line = Line::new(seed);
+    line.calm();
+    let drill = Arc::new(Drill {
+        clock: Arc::new(VirtualClock(Instant::now())),
+        store: Arc::new(Memory::with_limits(limits)),
+        weather: Mutex::new(OVER),
+        random: Mutex::new(fastrand::Rng::with_seed(seed)),
+        line,
+        nodes: Mutex::default(),
+        next: AtomicUsize::new(0),
+        numbers: AtomicU64::new(1),
+        is_over: AtomicBool::new(false),
+    });
+    for which in 0..NODES {
+        let node = drill.open(which).await;
+        drill.nodes().push(Some(node));
+    }
+    let (mut drivers, mut workers) = (JoinSet::new(), JoinSet::new());
+    for _ in 0..WORKFLOWS_AT_ONCE {
+        drivers.spawn(drive(Arc::clone(&drill)));
+        workers.spawn(decide(Arc::clone(&drill)));
+        workers.spawn(work(Arc::clone(&drill)));
+    }
+    let weather = tokio::spawn(storms(Arc::clone(&drill)));
+    let (began, mut deaths) = (Instant::now(), Vec::new());
+    while began.elapsed() < TROUBLES {
+        // Not always at the same instant of a beat.
+        sleep(CALM + Duration::from_millis(drill.dice(1_000))).await;
+        let which = drill.random().usize(..NODES);
+        deaths.push(drill.clock.now());
+        drill.kill(which);
+        sleep(AWAY.get(deaths.len() % AWAY.len()).copied().unwrap_or_default()).await;
+        let node = drill.open(which).await;
+        if let Some(place) = drill.nodes().get_mut(which) {
+            *place = Some(node);
+        }
+    }
+    weather.abort();
+    drill.set_weather(OVER);
+    drill.is_over.store(true, Ordering::SeqCst);
+    let all = async { while drivers.join_next().await.is_some() {} };
+    drop(timeout(REST, all).await);
+    workers.shutdown().await;
+    let drilled = measure(&drill, &deaths).await;
+    drivers.shutdown().await;
+    for which in 0..NODES {
+        drill.kill(which);
+    }
+    drilled
+}
+
+async fn measure(drill: &Drill, deaths: &[Timestamp]) -> Drilled {
+    let engine = Arc::clone(&drill.node().engine);
+    let query = ListQuery { domain: DOMAIN.into(), limit: 10_000, ..ListQuery::default() };
+    let rows = drill.store.list(&query, None).await.expect("a list").rows;
+    let (mut drilled, mut longest) = (Drilled { runs: rows.len(), ..Drilled::default() }, Duration::ZERO);
+    for row in rows {
+        let page = Page { limit: 10_000, ..Page::default() };
+        let history = engine.history(&at(&row.workflow_id), &page).await.expect("a history");
+        drilled.open += usize::from(!history.closed);
+        for pair in history.events.windows(2) {
+            let [before, after] = pair else { continue };
+            let from = match &after.kind {
+                // The caller's time.
+                EventKind::Signal(_) => continue,
+                EventKind::TimerExpired(it) => {
+                    let set = history.events.iter().find(|event| event.id == it.scheduled_event_id);
+                    before.timestamp.max(set.map_or(before.timestamp, |set| set.timestamp.plus(TIMER)))
+                }
+                _ => before.timestamp,
+            };
+            let within: Vec<Timestamp> =
+                deaths.iter().copied().filter(|at| from <= *at && *at <= after.timestamp).collect();
+            let ends = within.iter().copied().skip(1).chain([after.timestamp]);
+            for (death, end) in within.iter().zip(ends) {
+                let stood = Duration::from_millis(end.since(*death).as_millis());
+                if stood > longest {
+                    longest = stood;
+                    let (before, id) = (before.kind.name(), before.id);
+                    drilled.longest =
+                        format!("{stood:?} of {} after {id} {before} to {}", row.workflow_id, after.kind.name());
+                }
+                drilled.standstills.push(stood);
+            }
+        }
+    }
+    drilled
+}
