@@ -227,6 +227,7 @@ impl Engine {
                     // Whoever wait here were woken by those who were there before: let them look again.
                     self.watchers.close();
                     self.tell_all_waiting();
+                    self.tell_all_lost();
                 }
                 Err(refusal) => tracing::warn!(%refusal, "this node could not say that it is there"),
             }

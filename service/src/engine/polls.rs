@@ -11,6 +11,7 @@ use history::{EventId, PollId};
 use lru::LruCache;
 use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::Engine;
 use super::Refusal;
@@ -46,11 +47,17 @@ const REMEMBERED: usize = 20_000;
 /// says nothing; what it knows is found when the others take over from it.
 const ASKED_WAIT: Duration = Duration::from_secs(1);
 
+/// For how long a node tells those who come of a poll whose answer was lost: as long as one waits at most. Ours.
+const LOST_LATELY: Duration = Duration::from_secs(60);
+
+/// Of how many it tells at once.
+const LOST_AT_ONCE: usize = 256;
+
 struct Memory {
     /// Where tasks went, each with its list.
     sent: LruCache<PollId, (ListKey, WaitingTask)>,
-    /// Polls whose answer was lost.
-    lost: LruCache<PollId, ()>,
+    /// Polls whose answer was lost, and when that was heard.
+    lost: LruCache<PollId, Instant>,
 }
 
 /// See the module.
@@ -85,9 +92,15 @@ impl Polls {
     fn lose(&self, polls: &[PollId]) -> Option<(ListKey, WaitingTask)> {
         let mut memory = self.lock();
         for poll in polls {
-            memory.lost.put(*poll, ());
+            memory.lost.put(*poll, Instant::now());
         }
         polls.iter().rev().find_map(|poll| memory.sent.pop(poll))
+    }
+
+    /// Polls whose answer was lost not long ago.
+    fn lately_lost(&self) -> Vec<PollId> {
+        let memory = self.lock();
+        memory.lost.iter().filter(|(_, at)| at.elapsed() < LOST_LATELY).map(|(poll, _)| *poll).collect()
     }
 }
 
@@ -186,6 +199,23 @@ impl Engine {
         // Who has not answered yet is told all the same.
         asked.detach_all();
         found
+    }
+
+    /// Nodes have come: they may be the ones to find what was lost before they came, and have not heard that it was.
+    pub(super) fn tell_all_lost(self: &Arc<Self>) {
+        let (Some(peers), lost) = (self.elsewhere.peers(), self.polls.lately_lost()) else { return };
+        for node in self.others() {
+            for polls in lost.chunks(LOST_AT_ONCE) {
+                let (engine, peers, node) = (Arc::clone(self), Arc::clone(peers), node.clone());
+                let polls: Vec<u64> = polls.iter().map(|poll| poll.0).collect();
+                tokio::spawn(async move {
+                    // One at a time: what is found is not found again.
+                    while let Ok(Some(offer)) = peers.lost(&node, &polls).await {
+                        engine.offer(&(&offer.list).into(), offer.task());
+                    }
+                });
+            }
+        }
     }
 
     /// Remembers where a run's started tasks went, and offers those that were lost on the way.

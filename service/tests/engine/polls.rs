@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::{Command, Decision, RetryPolicy, ScheduleActivity};
-use service::engine::{ActivityTask, DeciderTask, Delivery, Poll};
+use service::engine::{ActivityTask, DeciderTask, Delivery, Engine, Node, Poll, Settings};
 
-use crate::elsewhere::{Line, nodes};
+use crate::elsewhere::{Line, nodes, until_waiting};
 use crate::members::pass;
 use crate::{DOMAIN, Service, activity, at, succeed};
 
@@ -105,6 +105,34 @@ async fn a_task_on_its_way_when_its_node_died_comes_back_within_ten_seconds() {
         delivery.delivered();
     }
     assert_eq!(two.names("w").await, before);
+}
+
+/// A node that comes back at once looks after the same part of the due index, and is the one who finds the task.
+#[tokio::test(start_paused = true)]
+async fn a_task_on_its_way_when_its_node_died_is_found_by_its_next_life_that_has_not_heard_that_it_was_lost() {
+    for dies in 0..2 {
+        let (pair, line) = nodes::<2>().await;
+        let (one, two) = (&pair[dies], &pair[1 - dies]);
+        let address = format!("http://node{dies}");
+        one.start("w").await;
+        let token = lost(one, "p", 1).await;
+        kill(one, &line, &address);
+        let engine = Arc::clone(&two.engine);
+        let polling =
+            tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", attempt("p", 2)).await.unwrap() });
+        until_waiting(two, 1).await;
+        let node = Some(Node { address: address.clone() });
+        let settings = Settings { seed: Some(99), node, ..Settings::default() };
+        let (store, clock) = (Arc::clone(&one.store), Arc::clone(&one.clock));
+        let next = Engine::open(store, clock, settings).await.unwrap();
+        next.join(line.from(&address));
+        line.nodes.lock().unwrap().insert(address, Arc::clone(&next));
+        pass(two, 4).await;
+        assert!(polling.is_finished(), "its start-to-close timeout alone would be five minutes");
+        let turn = polling.await.unwrap().expect("the turn");
+        assert_eq!(turn.task().token, token);
+        turn.delivered();
+    }
 }
 
 #[tokio::test(start_paused = true)]
