@@ -293,8 +293,12 @@ mod tests {
             (90_000, "1m 30s"),
             (86_400_000, "1d"),
             (26 * 3_600_000 + 1_000, "1d 2h 1s"),
-            (u64::MAX, "213503982334d 14h 25m 51s 615ms"),
+            // The longest that anything takes: `SPAN_MAX`.
+            (3_653 * 86_400_000 - 1, "3652d 23h 59m 59s 999ms"),
+            (3_653 * 86_400_000, "3653d"),
         ];
+        let longest = Duration::from_millis(u64::MAX);
+        assert_eq!(format!("{longest:#}"), "213503982334d 14h 25m 51s 615ms");
         for (millis, text) in cases {
             let span = Duration::from_millis(millis);
             assert_eq!(format!("{span:#}"), text);
