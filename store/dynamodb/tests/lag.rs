@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use simulation::meddled::{Meddled, Meddler};
 use simulation::{Outcome, Plan, simulate_over};
-use store::{Due, Error, ListPage, ListQuery, PageToken, Store, UnixMs};
+use store::{Count, Due, Error, ListPage, ListQuery, PageToken, Store, UnixMs};
 use store_dynamodb::Create;
 use support::{Emulator, IsUnmarked};
 
@@ -69,6 +69,11 @@ impl Meddler for Patient {
             self.emulator.catch_up(false);
         }
         self.store.list(query, page).await
+    }
+
+    async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
+        self.emulator.catch_up(false);
+        self.store.count(query, at_most).await
     }
 }
 
