@@ -198,3 +198,150 @@ impl Seen {
         taken + 2 * HEAD + NAME + 2 * RUN_ID + 2 * ID <= limits::SEEN_BYTES_MAX
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::event::{ActivityPausedCause, ActivityTimeout, ActivityTimeouts, ByHand, ChildPolicy, LastFailure};
+    use crate::links::{Effect, EffectKind, PollId};
+    use crate::payload::{PackRef, Payload};
+    use crate::retry::RetryPolicy;
+    use crate::run::{HeldTry, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released, Tries};
+    use crate::scene::scene;
+    use crate::time::Timestamp;
+
+    const ID_MAX: u64 = u32::MAX as u64;
+    const AT_MAX: Timestamp = Timestamp::from_millis(u64::MAX);
+
+    fn bytes(thing: &impl minicbor::Encode<()>) -> usize {
+        minicbor::to_vec(thing).unwrap().len()
+    }
+
+    /// What is stored is no more than was reserved, and that nothing which could be left out: at most so many bytes.
+    #[track_caller]
+    fn holds(what: &str, stored: usize, reserved: usize, spare: usize) {
+        assert!((stored..=stored + spare).contains(&reserved), "{what}: {stored} bytes stored, {reserved} reserved");
+    }
+
+    fn place() -> Option<PackRef> {
+        Some(PackRef { op: u64::MAX, offset: u32::MAX, len: u32::MAX })
+    }
+
+    fn failure(text: bool) -> LastFailure {
+        let half = || "n".repeat(NOTE_TEXT_MAX / 2 - 1);
+        LastFailure {
+            at: AT_MAX,
+            reason: text.then(half),
+            timeout: Some(ActivityTimeout::Heartbeat),
+            details: text.then(|| Payload::from_trusted("12")),
+            identity: text.then(half),
+            kept: if text { None } else { place() },
+        }
+    }
+
+    fn held(text: bool) -> HeldTry {
+        let identity = text.then(|| "n".repeat(NOTE_TEXT_MAX));
+        HeldTry { at: AT_MAX, identity, kept: if text { None } else { place() } }
+    }
+
+    fn pending(retry: Option<RetryPolicy>, tries: Option<Tries>) -> PendingActivity {
+        let is_started = retry.is_none();
+        PendingActivity {
+            activity_id: "a".repeat(30),
+            activity_type: "t".to_owned(),
+            task_list: "l".to_owned(),
+            scheduled_at: AT_MAX,
+            timeouts: ActivityTimeouts::default(),
+            started_event_id: is_started.then_some(ID_MAX),
+            started_at: is_started.then_some(AT_MAX),
+            cancel_event_id: Some(ID_MAX),
+            retry,
+            tries: tries.map(Box::new),
+            paused: None,
+            released: None,
+            task_priority: None,
+        }
+    }
+
+    /// An activity, and where its task went, among others of its kind: as many that the number of its kind takes all its bytes.
+    #[track_caller]
+    fn activity_holds(what: &str, pending: &PendingActivity, waits: bool, spare: usize) {
+        let mut open: BTreeMap<u64, PendingActivity> = BTreeMap::new();
+        for kind in 0..300_u64 {
+            let of_a_kind = PendingActivity { activity_type: format!("other{kind:03}"), ..pending.clone() };
+            open.insert(ID_MAX - 1_000 + kind, of_a_kind);
+        }
+        open.insert(ID_MAX - 2, pending.clone());
+        let without = bytes(&crate::run::Activities::from(open.clone()));
+        open.insert(ID_MAX - 1, pending.clone());
+        let with = bytes(&crate::run::Activities::from(open));
+        let sent = bytes(&(ID_MAX, PollId(u64::MAX)));
+        holds(what, with - without + sent, activity(pending, waits), spare);
+    }
+
+    #[test]
+    fn what_is_open_takes_no_more_than_is_reserved_for_it_and_hardly_less() {
+        let policy = || Some(RetryPolicy::default());
+        activity_holds("started", &pending(None, None), false, 0);
+        for (text, other) in [(false, false), (true, false), (false, true), (true, true)] {
+            let tries = Tries {
+                starts: u32::MAX,
+                failures: u32::MAX,
+                held: Some(held(text)),
+                last_failure: Some(failure(other)),
+                ..Tries::default()
+            };
+            activity_holds("held", &pending(policy(), Some(tries)), false, 16);
+        }
+        let waiting = Tries {
+            starts: u32::MAX,
+            failures: u32::MAX,
+            not_before: Some(AT_MAX),
+            waits_since: Some(AT_MAX),
+            last_failure: Some(failure(false)),
+            ..Tries::default()
+        };
+        activity_holds("waits", &pending(policy(), Some(waiting.clone())), false, 40);
+        let pauses = Some(RetryPolicy { when_exhausted: WhenExhausted::Pause, ..RetryPolicy::default() });
+        let cause = ActivityPausedCause::TriesExhausted;
+        let (released, by_hand) = (Some(Released { event_id: ID_MAX, at: AT_MAX }), ByHand::default());
+        let paused = Some(Box::new(PausedActivity { event_id: ID_MAX, at: AT_MAX, cause, by_hand }));
+        let exhausted = PendingActivity { paused, released, ..pending(pauses, Some(waiting)) };
+        activity_holds("paused", &exhausted, false, 40);
+        activity_holds("given free", &PendingActivity { released, ..pending(None, None) }, false, 2);
+    }
+
+    #[test]
+    fn timers_children_signals_and_updates_take_no_more_than_is_reserved_for_them() {
+        let name = "n".repeat(40);
+        let id = bytes(&ID_MAX);
+        let set = PendingTimer { scheduled_event_id: ID_MAX, expires_at: AT_MAX };
+        holds("a timer", bytes(&name) + bytes(&set), timer(&name), 0);
+        let policy = ChildPolicy::RequestCancel;
+        let workflow_id = name.clone();
+        let started_event_id = Some(ID_MAX);
+        let started = PendingChild { workflow_id, decision_event_id: ID_MAX, policy, started_event_id };
+        let effect = bytes(&Effect::new(ID_MAX, EffectKind::TellParent, "a target whose lane takes all its bytes"));
+        assert_eq!(effect, EFFECT);
+        let taken_over = Effect::new(ID_MAX, EffectKind::EndChild, "w").held_by(Uuid::nil(), Uuid::from_u128(7));
+        holds("an effect of another", bytes(&taken_over), EFFECT_TAKEN_OVER, 0);
+        holds("a child", id + bytes(&started) + effect, child(&name), 0);
+        let sent = PendingExternal { workflow_id: name.clone(), decision_event_id: ID_MAX };
+        holds("a signal", id + bytes(&sent) + effect, external(&name), 0);
+        let (update_id, accepted_at) = (name.clone(), AT_MAX);
+        let accepted = PendingUpdate { update_id, name: name.clone(), accepted_at };
+        holds("an update", id + bytes(&accepted), update(&name, &name), 0);
+    }
+
+    #[test]
+    fn a_run_with_nothing_open_has_room_reserved_for_the_longest_names_and_all_that_it_remembers() {
+        let run = scene().run;
+        let reserved = run.reserved_bytes(&Links::default());
+        assert!((FIXED..FIXED + REQUESTS * REQUEST + 200).contains(&reserved), "{reserved}");
+        assert!(reserved < 45_000, "{reserved}");
+    }
+}

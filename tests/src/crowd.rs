@@ -19,9 +19,9 @@ use crate::told::Told;
 const DOMAIN: &str = "default";
 const ID: &str = "order-1234567";
 /// How many callers are at it at the same time.
-const AT_ONCE: usize = 100;
+const AT_ONCE: usize = 250;
 /// Runs that are signaled.
-const LEDGERS: usize = 20;
+const LEDGERS: usize = 200;
 
 struct Crowd {
     engine: Arc<Engine>,
