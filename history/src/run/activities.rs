@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 
 /// Open activities by their ActivityScheduled; reads like the map that it is.
 ///
-/// Stored as that map, and before it once what many of them have in common ([`Kind`]): a thousand open activities are of few
+/// Stored as that map, and before it once what many of them have in common (`Kind`): a thousand open activities are of few
 /// types. The order of names is derived from it whenever it is read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Activities {
