@@ -227,9 +227,7 @@ mod tests {
         assert!((stored..=stored + spare).contains(&reserved), "{what}: {stored} bytes stored, {reserved} reserved");
     }
 
-    fn place() -> Option<PackRef> {
-        Some(PackRef { op: u64::MAX, offset: u32::MAX, len: u32::MAX })
-    }
+    const PLACE: PackRef = PackRef { op: u64::MAX, offset: u32::MAX, len: u32::MAX };
 
     fn failure(text: bool) -> LastFailure {
         let half = || "n".repeat(NOTE_TEXT_MAX / 2 - 1);
@@ -239,13 +237,13 @@ mod tests {
             timeout: Some(ActivityTimeout::Heartbeat),
             details: text.then(|| Payload::from_trusted("12")),
             identity: text.then(half),
-            kept: if text { None } else { place() },
+            kept: (!text).then_some(PLACE),
         }
     }
 
     fn held(text: bool) -> HeldTry {
         let identity = text.then(|| "n".repeat(NOTE_TEXT_MAX));
-        HeldTry { at: AT_MAX, identity, kept: if text { None } else { place() } }
+        HeldTry { at: AT_MAX, identity, kept: (!text).then_some(PLACE) }
     }
 
     fn pending(retry: Option<RetryPolicy>, tries: Option<Tries>) -> PendingActivity {
