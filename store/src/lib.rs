@@ -323,6 +323,8 @@ pub struct Stats {
     pub read_units: u64,
     /// Rows that lists have looked at, whether they matched or not.
     pub rows_read: u64,
+    /// Times that a file could not be opened because the system was short of descriptors or memory.
+    pub opens_put_off: u64,
 }
 
 /// Why a call did not do what was asked.

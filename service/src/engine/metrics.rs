@@ -220,6 +220,12 @@ impl Gauges {
             ("store_syncs", Kind::Counter, "Times that the disk was asked to keep what was written", store.syncs),
             ("store_bytes_written", Kind::Counter, "Bytes written to the store", store.bytes_written),
             ("store_bytes_on_disk", Kind::Gauge, "Bytes that the store occupies", store.bytes_on_disk),
+            (
+                "store_opens_put_off",
+                Kind::Counter,
+                "Times that the store could not open a file for want of descriptors or memory",
+                store.opens_put_off,
+            ),
             ("store_write_units", Kind::Counter, "Write units that the database bills", store.write_units),
             ("store_read_units", Kind::Counter, "Read units that the database bills", store.read_units),
         ] {

@@ -11,6 +11,7 @@ pub struct Faults {
     writes_fail: AtomicBool,
     syncs_fail: AtomicBool,
     space_left: AtomicU64,
+    opens_refused: AtomicU64,
     at_point: Mutex<Option<(String, Then)>>,
     synced_bytes: AtomicU64,
 }
@@ -30,6 +31,7 @@ impl Default for Faults {
             writes_fail: AtomicBool::new(false),
             syncs_fail: AtomicBool::new(false),
             space_left: AtomicU64::new(u64::MAX),
+            opens_refused: AtomicU64::new(0),
             at_point: Mutex::new(None),
             synced_bytes: AtomicU64::new(0),
         }
@@ -50,6 +52,16 @@ impl Faults {
     /// From now on the log's disk has room for only this many bytes more.
     pub fn limit_space(&self, bytes: u64) {
         self.space_left.store(bytes, Ordering::SeqCst);
+    }
+
+    /// The next so many times that a file of the log is to be opened, the process has no descriptor left.
+    pub fn refuse_opens(&self, times: u64) {
+        self.opens_refused.store(times, Ordering::SeqCst);
+    }
+
+    /// How many of them are still to come.
+    pub fn opens_refused(&self) -> u64 {
+        self.opens_refused.load(Ordering::SeqCst)
     }
 
     /// The next time that the named step is about to be taken, this happens instead. The names stand in `checkpoint.rs` and `log.rs`.
@@ -89,6 +101,14 @@ impl Faults {
         }
         self.space_left.store(space - length as u64, Ordering::Relaxed);
         Ok(())
+    }
+
+    pub(crate) fn before_open(&self) -> io::Result<()> {
+        let take = |left: u64| left.checked_sub(1);
+        match self.opens_refused.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take) {
+            Ok(_) => Err(rustix::io::Errno::MFILE.into()),
+            Err(_) => Ok(()),
+        }
     }
 
     pub(crate) fn before_sync(&self) -> io::Result<()> {

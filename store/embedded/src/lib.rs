@@ -20,6 +20,7 @@ mod listing;
 mod log;
 mod marks;
 mod open;
+mod opening;
 mod read;
 mod record;
 mod recovery;
@@ -306,6 +307,7 @@ impl Store for Embedded {
             bytes_written: segments.bytes_written.load(Ordering::Relaxed) + self.shared.tree.bytes_written(),
             bytes_on_disk: segments.bytes() + tree_bytes,
             rows_read: self.shared.rows_read.load(Ordering::Relaxed),
+            opens_put_off: segments.opening.put_off(),
             ..Stats::default()
         }
     }

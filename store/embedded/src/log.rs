@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::faults::Faults;
 use crate::frame::{Builder, SEGMENT_HEADER, SegmentHeader};
+use crate::opening::Opening;
 
 /// A segment that is being made ready, before it has its number.
 const NEW: &str = "new";
@@ -27,6 +28,9 @@ const SUFFIX: &str = "log";
 #[derive(Debug)]
 pub(crate) struct Segments {
     directory: PathBuf,
+    /// Held open: making names durable must not need a descriptor that may be lacking.
+    names: File,
+    pub(crate) opening: Opening,
     id: u64,
     segment_bytes: u64,
     faults: Arc<Faults>,
@@ -98,9 +102,11 @@ impl Segments {
         faults: Arc<Faults>,
         live: Vec<Live>,
         next: u64,
-    ) -> Self {
-        Self {
+    ) -> io::Result<Self> {
+        Ok(Self {
             directory: directory.to_owned(),
+            names: File::open(directory)?,
+            opening: Opening::default(),
             id,
             segment_bytes,
             faults,
@@ -108,7 +114,7 @@ impl Segments {
             files: Mutex::new(Files { live: live.into(), spares: VecDeque::new(), next }),
             syncs: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
-        }
+        })
     }
 
     fn files(&self) -> MutexGuard<'_, Files> {
@@ -146,7 +152,9 @@ impl Segments {
         if !self.files().spares.is_empty() {
             return Ok(());
         }
-        let mut file = File::create(self.directory.join(NEW))?;
+        let create = || self.faults.before_open().and_then(|()| File::create(self.directory.join(NEW)));
+        // Without it the commits make their own.
+        let Some(mut file) = self.opening.if_possible(create)? else { return Ok(()) };
         let zeros = vec![0; ZEROS];
         let mut missing = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
         while missing > 0 {
@@ -172,7 +180,7 @@ impl Segments {
         let number = files.next + files.spares.len() as u64;
         std::fs::rename(self.directory.join(NEW), segment_path(&self.directory, number))?;
         self.faults.point("segment: directory synced")?;
-        sync_directory(&self.directory)?;
+        self.names.sync_all()?;
         self.syncs.fetch_add(2, Ordering::Relaxed);
         files.spares.push_back(file);
         Ok(())
@@ -180,18 +188,26 @@ impl Segments {
 
     /// The next segment, with its header written and not yet durable.
     fn next(&self, first_batch: u64) -> io::Result<Segment> {
-        let mut files = self.files();
-        let mut file = if let Some(file) = files.spares.pop_front() {
-            file
-        } else {
+        let mut is_again = false;
+        // Others have the lock while this waits.
+        let (mut files, mut file, is_new) = self.opening.patiently(|| {
+            let mut files = self.files();
+            if let Some(file) = files.spares.pop_front() {
+                return Ok((files, file, false));
+            }
             let path = segment_path(&self.directory, files.next);
-            let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+            // A try that failed may have left the name behind.
+            let is_first = !std::mem::replace(&mut is_again, true);
+            self.faults.before_open()?;
+            let file = OpenOptions::new().write(true).create_new(is_first).create(true).truncate(true).open(path)?;
+            Ok((files, file, true))
+        })?;
+        if is_new {
             file.set_len(self.segment_bytes)?;
             file.sync_all()?;
-            sync_directory(&self.directory)?;
+            self.names.sync_all()?;
             self.syncs.fetch_add(2, Ordering::Relaxed);
-            file
-        };
+        }
         let number = files.next;
         files.next += 1;
         files.live.push_back(Live { number, first_batch, bytes: self.segment_bytes });
@@ -219,7 +235,7 @@ impl Segments {
                 self.use_again(&path)?;
             } else {
                 std::fs::remove_file(&path)?;
-                sync_directory(&self.directory)?;
+                self.names.sync_all()?;
             }
         }
     }
@@ -228,8 +244,12 @@ impl Segments {
         let new = self.directory.join(NEW);
         std::fs::rename(path, &new)?;
         // Before the file changes, it must not be found under its old name after a crash.
-        sync_directory(&self.directory)?;
-        let mut file = OpenOptions::new().write(true).open(&new)?;
+        self.names.sync_all()?;
+        let open = || self.faults.before_open().and_then(|()| OpenOptions::new().write(true).open(&new));
+        let Some(mut file) = self.opening.if_possible(open)? else {
+            std::fs::remove_file(&new)?;
+            return self.names.sync_all();
+        };
         self.write(&mut file, &[0; SEGMENT_HEADER])?;
         file.sync_data()?;
         self.number(&mut self.files(), file)

@@ -12,7 +12,7 @@ use crate::log::{Segments, Tail};
 use crate::recovery::recover;
 use crate::shared::{Shared, State};
 use crate::tree::Tree;
-use crate::{Embedded, Options, Recovery, checkpoint, committer, counts, keys};
+use crate::{Embedded, Options, Recovery, checkpoint, committer, counts, keys, storage_error};
 
 pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
     let directory = Directory::take(&options.directory)?;
@@ -40,14 +40,15 @@ pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
     })?;
     state.open_batch = recovered.last_batch + 1;
     state.durable_batch = recovered.last_batch;
-    let segments = Arc::new(Segments::new(
+    let segments = Segments::new(
         &log,
         directory.id,
         options.segment_bytes,
         Arc::clone(&options.faults),
         recovered.segments,
         recovered.next_number,
-    ));
+    );
+    let segments = Arc::new(segments.map_err(|error| storage_error(&error, "open", &log))?);
     let tail = Tail::new(Arc::clone(&segments));
     let recovery = Recovery {
         batches_replayed: recovered.batches_replayed,

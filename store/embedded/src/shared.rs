@@ -332,6 +332,7 @@ impl Shared {
         state.phase = Phase::Stopping;
         state.waiters.clear();
         drop(state);
+        self.segments.opening.stop();
         self.batch_ready.notify_all();
         self.checkpoint_ready.notify_all();
         self.pace.notify_all();
@@ -346,6 +347,7 @@ impl Shared {
         }
         if phase == Phase::Stopping {
             state.waiters.clear();
+            self.segments.opening.stop();
         }
         drop(state);
         self.batch_ready.notify_all();
@@ -394,7 +396,7 @@ mod tests {
     fn what_was_read_from_redb_counts_only_until_a_layer_has_gone_there() {
         let directory = tempfile::TempDir::new().unwrap();
         let (tree, _) = Tree::open(&directory.path().join("tree.redb"), 1 << 20).unwrap();
-        let segments = Arc::new(Segments::new(directory.path(), 1, 4096, Arc::default(), Vec::new(), 1));
+        let segments = Arc::new(Segments::new(directory.path(), 1, 4096, Arc::default(), Vec::new(), 1).unwrap());
         let shared = Shared::new(State::new(0), tree, segments, 1 << 20, 1 << 20);
         let key = b"hkey".to_vec();
         shared.tree.write([(key.as_slice(), Some(b"old".as_slice()))].into_iter(), Some(1)).unwrap();

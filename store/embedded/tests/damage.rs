@@ -245,6 +245,53 @@ async fn a_full_disk_stops_the_store() {
     check_all(directory.path(), &acknowledged).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_without_a_descriptor_for_its_next_segment_waits_for_one_and_fails_nobody() {
+    let directory = TempDir::new().unwrap();
+    let options = small(directory.path());
+    let faults = Arc::clone(&options.faults);
+    let store = Embedded::open(options).await.unwrap();
+    next(&*store, &key("a")).await.unwrap();
+    assert_eq!(store.stats().opens_put_off, 0);
+    let refused = 8;
+    faults.refuse_opens(refused);
+    let mut version = 1;
+    // Through many segments: those that are made ready, that are used again, and that the commits make themselves.
+    while faults.opens_refused() > 0 || version < 2_000 {
+        version = next(&*store, &key("a")).await.unwrap();
+    }
+    assert_eq!(store.stats().opens_put_off, refused);
+    drop(store);
+    let store = Embedded::open(small(directory.path())).await.unwrap();
+    check(&*store, &key("a"), version).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_waits_for_a_descriptor_can_be_stopped_and_has_acknowledged_nothing_that_it_lacks() {
+    let directory = TempDir::new().unwrap();
+    let options = small(directory.path());
+    let faults = Arc::clone(&options.faults);
+    let store = Embedded::open(options).await.unwrap();
+    faults.refuse_opens(u64::MAX);
+    let acknowledged = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let (committing, told) = (Arc::clone(&store), Arc::clone(&acknowledged));
+    let commits = tokio::spawn(async move {
+        loop {
+            let version = next(&*committing, &key("a")).await.unwrap();
+            told.store(version, std::sync::atomic::Ordering::SeqCst);
+        }
+    });
+    // Three tries of one open: the commits wait.
+    while store.stats().opens_put_off < 3 {
+        tokio::task::yield_now().await;
+    }
+    commits.abort();
+    drop(commits.await);
+    drop(store);
+    let store = Embedded::open(small(directory.path())).await.unwrap();
+    check(&*store, &key("a"), acknowledged.load(std::sync::atomic::Ordering::SeqCst)).await;
+}
+
 #[tokio::test]
 async fn a_load_waits_for_the_sync_of_what_it_shows() {
     let directory = TempDir::new().unwrap();
