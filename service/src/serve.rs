@@ -241,6 +241,8 @@ impl Serve {
         };
         let credentials = Credentials::new(self.credentials.clone())?;
         let functions = self.lambda()?;
+        let wanted = self.connections_max.unwrap_or(ServerLimits::default().connections_max);
+        let connections_max = crate::descriptors::connections(wanted)?;
         if !listen.ip().is_loopback() && credentials.is_empty() && !self.allow_remote_without_credentials {
             return Err(format!(
                 "{listen} can be reached from other machines, and nobody is asked who they are; give [[credentials]] \
@@ -273,11 +275,7 @@ impl Serve {
             write_port_file(path, address)?;
         }
         let shutdown_wait = Duration::from_secs(self.shutdown_seconds.unwrap_or(10));
-        let limits = ServerLimits {
-            connections_max: self.connections_max.unwrap_or(ServerLimits::default().connections_max),
-            shutdown_wait,
-            ..ServerLimits::default()
-        };
+        let limits = ServerLimits { connections_max, shutdown_wait, ..ServerLimits::default() };
         let server = Server { listener, router: router_for(Arc::clone(&engine), credentials), limits };
         let stopping = async {
             drop(stop.await);

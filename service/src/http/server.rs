@@ -53,6 +53,9 @@ const HEADERS_MAX: usize = 64;
 /// Bytes of buffer a connection may take: bounds the request line with all headers, and what a slow reader holds back.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
+/// The wait before a connection is accepted where the one before could not be. Ours: short against any caller's patience.
+const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+
 /// Serves a router on a listener.
 pub struct Server {
     /// The listener.
@@ -75,6 +78,7 @@ impl Server {
             .max_headers(HEADERS_MAX)
             .max_buf_size(BUFFER_BYTES_MAX);
         tokio::pin!(stop);
+        let mut is_refused = false;
         loop {
             let permit = tokio::select! {
                 permit = Arc::clone(&connections).acquire_owned() => permit,
@@ -87,12 +91,15 @@ impl Server {
             let stream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // Most likely too many open files: let some go before the next try.
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    // Most likely too many open files: let some go before the next try. Said once, not at each.
+                    if !std::mem::replace(&mut is_refused, true) {
+                        tracing::warn!(%error, "a connection could not be accepted; it is tried again");
+                    }
+                    tokio::time::sleep(ACCEPT_WAIT).await;
                     continue;
                 }
             };
+            is_refused = false;
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection without TCP_NODELAY");
             }

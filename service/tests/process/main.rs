@@ -9,6 +9,7 @@ mod commands;
 mod customers;
 #[path = "../../../examples/subscription/decider.rs"]
 mod decider;
+mod descriptors;
 mod ending;
 #[path = "../../../examples/subscription/flow.rs"]
 mod flow;

@@ -49,6 +49,24 @@ impl Service {
         Self::when_ready(child, &port_file)
     }
 
+    /// As the shell starts it after it has done something else; what it says goes to the file `log`.
+    pub(crate) fn start_after(scratch: &Path, line: &str, args: &[&str]) -> Self {
+        let port_file = scratch.join("address");
+        drop(std::fs::remove_file(&port_file));
+        let child = Command::new("sh")
+            .args(["-c", &format!("{line}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_baton"), "serve"])
+            .args(["--listen", "127.0.0.1:0", "--log", "warn", "--port-file"])
+            .arg(&port_file)
+            .arg("--data-dir")
+            .arg(scratch.join("data"))
+            .args(args)
+            .stdin(Stdio::null())
+            .stderr(std::fs::File::create(scratch.join("log")).unwrap())
+            .spawn()
+            .unwrap();
+        Self::when_ready(child, &port_file)
+    }
+
     pub(crate) fn when_ready(mut child: Child, port_file: &Path) -> Self {
         let url = loop {
             if let Ok(address) = std::fs::read_to_string(port_file) {

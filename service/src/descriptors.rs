@@ -1,0 +1,80 @@
+//! How many files and sockets this process may have open, and how many of them may be connections of callers.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors that connections of callers leave to all else. Ours: a dozen for the store, four for each of 64 commands of Lambda
+/// tasks, and as many again for calls to functions, other nodes and a database.
+const RESERVE: usize = 512;
+
+/// The fewest descriptors to begin with. Ours: half of them are enough for the store, the runtime and its sockets.
+const DESCRIPTORS_MIN: usize = 64;
+
+/// Takes what the system grants, and answers how many connections there may be at once: `wanted`, or as many as that leaves
+/// room for.
+///
+/// # Errors
+///
+/// When it is too little for a service.
+pub(crate) fn connections(wanted: usize) -> Result<usize, String> {
+    let descriptors = raise();
+    if descriptors < DESCRIPTORS_MIN {
+        return Err(format!(
+            "this process may open {descriptors} files and sockets, expected {DESCRIPTORS_MIN} or more; raise the limit with \
+             `ulimit -n` or `LimitNOFILE`"
+        ));
+    }
+    let connections = within(wanted, descriptors);
+    if connections < wanted {
+        tracing::warn!(
+            connections_max = wanted,
+            connections,
+            descriptors,
+            "fewer connections at once than `connections-max` says: this process may not open more files and sockets; raise \
+             the limit with `ulimit -n` or `LimitNOFILE`"
+        );
+    }
+    Ok(connections)
+}
+
+/// As many connections as leave the reserve, or of very few descriptors half.
+fn within(wanted: usize, descriptors: usize) -> usize {
+    wanted.min(descriptors - RESERVE.min(descriptors / 2))
+}
+
+/// Raises the soft limit to the hard one; answers the limit that then holds.
+fn raise() -> usize {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let count = |limit: Option<u64>| limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    if current == maximum {
+        return count(current);
+    }
+    match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        Ok(()) => count(maximum),
+        Err(error) => {
+            tracing::debug!(%error, "the limit of open files stays as it is");
+            count(current)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_the_reserve_or_half_of_very_few() {
+        for (wanted, descriptors, connections) in [
+            (20_000, 1_048_576, 20_000),
+            (20_000, 20_512, 20_000),
+            (20_000, 20_511, 19_999),
+            (20_000, 1_024, 512),
+            (20_000, 1_025, 513),
+            (20_000, 256, 128),
+            (20_000, DESCRIPTORS_MIN, 32),
+            (100, 256, 100),
+            (20_000, usize::MAX, 20_000),
+        ] {
+            assert_eq!(within(wanted, descriptors), connections, "{wanted} of {descriptors}");
+        }
+    }
+}

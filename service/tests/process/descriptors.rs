@@ -1,0 +1,129 @@
+//! A service that may open few files, and callers that hold more connections than that.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use tokio::task::JoinSet;
+
+use crate::support::{Scratch, Service};
+
+/// Connections on which nothing is asked, those that still wait for the system included.
+fn idle(service: &Service, count: usize) -> JoinSet<tokio::net::TcpStream> {
+    let mut idle = JoinSet::new();
+    for _ in 0..count {
+        let address = service.url.trim_start_matches("http://").to_owned();
+        idle.spawn(async move { tokio::net::TcpStream::connect(address).await.unwrap() });
+    }
+    idle
+}
+
+/// A connection that is kept, and on which things are asked.
+struct Kept(BufReader<TcpStream>);
+
+impl Kept {
+    fn to(service: &Service) -> Self {
+        Self(BufReader::new(TcpStream::connect(service.url.trim_start_matches("http://")).unwrap()))
+    }
+
+    /// Starts a run with an input of so many bytes; anything but a start is a failure of the test.
+    fn start(&mut self, id: &str, size: usize) {
+        let input = "x".repeat(size);
+        let body = format!("{{\"workflowId\":\"{id}\",\"workflowType\":\"test\",\"input\":\"{input}\"}}");
+        let length = body.len();
+        let head = "POST /v1/domains/default/workflows HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json";
+        write!(self.0.get_mut(), "{head}\r\ncontent-length: {length}\r\n\r\n{body}").unwrap();
+        let mut lines = Vec::new();
+        while lines.last().is_none_or(|line| line != "\r\n") {
+            let mut line = String::new();
+            assert!(self.0.read_line(&mut line).unwrap() > 0, "the connection ended");
+            lines.push(line);
+        }
+        assert!(lines[0].starts_with("HTTP/1.1 201 "), "{lines:?}");
+        let length =
+            lines.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.trim().parse().ok());
+        self.0.read_exact(&mut vec![0; length.unwrap()]).unwrap();
+    }
+
+    /// Enough for checkpoints and for new segments of the log.
+    fn start_20_mb(&mut self) {
+        for number in 0..100 {
+            self.start(&format!("w-{number}"), 200_000);
+        }
+    }
+}
+
+fn soft_limit(service: &Service) -> String {
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", service.child.id())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    line.split_whitespace().nth(3).unwrap().to_owned()
+}
+
+fn log(scratch: &Path) -> String {
+    std::fs::read_to_string(scratch.join("log")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_raises_its_limit_of_open_files_and_holds_more_connections_than_it_began_with() {
+    let scratch = Scratch::new("soft-limit");
+    let service = Service::start_after(&scratch.0, "ulimit -Sn 256; ulimit -Hn 1200", &["--connections-max", "600"]);
+    assert_eq!(soft_limit(&service), "1200");
+    let idle = idle(&service, 400).join_all().await;
+    // One more is answered while those are there.
+    Kept::to(&service).start_20_mb();
+    drop(idle);
+    assert_eq!(log(&scratch.0), "", "nothing is amiss");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_with_few_descriptors_takes_fewer_connections_and_goes_on() {
+    let scratch = Scratch::new("hard-limit");
+    let mut service = Service::start_after(&scratch.0, "ulimit -n 256", &[]);
+    // This one's connection is there before the others.
+    let mut kept = Kept::to(&service);
+    kept.start("first", 0);
+    let idle = idle(&service, 400);
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", service.child.id())).unwrap().count();
+    while open() < 128 {
+        std::thread::yield_now();
+    }
+    kept.start_20_mb();
+    assert!(open() < 200, "{} descriptors: 128 connections and the service's own", open());
+    assert!(service.child.try_wait().unwrap().is_none());
+    drop(idle);
+    // What waited is answered.
+    service.client().describe("w-99", None).await.unwrap();
+    let log = log(&scratch.0);
+    assert!(log.contains("connections_max=20000 connections=128 descriptors=256"), "{log}");
+    assert_eq!(log.lines().count(), 1, "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_runs_out_of_descriptors_for_a_moment_goes_on_when_there_are_some() {
+    let scratch = Scratch::new("no-descriptor");
+    let args = ["--store-memory-mib", "4", "--store-log-mib", "8"];
+    let mut service = Service::start_after(&scratch.0, "ulimit -n 256", &args);
+    let mut kept = Kept::to(&service);
+    kept.start("first", 0);
+    let pid = Pid::from_raw(i32::try_from(service.child.id()).unwrap()).unwrap();
+    let limit = |current| {
+        prlimit(Some(pid), Resource::Nofile, Rlimit { current: Some(current), maximum: Some(256) }).unwrap();
+    };
+    // From now on no file can be opened; what is open stays.
+    limit(3);
+    let writes = std::thread::spawn(move || kept.start_20_mb());
+    while !log(&scratch.0).contains("the log cannot open a file now") {
+        assert!(!writes.is_finished(), "nothing had to be opened");
+        std::thread::yield_now();
+    }
+    limit(256);
+    writes.join().unwrap();
+    service.client().describe("w-99", None).await.unwrap();
+    let metrics = reqwest::get(format!("{}/metrics", service.url)).await.unwrap().text().await.unwrap();
+    let count = metrics.lines().find_map(|line| line.strip_prefix("baton_store_opens_put_off_total "));
+    assert!(count.unwrap().parse::<u64>().unwrap() > 0);
+    assert!(service.child.try_wait().unwrap().is_none());
+    let log = log(&scratch.0);
+    assert!(!log.contains("the store has failed"), "{log}");
+}
