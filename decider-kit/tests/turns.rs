@@ -8,14 +8,13 @@ mod double;
 use std::time::Duration;
 
 use client::body::DeciderTask;
+use decider_kit::flow::{Context, Flow};
 use decider_kit::{Decider, Decisions, Event, Host, Payload, Query, QueryError, Window};
 use history::{Command, Start, Timestamp, Transition, TurnId};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::double::{Asked, Double};
+use crate::double::{Asked, Running};
 
 /// Says with each turn which events its state has seen; panics, fails or succeeds when a signal says so.
 struct Counts;
@@ -134,21 +133,14 @@ impl Story {
     }
 }
 
-/// A host that runs until it is told to stop.
-struct Running {
-    double: Double,
-    stop: Option<oneshot::Sender<()>>,
-    ended: JoinHandle<()>,
-}
-
 impl Running {
     /// One turn at a time unless `with` says otherwise.
     async fn start(with: impl FnOnce(Host) -> Host) -> Self {
-        let double = Double::open().await;
-        let host = Host::new(double.client(), "turns").register("counts", Counts).identity("me").concurrency(1);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let ended = tokio::spawn(with(host).run_until(async { drop(stopped.await) }));
-        Self { double, stop: Some(stop), ended }
+        Self::begin(|client, stopped| {
+            let host = Host::new(client, "turns").register("counts", Counts).identity("me").concurrency(1);
+            with(host).run_until(async { drop(stopped.await) })
+        })
+        .await
     }
 
     async fn poll(&mut self) -> Asked {
@@ -166,12 +158,6 @@ impl Running {
         assert!(asked.path.contains(&format!("/v1/decider-tasks/t{}/history?", story.id)), "{}", asked.path);
         let before = story.before(&asked);
         asked.answer(200, &before).await;
-    }
-
-    /// Has the host stop, and know of it.
-    async fn stop(&mut self) {
-        drop(self.stop.take());
-        tokio::task::yield_now().await;
     }
 }
 
@@ -220,6 +206,22 @@ async fn a_state_that_another_host_went_on_with_is_not_gone_on_with() {
     running.poll().await.answer(200, &story.next("more")).await;
     running.look_back(&story).await;
     assert_eq!(running.answer(&story, "complete").await.body["context"], story.seen());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_whose_answer_is_still_under_way_is_not_gone_on_with_when_its_turn_timed_out() {
+    // What a flow asked for in a turn is in its state, so that it asks for it once.
+    let flow = Flow::new(|ctx: Context, ()| async move { ctx.activity::<()>("ship", &()).await });
+    let mut running = Running::start(|host| host.register("counts", flow).concurrency(2)).await;
+    let mut story = Story::new(1);
+    let (one, other) = (running.poll().await, running.poll().await);
+    one.answer(200, &story.task()).await;
+    let held = running.answer(&story, "complete").await;
+    assert_eq!(held.body["decisions"][0]["type"], "ScheduleActivity");
+    story.fail();
+    other.answer(200, &story.task()).await;
+    let again = running.answer(&story, "complete").await;
+    assert_eq!(again.body["decisions"], held.body["decisions"], "the first answer may never be recorded");
 }
 
 #[tokio::test(start_paused = true)]

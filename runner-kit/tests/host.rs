@@ -10,27 +10,19 @@ use std::time::Duration;
 
 use runner_kit::{Context, Failure, Host, activity_fn};
 use serde_json::{Value, json};
-use tokio::sync::{Notify, oneshot};
-use tokio::task::JoinHandle;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::double::{Asked, Double};
-
-/// A host that runs until it is told to stop.
-struct Running {
-    double: Double,
-    stop: Option<oneshot::Sender<()>>,
-    ended: JoinHandle<()>,
-}
+use crate::double::{Asked, Running};
 
 impl Running {
     /// One activity at a time unless `with` says otherwise.
     async fn start(with: impl FnOnce(Host) -> Host) -> Self {
-        let double = Double::open().await;
-        let host = with(Host::new(double.client(), "PCI").identity("rack").concurrency(1));
-        let (stop, stopped) = oneshot::channel::<()>();
-        let ended = tokio::spawn(host.run_until(async { drop(stopped.await) }));
-        Self { double, stop: Some(stop), ended }
+        Self::begin(|client, stopped| {
+            let host = with(Host::new(client, "PCI").identity("rack").concurrency(1));
+            host.run_until(async { drop(stopped.await) })
+        })
+        .await
     }
 
     async fn poll(&mut self) -> Asked {
@@ -40,12 +32,6 @@ impl Running {
     /// The next request about the task with this token.
     async fn about(&mut self, token: &str, what: &str) -> Asked {
         self.double.next(&format!("/v1/activity-tasks/{token}/{what}")).await
-    }
-
-    /// Has the host stop, and know of it.
-    async fn stop(&mut self) {
-        drop(self.stop.take());
-        tokio::task::yield_now().await;
     }
 }
 

@@ -9,7 +9,8 @@ use client::Client;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// Where requests come in.
@@ -82,6 +83,31 @@ impl Double {
             self.step(Duration::from_millis(50)).await;
         }
         self.next("").await
+    }
+}
+
+/// A host that runs against a double until it is told to stop.
+pub struct Running {
+    pub double: Double,
+    stop: Option<oneshot::Sender<()>>,
+    pub ended: JoinHandle<()>,
+}
+
+impl Running {
+    /// Runs what is made with a client of the double and the sign to stop.
+    pub async fn begin<F: Future<Output = ()> + Send + 'static>(
+        host: impl FnOnce(Client, oneshot::Receiver<()>) -> F,
+    ) -> Self {
+        let double = Double::open().await;
+        let (stop, stopped) = oneshot::channel();
+        let ended = tokio::spawn(host(double.client(), stopped));
+        Self { double, stop: Some(stop), ended }
+    }
+
+    /// Has the host stop, and know of it.
+    pub async fn stop(&mut self) {
+        drop(self.stop.take());
+        tokio::task::yield_now().await;
     }
 }
 
