@@ -68,3 +68,24 @@ fn the_table_of_the_docs_is_what_the_code_says() {
     }
     assert_eq!(seen, baton, "there is a sample of every kind");
 }
+
+#[test]
+fn what_has_no_room_in_a_run_is_said_in_swf_s_words_for_too_much_that_is_open() {
+    let here = env!("CARGO_MANIFEST_DIR");
+    for (sample, cause) in [
+        ("ActivityScheduleFailed", "OPEN_ACTIVITIES_LIMIT_EXCEEDED"),
+        ("ActivityScheduleFailed-lambda", "OPEN_LAMBDA_FUNCTIONS_LIMIT_EXCEEDED"),
+        ("TimerScheduleFailed", "OPEN_TIMERS_LIMIT_EXCEEDED"),
+        ("ChildScheduleFailed", "OPEN_CHILDREN_LIMIT_EXCEEDED"),
+        ("ExternalSignalFailed", "SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_RATE_EXCEEDED"),
+        ("ExternalCancelFailed", "REQUEST_CANCEL_EXTERNAL_WORKFLOW_EXECUTION_RATE_EXCEEDED"),
+    ] {
+        let text = std::fs::read_to_string(format!("{here}/../history/tests/golden/json-2/{sample}.json")).unwrap();
+        let mut event: Value = serde_json::from_str(&text).unwrap();
+        event["cause"] = "StateLimit".into();
+        let event = Event::from_json(&event.to_string()).unwrap();
+        let (_, attributes) = lambda::words_of(&event.kind, &Related::default())
+            .unwrap_or_else(|| words_of(&event.kind, &Related::default()));
+        assert_eq!(attributes.0.get("cause").and_then(Value::as_str), Some(cause), "{sample}");
+    }
+}
