@@ -104,6 +104,24 @@ fn an_id_that_is_used_again_shows_the_newest_and_counts_all_tries() {
     assert_eq!((steps(&told).activity("a").tries(), steps(&told).done::<u8>("a")), (4, Some(3)));
     let late = [scheduled("a"), started(1), failed(1, "busy"), scheduled("a"), failed(1, "again")];
     assert!(steps(&late).activity("a").is_open(), "what is said of the first is over");
+    let refused = json!({"type": "ActivityScheduleFailed", "activityId": "a", "activityType": "work",
+        "cause": ActivityScheduleFailedCause::OpenActivitiesLimit, "decisionEventId": 4});
+    let refused = steps(&[scheduled("a"), started(1), failed(1, "busy"), refused]);
+    let a = refused.activity("a");
+    assert_eq!((a.tries(), a.ended_event_id(), a.scheduled_event_id()), (1, Some(4), None), "no try of its own");
+}
+
+#[test]
+fn a_child_goes_from_new_to_open_to_done_with_its_events() {
+    let scheduled = json!({"type": "ChildScheduled", "workflowId": "c", "workflowType": "t", "taskList": "l",
+        "executionTimeout": "P30D", "deciderStartToClose": "PT30S", "activityTimeouts": {}, "retention": "P7D",
+        "reusePolicy": "reject-duplicate", "childPolicy": "abandon", "decisionEventId": 4});
+    let run_id = uuid::Uuid::from_u128(7);
+    let started = json!({"type": "ChildStarted", "workflowId": "c", "runId": run_id, "scheduledEventId": 1});
+    let told = steps(std::slice::from_ref(&scheduled));
+    assert_eq!((told.child("c").is_open(), told.child("c").started_event_id()), (true, None));
+    let told = steps(&[scheduled, started]);
+    assert_eq!((told.child("c").is_open(), told.child("c").started_event_id()), (true, Some(2)));
 }
 
 #[test]
