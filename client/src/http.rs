@@ -77,8 +77,35 @@ pub struct Filter {
     pub workflow_id: Option<String>,
     /// A tag.
     pub tag: Option<String>,
+    /// Which come first; the newest start when `None`. A count has no order.
+    pub order: Option<Order>,
     /// Runs a page; the service's default when `None`.
     pub limit: Option<usize>,
+}
+
+/// Which runs of a list come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Those that started last.
+    NewestStart,
+    /// Those that started first.
+    OldestStart,
+    /// Those that closed last; open ones are not listed.
+    NewestClose,
+    /// Those that closed first; open ones are not listed.
+    OldestClose,
+}
+
+impl Order {
+    /// The value of `order`.
+    fn word(self) -> &'static str {
+        match self {
+            Self::NewestStart => "-startedAt",
+            Self::OldestStart => "startedAt",
+            Self::NewestClose => "-closedAt",
+            Self::OldestClose => "closedAt",
+        }
+    }
 }
 
 /// Which events to read.
@@ -398,13 +425,14 @@ impl Client {
         }
     }
 
-    /// A page of runs, newest start first; `page` is what the page before named.
+    /// A page of runs; `page` is what the page before named.
     ///
     /// # Errors
     ///
     /// See [`Error`].
     pub async fn list(&self, filter: &Filter, page: Option<&str>) -> Result<Workflows, Error> {
         let mut query = filter_query(filter);
+        push_query(&mut query, "order", filter.order.map(Order::word));
         push_query(&mut query, "page", page);
         self.get(&format!("{}{query}", self.domain_url("workflows")), None).await
     }

@@ -15,7 +15,7 @@ pub mod tasks;
 mod updates;
 
 pub use error::Error;
-pub use http::{Access, ActivityAct, Client, Filter, Page};
+pub use http::{Access, ActivityAct, Client, Filter, Order, Page};
 pub use queries::{Answer, Tag, Watch, Watched};
 pub use retry::{Patience, Waits};
 pub use updates::UpdateAnswer;

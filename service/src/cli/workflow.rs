@@ -1,6 +1,6 @@
 //! `baton workflow …`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use client::Filter;
 use client::body::{
     ByHand, CancelWorkflow, Listed, PauseWorkflow, ResetWorkflow, RunResult, SignalWorkflow, StartSignal,
@@ -23,6 +23,9 @@ pub(crate) enum Workflow {
     List {
         #[command(flatten)]
         filter: Filters,
+        /// Which come first; by close, only closed runs are listed
+        #[arg(long, value_enum)]
+        order: Option<Order>,
         /// As JSON
         #[arg(long)]
         json: bool,
@@ -132,6 +135,30 @@ pub(crate) enum Workflow {
         #[command(flatten)]
         target: Target,
     },
+}
+
+/// Which runs of a list come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    /// Those that started last
+    NewestStart,
+    /// Those that started first
+    OldestStart,
+    /// Those that closed last
+    NewestClose,
+    /// Those that closed first
+    OldestClose,
+}
+
+impl From<Order> for client::Order {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::NewestStart => Self::NewestStart,
+            Order::OldestStart => Self::OldestStart,
+            Order::NewestClose => Self::NewestClose,
+            Order::OldestClose => Self::OldestClose,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -295,6 +322,7 @@ impl Filters {
             workflow_type: self.workflow_type.clone(),
             workflow_id: self.workflow_id.clone(),
             tag: self.tag.clone(),
+            order: None,
             limit: Some(self.limit.min(1_000)),
         }
     }
@@ -304,7 +332,10 @@ impl Workflow {
     pub(super) async fn run(self) -> Done {
         match self {
             Self::Start(start) => start.run().await,
-            Self::List { filter, json, target } => list(&filter, json, &target).await,
+            Self::List { filter, order, json, target } => {
+                let listed = Filter { order: order.map(Into::into), ..filter.filter() };
+                list(&listed, filter.limit, json, &target).await
+            }
             Self::Count { filter, target } => {
                 let count = target.client()?.count(&Filter { limit: None, ..filter.filter() }).await?;
                 print_text(&format!("{}{}", count.count, if count.truncated { " or more" } else { "" }))
@@ -457,19 +488,19 @@ fn standing(run: &Listed) -> &'static str {
     flags.into_iter().find(|(applies, _)| *applies).map_or(run.status.word(), |(_, standing)| standing.word())
 }
 
-async fn list(filters: &Filters, json: bool, target: &Target) -> Done {
+async fn list(filter: &Filter, most: usize, json: bool, target: &Target) -> Done {
     let client = target.client()?;
     let mut found: Vec<Listed> = Vec::new();
     let mut page = None;
-    while found.len() < filters.limit {
-        let read = client.list(&filters.filter(), page.as_deref()).await?;
+    while found.len() < most {
+        let read = client.list(filter, page.as_deref()).await?;
         found.extend(read.workflows);
         page = read.next_page;
         if page.is_none() {
             break;
         }
     }
-    found.truncate(filters.limit);
+    found.truncate(most);
     if json {
         return print_json(&found);
     }

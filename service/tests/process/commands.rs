@@ -116,6 +116,30 @@ async fn lists_have_a_header_and_name_every_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn runs_are_listed_in_each_of_four_orders() {
+    let shell = Shell::open("orders");
+    for id in ["a", "b", "c"] {
+        // A process each: no two are of the same millisecond.
+        shell.ok(&format!("workflow start {id} --type test"));
+    }
+    for id in ["c", "a"] {
+        shell.ok(&format!("workflow terminate {id}"));
+    }
+    for (order, expected) in [
+        ("", "c b a"),
+        ("--order newest-start", "c b a"),
+        ("--order oldest-start", "a b c"),
+        ("--order newest-close", "a c"),
+        ("--order oldest-close", "c a"),
+    ] {
+        let listed = shell.ok(format!("workflow list {order}").trim());
+        let ids: Vec<&str> = listed.lines().skip(1).filter_map(|line| line.split_whitespace().nth(3)).collect();
+        assert_eq!(ids.join(" "), expected, "{order}: {listed}");
+    }
+    assert_eq!(shell.run("workflow list --order sideways").0, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_done_to_a_run_names_the_run_and_who_did_it() {
     let shell = Shell::open("who");
     let run = shell.client().start(&start("w"), None).await.unwrap().run_id.to_string();
