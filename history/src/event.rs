@@ -13,6 +13,7 @@ use crate::tagged::{self, Tagged};
 use crate::time::Timestamp;
 
 mod activities;
+mod bare;
 mod by_hand;
 mod children;
 mod decider;
