@@ -39,6 +39,7 @@ impl Shop {
 
     pub(crate) fn router(self) -> axum::Router {
         let orders = get(show).post(submit);
+        #[expect(clippy::disallowed_methods, reason = "the page of an application, which knows its own callers")]
         axum::Router::new().route("/", get(begin)).route("/orders/{order}", orders).with_state(Arc::new(self))
     }
 

@@ -12,6 +12,7 @@ mod nodes;
 mod operate;
 mod problem;
 mod queries;
+mod routes;
 mod schedules;
 mod server;
 mod stall;
@@ -25,48 +26,64 @@ use std::sync::{Arc, LazyLock};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
+use axum::handler::Handler;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
+use axum::routing::MethodFilter;
 use bytes::Bytes;
 use serde::Serialize;
 
+use crate::access::{Call, Level, Wire};
 use crate::engine::Engine;
 
-pub use auth::{Credential, Credentials};
+pub use crate::access::{Credential, Credentials};
 pub use nodes::join;
 pub use server::{Server, ServerLimits};
 
-pub(crate) use auth::{Holder, Need};
 pub(crate) use deliver::task as deliver_task;
 pub(crate) use extract::{BODY_BYTES_MAX, read as read_body};
 pub(crate) use problem::Refused;
+pub(crate) use routes::Routes;
 pub(crate) use tasks::look_at_connection;
 
 type AppState = State<Arc<Engine>>;
 
 /// The routes of the API, for holders of credentials; for everybody when there are none.
 pub fn router_for(engine: Arc<Engine>, credentials: Credentials) -> Router {
-    let open = router(Arc::clone(&engine));
-    let nodes = engine.is_node().then(|| nodes::router(Arc::clone(&engine)));
-    let api = if credentials.is_empty() {
-        open
-    } else {
-        let gate = auth::Gate { engine, credentials: Arc::new(credentials) };
-        open.layer(axum::middleware::from_fn_with_state(gate, auth::check))
-    };
+    let credentials = Arc::new(credentials);
+    let gate = auth::Gate { engine: Arc::clone(&engine), credentials: Arc::clone(&credentials) };
+    let known = || from_fn_with_state((gate.clone(), Level::Known), auth::judge);
+    let rest = routes().into_router(&gate);
     // Nodes show each other something else.
-    match nodes {
-        Some(nodes) => api.merge(nodes),
-        None => api,
-    }
+    let rest = if engine.is_node() { rest.merge(nodes::routes().into_router(&gate)) } else { rest };
+    let rest = rest.with_state(Arc::clone(&engine));
+    rest.merge(crate::swf::router(engine, credentials))
+        .fallback(no_such_path.layer(known()))
+        .method_not_allowed_fallback(wrong_method.layer(known()))
 }
 
 /// The routes of the API, open to whoever can reach them.
 pub fn router(engine: Arc<Engine>) -> Router {
-    let rest = calls::calls().into_router().with_state(Arc::clone(&engine));
-    let home = Router::new().route(crate::swf::PATH, axum::routing::get(home::show));
-    rest.merge(crate::swf::router(engine)).merge(home).fallback(no_such_path).method_not_allowed_fallback(wrong_method)
+    router_for(engine, Credentials::default())
+}
+
+/// The routes of the REST API, and the page that stands where SWF's wire is.
+fn routes() -> Routes {
+    let mut routes = calls::calls().into_routes();
+    // The page says nothing of what is kept here.
+    routes.add(("GET", MethodFilter::GET), crate::swf::PATH, Level::Nothing, home::show);
+    routes
+}
+
+/// The rows of the table of calls for a wire of ours.
+pub(crate) fn rows(wire: Wire) -> Vec<Call> {
+    match wire {
+        Wire::Rest => routes().rows(wire),
+        Wire::Nodes => nodes::routes().rows(wire),
+        Wire::Swf => Vec::new(),
+    }
 }
 
 /// The `OpenAPI` document of these routes.

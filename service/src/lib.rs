@@ -1,5 +1,6 @@
 //! The Baton service: an engine over a store, and the ways in.
 
+pub mod access;
 pub mod engine;
 pub mod http;
 pub mod lambda;

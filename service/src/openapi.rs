@@ -6,16 +6,17 @@ mod components;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use axum::Router;
 use axum::handler::Handler;
 use axum::http::{Method, StatusCode};
-use axum::routing::{MethodFilter, on};
+use axum::routing::MethodFilter;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::access::Level;
 use crate::engine::Engine;
+use crate::http::Routes;
 
 /// What an extractor takes from a request.
 pub(crate) trait Takes {
@@ -183,7 +184,7 @@ struct Call {
 
 /// The calls of the API: their routes, and what the document says of them.
 pub(crate) struct Calls {
-    router: Router<Arc<Engine>>,
+    routes: Routes,
     calls: Vec<Call>,
 }
 
@@ -191,12 +192,12 @@ macro_rules! methods {
     ($($name:ident $method:ident)*) => {
         impl Calls {
             $(
-                pub(crate) fn $name<H, T, D>(self, path: &'static str, handler: H, doc: Doc) -> Self
+                pub(crate) fn $name<H, T, D>(self, path: &'static str, level: Level, handler: H, doc: Doc) -> Self
                 where
                     H: Handler<T, Arc<Engine>> + Described<D>,
                     T: 'static,
                 {
-                    self.call(Method::$method, MethodFilter::$method, path, handler, doc)
+                    self.call(Method::$method, (stringify!($method), MethodFilter::$method), (path, level), handler, doc)
                 }
             )*
         }
@@ -206,21 +207,28 @@ methods!(get GET put PUT post POST patch PATCH delete DELETE);
 
 impl Calls {
     pub(crate) fn none() -> Self {
-        Self { router: Router::new(), calls: Vec::new() }
+        Self { routes: Routes::none(), calls: Vec::new() }
     }
 
-    fn call<H, T, D>(mut self, method: Method, filter: MethodFilter, path: &'static str, handler: H, doc: Doc) -> Self
+    fn call<H, T, D>(
+        mut self,
+        method: Method,
+        filter: (&'static str, MethodFilter),
+        (path, level): (&'static str, Level),
+        handler: H,
+        doc: Doc,
+    ) -> Self
     where
         H: Handler<T, Arc<Engine>> + Described<D>,
         T: 'static,
     {
         self.calls.push(Call { method, path, takes: H::describe, doc });
-        self.router = self.router.route(path, on(filter, handler));
+        self.routes.add(filter, path, level, handler);
         self
     }
 
-    pub(crate) fn into_router(self) -> Router<Arc<Engine>> {
-        self.router
+    pub(crate) fn into_routes(self) -> Routes {
+        self.routes
     }
 
     /// The document.

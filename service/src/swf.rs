@@ -21,6 +21,7 @@ mod workflows;
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -32,8 +33,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::access::{Call as Row, Caller, Credentials};
 use crate::engine::Engine;
-use crate::http::{BODY_BYTES_MAX, Credentials, read_body};
+use crate::http::{BODY_BYTES_MAX, read_body};
 use fault::{Fault, FaultKind, JSON};
 use operations::Operation;
 
@@ -55,6 +57,8 @@ const ACCOUNT: &str = "123456789012";
 /// What every operation is given.
 struct Call {
     engine: Arc<Engine>,
+    /// Who asks.
+    caller: Caller,
     /// The region that the caller believes to be in.
     region: String,
 }
@@ -66,8 +70,15 @@ type Answer = Result<Option<Response>, Fault>;
 pub(crate) const PATH: &str = "/";
 
 /// The one route.
-pub(crate) fn router(engine: Arc<Engine>) -> Router {
-    Router::new().route(PATH, post(call)).with_state(engine)
+pub(crate) fn router(engine: Arc<Engine>, credentials: Arc<Credentials>) -> Router {
+    #[expect(clippy::disallowed_methods, reason = "its operations have their levels themselves")]
+    let router = Router::new().route(PATH, post(call));
+    router.layer(Extension(credentials)).with_state(engine)
+}
+
+/// The operations' rows of the table of calls.
+pub(crate) fn rows() -> Vec<Row> {
+    operations::rows()
 }
 
 async fn call(State(engine): State<Arc<Engine>>, request: Request) -> Response {
@@ -88,8 +99,10 @@ async fn answer(engine: Arc<Engine>, request: Request) -> Answer {
     let operation = operation(request.headers())?;
     must_be_json(request.headers())?;
     let region = region(request.headers()).unwrap_or(REGION_DEFAULT).to_owned();
-    // Not there where nobody is asked who they are.
     let credentials = request.extensions().get::<Arc<Credentials>>().cloned();
+    let credentials = credentials.ok_or_else(|| Fault::new(FaultKind::Internal, "no credentials to look at"))?;
+    // Where there are none nobody is asked who they are.
+    let credentials = Some(credentials).filter(|credentials| !credentials.is_empty());
     let signed = credentials.map(|credentials| (credentials, request.uri().clone(), request.headers().clone()));
     let bytes = read_body(request, BODY_BYTES_MAX).await?;
     let holder = match &signed {
@@ -98,10 +111,14 @@ async fn answer(engine: Arc<Engine>, request: Request) -> Answer {
     };
     let input = object(&bytes)?;
     shape::check(operation.fields(), &input)?;
-    if let Some(holder) = holder {
-        access::check(holder, operation, &engine, &input)?;
-    }
-    operations::perform(operation, Call { engine, region }, input).await
+    let caller = match holder {
+        Some(holder) => {
+            access::check(holder, operation, &engine, &input)?;
+            Caller::holding(Arc::clone(holder))
+        }
+        None => Caller::anybody(),
+    };
+    operations::perform(operation, Call { engine, caller, region }, input).await
 }
 
 fn operation(headers: &HeaderMap) -> Result<Operation, Fault> {

@@ -33,6 +33,16 @@ pub struct Schedule {
     pub note: Option<String>,
 }
 
+impl Schedule {
+    /// Takes the payloads out of what it starts, for who may not see them.
+    pub fn leave_payloads_out(&mut self) {
+        self.action.input = None;
+        if let Some(signal) = &mut self.action.signal {
+            signal.input = None;
+        }
+    }
+}
+
 /// Creates a schedule.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -24,9 +24,21 @@ pub(crate) struct New {
     /// May do everything
     #[arg(long)]
     operator: bool,
-    /// A domain whose workflows it may start, read, signal, cancel and terminate; * is all
+    /// May read /metrics
+    #[arg(long)]
+    metrics: bool,
+    /// A domain that it may read; * is all
+    #[arg(long = "reader", value_name = "DOMAIN")]
+    readers: Vec<String>,
+    /// A domain that it may read without payloads; * is all
+    #[arg(long = "reader-without-payloads", value_name = "DOMAIN")]
+    readers_without_payloads: Vec<String>,
+    /// A domain whose workflows it may start, read, signal, query, update, cancel and terminate; * is all
     #[arg(long = "application", value_name = "DOMAIN")]
     applications: Vec<String>,
+    /// A domain that it may operate: acts by hand, resets, pauses, deletion, types, schedules; * is all
+    #[arg(long = "operates", value_name = "DOMAIN")]
+    operators: Vec<String>,
     /// A task list where it may take and answer turns; DOMAIN/* is all of a domain
     #[arg(long = "decider", value_name = "DOMAIN/LIST")]
     deciders: Vec<String>,
@@ -49,14 +61,17 @@ impl Credential {
 
 impl New {
     fn run(self) -> Done {
-        let Self { name, operator, applications, deciders, runners, aws } = self;
-        let allows_nothing = !operator && applications.is_empty() && deciders.is_empty() && runners.is_empty();
-        if allows_nothing {
-            let what = "say what it may do: --operator, --application, --decider or --runner";
+        let Self { name, operator, metrics, readers, readers_without_payloads, aws, .. } = self;
+        let Self { applications, operators, deciders, runners, .. } = self;
+        let lists = [&readers, &readers_without_payloads, &applications, &operators, &deciders, &runners];
+        if !operator && !metrics && lists.iter().all(|list| list.is_empty()) {
+            let what = "say what it may do: --operator, --metrics, --reader, --reader-without-payloads, --application, \
+                 --operates, --decider or --runner";
             return Err(Failed::Usage(what.to_owned()));
         }
+        let may = Stanza { name, operator, metrics, readers, readers_without_payloads, ..Stanza::default() };
+        let may = Stanza { applications, operators, deciders, runners, ..may };
         let secret = URL_SAFE_NO_PAD.encode(random::<32>()?);
-        let may = Stanza { name, operator, applications, deciders, runners, ..Stanza::default() };
         let stanza = if aws {
             // As long as AWS's, and of the characters that AWS's have.
             let id: String = random::<16>()?.iter().map(|byte| char::from(b'A' + byte % 26)).collect();
@@ -86,7 +101,14 @@ fn random<const N: usize>() -> Result<[u8; N], Failed> {
 
 /// The stanza. Strings and lists of strings without control characters are the same in TOML as in JSON.
 fn toml(stanza: &Stanza) -> Result<String, Failed> {
-    let lists = [("applications", &stanza.applications), ("deciders", &stanza.deciders), ("runners", &stanza.runners)];
+    let lists = [
+        ("readers", &stanza.readers),
+        ("readers-without-payloads", &stanza.readers_without_payloads),
+        ("applications", &stanza.applications),
+        ("operators", &stanza.operators),
+        ("deciders", &stanza.deciders),
+        ("runners", &stanza.runners),
+    ];
     let texts = lists.iter().flat_map(|(_, list)| *list).chain([&stanza.name]);
     if texts.flat_map(|text| text.chars()).any(char::is_control) {
         return Err(Failed::Usage("names have no control characters".to_owned()));
@@ -98,7 +120,8 @@ fn toml(stanza: &Stanza) -> Result<String, Failed> {
         ("secret-access-key", stanza.secret_access_key.as_ref()),
     ];
     lines.extend(secrets.iter().filter_map(|(name, value)| Some(format!("{name} = {}", json!((*value)?)))));
-    lines.extend(stanza.operator.then(|| "operator = true".to_owned()));
+    let truths = [("operator", stanza.operator), ("metrics", stanza.metrics)];
+    lines.extend(truths.iter().filter(|(_, may)| *may).map(|(name, _)| format!("{name} = true")));
     let given = lists.iter().filter(|(_, list)| !list.is_empty());
     lines.extend(given.map(|(name, list)| format!("{name} = {}", json!(list))));
     Ok(lines.join("\n") + "\n")

@@ -4,6 +4,7 @@ use ::history::{ActivityDefaults, WorkflowDefaults};
 use client::body;
 
 use super::{activities, domains, history, operate, queries, schedules, tasks, types, updates, workflows};
+use crate::access::Level as L;
 use crate::openapi::{Calls, Doc};
 
 /// What a poll in vain is told.
@@ -52,11 +53,13 @@ pub(crate) fn calls() -> Calls {
     calls
         .get(
             "/healthz",
+            L::Nothing,
             super::healthy,
             Doc::of("isHealthy", "Whether the process answers").answers_text("text/plain", "It does."),
         )
         .get(
             "/readyz",
+            L::Nothing,
             super::ready,
             Doc::of("isReady", "Whether the service takes work")
                 .answers_text("text/plain", "It does.")
@@ -64,6 +67,7 @@ pub(crate) fn calls() -> Calls {
         )
         .get(
             "/metrics",
+            L::Metrics,
             super::metrics,
             Doc::of("readMetrics", "Metrics for Prometheus")
                 .answers_text("application/openmetrics-text", "The metrics, as OpenMetrics text.")
@@ -72,6 +76,7 @@ pub(crate) fn calls() -> Calls {
         )
         .get(
             "/openapi.json",
+            L::Nothing,
             super::openapi,
             Doc::of("readOpenApi", "This document")
                 .answers::<serde_json::Map<String, serde_json::Value>>(200, "This document."),
@@ -82,6 +87,7 @@ fn of_schedules(calls: Calls) -> Calls {
     calls
         .get(
             "/v1/domains/{domain}/schedules",
+            L::Reader,
             schedules::list,
             Doc::of("listSchedules", "Schedules, newest first")
                 .answers::<body::Schedules>(200, "A page of schedules.")
@@ -89,6 +95,7 @@ fn of_schedules(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/schedules",
+            L::DomainOperator,
             schedules::create,
             Doc::of("createSchedule", "Create a schedule")
                 .answers::<body::DescribedSchedule>(201, "It was created.")
@@ -96,6 +103,7 @@ fn of_schedules(calls: Calls) -> Calls {
         )
         .get(
             "/v1/domains/{domain}/schedules/{id}",
+            L::Reader,
             schedules::show,
             Doc::of("describeSchedule", "A schedule, what it has done and what it will")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
@@ -103,6 +111,7 @@ fn of_schedules(calls: Calls) -> Calls {
         )
         .put(
             "/v1/domains/{domain}/schedules/{id}",
+            L::DomainOperator,
             schedules::change,
             Doc::of("changeSchedule", "Have a schedule be another one from now on")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
@@ -111,6 +120,7 @@ fn of_schedules(calls: Calls) -> Calls {
         )
         .delete(
             "/v1/domains/{domain}/schedules/{id}",
+            L::DomainOperator,
             schedules::forget,
             Doc::of("deleteSchedule", "Forget a schedule; its runs go on")
                 .answers::<serde_json::Map<String, serde_json::Value>>(200, "It is forgotten.")
@@ -118,6 +128,7 @@ fn of_schedules(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/schedules/{id}/pause",
+            L::DomainOperator,
             schedules::pause,
             Doc::of("pauseSchedule", "Have times pass without an action")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
@@ -125,6 +136,7 @@ fn of_schedules(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/schedules/{id}/resume",
+            L::DomainOperator,
             schedules::resume,
             Doc::of("resumeSchedule", "Let a schedule go on, from now")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
@@ -132,6 +144,7 @@ fn of_schedules(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/schedules/{id}/trigger",
+            L::DomainOperator,
             schedules::trigger,
             Doc::of("triggerSchedule", "Have a schedule act now")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
@@ -139,6 +152,7 @@ fn of_schedules(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/schedules/{id}/backfill",
+            L::DomainOperator,
             schedules::backfill,
             Doc::of("backfillSchedule", "Have a schedule act for the times of a span")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
@@ -147,6 +161,7 @@ fn of_schedules(calls: Calls) -> Calls {
         )
         .get(
             "/v1/domains/{domain}/schedules/{id}/next",
+            L::Reader,
             schedules::next,
             Doc::of("readNextTimes", "The next times of a schedule")
                 .answers::<body::NextTimes>(200, "The times.")
@@ -158,11 +173,13 @@ fn domains_and_workflows(calls: Calls) -> Calls {
     calls
         .get(
             "/v1/domains",
+            L::Known,
             domains::list,
             Doc::of("listDomains", "Every domain").answers::<body::Domains>(200, "The domains."),
         )
         .post(
             "/v1/domains",
+            L::Operator,
             domains::create,
             Doc::of("createDomain", "Create a domain")
                 .answers::<body::Domain>(201, "It was created.")
@@ -170,17 +187,20 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         )
         .get(
             "/v1/domains/{domain}",
+            L::Related,
             domains::show,
             Doc::of("showDomain", "One domain").answers::<body::Domain>(200, "The domain."),
         )
         .patch(
             "/v1/domains/{domain}",
+            L::DomainOperator,
             domains::change,
             Doc::of("changeDomain", "Change what a domain is for, or how long its next runs are kept")
                 .answers::<body::Domain>(200, "The domain as it is now."),
         )
         .post(
             "/v1/domains/{domain}/deprecate",
+            L::DomainOperator,
             domains::deprecate,
             Doc::of("deprecateDomain", "Have nothing started or registered in a domain any more")
                 .answers::<body::Domain>(200, "It is deprecated.")
@@ -188,6 +208,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/undeprecate",
+            L::DomainOperator,
             domains::undeprecate,
             Doc::of("undeprecateDomain", "Bring a deprecated domain back into use")
                 .answers::<body::Domain>(200, "It is in use.")
@@ -195,6 +216,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/tags",
+            L::DomainOperator,
             domains::tag,
             Doc::of("tagDomain", "Add tags to a domain, replace them, take them off")
                 .answers::<body::Domain>(200, "The domain with its tags.")
@@ -202,6 +224,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         )
         .get(
             "/v1/domains/{domain}/workflows",
+            L::Reader,
             workflows::list,
             Doc::of("listWorkflows", "Runs, newest start first unless asked otherwise")
                 .answers::<body::Workflows>(200, "A page of runs.")
@@ -209,6 +232,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/workflows",
+            L::Application,
             workflows::start,
             Doc::of("startWorkflow", "Start a run, and wait for its end if asked to")
                 .answers::<body::Started>(201, "It was started.")
@@ -217,11 +241,13 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         )
         .get(
             "/v1/domains/{domain}/workflows/count",
+            L::Reader,
             workflows::count,
             Doc::of("countWorkflows", "How many runs there are").answers::<body::Count>(200, "The count."),
         )
         .get(
             "/v1/domains/{domain}/workflows/{id}",
+            L::Reader,
             workflows::describe,
             Doc::of("describeWorkflow", "The state of a run")
                 .answers::<body::Described>(200, "The state.")
@@ -232,6 +258,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         )
         .get(
             "/v1/domains/{domain}/workflows/{id}/history",
+            L::Reader,
             history::read,
             Doc::of("readHistory", "Events of a run, as a page or as a stream")
                 .answers::<body::History>(
@@ -243,6 +270,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         )
         .get(
             "/v1/domains/{domain}/workflows/{id}/result",
+            L::Reader,
             workflows::result,
             Doc::of("awaitResult", "How a run ended")
                 .answers::<body::RunResult>(200, "It has closed.")
@@ -255,6 +283,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/signals/{name}",
+            L::Application,
             workflows::signal,
             Doc::of("signalWorkflow", "Signal a run")
                 .answers::<body::Recorded>(202, "The signal is recorded.")
@@ -264,6 +293,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/queries/{name}",
+            L::Reader,
             queries::query,
             Doc::of("queryWorkflow", "Ask a run's decider; or wait until it would answer something else")
                 .answers::<body::QueryAnswer>(
@@ -281,6 +311,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/updates/{name}",
+            L::Application,
             updates::update,
             Doc::of("updateWorkflow", "Have a run's decider judge an update; or fetch the answer to one again")
                 .answers::<body::Updated>(200, "It was accepted, and this is the decider's answer.")
@@ -296,6 +327,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/cancel",
+            L::Application,
             workflows::cancel,
             Doc::of("cancelWorkflow", "Ask for a run to be canceled")
                 .answers::<body::Recorded>(202, "The request is recorded; the run's decider says what it means.")
@@ -304,6 +336,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/terminate",
+            L::Application,
             workflows::terminate,
             Doc::of("terminateWorkflow", "End a run")
                 .answers::<body::Recorded>(200, "It has ended.")
@@ -325,6 +358,7 @@ fn by_hand(calls: Calls) -> Calls {
     calls
         .delete(
             "/v1/domains/{domain}/workflows/{id}",
+            L::DomainOperator,
             operate::delete,
             Doc::of("deleteWorkflow", "Delete a run, or all runs of a workflow id")
                 .answers::<body::Deleted>(200, "They are gone.")
@@ -333,6 +367,7 @@ fn by_hand(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/pause",
+            L::DomainOperator,
             operate::pause,
             Doc::of("pauseWorkflow", "Have a run wait: nothing of it is handed out")
                 .answers::<body::Recorded>(200, "It is paused.")
@@ -342,6 +377,7 @@ fn by_hand(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/resume",
+            L::DomainOperator,
             operate::resume,
             Doc::of("resumeWorkflow", "Have a paused run go on")
                 .answers::<body::Recorded>(200, "It goes on.")
@@ -351,6 +387,7 @@ fn by_hand(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/reset",
+            L::DomainOperator,
             operate::reset,
             Doc::of("resetWorkflow", "Have a new run go on from an event of a run")
                 .answers::<body::WasReset>(
@@ -363,32 +400,38 @@ fn by_hand(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/success",
+            L::DomainOperator,
             activities::succeed,
             act("completeByHand", "An open activity is done, whoever has it"),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/failure",
+            L::DomainOperator,
             activities::fail,
             act("failByHand", "An open activity cannot be done, whatever its retry policy has"),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/retry",
+            L::DomainOperator,
             activities::retry,
             act("retryByHand", "Try an open activity again at once")
                 .refuses(409, &["activity-not-retryable", "state-limit"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/pause",
+            L::DomainOperator,
             activities::pause,
             act("pauseActivity", "Hand an open activity out no more").refuses(409, &["already-paused", "state-limit"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/resume",
+            L::DomainOperator,
             activities::resume,
             act("resumeActivity", "Hand a paused activity out again").refuses(409, &["not-paused"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/options",
+            L::DomainOperator,
             activities::change,
             act("changeActivity", "Change timeouts, retry policy or task list of an open activity")
                 .refuses(409, &["activity-not-retryable", "state-limit"]),
@@ -399,6 +442,7 @@ fn task_lists(calls: Calls) -> Calls {
     calls
         .post(
             "/v1/domains/{domain}/task-lists/{list}/decider/poll",
+            L::Decider,
             tasks::poll_decider,
             Doc::of("pollDecider", "Take a turn")
                 .answers::<body::DeciderTask>(200, "A turn to be decided.")
@@ -407,6 +451,7 @@ fn task_lists(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/task-lists/{list}/activity/poll",
+            L::Runner,
             tasks::poll_activity,
             Doc::of("pollActivity", "Take an activity")
                 .answers::<body::ActivityTask>(200, "An activity to be done.")
@@ -415,6 +460,7 @@ fn task_lists(calls: Calls) -> Calls {
         )
         .get(
             "/v1/decider-tasks/{token}/history",
+            L::Decider,
             history::read_turn,
             Doc::of("lookBack", "Events of a turn's run, none after the turn's own DeciderStarted")
                 .answers::<body::History>(200, "A page of events.")
@@ -423,6 +469,7 @@ fn task_lists(calls: Calls) -> Calls {
         )
         .post(
             "/v1/decider-tasks/{token}/complete",
+            L::Decider,
             tasks::complete_turn,
             Doc::of("completeTurn", "Answer a turn, and take the next if asked to")
                 .answers::<body::Answered<body::DeciderTask>>(200, "It is recorded.")
@@ -432,6 +479,7 @@ fn task_lists(calls: Calls) -> Calls {
         )
         .post(
             "/v1/decider-tasks/{token}/fail",
+            L::Decider,
             tasks::fail_turn,
             Doc::of("failTurn", "Give a turn back, and take the next if asked to")
                 .answers::<body::Answered<body::DeciderTask>>(200, "It is recorded.")
@@ -441,6 +489,7 @@ fn task_lists(calls: Calls) -> Calls {
         )
         .post(
             "/v1/activity-tasks/{token}/success",
+            L::Runner,
             tasks::succeed_activity,
             Doc::of("succeedActivity", "The activity is done; take the next if asked to")
                 .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
@@ -450,6 +499,7 @@ fn task_lists(calls: Calls) -> Calls {
         )
         .post(
             "/v1/activity-tasks/{token}/failure",
+            L::Runner,
             tasks::fail_activity,
             Doc::of("failActivity", "The activity could not be done; take the next if asked to")
                 .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
@@ -459,6 +509,7 @@ fn task_lists(calls: Calls) -> Calls {
         )
         .post(
             "/v1/activity-tasks/{token}/canceled",
+            L::Runner,
             tasks::cancel_activity,
             Doc::of("cancelActivity", "The activity stopped, as it was asked to; take the next if asked to")
                 .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
@@ -469,6 +520,7 @@ fn task_lists(calls: Calls) -> Calls {
         )
         .post(
             "/v1/activity-tasks/{token}/heartbeat",
+            L::Runner,
             tasks::heartbeat,
             Doc::of("heartbeat", "The activity is alive")
                 .answers::<body::Beaten>(200, "Whether it should stop.")
@@ -482,12 +534,14 @@ fn types_of_workflows(calls: Calls) -> Calls {
     calls
         .get(
             "/v1/domains/{domain}/workflow-types",
+            L::Related,
             types::list::<WorkflowDefaults>,
             Doc::of("listWorkflowTypes", "Registered types of workflows, by name")
                 .answers::<body::Types>(200, "A page of types."),
         )
         .post(
             "/v1/domains/{domain}/workflow-types",
+            L::DomainOperator,
             types::register::<WorkflowDefaults>,
             Doc::of("registerWorkflowType", "Register a type of workflows")
                 .answers::<body::RegisteredType<WorkflowDefaults>>(201, "It is registered.")
@@ -495,6 +549,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
         )
         .get(
             "/v1/domains/{domain}/workflow-types/{type}",
+            L::Related,
             types::show::<WorkflowDefaults>,
             Doc::of("showWorkflowType", "One type")
                 .answers::<body::RegisteredType<WorkflowDefaults>>(200, "The type.")
@@ -502,6 +557,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
         )
         .delete(
             "/v1/domains/{domain}/workflow-types/{type}",
+            L::DomainOperator,
             types::delete::<WorkflowDefaults>,
             Doc::of("deleteWorkflowType", "Delete a deprecated type")
                 .answers_nothing(204, "It is gone.")
@@ -510,6 +566,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/workflow-types/{type}/deprecate",
+            L::DomainOperator,
             types::deprecate::<WorkflowDefaults>,
             Doc::of("deprecateWorkflowType", "Have nothing new of a type begin; what has begun goes on")
                 .answers::<body::RegisteredType<WorkflowDefaults>>(200, "It is deprecated.")
@@ -518,6 +575,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/workflow-types/{type}/undeprecate",
+            L::DomainOperator,
             types::undeprecate::<WorkflowDefaults>,
             Doc::of("undeprecateWorkflowType", "Bring a deprecated type back into use")
                 .answers::<body::RegisteredType<WorkflowDefaults>>(200, "It is in use.")
@@ -530,12 +588,14 @@ fn types_of_activities(calls: Calls) -> Calls {
     calls
         .get(
             "/v1/domains/{domain}/activity-types",
+            L::Related,
             types::list::<ActivityDefaults>,
             Doc::of("listActivityTypes", "Registered types of activities, by name")
                 .answers::<body::Types>(200, "A page of types."),
         )
         .post(
             "/v1/domains/{domain}/activity-types",
+            L::DomainOperator,
             types::register::<ActivityDefaults>,
             Doc::of("registerActivityType", "Register a type of activities")
                 .answers::<body::RegisteredType<ActivityDefaults>>(201, "It is registered.")
@@ -543,6 +603,7 @@ fn types_of_activities(calls: Calls) -> Calls {
         )
         .get(
             "/v1/domains/{domain}/activity-types/{type}",
+            L::Related,
             types::show::<ActivityDefaults>,
             Doc::of("showActivityType", "One type")
                 .answers::<body::RegisteredType<ActivityDefaults>>(200, "The type.")
@@ -550,6 +611,7 @@ fn types_of_activities(calls: Calls) -> Calls {
         )
         .delete(
             "/v1/domains/{domain}/activity-types/{type}",
+            L::DomainOperator,
             types::delete::<ActivityDefaults>,
             Doc::of("deleteActivityType", "Delete a deprecated type")
                 .answers_nothing(204, "It is gone.")
@@ -558,6 +620,7 @@ fn types_of_activities(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/activity-types/{type}/deprecate",
+            L::DomainOperator,
             types::deprecate::<ActivityDefaults>,
             Doc::of("deprecateActivityType", "Have nothing new of a type begin; what has begun goes on")
                 .answers::<body::RegisteredType<ActivityDefaults>>(200, "It is deprecated.")
@@ -566,6 +629,7 @@ fn types_of_activities(calls: Calls) -> Calls {
         )
         .post(
             "/v1/domains/{domain}/activity-types/{type}/undeprecate",
+            L::DomainOperator,
             types::undeprecate::<ActivityDefaults>,
             Doc::of("undeprecateActivityType", "Bring a deprecated type back into use")
                 .answers::<body::RegisteredType<ActivityDefaults>>(200, "It is in use.")

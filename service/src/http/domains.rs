@@ -7,6 +7,7 @@ use history::limits::RETENTION_DEFAULT;
 
 use super::extract::{Json, NoQuery, Path};
 use super::{Answer, AppState, json};
+use crate::access::Caller;
 use crate::engine::Domain;
 
 fn render(domain: Domain) -> body::Domain {
@@ -23,8 +24,9 @@ pub(super) async fn create(State(engine): AppState, _: NoQuery, Json(create): Js
     Ok(json(StatusCode::CREATED, &render(domain)))
 }
 
-pub(super) async fn list(State(engine): AppState, _: NoQuery) -> Answer {
-    let domains = engine.domains().await?.into_iter().map(render).collect();
+pub(super) async fn list(State(engine): AppState, _: NoQuery, caller: Caller) -> Answer {
+    let domains = engine.domains().await?.into_iter().filter(|domain| caller.knows(&domain.name));
+    let domains = domains.map(render).collect();
     Ok(json(StatusCode::OK, &body::Domains { domains }))
 }
 

@@ -161,26 +161,6 @@ fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
     query.map(|query| query.0).map_err(|error| Refused::BadQuery(error.to_string()))
 }
 
-/// Put on a request by whose credential may not look at the runs of the domain.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Narrow;
-
-/// Whether the caller may look at the runs of the domain.
-#[derive(Clone, Copy)]
-pub(super) struct MayLook(pub(super) bool);
-
-impl<S: Send + Sync> FromRequestParts<S> for MayLook {
-    type Rejection = Refused;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
-        Ok(Self(parts.extensions.get::<Narrow>().is_none()))
-    }
-}
-
-impl Takes for MayLook {
-    fn describe(_: &mut Operation<'_>) {}
-}
-
 /// `Prefer: wait=N`, in seconds; at most a minute.
 fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refused> {
     let bad =

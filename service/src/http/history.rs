@@ -21,6 +21,7 @@ use super::extract::{Path, Query, Wait, with_wait_applied};
 use super::problem::Refused;
 use super::workflows::run_ref;
 use super::{Answer, AppState, json};
+use crate::access::Caller;
 use crate::engine::{Engine, HistoryPage, Page, RunRef};
 use crate::openapi::{Operation, Takes};
 
@@ -97,11 +98,13 @@ pub(super) async fn read(
     Query(params): Query<HistoryParams>,
     Wait(wait): Wait,
     streamed: Streamed,
+    caller: Caller,
 ) -> Answer {
     let at = run_ref(&domain, &id, params.run_id);
     let page = params.page();
     if let Streamed::Yes { last } = streamed {
-        return stream_events(engine, at, last.map_or(page.after, |last| last.min(EVENT_ID_BEYOND))).await;
+        let after = last.map_or(page.after, |last| last.min(EVENT_ID_BEYOND));
+        return stream_events(engine, caller, at, after).await;
     }
     let patience = wait.unwrap_or_default();
     let mut found = engine.history(&at, &page).await?;
@@ -110,6 +113,7 @@ pub(super) async fn read(
         engine.wait_beyond(&at, found.run_id, page.after, patience).await?;
         found = engine.history(&at, &page).await?;
     }
+    caller.shown(&domain, &mut found.events);
     Ok(with_wait_applied(json(StatusCode::OK, &render(found)), wait))
 }
 
@@ -162,9 +166,10 @@ impl Takes for Streamed {
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
 /// One event a message, until the run closes or the service stops.
-async fn stream_events(engine: Arc<Engine>, at: RunRef, after: u64) -> Answer {
+async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u64) -> Answer {
     struct Reader {
         engine: Arc<Engine>,
+        caller: Caller,
         at: RunRef,
         after: u64,
         closed: bool,
@@ -172,14 +177,14 @@ async fn stream_events(engine: Arc<Engine>, at: RunRef, after: u64) -> Answer {
     // The first look answers whether there is such a run at all.
     let run = engine.describe(&at).await?.run;
     let at = RunRef { run_id: Some(run.started.run_id), ..at };
-    let reader = Reader { engine, at, after, closed: false };
+    let reader = Reader { engine, caller, at, after, closed: false };
     let messages = stream::unfold(reader, |mut reader| async move {
         loop {
             if reader.closed {
                 return None;
             }
             let page = Page { after: reader.after, limit: STREAM_EVENTS, bytes_max: STREAM_BYTES, ..Page::default() };
-            let found = match reader.engine.history(&reader.at, &page).await {
+            let mut found = match reader.engine.history(&reader.at, &page).await {
                 Ok(found) => found,
                 Err(refusal) => {
                     tracing::warn!(%refusal, "an event stream ends early");
@@ -189,6 +194,7 @@ async fn stream_events(engine: Arc<Engine>, at: RunRef, after: u64) -> Answer {
             if let Some(last) = found.events.last() {
                 reader.after = last.id;
                 reader.closed = found.closed && last.id == found.last_event_id;
+                reader.caller.shown(&reader.at.domain, &mut found.events);
                 let mut text = Vec::new();
                 for event in &found.events {
                     text.extend_from_slice(

@@ -4,17 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use axum::Router;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::State;
 use axum::http::header::AUTHORIZATION;
-use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
-use axum::routing::post;
 use serde::{Deserialize, Serialize};
 
+use super::auth::NODE_SCHEME;
 use super::extract::{Json, TURN_BYTES_MAX};
-use super::problem::Refused;
-use super::{Answer, AppState, json};
+use super::{Answer, AppState, Routes, json};
+use crate::access::Level;
 use crate::engine::{
     Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers,
     RejectedUpdate, Said,
@@ -25,9 +23,6 @@ const PEER_WAIT: Duration = Duration::from_secs(2);
 
 /// How long a node may take to record what a decider said. Ours: a commit that has to be tried again because the store is busy.
 const RECORD_WAIT: Duration = Duration::from_secs(10);
-
-/// How a node says who it is.
-const SCHEME: &str = "Baton-Node ";
 
 /// Somebody waits at a node.
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,65 +56,52 @@ struct Found {
     offer: Option<Offer>,
 }
 
-/// A caller that knows the store's secret.
-struct Peer;
-
-impl FromRequestParts<Arc<Engine>> for Peer {
-    type Rejection = Refused;
-
-    async fn from_request_parts(parts: &mut Parts, engine: &Arc<Engine>) -> Result<Self, Refused> {
-        let value = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let pass = value.and_then(|value| value.strip_prefix(SCHEME));
-        if pass.is_some_and(|pass| engine.is_node_pass(pass)) { Ok(Self) } else { Err(Refused::Unauthorized) }
-    }
-}
-
-async fn waiting(State(engine): AppState, _: Peer, Json(waiting): Json<Waiting>) -> Answer {
+async fn waiting(State(engine): AppState, Json(waiting): Json<Waiting>) -> Answer {
     engine.waits_at(waiting.at, &waiting.list);
     Ok(json(StatusCode::OK, &serde_json::json!({})))
 }
 
-async fn lost(State(engine): AppState, _: Peer, Json(lost): Json<Lost>) -> Answer {
+async fn lost(State(engine): AppState, Json(lost): Json<Lost>) -> Answer {
     let offer = engine.find_lost_for_peer(&lost.polls);
     Ok(json(StatusCode::OK, &Found { offer }))
 }
 
-async fn offered(State(engine): AppState, _: Peer, Json(offered): Json<Offered>) -> Answer {
+async fn offered(State(engine): AppState, Json(offered): Json<Offered>) -> Answer {
     let taken = engine.take_offer(&offered.by, &offered.offer);
     Ok(json(StatusCode::OK, &Taken { taken }))
 }
 
-async fn asked(State(engine): AppState, _: Peer, Json(forwarded): Json<Forwarded>) -> Answer {
+async fn asked(State(engine): AppState, Json(forwarded): Json<Forwarded>) -> Answer {
     Ok(json(StatusCode::OK, &engine.query_for_node(forwarded).await))
 }
 
-async fn judged(State(engine): AppState, _: Peer, Json(lent): Json<LentUpdate>) -> Answer {
+async fn judged(State(engine): AppState, Json(lent): Json<LentUpdate>) -> Answer {
     Ok(json(StatusCode::OK, &engine.judge_for_node(lent).await))
 }
 
-async fn recorded(State(engine): AppState, _: Peer, Json(answer): Json<PassedAnswer, TURN_BYTES_MAX>) -> Answer {
+async fn recorded(State(engine): AppState, Json(answer): Json<PassedAnswer, TURN_BYTES_MAX>) -> Answer {
     Ok(json(StatusCode::OK, &engine.record_for_node(answer).await))
 }
 
-async fn given_up(State(engine): AppState, _: Peer, Json(rejected): Json<RejectedUpdate>) -> Answer {
+async fn given_up(State(engine): AppState, Json(rejected): Json<RejectedUpdate>) -> Answer {
     Ok(json(StatusCode::OK, &Taken { taken: engine.give_up_for_node(rejected) }))
 }
 
-async fn said(State(engine): AppState, _: Peer, Json(said): Json<Said, TURN_BYTES_MAX>) -> Answer {
+async fn said(State(engine): AppState, Json(said): Json<Said, TURN_BYTES_MAX>) -> Answer {
     Ok(json(StatusCode::OK, &Taken { taken: engine.hear_answers(said) }))
 }
 
-pub(super) fn router(engine: Arc<Engine>) -> Router {
-    Router::new()
-        .route("/nodes/waiting", post(waiting))
-        .route("/nodes/offer", post(offered))
-        .route("/nodes/query", post(asked))
-        .route("/nodes/judge", post(judged))
-        .route("/nodes/record", post(recorded))
-        .route("/nodes/given-up", post(given_up))
-        .route("/nodes/said", post(said))
-        .route("/nodes/lost", post(lost))
-        .with_state(engine)
+/// What nodes say to each other.
+pub(super) fn routes() -> Routes {
+    Routes::none()
+        .post("/nodes/waiting", Level::Node, waiting)
+        .post("/nodes/offer", Level::Node, offered)
+        .post("/nodes/query", Level::Node, asked)
+        .post("/nodes/judge", Level::Node, judged)
+        .post("/nodes/record", Level::Node, recorded)
+        .post("/nodes/given-up", Level::Node, given_up)
+        .post("/nodes/said", Level::Node, said)
+        .post("/nodes/lost", Level::Node, lost)
 }
 
 /// Reaches other nodes over HTTP.
@@ -204,7 +186,7 @@ pub fn join(engine: &Arc<Engine>, address: &str) -> Result<(), String> {
     let http = reqwest::Client::builder().connect_timeout(PEER_WAIT).tcp_nodelay(true).no_proxy().build();
     let http = http.map_err(|error| error.to_string())?;
     let mut pass =
-        HeaderValue::try_from(format!("{SCHEME}{}", engine.node_pass())).map_err(|error| error.to_string())?;
+        HeaderValue::try_from(format!("{NODE_SCHEME}{}", engine.node_pass())).map_err(|error| error.to_string())?;
     pass.set_sensitive(true);
     engine.join(Arc::new(OverHttp { http, me: address.to_owned(), pass }));
     Ok(())

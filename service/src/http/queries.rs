@@ -13,6 +13,7 @@ use super::extract::{IfNoneMatch, Json, Path, Query, Tag, WAIT_MAX, Wait, not_mo
 use super::problem::Refused;
 use super::workflows::run_ref;
 use super::{Answer, AppState, json};
+use crate::access::Caller;
 use crate::engine::{Answered, Ask, Seen};
 
 /// How long a query waits that does not say. Ours: two tasks that only ask.
@@ -45,6 +46,7 @@ pub(super) async fn query(
     Query(params): Query<QueryParams>,
     Wait(wait): Wait,
     IfNoneMatch(tag): IfNoneMatch,
+    caller: Caller,
     Json(query): Json<body::QueryWorkflow>,
 ) -> Answer {
     let seen = tag.map(|tag| seen(tag, params.watch)).transpose()?;
@@ -53,7 +55,7 @@ pub(super) async fn query(
     let answered = engine.query(&run_ref(&domain, &id, params.run_id), ask, patience).await?;
     let response = match answered {
         Answered::Result { run_id, version, result, hash } => {
-            let answer = body::QueryAnswer { run_id, version, result };
+            let answer = body::QueryAnswer { run_id, version, result: caller.payload(&domain, result) };
             with_etag(json(StatusCode::OK, &answer), Tag { run_id, version, hash: Some(hash) })
         }
         Answered::Unchanged { run_id, version } => {

@@ -13,6 +13,7 @@ use store::PageToken;
 use super::extract::{IdempotencyKey, Json, NoQuery, Path, Query};
 use super::problem::Refused;
 use super::{Answer, AppState, json};
+use crate::access::Caller;
 use crate::engine::{ScheduleRow, ScheduleView};
 
 /// Schedules on a page, and next times, where the request does not say and at most.
@@ -114,8 +115,12 @@ pub(super) async fn list(State(engine): AppState, Path([domain]): Path<1>, Query
     Ok(json(StatusCode::OK, &body::Schedules { schedules: schedules.collect(), next_page }))
 }
 
-pub(super) async fn show(State(engine): AppState, Path([domain, id]): Path<2>, _: NoQuery) -> Answer {
-    Ok(json(StatusCode::OK, &shown(engine.schedule(&domain, &id).await?)))
+pub(super) async fn show(State(engine): AppState, Path([domain, id]): Path<2>, _: NoQuery, caller: Caller) -> Answer {
+    let mut shown = shown(engine.schedule(&domain, &id).await?);
+    if !caller.sees_payloads(&domain) {
+        shown.schedule.leave_payloads_out();
+    }
+    Ok(json(StatusCode::OK, &shown))
 }
 
 pub(super) async fn change(

@@ -15,11 +15,10 @@ use futures_util::future::BoxFuture;
 use history::{Command, Fault, UpdateAnswer};
 use hyper::body::Frame;
 
-use super::extract::{
-    Json, MayLook, NoQuery, Path, TURN_BYTES_MAX, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied,
-};
+use super::extract::{Json, NoQuery, Path, TURN_BYTES_MAX, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied};
 use super::problem::Refused;
 use super::{Answer, AppState, bytes_of_json, deliver, json};
+use crate::access::Caller;
 use crate::engine::{ActivityTask, DeciderTask, Delivery, Engine, Outcome, Poll, Question, Receipt, Refusal, Unpolled};
 
 fn render_turn(task: DeciderTask) -> Vec<u8> {
@@ -103,10 +102,10 @@ const NAME_ESCAPED: &percent_encoding::AsciiSet =
 /// Names the lists of the domain on which tasks wait and nobody polls: whoever polls in vain may have meant one of them.
 pub(super) const UNPOLLED: &str = "baton-unpolled";
 
-fn no_task(engine: &Engine, domain: &str, may_look: MayLook) -> Response {
+fn no_task(engine: &Engine, domain: &str, caller: &Caller) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    let unpolled = if may_look.0 { engine.unpolled_lists(domain) } else { Vec::new() };
+    let unpolled = if caller.may_look(domain) { engine.unpolled_lists(domain) } else { Vec::new() };
     let lists: Vec<String> = unpolled.iter().map(unpolled_item).collect();
     if let Some(value) = HeaderValue::try_from(lists.join(", ")).ok().filter(|value| !value.is_empty()) {
         response.headers_mut().insert(UNPOLLED, value);
@@ -131,7 +130,7 @@ pub(super) async fn poll_decider(
     Path([domain, list]): Path<2>,
     _: NoQuery,
     Wait(wait): Wait,
-    may_look: MayLook,
+    caller: Caller,
     Json(poll): Json<body::PollDecider>,
 ) -> Answer {
     let body::PollDecider { identity, max_events: events_max, queries, updates, poll_id, attempt } = poll;
@@ -140,7 +139,7 @@ pub(super) async fn poll_decider(
     let delivery = engine.poll_decider(&domain, &list, poll).await?;
     look_at_connection().await;
     let render = |(task, receipt)| deliver::task(render_turn(task), receipt);
-    let none = || no_task(&engine, &domain, may_look);
+    let none = || no_task(&engine, &domain, &caller);
     Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(none, render), wait))
 }
 
@@ -149,7 +148,7 @@ pub(super) async fn poll_activity(
     Path([domain, list]): Path<2>,
     _: NoQuery,
     Wait(wait): Wait,
-    may_look: MayLook,
+    caller: Caller,
     Json(poll): Json<body::PollActivity>,
 ) -> Answer {
     let body::PollActivity { identity, poll_id, attempt } = poll;
@@ -157,7 +156,7 @@ pub(super) async fn poll_activity(
     let delivery = engine.poll_activity(&domain, &list, poll).await?;
     look_at_connection().await;
     let render = |(task, receipt)| deliver::task(render_activity(task), receipt);
-    let none = || no_task(&engine, &domain, may_look);
+    let none = || no_task(&engine, &domain, &caller);
     Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(none, render), wait))
 }
 

@@ -23,6 +23,7 @@ use super::extract::{
 };
 use super::problem::Refused;
 use super::{Answer, AppState, json};
+use crate::access::Caller;
 use crate::engine::{Described, Engine, Page, RunRef, Seen, Unpolled};
 
 /// Runs on a page where the request does not say, and at most.
@@ -213,6 +214,7 @@ pub(super) async fn describe(
     Query(query): Query<RunQuery>,
     Wait(wait): Wait,
     IfNoneMatch(known): IfNoneMatch,
+    caller: Caller,
 ) -> Answer {
     let at = run_ref(&domain, &id, query.run_id);
     let described = match known {
@@ -228,7 +230,11 @@ pub(super) async fn describe(
     }
     let failing = failing(&engine, &at, &described.run).await?;
     let unpolled = engine.unpolled(&at.domain, &described.run);
-    let response = json(StatusCode::OK, &render(&described, failing, unpolled, engine.clock().now()));
+    let mut body = render(&described, failing, unpolled, engine.clock().now());
+    if !caller.sees_payloads(&domain) {
+        leave_payloads_out(&mut body);
+    }
+    let response = json(StatusCode::OK, &body);
     Ok(with_etag(with_wait_applied(response, wait), tag))
 }
 
@@ -338,6 +344,16 @@ fn render(
     }
 }
 
+/// A description for who may not see payloads.
+fn leave_payloads_out(body: &mut body::Described) {
+    if let Some(failing) = &mut body.failing {
+        failing.details = None;
+    }
+    for failure in body.open_activities.iter_mut().filter_map(|activity| activity.last_failure.as_mut()) {
+        failure.details = None;
+    }
+}
+
 /// How deciders fail at a run, where they do. Why they do is in its history alone.
 async fn failing(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<body::FailingTurns>, Refused> {
     let Some(lost) = run.lost_turns.filter(|_| run.is_failing()) else { return Ok(None) };
@@ -426,6 +442,7 @@ pub(super) async fn result(
     Query(query): Query<RunQuery>,
     Wait(wait): Wait,
     IfNoneMatch(known): IfNoneMatch,
+    caller: Caller,
 ) -> Answer {
     let at = run_ref(&domain, &id, query.run_id);
     let is_known = |tag: Tag| known.is_some_and(|known| known.names(tag));
@@ -451,7 +468,11 @@ pub(super) async fn result(
     if is_known(tag(&run)) {
         return Ok(with_wait_applied(not_modified(tag(&run)), wait));
     }
-    let response = json(StatusCode::OK, &run_result(run_id, &run, event.kind));
+    let mut closing = event.kind;
+    if !caller.sees_payloads(&domain) {
+        closing.leave_payloads_out();
+    }
+    let response = json(StatusCode::OK, &run_result(run_id, &run, closing));
     Ok(with_etag(with_wait_applied(response, wait), tag(&run)))
 }
 

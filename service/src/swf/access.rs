@@ -1,5 +1,5 @@
-//! Who may ask for which operation: what each needs of a credential, in the words of the REST API's. Where there are no
-//! credentials nobody is asked.
+//! Who may ask for which operation: whose request it is, and what it is about. What each operation needs stands in
+//! `operations.rs`. Where there are no credentials nobody is asked.
 
 use std::sync::Arc;
 
@@ -7,11 +7,12 @@ use axum::http::HeaderMap;
 use axum::http::Uri;
 use serde_json::{Map, Value};
 
+use super::domains::domain_of;
 use super::fault::{Fault, FaultKind};
 use super::operations::Operation;
 use super::signature::Signature;
+use crate::access::{Credentials, Holder, Subject};
 use crate::engine::Engine;
-use crate::http::{Credentials, Holder, Need};
 
 /// Whoever sent a request: by its signature, or as everywhere else by a secret.
 pub(super) fn holder<'a>(
@@ -20,7 +21,7 @@ pub(super) fn holder<'a>(
     uri: &Uri,
     headers: &HeaderMap,
     body: &[u8],
-) -> Result<&'a Holder, Fault> {
+) -> Result<&'a Arc<Holder>, Fault> {
     if let Some(holder) = credentials.bearer(headers) {
         return Ok(holder);
     }
@@ -36,54 +37,56 @@ fn text(input: &Map<String, Value>, name: &str) -> String {
     input.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn need(operation: Operation, engine: &Arc<Engine>, input: &Map<String, Value>) -> Result<Need, Fault> {
-    use Operation as O;
-    let domain = || text(input, "domain");
-    let list = || input.get("taskList").and_then(Value::as_object).map(|list| text(list, "name")).unwrap_or_default();
-    let token = || text(input, "taskToken");
-    Ok(match operation {
-        O::ListDomains | O::DescribeDomain | O::ListTagsForResource => Need::Known,
-        O::RegisterDomain | O::DeprecateDomain | O::UndeprecateDomain | O::TagResource | O::UntagResource => {
-            Need::Operator
+/// What a request is about.
+struct Asked<'a> {
+    engine: &'a Engine,
+    input: &'a Map<String, Value>,
+}
+
+impl Asked<'_> {
+    fn text(&self, name: &str) -> String {
+        text(self.input, name)
+    }
+
+    fn list(&self) -> String {
+        let list = self.input.get("taskList").and_then(Value::as_object);
+        list.map(|list| text(list, "name")).unwrap_or_default()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.input.contains_key(name)
+    }
+}
+
+impl Subject for Asked<'_> {
+    type Refusal = Fault;
+
+    /// Operations on domains name theirs in other ways.
+    fn domain(&self) -> Result<String, Fault> {
+        if self.has("domain") {
+            Ok(self.text("domain"))
+        } else if self.has("resourceArn") {
+            domain_of(&self.text("resourceArn")).map(str::to_owned)
+        } else {
+            Ok(self.text("name"))
         }
-        O::PollForDecisionTask => Need::Decider(domain(), list()),
-        O::RespondDecisionTaskCompleted => {
-            let token = engine.decider_token(&token())?;
-            Need::Decider(token.domain.to_string(), token.task_list)
+    }
+
+    fn of_decider(&self) -> Result<(String, String), Fault> {
+        if !self.has("taskToken") {
+            return Ok((self.text("domain"), self.list()));
         }
-        O::PollForActivityTask => Need::Runner(domain(), list()),
-        O::RecordActivityTaskHeartbeat
-        | O::RespondActivityTaskCanceled
-        | O::RespondActivityTaskCompleted
-        | O::RespondActivityTaskFailed => {
-            let token = engine.activity_token(&token())?;
-            Need::Runner(token.domain.to_string(), token.task_list)
+        let token = self.engine.decider_token(&self.text("taskToken"))?;
+        Ok((token.domain.to_string(), token.task_list))
+    }
+
+    fn of_runner(&self) -> Result<(String, String), Fault> {
+        if !self.has("taskToken") {
+            return Ok((self.text("domain"), self.list()));
         }
-        O::CountClosedWorkflowExecutions
-        | O::CountOpenWorkflowExecutions
-        | O::CountPendingActivityTasks
-        | O::CountPendingDecisionTasks
-        | O::DeleteActivityType
-        | O::DeleteWorkflowType
-        | O::DeprecateActivityType
-        | O::DeprecateWorkflowType
-        | O::DescribeActivityType
-        | O::DescribeWorkflowExecution
-        | O::DescribeWorkflowType
-        | O::GetWorkflowExecutionHistory
-        | O::ListActivityTypes
-        | O::ListClosedWorkflowExecutions
-        | O::ListOpenWorkflowExecutions
-        | O::ListWorkflowTypes
-        | O::RegisterActivityType
-        | O::RegisterWorkflowType
-        | O::RequestCancelWorkflowExecution
-        | O::SignalWorkflowExecution
-        | O::StartWorkflowExecution
-        | O::TerminateWorkflowExecution
-        | O::UndeprecateActivityType
-        | O::UndeprecateWorkflowType => Need::Application(domain()),
-    })
+        let token = self.engine.activity_token(&self.text("taskToken"))?;
+        Ok((token.domain.to_string(), token.task_list))
+    }
 }
 
 /// Whether the holder may ask for this.
@@ -94,10 +97,10 @@ fn need(operation: Operation, engine: &Arc<Engine>, input: &Map<String, Value>) 
 pub(super) fn check(
     holder: &Holder,
     operation: Operation,
-    engine: &Arc<Engine>,
+    engine: &Engine,
     input: &Map<String, Value>,
 ) -> Result<(), Fault> {
-    let need = need(operation, engine, input)?;
+    let need = operation.level().need(&Asked { engine, input })?;
     if need.is_met_by(holder) {
         return Ok(());
     }

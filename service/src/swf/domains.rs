@@ -106,7 +106,8 @@ struct List {
 pub(super) async fn list(call: Call, input: Map<String, Value>) -> Answer {
     let List { registration_status, paging } = take(input)?;
     let mut domains = call.engine.domains().await?;
-    domains.retain(|domain| registration(domain.deprecated_at) == registration_status);
+    domains
+        .retain(|domain| registration(domain.deprecated_at) == registration_status && call.caller.knows(&domain.name));
     let Paged { rows, next } = paging.page(Of::Domains, call.engine.clock().now(), domains, |domain| &domain.name)?;
     let infos: Vec<Value> = rows.iter().map(|domain| info(&call, domain)).collect();
     body(&with_next(json!({ "domainInfos": infos }), next))
@@ -134,15 +135,19 @@ struct Tagging {
     tag_keys: Vec<String>,
 }
 
+/// The domain that is meant; regions and accounts do not tell domains apart here.
+pub(super) fn domain_of(arn: &str) -> Result<&str, Fault> {
+    let mut parts = arn.splitn(6, ':');
+    let is_swf = parts.next() == Some("arn") && parts.next().is_some() && parts.next() == Some("swf");
+    let resource = parts.nth(2).and_then(|resource| resource.strip_prefix("/domain/"));
+    resource
+        .filter(|_| is_swf)
+        .ok_or_else(|| Fault::new(FaultKind::UnknownResource, format!("Unknown resource: {arn}")))
+}
+
 impl Tagging {
-    /// The domain that is meant; regions and accounts do not tell domains apart here.
     fn domain(&self) -> Result<&str, Fault> {
-        let mut parts = self.resource_arn.splitn(6, ':');
-        let is_swf = parts.next() == Some("arn") && parts.next().is_some() && parts.next() == Some("swf");
-        let resource = parts.nth(2).and_then(|resource| resource.strip_prefix("/domain/"));
-        resource
-            .filter(|_| is_swf)
-            .ok_or_else(|| Fault::new(FaultKind::UnknownResource, format!("Unknown resource: {}", self.resource_arn)))
+        domain_of(&self.resource_arn)
     }
 }
 

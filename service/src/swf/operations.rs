@@ -1,4 +1,4 @@
-//! The operations, and the fields of their requests, once.
+//! The operations, once: what each needs of a credential, and the fields of its request.
 //!
 //! Source: SWF.md §2, §4, §5.
 
@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::shape::{Field, Form, Shape};
 use super::{Answer, Call, domains, tasks, types, visibility, workflows};
+use crate::access::{Call as Row, Level, Wire};
 use crate::engine::TOKEN_CHARS_MAX;
 
 const fn text(min: usize, max: usize, form: Form) -> Shape {
@@ -114,12 +115,25 @@ const DECISION: &[Field] = fields![
 ];
 
 macro_rules! operations {
-    ($( $name:ident [$( $field:tt )*]; )+) => {
+    ($( $name:ident $level:ident [$( $field:tt )*]; )+) => {
         /// What can be asked for.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(super) enum Operation { $( $name, )+ }
 
         impl Operation {
+            /// Every operation.
+            const ALL: &'static [Self] = &[$( Self::$name, )+];
+
+            /// Its name.
+            fn name(self) -> &'static str {
+                match self { $( Self::$name => stringify!($name), )+ }
+            }
+
+            /// The level that it needs.
+            pub(super) fn level(self) -> Level {
+                match self { $( Self::$name => Level::$level, )+ }
+            }
+
             /// The operation with this name.
             pub(super) fn named(name: &str) -> Option<Self> {
                 match name { $( stringify!($name) => Some(Self::$name), )+ _ => None }
@@ -134,45 +148,56 @@ macro_rules! operations {
 }
 
 operations! {
-    CountClosedWorkflowExecutions [! domain: NAME, ? startTimeFilter: TIMES, ? closeTimeFilter: TIMES, ? executionFilter: BY_ID, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? closeStatusFilter: BY_STATUS];
-    CountOpenWorkflowExecutions [! domain: NAME, ! startTimeFilter: TIMES, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? executionFilter: BY_ID];
-    CountPendingActivityTasks [! domain: NAME, ! taskList: TASK_LIST];
-    CountPendingDecisionTasks [! domain: NAME, ! taskList: TASK_LIST];
-    DeleteActivityType [! domain: NAME, ! activityType: TYPE];
-    DeleteWorkflowType [! domain: NAME, ! workflowType: TYPE];
-    DeprecateActivityType [! domain: NAME, ! activityType: TYPE];
-    DeprecateDomain [! name: NAME];
-    DeprecateWorkflowType [! domain: NAME, ! workflowType: TYPE];
-    DescribeActivityType [! domain: NAME, ! activityType: TYPE];
-    DescribeDomain [! name: NAME];
-    DescribeWorkflowExecution [! execution: EXECUTION, ! domain: NAME];
-    DescribeWorkflowType [! domain: NAME, ! workflowType: TYPE];
-    GetWorkflowExecutionHistory [! execution: EXECUTION, ! domain: NAME, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
-    ListActivityTypes [! domain: NAME, ? name: NAME, ! registrationStatus: REGISTRATION, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
-    ListClosedWorkflowExecutions [! domain: NAME, ? startTimeFilter: TIMES, ? closeTimeFilter: TIMES, ? executionFilter: BY_ID, ? closeStatusFilter: BY_STATUS, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
-    ListDomains [? nextPageToken: PAGE_TOKEN, ! registrationStatus: REGISTRATION, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
-    ListOpenWorkflowExecutions [! domain: NAME, ! startTimeFilter: TIMES, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH, ? executionFilter: BY_ID];
-    ListTagsForResource [! resourceArn: ARN];
-    ListWorkflowTypes [! domain: NAME, ? name: NAME, ! registrationStatus: REGISTRATION, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
-    PollForActivityTask [! domain: NAME, ! taskList: TASK_LIST, ? identity: SHORT];
-    PollForDecisionTask [! domain: NAME, ! taskList: TASK_LIST, ? identity: SHORT, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH, ? startAtPreviousStartedEvent: TRUTH];
-    RecordActivityTaskHeartbeat [! taskToken: TASK_TOKEN, ? details: LIMITED_DATA];
-    RegisterActivityType [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultTaskHeartbeatTimeout: SECONDS_OR_NONE, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultTaskScheduleToStartTimeout: SECONDS_OR_NONE, ? defaultTaskScheduleToCloseTimeout: SECONDS_OR_NONE];
-    RegisterDomain [! name: NEW_DOMAIN, ? description: DESCRIPTION, ! workflowExecutionRetentionPeriodInDays: DAYS, ? tags: RESOURCE_TAGS];
-    RegisterWorkflowType [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultExecutionStartToCloseTimeout: SECONDS, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultChildPolicy: CHILD_POLICY, ? defaultLambdaRole: ARN];
-    RequestCancelWorkflowExecution [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID];
-    RespondActivityTaskCanceled [! taskToken: TASK_TOKEN, ? details: DATA];
-    RespondActivityTaskCompleted [! taskToken: TASK_TOKEN, ? result: DATA];
-    RespondActivityTaskFailed [! taskToken: TASK_TOKEN, ? reason: SHORT, ? details: DATA];
-    RespondDecisionTaskCompleted [! taskToken: TASK_TOKEN, ? decisions: DECISIONS, ? executionContext: DATA, ? taskList: TASK_LIST, ? taskListScheduleToStartTimeout: SECONDS_OR_NONE];
-    SignalWorkflowExecution [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ! signalName: NAME, ? input: DATA];
-    StartWorkflowExecution [! domain: NAME, ! workflowId: WORKFLOW_ID, ! workflowType: TYPE, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? tagList: TAGS, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? lambdaRole: ARN];
-    TagResource [! resourceArn: ARN, ! tags: RESOURCE_TAGS];
-    TerminateWorkflowExecution [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ? reason: SHORT, ? details: DATA, ? childPolicy: CHILD_POLICY];
-    UndeprecateActivityType [! domain: NAME, ! activityType: TYPE];
-    UndeprecateDomain [! name: NAME];
-    UndeprecateWorkflowType [! domain: NAME, ! workflowType: TYPE];
-    UntagResource [! resourceArn: ARN, ! tagKeys: RESOURCE_TAG_KEYS];
+    CountClosedWorkflowExecutions Reader [! domain: NAME, ? startTimeFilter: TIMES, ? closeTimeFilter: TIMES, ? executionFilter: BY_ID, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? closeStatusFilter: BY_STATUS];
+    CountOpenWorkflowExecutions Reader [! domain: NAME, ! startTimeFilter: TIMES, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? executionFilter: BY_ID];
+    CountPendingActivityTasks Reader [! domain: NAME, ! taskList: TASK_LIST];
+    CountPendingDecisionTasks Reader [! domain: NAME, ! taskList: TASK_LIST];
+    DeleteActivityType DomainOperator [! domain: NAME, ! activityType: TYPE];
+    DeleteWorkflowType DomainOperator [! domain: NAME, ! workflowType: TYPE];
+    DeprecateActivityType DomainOperator [! domain: NAME, ! activityType: TYPE];
+    DeprecateDomain DomainOperator [! name: NAME];
+    DeprecateWorkflowType DomainOperator [! domain: NAME, ! workflowType: TYPE];
+    DescribeActivityType Related [! domain: NAME, ! activityType: TYPE];
+    DescribeDomain Related [! name: NAME];
+    DescribeWorkflowExecution Reader [! execution: EXECUTION, ! domain: NAME];
+    DescribeWorkflowType Related [! domain: NAME, ! workflowType: TYPE];
+    GetWorkflowExecutionHistory Reader [! execution: EXECUTION, ! domain: NAME, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    ListActivityTypes Related [! domain: NAME, ? name: NAME, ! registrationStatus: REGISTRATION, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    ListClosedWorkflowExecutions Reader [! domain: NAME, ? startTimeFilter: TIMES, ? closeTimeFilter: TIMES, ? executionFilter: BY_ID, ? closeStatusFilter: BY_STATUS, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    ListDomains Known [? nextPageToken: PAGE_TOKEN, ! registrationStatus: REGISTRATION, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    ListOpenWorkflowExecutions Reader [! domain: NAME, ! startTimeFilter: TIMES, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH, ? executionFilter: BY_ID];
+    ListTagsForResource Related [! resourceArn: ARN];
+    ListWorkflowTypes Related [! domain: NAME, ? name: NAME, ! registrationStatus: REGISTRATION, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    PollForActivityTask Runner [! domain: NAME, ! taskList: TASK_LIST, ? identity: SHORT];
+    PollForDecisionTask Decider [! domain: NAME, ! taskList: TASK_LIST, ? identity: SHORT, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH, ? startAtPreviousStartedEvent: TRUTH];
+    RecordActivityTaskHeartbeat Runner [! taskToken: TASK_TOKEN, ? details: LIMITED_DATA];
+    RegisterActivityType DomainOperator [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultTaskHeartbeatTimeout: SECONDS_OR_NONE, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultTaskScheduleToStartTimeout: SECONDS_OR_NONE, ? defaultTaskScheduleToCloseTimeout: SECONDS_OR_NONE];
+    RegisterDomain Operator [! name: NEW_DOMAIN, ? description: DESCRIPTION, ! workflowExecutionRetentionPeriodInDays: DAYS, ? tags: RESOURCE_TAGS];
+    RegisterWorkflowType DomainOperator [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultExecutionStartToCloseTimeout: SECONDS, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultChildPolicy: CHILD_POLICY, ? defaultLambdaRole: ARN];
+    RequestCancelWorkflowExecution Application [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID];
+    RespondActivityTaskCanceled Runner [! taskToken: TASK_TOKEN, ? details: DATA];
+    RespondActivityTaskCompleted Runner [! taskToken: TASK_TOKEN, ? result: DATA];
+    RespondActivityTaskFailed Runner [! taskToken: TASK_TOKEN, ? reason: SHORT, ? details: DATA];
+    RespondDecisionTaskCompleted Decider [! taskToken: TASK_TOKEN, ? decisions: DECISIONS, ? executionContext: DATA, ? taskList: TASK_LIST, ? taskListScheduleToStartTimeout: SECONDS_OR_NONE];
+    SignalWorkflowExecution Application [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ! signalName: NAME, ? input: DATA];
+    StartWorkflowExecution Application [! domain: NAME, ! workflowId: WORKFLOW_ID, ! workflowType: TYPE, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? tagList: TAGS, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? lambdaRole: ARN];
+    TagResource DomainOperator [! resourceArn: ARN, ! tags: RESOURCE_TAGS];
+    TerminateWorkflowExecution Application [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ? reason: SHORT, ? details: DATA, ? childPolicy: CHILD_POLICY];
+    UndeprecateActivityType DomainOperator [! domain: NAME, ! activityType: TYPE];
+    UndeprecateDomain DomainOperator [! name: NAME];
+    UndeprecateWorkflowType DomainOperator [! domain: NAME, ! workflowType: TYPE];
+    UntagResource DomainOperator [! resourceArn: ARN, ! tagKeys: RESOURCE_TAG_KEYS];
+}
+
+/// The rows of the table of calls.
+pub(super) fn rows() -> Vec<Row> {
+    let row = |operation: &Operation| Row {
+        wire: Wire::Swf,
+        method: "POST",
+        name: operation.name(),
+        level: operation.level(),
+    };
+    Operation::ALL.iter().map(row).collect()
 }
 
 /// An operation under way. Each is as large as it is itself: a poll that waits has no room for all the others.

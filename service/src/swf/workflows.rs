@@ -221,6 +221,11 @@ pub(super) async fn related(call: &Call, at: &RunRef, events: &[Event]) -> Resul
             related.events.extend(found.filter(|event| wanted.contains(&event.id)).map(|event| (event.id, event)));
         }
     }
+    if !call.caller.sees_payloads(&at.domain) {
+        for event in related.events.values_mut() {
+            event.kind.leave_payloads_out();
+        }
+    }
     Ok(related)
 }
 
@@ -239,7 +244,8 @@ pub(super) async fn history(call: Call, input: Map<String, Value>) -> Answer {
         let cursor = place.parse().map_err(|_| invalid_token())?;
         if page.reverse { page.before = Some(cursor) } else { page.after = cursor }
     }
-    let found = call.engine.history(&at, &page).await.map_err(|refusal| it.refused(refusal))?;
+    let mut found = call.engine.history(&at, &page).await.map_err(|refusal| it.refused(refusal))?;
+    call.caller.shown(&at.domain, &mut found.events);
     let events = told(&call, &at, &found.events).await?;
     body(&with_next(json!({ "events": events }), found.next.map(|next| Of::History.token(now, next))))
 }
@@ -290,7 +296,7 @@ pub(super) async fn describe(call: Call, input: Map<String, Value>) -> Answer {
     let it: Read = take(input)?;
     let at = it.at()?;
     let run = call.engine.describe(&at).await.map_err(|refusal| it.refused(refusal))?.run;
-    let latest_context = latest_context(&call, &at, &run).await?;
+    let latest_context = call.caller.payload(&at.domain, latest_context(&call, &at, &run).await?);
     let counts = run.open_counts();
     let (started, swf) = (&run.started, run.started.swf.clone().unwrap_or_default());
     let mut configuration = json!({

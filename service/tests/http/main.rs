@@ -9,6 +9,7 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
+mod access;
 mod bad_input;
 mod by_hand;
 mod calls;

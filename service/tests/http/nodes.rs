@@ -6,11 +6,13 @@ use std::time::Duration;
 use client::body::{CompleteTurn, PollDecider, Rejection, StartWorkflow, UpdateResult, UpdateWorkflow};
 use client::{Client, Patience};
 use serde_json::json;
+use service::access::{Wire, table};
 use service::engine::{Engine, Node, Settings, SystemClock};
 use service::http::{Credential, Credentials, Server, ServerLimits, join, router_for};
 use simulation::stores::fresh;
 use store::Store;
 use tokio::net::TcpListener;
+use tower::ServiceExt;
 
 use crate::support::{Ask, PATIENCE};
 
@@ -57,6 +59,27 @@ async fn a_task_made_at_one_node_reaches_a_poller_at_another_over_http() {
     // Without a word between the nodes it would come with the due index, half a minute later.
     let task = tokio::time::timeout(Duration::from_secs(25), polling).await.expect("it comes").unwrap();
     assert_eq!(task.expect("a turn").workflow_id, "w");
+}
+
+#[tokio::test]
+async fn what_nodes_say_to_each_other_is_open_to_no_credential() {
+    let store = fresh().await;
+    let (engine, client) = open(&store).await;
+    client.ready().await.unwrap();
+    let secret_sha256 = SECRET_SHA256.to_owned();
+    let operator = Credential { name: "operator".to_owned(), secret_sha256, operator: true, ..Credential::default() };
+    let guarded = router_for(Arc::clone(&engine), Credentials::new(vec![operator]).unwrap());
+    let calls: Vec<_> = table().into_iter().filter(|call| call.wire == Wire::Nodes).collect();
+    assert_eq!(calls.len(), 8);
+    for call in calls {
+        for router in [guarded.clone(), router_for(Arc::clone(&engine), Credentials::default())] {
+            for shown in [format!("Bearer {SECRET}"), "Baton-Node AAAA".to_owned(), format!("Baton-Node {SECRET}")] {
+                let ask = axum::http::Request::post(call.name).header("authorization", shown);
+                let answer = router.clone().oneshot(ask.body(axum::body::Body::empty()).unwrap()).await.unwrap();
+                assert_eq!(answer.status().as_u16(), 401, "{}", call.name);
+            }
+        }
+    }
 }
 
 #[tokio::test]

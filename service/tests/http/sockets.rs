@@ -365,6 +365,7 @@ async fn a_reader_that_never_reads_loses_its_connection() {
 async fn a_handler_that_panics_is_answered_for_and_its_connection_goes_on() {
     let api = Api::open().await;
     let broken = axum::routing::get(async || -> () { panic!("a defect") });
+    #[expect(clippy::disallowed_methods, reason = "a call that breaks, which is none of the service's")]
     let router = api.router.clone().route("/broken", broken);
     let socket = Socket::of(Api { router, ..api }, ServerLimits::default()).await;
     let mut peer = socket.connect().await;

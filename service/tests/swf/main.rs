@@ -5,6 +5,7 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
+mod access;
 mod both;
 mod domains;
 mod garbage;

@@ -1,0 +1,55 @@
+//! Who asks, as the handlers see it: what the answer may show.
+
+use std::sync::Arc;
+
+use history::Event;
+
+use super::{Holder, Need};
+
+/// Whoever sent a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller(Option<Arc<Holder>>);
+
+impl Caller {
+    /// Where there are no credentials, so that nobody is asked; and where a call is for everybody.
+    pub(crate) fn anybody() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn holding(holder: Arc<Holder>) -> Self {
+        Self(Some(holder))
+    }
+
+    fn meets(&self, need: &Need) -> bool {
+        self.0.as_ref().is_none_or(|holder| need.is_met_by(holder))
+    }
+
+    /// Whether the domain is any business of theirs.
+    pub(crate) fn knows(&self, domain: &str) -> bool {
+        self.meets(&Need::Related(domain.to_owned()))
+    }
+
+    /// Whether they may look at the runs of the domain.
+    pub(crate) fn may_look(&self, domain: &str) -> bool {
+        self.meets(&Need::Reader(domain.to_owned()))
+    }
+
+    /// Whether payloads of the domain are shown to them.
+    pub(crate) fn sees_payloads(&self, domain: &str) -> bool {
+        self.0.as_ref().is_none_or(|holder| holder.is_operator || holder.sees_payloads(domain))
+    }
+
+    /// What they may see of events of the domain's runs.
+    pub(crate) fn shown(&self, domain: &str, events: &mut [Event]) {
+        if !self.sees_payloads(domain) {
+            for event in events {
+                event.kind.leave_payloads_out();
+            }
+        }
+    }
+
+    /// What they may see of a payload of the domain's.
+    pub(crate) fn payload<T>(&self, domain: &str, payload: Option<T>) -> Option<T> {
+        payload.filter(|_| self.sees_payloads(domain))
+    }
+}

@@ -1,0 +1,301 @@
+//! Who may do what: every call with every kind of credential, and what the answers show.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use service::access::{Call, Level, Wire, page, table};
+use service::http::{Credential, Credentials, router_for};
+use sha2::{Digest, Sha256};
+
+use crate::support::{Answer, Api, Ask, WORKFLOWS, activity_path, schedule, turn_path};
+
+/// Stands in every payload, and nowhere else.
+const NEEDLE: &str = "sesame-in-a-payload";
+
+/// What stands before the part of `docs/access.md` that is made.
+const BEGIN: &str = "<!-- From here on made of the table: see service/tests/http/access.rs. -->\n";
+
+fn credential(name: &str) -> Credential {
+    let digest = Sha256::digest(name.as_bytes());
+    let secret_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+    Credential { name: name.to_owned(), secret_sha256, ..Credential::default() }
+}
+
+fn one(entry: &str) -> Vec<String> {
+    vec![entry.to_owned()]
+}
+
+/// Every kind of credential, by name, which is its secret, and the levels that it meets in domain `default`.
+fn kinds() -> Vec<(Credential, &'static [Level])> {
+    use Level as L;
+    let reads: &[L] = &[L::Nothing, L::Known, L::Related, L::Reader];
+    vec![
+        (
+            Credential { operator: true, ..credential("operator") },
+            &[
+                L::Nothing,
+                L::Known,
+                L::Related,
+                L::Metrics,
+                L::Reader,
+                L::Application,
+                L::DomainOperator,
+                L::Decider,
+                L::Runner,
+                L::Operator,
+            ],
+        ),
+        (
+            Credential { operators: one("default"), ..credential("domain operator") },
+            &[L::Nothing, L::Known, L::Related, L::Reader, L::DomainOperator],
+        ),
+        (
+            Credential { applications: one("default"), ..credential("application") },
+            &[L::Nothing, L::Known, L::Related, L::Reader, L::Application],
+        ),
+        (Credential { readers: one("default"), ..credential("reader") }, reads),
+        (Credential { readers_without_payloads: one("*"), ..credential("bare reader") }, reads),
+        (
+            Credential { deciders: one("default/deciders"), ..credential("decider") },
+            &[L::Nothing, L::Known, L::Related, L::Decider],
+        ),
+        (
+            Credential { runners: one("default/*"), ..credential("runner") },
+            &[L::Nothing, L::Known, L::Related, L::Runner],
+        ),
+        (Credential { metrics: true, ..credential("metrics") }, &[L::Nothing, L::Known, L::Metrics]),
+        (
+            Credential {
+                readers: one("other"),
+                applications: one("other"),
+                operators: one("other"),
+                deciders: vec!["default/others".to_owned(), "other/*".to_owned()],
+                runners: one("other/*"),
+                ..credential("stranger")
+            },
+            // It has to do with a list of the domain.
+            &[L::Nothing, L::Known, L::Related],
+        ),
+    ]
+}
+
+fn guarded(api: &Api) -> Api {
+    let credentials = kinds().into_iter().map(|(credential, _)| credential).collect();
+    let router = router_for(Arc::clone(&api.engine), Credentials::new(credentials).unwrap());
+    Api { engine: Arc::clone(&api.engine), clock: Arc::clone(&api.clock), router }
+}
+
+fn bearer(ask: Ask, secret: &str) -> Ask {
+    ask.header("authorization", &format!("Bearer {secret}"))
+}
+
+/// A request for a row: of domain `default`, list `deciders` or `acts`, and these tasks.
+fn request(call: Call, turn: &str, activity: &str) -> Ask {
+    let list = if call.level == Level::Decider { "deciders" } else { "acts" };
+    let path = call.name.replace("/v1/decider-tasks/{token}", turn).replace("/v1/activity-tasks/{token}", activity);
+    let path = path.replace("{domain}", "default").replace("{list}", list).replace("{id}", "w");
+    let path = path.replace("{name}", "s").replace("{activity}", "a").replace("{type}", "t");
+    assert!(!path.contains('{'), "{path}: say what stands for what varies in it");
+    if call.method == "GET" { Ask::get(&path) } else { Ask::new(call.method, &path) }
+}
+
+#[tokio::test]
+async fn every_call_is_open_to_the_credentials_of_its_level_and_to_no_other() {
+    let open = Api::open().await;
+    let activity = activity_path(&open.activity("w").await);
+    open.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
+    let turn = turn_path(&open.turn().await);
+    let guarded = guarded(&open);
+    // Polls that are let in come back at once.
+    open.engine.begin_shutdown();
+    let before = open.everything().await;
+    let calls: Vec<Call> = table().into_iter().filter(|call| call.wire == Wire::Rest).collect();
+    assert!(calls.len() > 60, "{}", calls.len());
+    for allowed in [false, true] {
+        for call in &calls {
+            let methods = if call.method == "GET" { vec!["GET", "HEAD"] } else { vec![call.method] };
+            for method in methods {
+                let ask = || request(Call { method, ..*call }, &turn, &activity);
+                for (credential, levels) in kinds() {
+                    if levels.contains(&call.level) != allowed {
+                        continue;
+                    }
+                    let answer = guarded.call(bearer(ask(), &credential.name)).await;
+                    let status = answer.status().as_u16();
+                    let what = format!("{} {method} {}: {status}", credential.name, call.name);
+                    assert_eq!([401, 403].contains(&status), !allowed, "{what}");
+                    assert_ne!(status, 405, "{what}");
+                }
+                if !allowed {
+                    let status = guarded.call(ask()).await.status().as_u16();
+                    assert_eq!(status == 401, call.level != Level::Nothing, "{method} {}: {status}", call.name);
+                }
+            }
+        }
+        if !allowed {
+            assert_eq!(open.everything().await, before, "what was refused left nothing behind");
+        }
+    }
+}
+
+#[tokio::test]
+async fn where_nothing_is_a_credential_is_asked_for_all_the_same() {
+    let guarded = guarded(&Api::open().await);
+    for (method, path, status, code) in
+        [("GET", "/v1/nothing", 404, "no-such-path"), ("DELETE", "/v1/domains", 405, "method-not-allowed")]
+    {
+        let ask = || Ask::new(method, path);
+        Answer::read(guarded.call(ask()).await).await.problem(401, "unauthorized");
+        Answer::read(guarded.call(bearer(ask(), "metrics")).await).await.problem(status, code);
+    }
+}
+
+#[tokio::test]
+async fn a_credential_hears_of_the_domains_that_it_has_to_do_with_and_of_no_other() {
+    let open = Api::open().await;
+    for name in ["other", "third"] {
+        open.post("/v1/domains", &json!({ "name": name })).await.json(201);
+    }
+    let guarded = guarded(&open);
+    for (who, hears) in [
+        ("operator", vec!["default", "other", "third"]),
+        ("bare reader", vec!["default", "other", "third"]),
+        ("application", vec!["default"]),
+        ("runner", vec!["default"]),
+        ("stranger", vec!["default", "other"]),
+        ("metrics", vec![]),
+    ] {
+        let listed = guarded.ask(bearer(Ask::get("/v1/domains"), who)).await.json(200);
+        let names: Vec<&str> =
+            listed["domains"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+        assert_eq!(names, hears, "{who}");
+        for name in ["default", "other", "third"] {
+            for path in ["", "/workflow-types", "/activity-types"] {
+                let path = format!("/v1/domains/{name}{path}");
+                let status = guarded.ask(bearer(Ask::get(&path), who)).await.status.as_u16();
+                assert_eq!(status, if hears.contains(&name) { 200 } else { 403 }, "{who} {path}");
+            }
+        }
+    }
+}
+
+/// A run with a payload in everything that has one.
+async fn talkative(api: &Api) {
+    let retry = json!({ "maximumAttempts": 5 });
+    let start = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders", "input": NEEDLE });
+    api.post(WORKFLOWS, &start).await.json(201);
+    api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({ "input": NEEDLE })).await.json(202);
+    let mut tried = schedule("tried", "tries");
+    (tried["input"], tried["control"], tried["retry"]) = (json!(NEEDLE), json!(NEEDLE), retry);
+    let turn = turn_path(&api.turn().await);
+    let decisions = json!([
+        schedule("a", "acts"), tried,
+        { "type": "RecordMarker", "name": "m", "details": NEEDLE },
+        { "type": "StartTimer", "timerId": "t", "after": "P9D", "control": NEEDLE },
+        { "type": "StartChild", "workflowId": "c", "workflowType": "c", "taskList": "c", "input": NEEDLE },
+        { "type": "SignalExternal", "workflowId": "nobody", "name": "n", "input": NEEDLE, "control": NEEDLE },
+    ]);
+    api.post(&format!("{turn}/complete"), &json!({ "decisions": decisions, "context": NEEDLE })).await.json(200);
+    let task = activity_path(&api.take_activity("acts").await);
+    api.post(&format!("{task}/success"), &json!({ "result": NEEDLE })).await.json(200);
+    let task = activity_path(&api.take_activity("tries").await);
+    api.post(&format!("{task}/failure"), &json!({ "reason": "r", "details": NEEDLE })).await.json(200);
+    let turn = turn_path(&api.turn().await);
+    api.post(&format!("{turn}/fail"), &json!({ "reason": "r", "details": NEEDLE })).await.json(200);
+    let create = json!({ "scheduleId": "s", "schedule": {
+        "spec": { "intervals": [{ "every": "P1D" }] },
+        "action": { "workflowId": "n", "workflowType": "t", "input": NEEDLE, "signal": { "name": "s", "input": NEEDLE } },
+    } });
+    api.post("/v1/domains/default/schedules", &create).await.json(201);
+}
+
+#[tokio::test]
+async fn a_reader_without_payloads_sees_what_happened_and_nothing_of_what_was_said() {
+    let open = Api::open().await;
+    talkative(&open).await;
+    let guarded = guarded(&open);
+    let history = format!("{WORKFLOWS}/w/history");
+    let looks = |with_payloads: bool, result: bool| {
+        let paths = [history.clone(), format!("{WORKFLOWS}/w"), "/v1/domains/default/schedules/s".to_owned()];
+        let paths = if result { vec![format!("{WORKFLOWS}/w/result"), history.clone()] } else { paths.to_vec() };
+        let (guarded, history) = (&guarded, &history);
+        async move {
+            for path in &paths {
+                for who in ["reader", "application", "operator", "domain operator", "bare reader"] {
+                    let answer = guarded.ask(bearer(Ask::get(path), who)).await;
+                    answer.json(200);
+                    let sees = with_payloads && who != "bare reader";
+                    assert_eq!(answer.text.contains(NEEDLE), sees, "{who} {path}: {}", answer.text);
+                }
+            }
+            let full = guarded.ask(bearer(Ask::get(history), "reader")).await.json(200);
+            let bare = guarded.ask(bearer(Ask::get(history), "bare reader")).await.json(200);
+            let kinds = |page: &Value| -> Vec<Value> {
+                page["events"].as_array().unwrap().iter().map(|event| event["type"].clone()).collect()
+            };
+            assert_eq!(kinds(&full), kinds(&bare));
+        }
+    };
+    looks(true, false).await;
+    let end = json!({ "reason": "enough", "details": NEEDLE });
+    open.post(&format!("{WORKFLOWS}/w/terminate"), &end).await.json(200);
+    looks(true, true).await;
+    for (who, sees) in [("reader", true), ("bare reader", false)] {
+        let ask = bearer(Ask::get(&history), who).header("accept", "text/event-stream");
+        let streamed = guarded.ask(ask).await;
+        assert_eq!(streamed.text.contains(NEEDLE), sees, "{who}: {}", streamed.text);
+        assert!(streamed.text.contains("event: WorkflowTerminated"), "{who}: {}", streamed.text);
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_a_query_comes_without_its_payload_to_who_may_not_see_it() {
+    let open = Api::open().await;
+    open.start("w").await;
+    open.decide(json!([{ "type": "StartTimer", "timerId": "t", "after": "P9D" }])).await;
+    let guarded = guarded(&open);
+    for (who, expected) in [("reader", json!(NEEDLE)), ("bare reader", Value::Null)] {
+        let ask = Ask::post(&format!("{WORKFLOWS}/w/queries/total"), &json!({ "input": who }));
+        let deciding = async {
+            let poll = Ask::post(crate::support::DECIDERS, &json!({ "queries": true })).header("prefer", "wait=20");
+            let task = open.ask(poll).await.json(200);
+            let results = json!({ "queryResults": [{ "id": task["queries"][0]["id"], "result": NEEDLE }] });
+            open.post(&format!("{}/complete", turn_path(&task)), &results).await.json(200);
+        };
+        let (answer, ()) = tokio::join!(guarded.ask(bearer(ask, who)), deciding);
+        assert_eq!(answer.json(200)["result"], expected, "{who}");
+    }
+}
+
+#[tokio::test]
+async fn an_activity_leaves_its_list_by_the_hand_of_an_operator_and_by_no_other() {
+    let open = Api::open().await;
+    open.start("w").await;
+    open.decide(json!([schedule("charge", "PCI")])).await;
+    let guarded = guarded(&open);
+    let acts = format!("{WORKFLOWS}/w/activities/charge");
+    let moves = || Ask::post(&format!("{acts}/options"), &json!({ "taskList": "mine" }));
+    for who in ["application", "reader", "decider", "runner", "stranger"] {
+        guarded.ask(bearer(moves(), who)).await.problem(403, "forbidden");
+        for act in ["success", "failure", "retry", "pause", "resume"] {
+            let ask = Ask::post(&format!("{acts}/{act}"), &json!({}));
+            guarded.ask(bearer(ask, who)).await.problem(403, "forbidden");
+        }
+    }
+    guarded.ask(bearer(moves(), "domain operator")).await.json(200);
+    open.take_activity("mine").await;
+}
+
+#[test]
+fn the_page_in_the_docs_is_what_the_table_says() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/access.md");
+    let written = std::fs::read_to_string(&path).unwrap();
+    let (before, _) = written.split_once(BEGIN).expect("where the part that is made begins");
+    let expected = format!("{before}{BEGIN}\n{}", page());
+    if std::env::var_os("BATON_DOCS").is_some_and(|value| value == "write") {
+        std::fs::write(&path, expected).unwrap();
+    } else {
+        assert!(written == expected, "docs/access.md is not what the table says: write it with BATON_DOCS=write");
+    }
+}

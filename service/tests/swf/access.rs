@@ -1,0 +1,212 @@
+//! Who may do what over SWF's wire: every operation with every kind of credential.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use service::access::{Call, Level, Wire, table};
+use service::engine::{Engine, Settings, SystemClock};
+use service::http::{Credential, Credentials, router, router_for};
+use sha2::{Digest, Sha256};
+use simulation::stores::fresh;
+
+use crate::support::{Answer, SWF, Swf, kind, start};
+
+/// Stands in every payload, and nowhere else.
+const NEEDLE: &str = "sesame-in-a-payload";
+
+fn credential(name: &str) -> Credential {
+    let digest = Sha256::digest(name.as_bytes());
+    let secret_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+    Credential { name: name.to_owned(), secret_sha256, ..Credential::default() }
+}
+
+fn one(entry: &str) -> Vec<String> {
+    vec![entry.to_owned()]
+}
+
+/// Every kind of credential, by name, which is its secret, and the levels that it meets in domain `default`.
+fn kinds() -> Vec<(Credential, &'static [Level])> {
+    use Level as L;
+    let reads: &[L] = &[L::Known, L::Related, L::Reader];
+    let all = &[L::Known, L::Related, L::Reader, L::Application, L::DomainOperator, L::Decider, L::Runner, L::Operator];
+    vec![
+        (Credential { operator: true, ..credential("operator") }, all),
+        (
+            Credential { operators: one("default"), ..credential("domain operator") },
+            &[L::Known, L::Related, L::Reader, L::DomainOperator],
+        ),
+        (
+            Credential { applications: one("default"), ..credential("application") },
+            &[L::Known, L::Related, L::Reader, L::Application],
+        ),
+        (Credential { readers: one("default"), ..credential("reader") }, reads),
+        (Credential { readers_without_payloads: one("*"), ..credential("bare reader") }, reads),
+        (
+            Credential { deciders: one("default/deciders"), ..credential("decider") },
+            &[L::Known, L::Related, L::Decider],
+        ),
+        (Credential { runners: one("default/runners"), ..credential("runner") }, &[L::Known, L::Related, L::Runner]),
+        (Credential { metrics: true, ..credential("metrics") }, &[L::Known]),
+        (
+            Credential {
+                readers: one("other"),
+                applications: one("other"),
+                operators: one("other"),
+                deciders: vec!["default/others".to_owned(), "other/*".to_owned()],
+                ..credential("stranger")
+            },
+            &[L::Known, L::Related],
+        ),
+    ]
+}
+
+struct Both {
+    engine: Arc<Engine>,
+    open: Swf,
+    guarded: Swf,
+}
+
+async fn both() -> Both {
+    let settings = Settings { seed: Some(7), ..Settings::default() };
+    let engine = Engine::open(fresh().await, Arc::new(SystemClock), settings).await.unwrap();
+    let open = Swf { router: router(Arc::clone(&engine)) };
+    let credentials = kinds().into_iter().map(|(credential, _)| credential).collect();
+    let guarded = Swf { router: router_for(Arc::clone(&engine), Credentials::new(credentials).unwrap()) };
+    Both { engine, open, guarded }
+}
+
+async fn as_of(swf: &Swf, who: &str, operation: &str, body: &Value) -> Answer {
+    let target = format!("SimpleWorkflowService.{operation}");
+    let bearer = format!("Bearer {who}");
+    let headers = [
+        ("x-amz-target", target.as_str()),
+        ("content-type", "application/x-amz-json-1.0"),
+        ("authorization", bearer.as_str()),
+    ];
+    swf.send(&headers, body.to_string()).await
+}
+
+async fn register(swf: &Swf) {
+    let workflow = json!({
+        "domain": "default", "name": "order", "version": "1",
+        "defaultTaskStartToCloseTimeout": "60", "defaultExecutionStartToCloseTimeout": "3600",
+        "defaultTaskList": { "name": "deciders" }, "defaultChildPolicy": "TERMINATE",
+    });
+    swf.ask("RegisterWorkflowType", &workflow).await.nothing();
+    let activity = json!({
+        "domain": "default", "name": "charge", "version": "1",
+        "defaultTaskStartToCloseTimeout": "60", "defaultTaskHeartbeatTimeout": "NONE",
+        "defaultTaskScheduleToStartTimeout": "60", "defaultTaskScheduleToCloseTimeout": "120",
+        "defaultTaskList": { "name": "runners" },
+    });
+    swf.ask("RegisterActivityType", &activity).await.nothing();
+}
+
+/// A turn of list `deciders`, whose answer schedules an activity on `runners`; its task's token, and that of the next turn.
+async fn tasks(swf: &Swf) -> (String, String) {
+    let poll = json!({ "domain": "default", "taskList": { "name": "deciders" } });
+    let token = |task: Value| task["taskToken"].as_str().unwrap().to_owned();
+    let turn = token(swf.ask("PollForDecisionTask", &poll).await.json());
+    let attributes = json!({ "activityType": { "name": "charge", "version": "1" }, "activityId": "a", "input": NEEDLE,
+        "control": NEEDLE });
+    let decision =
+        json!({ "decisionType": "ScheduleActivityTask", "scheduleActivityTaskDecisionAttributes": attributes });
+    let answer = json!({ "taskToken": turn, "decisions": [decision], "executionContext": NEEDLE });
+    swf.ask("RespondDecisionTaskCompleted", &answer).await.nothing();
+    let runners = json!({ "domain": "default", "taskList": { "name": "runners" } });
+    let activity = token(swf.ask("PollForActivityTask", &runners).await.json());
+    let signal = json!({ "domain": "default", "workflowId": "w", "signalName": "s", "input": NEEDLE });
+    swf.ask("SignalWorkflowExecution", &signal).await.nothing();
+    (token(swf.ask("PollForDecisionTask", &poll).await.json()), activity)
+}
+
+/// What every operation finds something of its own in.
+fn input(call: Call, run_id: &str, (turn, activity): &(String, String)) -> Value {
+    let list = if call.level == Level::Decider { "deciders" } else { "runners" };
+    let mut input = json!({
+        "workflowId": "w", "version": "1", "signalName": "s", "workflowType": kind(),
+        "activityType": { "name": "charge", "version": "1" }, "registrationStatus": "REGISTERED",
+        "execution": { "workflowId": "w", "runId": run_id }, "tags": [], "tagKeys": [],
+        "startTimeFilter": { "oldestDate": 0 }, "workflowExecutionRetentionPeriodInDays": "1",
+    });
+    let members = input.as_object_mut().unwrap();
+    let is_of_domain = call.name.ends_with("Domain");
+    members.insert("name".to_owned(), json!(if is_of_domain { "default" } else { "order" }));
+    match call.name {
+        name if name.starts_with("Respond") || name.starts_with("Record") => {
+            let token = if call.level == Level::Decider { turn } else { activity };
+            members.insert("taskToken".to_owned(), json!(token));
+        }
+        name if name.contains("Resource") => {
+            let arn = "arn:aws:swf:us-east-1:123456789012:/domain/default";
+            members.insert("resourceArn".to_owned(), json!(arn));
+        }
+        _ if is_of_domain || call.name == "ListDomains" => {}
+        _ => {
+            members.insert("domain".to_owned(), json!("default"));
+            members.insert("taskList".to_owned(), json!({ "name": list }));
+        }
+    }
+    input
+}
+
+#[tokio::test]
+async fn every_operation_is_open_to_the_credentials_of_its_level_and_to_no_other() {
+    let Both { engine, open, guarded } = both().await;
+    register(&open).await;
+    let run_id = start(&open, "w").await;
+    let tasks = tasks(&open).await;
+    // Polls that are let in come back at once.
+    engine.begin_shutdown();
+    let calls: Vec<Call> = table().into_iter().filter(|call| call.wire == Wire::Swf).collect();
+    assert_eq!(calls.len(), 39);
+    for allowed in [false, true] {
+        for call in &calls {
+            let input = input(*call, &run_id, &tasks);
+            for (credential, levels) in kinds() {
+                if levels.contains(&call.level) != allowed {
+                    continue;
+                }
+                let answer = as_of(&guarded, &credential.name, call.name, &input).await;
+                let refused = answer.text.contains("OperationNotPermittedFault");
+                let what = format!("{} {}: {} {}", credential.name, call.name, answer.status, answer.text);
+                assert_eq!(refused, !allowed, "{what}");
+                assert!(!answer.text.contains("ValidationException") || allowed, "{what}");
+            }
+            let nobody = guarded.ask(call.name, &input).await;
+            assert!(nobody.text.contains("MissingAuthenticationTokenException"), "{}: {}", call.name, nobody.text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_domains_of_others_are_not_listed() {
+    let Both { open, guarded, .. } = both().await;
+    let other = json!({ "name": "other", "workflowExecutionRetentionPeriodInDays": "1" });
+    open.ask("RegisterDomain", &other).await.nothing();
+    let list = json!({ "registrationStatus": "REGISTERED" });
+    for (who, hears) in [("operator", 2), ("application", 1), ("stranger", 2), ("metrics", 0)] {
+        let listed = as_of(&guarded, who, "ListDomains", &list).await.json();
+        assert_eq!(listed["domainInfos"].as_array().unwrap().len(), hears, "{who}: {listed}");
+    }
+    let describe = json!({ "name": "other" });
+    let refused = as_of(&guarded, "application", "DescribeDomain", &describe).await;
+    refused
+        .fault(&format!("{SWF}OperationNotPermittedFault"), "The credential does not allow to look at domain `other`");
+}
+
+#[tokio::test]
+async fn a_reader_without_payloads_sees_what_happened_and_nothing_of_what_was_said() {
+    let Both { open, guarded, .. } = both().await;
+    register(&open).await;
+    let run_id = start(&open, "w").await;
+    tasks(&open).await;
+    let execution = json!({ "domain": "default", "execution": { "workflowId": "w", "runId": run_id } });
+    for (who, sees) in [("reader", true), ("bare reader", false)] {
+        for operation in ["GetWorkflowExecutionHistory", "DescribeWorkflowExecution"] {
+            let answer = as_of(&guarded, who, operation, &execution).await;
+            answer.json();
+            assert_eq!(answer.text.contains(NEEDLE), sees, "{who} {operation}: {}", answer.text);
+        }
+    }
+}
