@@ -10,6 +10,7 @@ mod history;
 mod home;
 mod nodes;
 mod operate;
+mod pages;
 mod problem;
 mod queries;
 mod routes;

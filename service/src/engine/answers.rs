@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::cell::Request;
 use super::commit;
 use super::questions::Outcome;
+use super::updates::By;
 use super::{ActivityToken, Engine, Page, Refusal, RunRef, TurnToken};
 
 /// How many events are looked at for what became of a turn. Ours: a turn's end comes before that many others.
@@ -32,6 +33,32 @@ impl Engine {
     /// [`Refusal::BadToken`].
     pub fn activity_token(&self, token: &str) -> Result<ActivityToken, Refusal> {
         self.mint.open_activity(token)
+    }
+
+    /// Whether somebody has the task that a token is of: a token is no key to a run for ever. What another node has given
+    /// away beside a run, that one alone knows of, and it is taken at its word.
+    pub(super) fn must_be_out(&self, token: &TurnToken, run: &Run) -> Result<(), Refusal> {
+        let key = commit::head_key(&token.domain, &token.workflow_id);
+        let is_of_this_node = token.node.as_deref().is_none_or(|node| self.nodes.address() == Some(node));
+        if token.only_asks.is_some() {
+            let is_lost = is_of_this_node && self.questions.asked_by(&key, token.turn.scheduled_event_id).is_empty();
+            return if is_lost { Err(Refusal::QuestionsLost) } else { Ok(()) };
+        }
+        if let Some(number) = token.speculative {
+            let is_lost = is_of_this_node && !self.updates.has(&key, By::Task(number));
+            return if is_lost { Err(Refusal::TurnLost { how: TurnLoss::NeverWas }) } else { Ok(()) };
+        }
+        must_hold(run, token.turn).map_err(Into::into)
+    }
+
+    /// The seal of what leads to a page, so that nobody makes one up.
+    pub(crate) fn page_seal(&self, parts: &[&[u8]]) -> String {
+        self.mint.page_seal(parts)
+    }
+
+    /// Whether this is the seal of these parts.
+    pub(crate) fn is_page_seal(&self, parts: &[&[u8]], seal: &str) -> bool {
+        self.mint.is_page_seal(parts, seal)
     }
 
     /// Has a decider's answer admitted: `CompleteTurn` or `FailTurn`.

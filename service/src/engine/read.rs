@@ -254,17 +254,18 @@ impl Engine {
         self.read_page(&head_key(at), &loaded, page).await
     }
 
-    /// Events of a turn's run, never one after the turn's own DeciderStarted (S3.40).
+    /// Events of a turn's run, never one after the turn's own DeciderStarted, and only while a decider has the turn.
     ///
     /// # Errors
     ///
-    /// As for [`describe`](Self::describe).
+    /// As for [`describe`](Self::describe); what became of a turn that nobody has any more.
     pub async fn turn_history(&self, token: &TurnToken, page: &Page) -> Result<HistoryPage, Refusal> {
         let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
         let bound = token.turn.started_event_id + 1;
         let before = Some(page.before.map_or(bound, |before| before.min(bound)));
         let loaded = self.look_up_with(&at, token.turn.started_event_id).await?;
+        self.must_be_out(token, loaded.run())?;
         let mut read = self.read_page(&head_key(&at), &loaded, &Page { before, ..*page }).await?;
         read.last_event_id = token.turn.started_event_id;
         Ok(read)

@@ -97,6 +97,9 @@ struct Wire<'a> {
 /// What is signed to make the id of a question, before its run and its number. No token's content begins like this.
 const QUESTION: &[u8] = b"question";
 
+/// What is signed to seal what leads to a page, before the parts of it. No token's content begins like this.
+const PAGE: &[u8] = b"page";
+
 /// Makes and checks tokens.
 pub(super) struct Mint {
     keyed: Hmac<Sha256>,
@@ -170,6 +173,24 @@ impl Mint {
 
     fn question_tag(&self, run_id: Uuid, number: u64) -> Hmac<Sha256> {
         self.keyed.clone().chain_update(QUESTION).chain_update(run_id.as_bytes()).chain_update(number.to_be_bytes())
+    }
+
+    /// The seal of what leads to a page: of which list it is, and where in it the page begins.
+    pub(super) fn page_seal(&self, parts: &[&[u8]]) -> String {
+        URL_SAFE_NO_PAD.encode(self.page_tag(parts).finalize().into_bytes().get(..TAG_BYTES).unwrap_or_default())
+    }
+
+    /// Compares in constant time.
+    pub(super) fn is_page_seal(&self, parts: &[&[u8]], seal: &str) -> bool {
+        let tag = URL_SAFE_NO_PAD.decode(seal).unwrap_or_default();
+        tag.len() == TAG_BYTES && self.page_tag(parts).verify_truncated_left(&tag).is_ok()
+    }
+
+    /// With its length before each part, so that none begins where another ends.
+    fn page_tag(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
+        parts.iter().fold(self.keyed.clone().chain_update(PAGE), |keyed, part| {
+            keyed.chain_update((part.len() as u64).to_be_bytes()).chain_update(part)
+        })
     }
 
     fn seal(&self, wire: &Wire<'_>) -> String {
@@ -297,6 +318,22 @@ mod tests {
         assert_eq!(Mint::new(b"other").open_question(run_id, &id), None);
         for id in ["", "A", "!", &id[1..], &format!("{id}AAAA"), &mint.turn(&turn()), &mint.node_pass()] {
             assert_eq!(mint.open_question(run_id, id), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn the_seal_of_a_page_is_good_for_its_list_and_its_place_alone() {
+        let mint = Mint::new(b"secret");
+        let parts: [&[u8]; 3] = [b"runs", b"shop", b"7"];
+        let seal = mint.page_seal(&parts);
+        assert!(mint.is_page_seal(&parts, &seal));
+        assert!(!Mint::new(b"other").is_page_seal(&parts, &seal));
+        let others: [&[&[u8]]; 4] = [&[b"runs", b"shop", b"8"], &[b"runs", b"sho", b"p7"], &[b"runs", b"shop7"], &[]];
+        for other in others {
+            assert!(!mint.is_page_seal(other, &seal), "{other:?}");
+        }
+        for junk in ["", "A", "!", &seal[1..], &format!("{seal}AAAA"), &mint.node_pass(), &mint.turn(&turn())] {
+            assert!(!mint.is_page_seal(&parts, junk), "{junk}");
         }
     }
 

@@ -465,7 +465,8 @@ fn task_lists(calls: Calls) -> Calls {
             Doc::of("lookBack", "Events of a turn's run, none after the turn's own DeciderStarted")
                 .answers::<body::History>(200, "A page of events.")
                 .refuses(400, BAD_TOKEN)
-                .refuses(404, NO_RUN),
+                .refuses(404, NO_RUN)
+                .refuses(409, &["query-task-lost", "run-closed", "turn-completed", "turn-lost"]),
         )
         .post(
             "/v1/decider-tasks/{token}/complete",

@@ -2,16 +2,13 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::body;
 use history::{ActionCause, ActionOutcome, Recent};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use store::PageToken;
 
 use super::extract::{IdempotencyKey, Json, NoQuery, Path, Query};
-use super::problem::Refused;
+use super::pages::Of;
 use super::{Answer, AppState, json};
 use crate::access::Caller;
 use crate::engine::{ScheduleRow, ScheduleView};
@@ -103,15 +100,14 @@ pub(super) async fn create(
 }
 
 pub(super) async fn list(State(engine): AppState, Path([domain]): Path<1>, Query(params): Query<ListParams>) -> Answer {
-    let page = params.page.as_deref().map(|page| URL_SAFE_NO_PAD.decode(page).map(PageToken)).transpose();
-    let page = page.map_err(|_| Refused::BadQuery("`page` is not one that this service gave".to_owned()))?;
+    let page = params.page.as_deref().map(|page| Of::Schedules.place(&engine, &domain, page)).transpose()?;
     let limit = params.limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
     let (rows, next) = engine.schedules(&domain, limit, page.as_ref()).await?;
     let schedules = rows.into_iter().map(|row| {
         let ScheduleRow { id, workflow_type, is_paused, created_at } = row;
         body::ListedSchedule { schedule_id: id, workflow_type, paused: is_paused, created_at }
     });
-    let next_page = next.map(|token| URL_SAFE_NO_PAD.encode(token.0));
+    let next_page = next.map(|place| Of::Schedules.token(&engine, &domain, &place));
     Ok(json(StatusCode::OK, &body::Schedules { schedules: schedules.collect(), next_page }))
 }
 

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::body;
 use history::event::ByHand;
 use history::{
@@ -14,13 +12,14 @@ use history::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use store::{ListQuery, Order, PageToken};
+use store::{ListQuery, Order};
 use uuid::Uuid;
 
 use super::extract::{
     IdempotencyKey, IfMatch, IfNoneMatch, Json, NoQuery, Path, Query, Tag, Wait, not_modified, with_etag,
     with_wait_applied,
 };
+use super::pages::Of;
 use super::problem::Refused;
 use super::{Answer, AppState, json};
 use crate::access::Caller;
@@ -171,11 +170,10 @@ fn list_query(domain: &str, params: &ListParams) -> Result<ListQuery, Refused> {
 
 pub(super) async fn list(State(engine): AppState, Path([domain]): Path<1>, Query(params): Query<ListParams>) -> Answer {
     let query = list_query(&domain, &params)?;
-    let page = params.page.as_deref().map(|page| URL_SAFE_NO_PAD.decode(page).map(PageToken)).transpose();
-    let page = page.map_err(|_| Refused::BadQuery("`page` is not one that this service gave".to_owned()))?;
+    let page = params.page.as_deref().map(|page| Of::Runs.place(&engine, &domain, page)).transpose()?;
     let found = engine.list(&query, page.as_ref()).await?;
     let workflows = found.rows.into_iter().map(listed).collect();
-    let next_page = found.next.map(|token| URL_SAFE_NO_PAD.encode(token.0));
+    let next_page = found.next.map(|place| Of::Runs.token(&engine, &domain, &place));
     Ok(json(StatusCode::OK, &body::Workflows { workflows, next_page }))
 }
 

@@ -11,6 +11,7 @@ use super::domains::domain_of;
 use super::fault::{Fault, FaultKind};
 use super::operations::Operation;
 use super::signature::Signature;
+use super::tasks::turn_of_page;
 use crate::access::{Credentials, Holder, Subject};
 use crate::engine::Engine;
 
@@ -72,11 +73,16 @@ impl Subject for Asked<'_> {
         }
     }
 
+    /// A page of a turn is of the list that the turn was taken from, whatever list the request names.
     fn of_decider(&self) -> Result<(String, String), Fault> {
-        if !self.has("taskToken") {
+        let page_token = self.text("nextPageToken");
+        let token = if self.has("taskToken") {
+            self.engine.decider_token(&self.text("taskToken"))?
+        } else if page_token.is_empty() {
             return Ok((self.text("domain"), self.list()));
-        }
-        let token = self.engine.decider_token(&self.text("taskToken"))?;
+        } else {
+            turn_of_page(self.engine, &page_token)?
+        };
         Ok((token.domain.to_string(), token.task_list))
     }
 

@@ -108,7 +108,7 @@ pub(super) async fn list(call: Call, input: Map<String, Value>) -> Answer {
     let mut domains = call.engine.domains().await?;
     domains
         .retain(|domain| registration(domain.deprecated_at) == registration_status && call.caller.knows(&domain.name));
-    let Paged { rows, next } = paging.page(Of::Domains, call.engine.clock().now(), domains, |domain| &domain.name)?;
+    let Paged { rows, next } = paging.page(Of::Domains, (&call.engine, &[]), domains, |domain| &domain.name)?;
     let infos: Vec<Value> = rows.iter().map(|domain| info(&call, domain)).collect();
     body(&with_next(json!({ "domainInfos": infos }), next))
 }

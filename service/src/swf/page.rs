@@ -1,5 +1,6 @@
 //! Pages: what a request says about them, and the tokens that lead from one to the next. A token says of which list it is,
-//! when it was given and where the next page begins; it confers no right and is not secret.
+//! when it was given and where the next page begins, and is sealed with what the list is of; it confers no right and is not
+//! secret.
 
 use std::fmt::Display;
 
@@ -11,9 +12,13 @@ use serde_json::Value;
 
 use super::fault::{Fault, FaultKind};
 use super::words::set;
+use crate::engine::Engine;
 
 /// Entries on a page where the request says nothing or 0. Source: SWF.md §8.3.
 pub(super) const PAGE_DEFAULT: usize = 1_000;
+
+/// What the seals of this wire's tokens begin with: no list over REST begins like this.
+const WIRE: &str = "swf";
 
 /// How long a token leads on. Source: SWF.md §7, the model's 24 hours; older ones said 60 seconds.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
@@ -58,18 +63,29 @@ impl Of {
         }
     }
 
-    /// A token: the list's letter, the instant and the place, with a dot between them.
-    pub(super) fn token(self, now: Timestamp, place: impl Display) -> String {
-        format!("{}.{:x}.{place}", self.letter(), now.as_millis())
+    /// A token: the list's letter, the instant and the place, and the seal of these and of what the list is of, with a dot
+    /// between them.
+    pub(super) fn token(self, engine: &Engine, scope: &[&str], place: impl Display) -> String {
+        let said = format!("{}.{:x}.{place}", self.letter(), engine.clock().now().as_millis());
+        let seal = engine.page_seal(&sealed(&said, scope));
+        format!("{said}.{seal}")
     }
 
     /// The place that a token of this list leads to.
     ///
     /// # Errors
     ///
-    /// For one that is none of this list's, and for one that is too old.
-    pub(super) fn place(self, token: &str, now: Timestamp) -> Result<&str, Fault> {
-        let mut parts = token.splitn(3, '.');
+    /// For one that is none of this list's, for one that this service did not give, and for one that is too old.
+    pub(super) fn place<'a>(self, engine: &Engine, scope: &[&str], token: &'a str) -> Result<&'a str, Fault> {
+        let (said, seal) = token.rsplit_once('.').ok_or_else(invalid_token)?;
+        if !engine.is_page_seal(&sealed(said, scope), seal) {
+            return Err(invalid_token());
+        }
+        self.place_said(said, engine.clock().now())
+    }
+
+    fn place_said(self, said: &str, now: Timestamp) -> Result<&str, Fault> {
+        let mut parts = said.splitn(3, '.');
         let letter = parts.next().filter(|letter| letter.chars().eq([self.letter()]));
         let given_at = parts.next().and_then(|given_at| u64::from_str_radix(given_at, 16).ok());
         let (Some(_), Some(given_at), Some(place)) = (letter, given_at, parts.next()) else {
@@ -80,6 +96,11 @@ impl Of {
         }
         Ok(place)
     }
+}
+
+/// What a seal is of.
+fn sealed<'a>(said: &'a str, scope: &[&'a str]) -> Vec<&'a [u8]> {
+    [WIRE, said].iter().chain(scope).map(|part| part.as_bytes()).collect()
 }
 
 impl Paging {
@@ -100,9 +121,9 @@ impl Paging {
     /// # Errors
     ///
     /// As for [`Of::place`].
-    pub(super) fn place(&self, of: Of, now: Timestamp) -> Result<Option<&str>, Fault> {
+    pub(super) fn place(&self, of: Of, engine: &Engine, scope: &[&str]) -> Result<Option<&str>, Fault> {
         let token = self.next_page_token.as_deref().filter(|token| !token.is_empty());
-        token.map(|token| of.place(token, now)).transpose()
+        token.map(|token| of.place(engine, scope, token)).transpose()
     }
 
     /// The page of what is sorted by name, ascending unless reversed. The token has the last name of the page before, so
@@ -110,7 +131,7 @@ impl Paging {
     pub(super) fn page<T>(
         &self,
         of: Of,
-        now: Timestamp,
+        (engine, scope): (&Engine, &[&str]),
         mut rows: Vec<T>,
         name: impl Fn(&T) -> &str,
     ) -> Result<Paged<T>, Fault> {
@@ -118,14 +139,14 @@ impl Paging {
         if self.is_reverse() {
             rows.reverse();
         }
-        if let Some(place) = self.place(of, now)? {
+        if let Some(place) = self.place(of, engine, scope)? {
             let last = String::from_utf8(bytes(place)?).map_err(|_| invalid_token())?;
             let is_reverse = self.is_reverse();
             rows.retain(|row| if is_reverse { name(row) < last.as_str() } else { name(row) > last.as_str() });
         }
         let has_more = rows.len() > self.size();
         rows.truncate(self.size());
-        let last = rows.last().filter(|_| has_more).map(|row| of.token(now, text(name(row).as_bytes())));
+        let last = rows.last().filter(|_| has_more).map(|row| of.token(engine, scope, text(name(row).as_bytes())));
         Ok(Paged { rows, next: last })
     }
 }
@@ -158,14 +179,14 @@ mod tests {
     #[test]
     fn a_token_leads_on_for_a_day_in_its_own_list_and_no_longer() {
         let given_at = Timestamp::from_millis(1_700_000_000_000);
-        let token = Of::History.token(given_at, "5.a");
+        let token = format!("h.{:x}.5.a", given_at.as_millis());
         let last = given_at.plus(TOKEN_LIFETIME);
-        assert_eq!(Of::History.place(&token, last).unwrap(), "5.a");
+        assert_eq!(Of::History.place_said(&token, last).unwrap(), "5.a");
         // Another node's clock may be behind.
-        assert_eq!(Of::History.place(&token, Timestamp::from_millis(0)).unwrap(), "5.a");
+        assert_eq!(Of::History.place_said(&token, Timestamp::from_millis(0)).unwrap(), "5.a");
         let message = |place: Result<&str, Fault>| place.unwrap_err().message().to_owned();
         let late = Timestamp::from_millis(last.as_millis() + 1);
-        assert_eq!(message(Of::History.place(&token, late)), "Specified token has exceeded its maximum lifetime");
+        assert_eq!(message(Of::History.place_said(&token, late)), "Specified token has exceeded its maximum lifetime");
         for (of, token) in [
             (Of::Turn, token.as_str()),
             (Of::History, ""),
@@ -175,7 +196,7 @@ mod tests {
             (Of::History, "hh.1.5"),
             (Of::History, "5"),
         ] {
-            assert_eq!(message(of.place(token, given_at)), "Invalid token", "{token}");
+            assert_eq!(message(of.place_said(token, given_at)), "Invalid token", "{token}");
         }
     }
 }

@@ -16,7 +16,7 @@ use super::types::shown;
 use super::words::{self, List, set};
 use super::workflows::{run_ref, told, unknown_execution};
 use super::{Answer, Call, body, take};
-use crate::engine::{ActivityToken, Page, Poll, Receipt, Refusal, TurnToken};
+use crate::engine::{ActivityToken, Engine, Page, Poll, Receipt, Refusal, TurnToken};
 use crate::http::{deliver_task, look_at_connection};
 
 /// How long a poll waits. Source: SWF.md §7.
@@ -107,16 +107,31 @@ async fn turn(
     set(&mut task, "events", Some(told(call, &at, &events).await?));
     let next = next.map(|next| {
         cursor.last = next;
-        Of::Turn.token(call.engine.clock().now(), cursor.write())
+        Of::Turn.token(&call.engine, &[], cursor.write())
     });
     Ok(with_next(task, next))
 }
 
-/// The next page of a turn that was handed out: no task of its own, and no event.
-async fn next_page(call: &Call, paging: &Paging, place: &str) -> Answer {
+fn turn_at(engine: &Engine, place: &str) -> Result<(Cursor, TurnToken), Fault> {
     let cursor = Cursor::read(place).ok_or_else(invalid_token)?;
-    let token = call.engine.decider_token(&cursor.token)?;
-    let found = call.engine.turn_history(&token, &cursor.page(paging.size())).await?;
+    let token = engine.decider_token(&cursor.token)?;
+    Ok((cursor, token))
+}
+
+/// The turn that a page's token is of.
+pub(super) fn turn_of_page(engine: &Engine, page_token: &str) -> Result<TurnToken, Fault> {
+    turn_at(engine, Of::Turn.place(engine, &[], page_token)?).map(|(_, token)| token)
+}
+
+/// The next page of a turn that was handed out: no task of its own, and no event.
+async fn next_page(call: &Call, it: &PollTask, place: &str) -> Answer {
+    let (cursor, token) = turn_at(&call.engine, place)?;
+    // It leads on in the list that gave it.
+    if (&*token.domain, &token.task_list) != (&*it.domain, &it.task_list.name) {
+        return Err(invalid_token());
+    }
+    let found = call.engine.turn_history(&token, &cursor.page(it.paging.size())).await;
+    let found = found.map_err(|refusal| turn_fault(&token, refusal))?;
     let at = run_ref(&token.domain, &token.workflow_id, token.run_id);
     let workflow_type = call.engine.describe(&at).await?.run.started.workflow_type;
     body(&turn(call, &token, &workflow_type, cursor, found.events, found.next).await?)
@@ -124,8 +139,8 @@ async fn next_page(call: &Call, paging: &Paging, place: &str) -> Answer {
 
 pub(super) async fn poll_decision(call: Call, input: Map<String, Value>) -> Answer {
     let it: PollTask = take(input)?;
-    if let Some(place) = it.paging.place(Of::Turn, call.engine.clock().now())? {
-        return next_page(&call, &it.paging, place).await;
+    if let Some(place) = it.paging.place(Of::Turn, &call.engine, &[])? {
+        return next_page(&call, &it, place).await;
     }
     call.engine.must_have_room_for_poller(&it.domain, &it.task_list.name, true)?;
     let size = it.paging.size();

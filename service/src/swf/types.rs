@@ -218,7 +218,7 @@ pub(super) async fn list<D: Kind>(call: Call, input: Map<String, Value>) -> Answ
     });
     // By name, then by version, whatever characters are in them.
     let keyed = wanted.map(|(full, _)| (full.replacen('/', "\u{0}", 1), full));
-    let Paged { rows, next } = paging.page(D::LIST, call.engine.clock().now(), keyed.collect(), |(key, _)| key)?;
+    let Paged { rows, next } = paging.page(D::LIST, (&call.engine, &[&domain]), keyed.collect(), |(key, _)| key)?;
     let reads = rows.iter().map(|(_, full)| read::<D>(&call, &domain, full));
     let mut infos = Vec::with_capacity(rows.len());
     for read in futures_util::future::join_all(reads).await {

@@ -160,8 +160,9 @@ impl Filters {
 pub(super) async fn list(call: Call, input: Map<String, Value>, is_open: bool) -> Answer {
     let filters: Filters = take(input)?;
     filters.check(is_open)?;
-    let (of, now) = (if is_open { Of::OpenRuns } else { Of::ClosedRuns }, call.engine.clock().now());
-    let Paged { rows, next } = filters.page(&call, is_open, filters.paging.place(of, now)?).await?;
+    let (of, scope) = (if is_open { Of::OpenRuns } else { Of::ClosedRuns }, [filters.domain.as_str()]);
+    let place = filters.paging.place(of, &call.engine, &scope)?;
+    let Paged { rows, next } = filters.page(&call, is_open, place).await?;
     // A row does not say who the parent is, nor whether a cancel was requested.
     let describe = async |listed: &Listed| {
         let (domain, run_id) = (filters.domain.as_str().into(), Some(Uuid::from_bytes(listed.run)));
@@ -178,7 +179,7 @@ pub(super) async fn list(call: Call, input: Map<String, Value>, is_open: bool) -
             Err(refusal) => return Err(refusal.into()),
         }
     }
-    body(&with_next(json!({ "executionInfos": infos }), next.map(|next| of.token(now, next))))
+    body(&with_next(json!({ "executionInfos": infos }), next.map(|next| of.token(&call.engine, &scope, next))))
 }
 
 pub(super) async fn count(call: Call, input: Map<String, Value>, is_open: bool) -> Answer {

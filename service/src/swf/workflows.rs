@@ -239,15 +239,15 @@ pub(super) async fn history(call: Call, input: Map<String, Value>) -> Answer {
     let it: Read = take(input)?;
     let at = it.at()?;
     let mut page = Page { reverse: it.paging.is_reverse(), limit: it.paging.size(), ..Page::default() };
-    let now = call.engine.clock().now();
-    if let Some(place) = it.paging.place(Of::History, now)? {
+    let scope = [&*it.domain, &it.execution.workflow_id, &it.execution.run_id];
+    if let Some(place) = it.paging.place(Of::History, &call.engine, &scope)? {
         let cursor = place.parse().map_err(|_| invalid_token())?;
         if page.reverse { page.before = Some(cursor) } else { page.after = cursor }
     }
     let mut found = call.engine.history(&at, &page).await.map_err(|refusal| it.refused(refusal))?;
     call.caller.shown(&at.domain, &mut found.events);
     let events = told(&call, &at, &found.events).await?;
-    body(&with_next(json!({ "events": events }), found.next.map(|next| Of::History.token(now, next))))
+    body(&with_next(json!({ "events": events }), found.next.map(|next| Of::History.token(&call.engine, &scope, next))))
 }
 
 /// How a run closed.

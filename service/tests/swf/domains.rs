@@ -93,12 +93,10 @@ async fn domains_are_listed_by_name_and_in_pages() {
         }
         assert_eq!(found, expected, "the last page has no token even though it is full");
     }
-    for token in ["x", "!", "bjo", "d", "d.1", "d.fffffffffff.!", "w.fffffffffff.YQ"] {
+    for token in ["x", "!", "bjo", "d", "d.1", "d.1.YQ", "d.fffffffffff.!", "w.fffffffffff.YQ"] {
         let list = json!({ "registrationStatus": "REGISTERED", "nextPageToken": token });
         swf.ask("ListDomains", &list).await.invalid("Invalid token");
     }
-    let old = json!({ "registrationStatus": "REGISTERED", "nextPageToken": "d.1.YQ" });
-    swf.ask("ListDomains", &old).await.invalid("Specified token has exceeded its maximum lifetime");
 }
 
 #[tokio::test]

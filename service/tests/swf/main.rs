@@ -11,6 +11,7 @@ mod domains;
 mod garbage;
 mod histories;
 mod ids;
+mod pages;
 mod signatures;
 mod support;
 mod types;

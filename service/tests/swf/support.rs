@@ -33,6 +33,11 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
+    #[track_caller]
+    pub(crate) fn status_is(&self, status: u16) {
+        assert_eq!(self.status, status, "{}", self.text);
+    }
+
     /// Success without a body.
     #[track_caller]
     pub(crate) fn nothing(&self) {
@@ -67,7 +72,11 @@ impl Swf {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(body.into()).unwrap();
+        self.request(request.body(body.into()).unwrap()).await
+    }
+
+    /// Any request at all.
+    pub(crate) async fn request(&self, request: Request<Body>) -> Answer {
         let (parts, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8(bytes.to_vec()).unwrap();

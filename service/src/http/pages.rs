@@ -1,0 +1,47 @@
+//! Tokens that lead from one page to the next: sealed, and good for the list of the domain that gave them alone.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use store::PageToken;
+
+use super::problem::Refused;
+use crate::engine::{Engine, Refusal};
+
+/// Which list a token is of.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Of {
+    Runs,
+    Schedules,
+}
+
+impl Of {
+    fn word(self) -> &'static [u8] {
+        match self {
+            Self::Runs => b"rest/runs",
+            Self::Schedules => b"rest/schedules",
+        }
+    }
+
+    /// The token of a place in the list of this domain.
+    pub(super) fn token(self, engine: &Engine, domain: &str, place: &PageToken) -> String {
+        let seal = engine.page_seal(&[self.word(), domain.as_bytes(), &place.0]);
+        format!("{}.{seal}", URL_SAFE_NO_PAD.encode(&place.0))
+    }
+
+    /// The place that a token leads to.
+    ///
+    /// # Errors
+    ///
+    /// For a token that this service did not give for the list of this domain.
+    pub(super) fn place(self, engine: &Engine, domain: &str, token: &str) -> Result<PageToken, Refused> {
+        let not_ours = || Refused::BadQuery("`page` is not one that this service gave".to_owned());
+        let (place, seal) = token.split_once('.').unwrap_or((token, ""));
+        let place = URL_SAFE_NO_PAD.decode(place).map_err(|_| not_ours())?;
+        if engine.is_page_seal(&[self.word(), domain.as_bytes(), &place], seal) {
+            Ok(PageToken(place))
+        } else {
+            let why = "it was changed, or is of another list".to_owned();
+            Err(Refusal::BadPage { why }.into())
+        }
+    }
+}
