@@ -3,6 +3,7 @@
 
 mod caller;
 mod credential;
+mod denials;
 mod level;
 mod page;
 mod table;
@@ -10,6 +11,7 @@ mod table;
 pub(crate) use caller::Caller;
 pub(crate) use credential::Holder;
 pub use credential::{Credential, Credentials};
+pub(crate) use denials::{Denials, Denied};
 pub use level::Level;
 pub(crate) use level::{Need, Subject};
 pub use page::page;

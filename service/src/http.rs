@@ -6,6 +6,7 @@ mod calls;
 mod deliver;
 mod domains;
 mod extract;
+mod guard;
 mod history;
 mod home;
 mod nodes;
@@ -40,6 +41,7 @@ use crate::access::{Call, Level, Wire};
 use crate::engine::Engine;
 
 pub use crate::access::{Credential, Credentials};
+pub use guard::Hosts;
 pub use nodes::join;
 pub use server::{Server, ServerLimits};
 
@@ -51,11 +53,16 @@ pub(crate) use tasks::look_at_connection;
 
 type AppState = State<Arc<Engine>>;
 
-/// The routes of the API, for holders of credentials; for everybody when there are none.
+/// The routes of the API, for holders of credentials; for everybody when there are none. Under whatever name it is asked.
 pub fn router_for(engine: Arc<Engine>, credentials: Credentials) -> Router {
+    router_at(engine, credentials, Hosts::any())
+}
+
+/// The same, under these names.
+pub fn router_at(engine: Arc<Engine>, credentials: Credentials, hosts: Hosts) -> Router {
     let credentials = Arc::new(credentials);
     let gate = auth::Gate { engine: Arc::clone(&engine), credentials: Arc::clone(&credentials) };
-    let known = || from_fn_with_state((gate.clone(), Level::Known), auth::judge);
+    let known = || from_fn_with_state((gate.clone(), Level::Known, "nothing"), auth::judge);
     let rest = routes().into_router(&gate);
     // Nodes show each other something else.
     let rest = if engine.is_node() { rest.merge(nodes::routes().into_router(&gate)) } else { rest };
@@ -63,6 +70,7 @@ pub fn router_for(engine: Arc<Engine>, credentials: Credentials) -> Router {
     rest.merge(crate::swf::router(engine, credentials))
         .fallback(no_such_path.layer(known()))
         .method_not_allowed_fallback(wrong_method.layer(known()))
+        .layer(from_fn_with_state(Arc::new(hosts), guard::check))
 }
 
 /// The routes of the API, open to whoever can reach them.

@@ -303,14 +303,22 @@ fn tag(path: &str) -> &'static str {
 }
 
 /// What every call below `/v1` may be refused with.
-const REFUSALS: [(u16, &[&str]); 6] = [
+const REFUSALS: [(u16, &[&str]); 8] = [
     (400, &["bad-header", "bad-path", "bad-query"]),
     (401, &["unauthorized"]),
-    (403, &["forbidden"]),
+    (403, &["cross-site", "forbidden"]),
     (404, &["unknown-domain"]),
+    (421, &["misdirected"]),
+    (429, &["too-many-guesses"]),
     (500, &["corrupt", "internal"]),
     (503, &["outcome-unknown", "stopping", "unavailable"]),
 ];
+
+/// What every call may be refused with, whatever it is.
+const REFUSALS_EVERYWHERE: [(u16, &[&str]); 2] = [(400, &["bad-header"]), (421, &["misdirected"])];
+
+/// What a call that changes something may be refused with, whether or not it has a body.
+const REFUSALS_OF_WRITES: [(u16, &[&str]); 1] = [(415, &["unsupported-media-type"])];
 
 /// What a call with a body may be refused with, too.
 const REFUSALS_OF_BODIES: [(u16, &[&str]); 4] = [
@@ -344,9 +352,11 @@ fn segment(name: &str) -> &'static str {
 /// The problems that a call may answer, by their status.
 fn problems(call: &Call, has_body: bool) -> Map<String, Value> {
     let mut codes: BTreeMap<u16, BTreeSet<&str>> = BTreeMap::new();
-    let everywhere = if call.path.starts_with("/v1/") { REFUSALS.as_slice() } else { &[] };
+    let everywhere = if call.path.starts_with("/v1/") { REFUSALS.as_slice() } else { &REFUSALS_EVERYWHERE };
     let of_bodies = if has_body { REFUSALS_OF_BODIES.as_slice() } else { &[] };
-    for (status, more) in everywhere.iter().chain(of_bodies).chain(&call.doc.refusals) {
+    let is_write = call.method != Method::GET && call.method != Method::DELETE;
+    let of_writes = if is_write { REFUSALS_OF_WRITES.as_slice() } else { &[] };
+    for (status, more) in everywhere.iter().chain(of_bodies).chain(of_writes).chain(&call.doc.refusals) {
         codes.entry(*status).or_default().extend(*more);
     }
     let response = |(status, codes): (u16, BTreeSet<&str>)| {
@@ -386,7 +396,7 @@ fn problem(status: u16, codes: &BTreeSet<&str>) -> Value {
     });
     let header_of_status = match status {
         401 => Some(("WWW-Authenticate", "`Bearer`")),
-        503 => Some(("Retry-After", "After how many seconds to ask again, where that is known.")),
+        429 | 503 => Some(("Retry-After", "After how many seconds to ask again, where that is known.")),
         _ => None,
     };
     if let (Some(response), Some((name, what))) = (response.as_object_mut(), header_of_status) {

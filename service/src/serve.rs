@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use service::engine::{Engine, Node, Quotas, Settings, SystemClock};
-use service::http::{Credential, Credentials, Server, ServerLimits, join, router_for};
+use service::http::{Credential, Credentials, Hosts, Server, ServerLimits, join, router_at};
 use service::lambda::Function;
 use store::Store;
 use store::memory::Memory;
@@ -61,6 +61,11 @@ pub(crate) struct Serve {
     #[arg(long, env = "BATON_ALLOW_REMOTE_WITHOUT_CREDENTIALS")]
     #[serde(default)]
     allow_remote_without_credentials: bool,
+    /// Names under which the service may be asked beside this machine's own, where it listens on this machine alone and nobody
+    /// is asked who they are; separated by commas
+    #[arg(long, env = "BATON_ALLOWED_HOSTS", value_name = "NAME", value_delimiter = ',')]
+    #[serde(default)]
+    allowed_hosts: Vec<String>,
     /// Where the other nodes over the same store reach this one, e.g. `http://10.0.0.7:7420` [default: where it listens]
     #[arg(long, env = "BATON_NODE_ADDRESS", value_name = "URL")]
     node_address: Option<String>,
@@ -127,6 +132,7 @@ impl Serve {
             listen: self.listen.or(file.listen),
             allow_remote_without_credentials: self.allow_remote_without_credentials
                 || file.allow_remote_without_credentials,
+            allowed_hosts: if self.allowed_hosts.is_empty() { file.allowed_hosts } else { self.allowed_hosts },
             node_address: self.node_address.or(file.node_address),
             port_file: self.port_file.or(file.port_file),
             store: self.store.or(file.store),
@@ -276,7 +282,12 @@ impl Serve {
         }
         let shutdown_wait = Duration::from_secs(self.shutdown_seconds.unwrap_or(10));
         let limits = ServerLimits { connections_max, shutdown_wait, ..ServerLimits::default() };
-        let server = Server { listener, router: router_for(Arc::clone(&engine), credentials), limits };
+        let hosts = if address.ip().is_loopback() && credentials.is_empty() {
+            Hosts::loopback_and(self.allowed_hosts.clone())
+        } else {
+            Hosts::any()
+        };
+        let server = Server { listener, router: router_at(Arc::clone(&engine), credentials, hosts), limits };
         let stopping = async {
             drop(stop.await);
             tracing::info!("stopping: polls are answered, requests under way are finished");

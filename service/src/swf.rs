@@ -106,19 +106,33 @@ async fn answer(engine: Arc<Engine>, request: Request) -> Answer {
     let signed = credentials.map(|credentials| (credentials, request.uri().clone(), request.headers().clone()));
     let bytes = read_body(request, BODY_BYTES_MAX).await?;
     let holder = match &signed {
-        Some((credentials, uri, headers)) => Some(access::holder(credentials, &engine, uri, headers, &bytes)?),
+        Some((credentials, uri, headers)) => {
+            let holder = access::holder(credentials, &engine, uri, headers, &bytes);
+            Some(holder.map_err(|fault| noted(fault, credentials, &engine, None, operation))?)
+        }
         None => None,
     };
     let input = object(&bytes)?;
     shape::check(operation.fields(), &input)?;
     let caller = match holder {
         Some(holder) => {
-            access::check(holder, operation, &engine, &input)?;
+            let may = access::check(holder, operation, &engine, &input);
+            if let (Err(fault), Some((credentials, ..))) = (may, &signed) {
+                return Err(noted(fault, credentials, &engine, Some(holder.name()), operation));
+            }
             Caller::holding(Arc::clone(holder))
         }
         None => Caller::anybody(),
     };
     operations::perform(operation, Call { engine, caller, region }, input).await
+}
+
+/// A fault; counted and told where it is that somebody was not let in.
+fn noted(fault: Fault, credentials: &Credentials, engine: &Engine, who: Option<&str>, operation: Operation) -> Fault {
+    if let Some(denied) = fault.denied() {
+        credentials.denials().note(engine, denied, who, operation.name());
+    }
+    fault
 }
 
 fn operation(headers: &HeaderMap) -> Result<Operation, Fault> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::Denials;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use percent_encoding::percent_decode_str;
@@ -62,11 +63,13 @@ impl std::fmt::Debug for Credential {
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     known: Vec<Arc<Holder>>,
+    denials: Arc<Denials>,
 }
 
 /// A credential, read.
 #[derive(Clone)]
 pub(crate) struct Holder {
+    name: String,
     /// None for one that only signs.
     digest: Option<[u8; 32]>,
     /// Its id and its secret.
@@ -84,7 +87,7 @@ pub(crate) struct Holder {
 impl std::fmt::Debug for Holder {
     /// Without its secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Holder").finish_non_exhaustive()
+        f.debug_struct("Holder").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -124,6 +127,9 @@ impl Holder {
         let Credential { name, secret_sha256, access_key_id, secret_access_key, operator, metrics, .. } = credential;
         let Credential { readers, readers_without_payloads, applications, operators, deciders, runners, .. } =
             credential;
+        if name.trim().is_empty() {
+            return Err("a credential has an empty name; say whose it is".to_owned());
+        }
         let key = match (access_key_id, secret_access_key) {
             (None, None) => None,
             (Some(id), Some(secret)) if !id.is_empty() && !secret.is_empty() => Some((id, secret)),
@@ -141,12 +147,27 @@ impl Holder {
             .transpose()?;
         let lists = |entries: Vec<String>| -> Result<Vec<Lists>, String> {
             let read = |entry: String| {
+                if entry.starts_with("*/") {
+                    let how = "name the domain before the slash, or write `%2A` for one that is called `*`";
+                    return Err(format!("credential `{name}`: `{entry}` is of no domain; {how}"));
+                }
                 Lists::read(&entry).ok_or_else(|| format!("credential `{name}`: `{entry}` is not `domain/list`"))
             };
             entries.into_iter().map(read).collect()
         };
         let (deciders, runners) = (lists(deciders)?, lists(runners)?);
+        let domains = [&readers, &readers_without_payloads, &applications, &operators];
+        if domains.iter().any(|domains| domains.iter().any(String::is_empty)) {
+            return Err(format!("credential `{name}`: the name of a domain is empty; `*` is all of them"));
+        }
+        let names_none = domains.iter().all(|domains| domains.is_empty());
+        if !operator && !metrics && names_none && deciders.is_empty() && runners.is_empty() {
+            let levels =
+                "operator, metrics, readers, readers-without-payloads, applications, operators, deciders, runners";
+            return Err(format!("credential `{name}` may do nothing; give it one of: {levels}"));
+        }
         Ok(Self {
+            name,
             digest,
             key,
             is_operator: operator,
@@ -158,6 +179,11 @@ impl Holder {
             deciders,
             runners,
         })
+    }
+
+    /// Whose it is.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Whether it may read the runs of this domain, with or without their payloads.
@@ -181,8 +207,8 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// For a hash that is not 64 hexadecimal digits, a task list that is not `domain/list`, half a key, naming the
-    /// credential; and for two of the same key id.
+    /// For a hash that is not 64 hexadecimal digits, a task list that is not `domain/list`, half a key, nothing that it may
+    /// do, naming the credential; for an empty name; and for two of the same key id or the same secret.
     pub fn new(credentials: Vec<Credential>) -> Result<Self, String> {
         let known = credentials.into_iter().map(|it| Holder::read(it).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
         let mut ids = BTreeSet::new();
@@ -191,7 +217,16 @@ impl Credentials {
                 return Err(format!("two credentials have the access-key-id `{id}`"));
             }
         }
-        Ok(Self { known })
+        for (at, holder) in known.iter().enumerate() {
+            let is_twin = |other: &&Arc<Holder>| holder.digest.is_some() && other.digest == holder.digest;
+            if let Some(twin) = known.iter().take(at).find(is_twin) {
+                let (one, other) = (&twin.name, &holder.name);
+                return Err(format!(
+                    "the credentials `{one}` and `{other}` have the same secret; only the first would count"
+                ));
+            }
+        }
+        Ok(Self { known, denials: Arc::default() })
     }
 
     /// Whether there is none, so that nobody is asked.
@@ -207,8 +242,13 @@ impl Credentials {
 
     /// Whoever shows a secret in these headers.
     pub(crate) fn bearer(&self, headers: &HeaderMap) -> Option<&Arc<Holder>> {
-        let secret = headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")?;
-        self.holder(secret)
+        let (scheme, secret) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+        if scheme.eq_ignore_ascii_case("bearer") { self.holder(secret.trim_start_matches(' ')) } else { None }
+    }
+
+    /// What becomes of those who are not let in.
+    pub(crate) fn denials(&self) -> &Denials {
+        &self.denials
     }
 
     /// Whoever signs with this key, and what with.

@@ -35,6 +35,11 @@ impl Engine {
         self.mint.open_activity(token)
     }
 
+    /// Counts a request that was not let in.
+    pub(crate) fn count_denied(&self, why: &'static str) {
+        self.metrics.denied(why);
+    }
+
     /// Whether somebody has the task that a token is of: a token is no key to a run for ever. What another node has given
     /// away beside a run, that one alone knows of, and it is taken at its word.
     pub(super) fn must_be_out(&self, token: &TurnToken, run: &Run) -> Result<(), Refusal> {

@@ -38,6 +38,7 @@ pub struct Metrics {
     /// Actions of schedules, by what became of them.
     actions: Family<[(&'static str, &'static str); 1], Counter>,
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
+    denied: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
 /// What is read off at the moment of asking.
@@ -98,6 +99,8 @@ impl Metrics {
         registry.register("effects_put_off", what, effects_put_off.clone());
         let refusals = Family::default();
         registry.register("refusals", "Refused commands, by code", refusals.clone());
+        let denied = Family::default();
+        registry.register("denied_requests", "Requests that were not let in, by why", denied.clone());
         Self {
             registry,
             commits,
@@ -122,6 +125,7 @@ impl Metrics {
             speculative_turns_lost,
             actions,
             refusals,
+            denied,
         }
     }
 
@@ -151,6 +155,10 @@ impl Metrics {
     /// An effect could not be done, and is tried again later.
     pub(super) fn put_off(&self, code: &'static str) {
         self.effects_put_off.get_or_create(&[("code", code)]).inc();
+    }
+
+    pub(super) fn denied(&self, why: &'static str) {
+        self.denied.get_or_create(&[("why", why)]).inc();
     }
 
     pub(super) fn refused(&self, code: &'static str) {

@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::problem::Refused;
-use crate::access::{Caller, Credentials, Level, Subject};
+use crate::access::{Caller, Credentials, Denied, Level, Subject};
 use crate::engine::Engine;
 use crate::openapi::{Operation, Takes};
 
@@ -63,7 +63,7 @@ impl Subject for InPath<'_> {
 
 /// Lets a request pass, or says why not.
 pub(super) async fn judge(
-    State((gate, level)): State<(Gate, Level)>,
+    State((gate, level, path)): State<(Gate, Level, &'static str)>,
     params: Result<RawPathParams, RawPathParamsRejection>,
     mut request: Request,
     next: Next,
@@ -77,27 +77,56 @@ pub(super) async fn judge(
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(refused) => refused.into_response(),
+        Err((denied, who)) => {
+            if let Some(denied) = denied.denied() {
+                let what = format!("{} {path}", request.method());
+                gate.credentials.denials().note(&gate.engine, denied, who.as_deref(), &what);
+            }
+            denied.into_response()
+        }
+    }
+}
+
+impl Refused {
+    /// Whether somebody was not let in.
+    fn denied(&self) -> Option<Denied> {
+        match self {
+            Self::Unauthorized => Some(Denied::Unauthorized),
+            Self::Forbidden { .. } => Some(Denied::Forbidden),
+            Self::TooManyGuesses => Some(Denied::TooManyGuesses),
+            _ => None,
+        }
     }
 }
 
 impl Gate {
-    fn caller(&self, level: Level, subject: &InPath<'_>, request: &Request) -> Result<Caller, Refused> {
+    /// Who asks; or why not, and whose credential it was.
+    fn caller(
+        &self,
+        level: Level,
+        subject: &InPath<'_>,
+        request: &Request,
+    ) -> Result<Caller, (Refused, Option<String>)> {
         if level == Level::Node {
             let value = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
             let pass = value.and_then(|value| value.strip_prefix(NODE_SCHEME));
             let is_node = pass.is_some_and(|pass| self.engine.is_node_pass(pass));
-            return if is_node { Ok(Caller::anybody()) } else { Err(Refused::Unauthorized) };
+            return if is_node { Ok(Caller::anybody()) } else { Err((Refused::Unauthorized, None)) };
         }
         if level == Level::Nothing || self.credentials.is_empty() {
             return Ok(Caller::anybody());
         }
-        let holder = self.credentials.bearer(request.headers()).ok_or(Refused::Unauthorized)?;
-        let need = level.need(subject)?;
+        let Some(holder) = self.credentials.bearer(request.headers()) else {
+            let is_guess = request.headers().contains_key(AUTHORIZATION);
+            let is_one_too_many = is_guess && self.credentials.denials().has_guessed_too_often();
+            return Err((if is_one_too_many { Refused::TooManyGuesses } else { Refused::Unauthorized }, None));
+        };
+        let of = |refused| (refused, Some(holder.name().to_owned()));
+        let need = level.need(subject).map_err(of)?;
         if need.is_met_by(holder) {
             Ok(Caller::holding(Arc::clone(holder)))
         } else {
-            Err(Refused::Forbidden { what: need.words() })
+            Err(of(Refused::Forbidden { what: need.words() }))
         }
     }
 }

@@ -72,7 +72,8 @@ pub(crate) fn calls() -> Calls {
             Doc::of("readMetrics", "Metrics for Prometheus")
                 .answers_text("application/openmetrics-text", "The metrics, as OpenMetrics text.")
                 .refuses(401, &["unauthorized"])
-                .refuses(403, &["forbidden"]),
+                .refuses(403, &["forbidden"])
+                .refuses(429, &["too-many-guesses"]),
         )
         .get(
             "/openapi.json",

@@ -39,6 +39,12 @@ pub(crate) enum Refused {
     Unauthorized,
     /// A credential that may not do this.
     Forbidden { what: String },
+    /// Too many wrong secrets within a second.
+    TooManyGuesses,
+    /// A page of another site had a browser send it.
+    CrossSite { from: String },
+    /// It names a host that this service is not.
+    Misdirected { host: String },
     /// A handler gave up; a defect.
     Panicked,
 }
@@ -384,6 +390,27 @@ impl Parts {
                 format!("this credential may not {what}"),
                 "use a credential that may; the operator's configuration says which",
             ),
+            Refused::TooManyGuesses => Self {
+                retryable: true,
+                ..plain(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    "too-many-guesses",
+                    "a credential that is not known here, after too many others that are not".to_owned(),
+                    "send `Authorization: Bearer <secret>` with a secret that is known; it is never made to wait",
+                )
+            },
+            Refused::CrossSite { from } => plain(
+                StatusCode::FORBIDDEN,
+                "cross-site",
+                format!("a browser sent this for a page of another site: {from}"),
+                "send it from a program, or from a page that is served under the same host and port",
+            ),
+            Refused::Misdirected { host } => plain(
+                StatusCode::MISDIRECTED_REQUEST,
+                "misdirected",
+                format!("`{host}` is no name of this machine that the service knows"),
+                "ask for it as localhost, or name the host with --allowed-hosts where the service is started",
+            ),
             Refused::Panicked => Self {
                 recorded: json!("unknown"),
                 ..plain(
@@ -424,7 +451,7 @@ impl IntoResponse for Refused {
                 let seconds = retry_after.map_or(1, |wait| wait.as_secs().max(1));
                 headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
             }
-            Self::Engine(Refusal::Stopping | Refusal::TooManyQuestions { .. }) => {
+            Self::TooManyGuesses | Self::Engine(Refusal::Stopping | Refusal::TooManyQuestions { .. }) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(1));
             }
             Self::Unauthorized => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::http::Uri;
+use axum::http::header::AUTHORIZATION;
 use serde_json::{Map, Value};
 
 use super::domains::domain_of;
@@ -26,6 +27,24 @@ pub(super) fn holder<'a>(
     if let Some(holder) = credentials.bearer(headers) {
         return Ok(holder);
     }
+    let signed = signer(credentials, engine, uri, headers, body);
+    signed.map_err(|fault| {
+        // Who sends nothing at all guesses nothing.
+        if headers.contains_key(AUTHORIZATION) && credentials.denials().has_guessed_too_often() {
+            Fault::new(FaultKind::Throttling, "Rate exceeded")
+        } else {
+            fault
+        }
+    })
+}
+
+fn signer<'a>(
+    credentials: &'a Credentials,
+    engine: &Engine,
+    uri: &Uri,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<&'a Arc<Holder>, Fault> {
     let signature = Signature::read(headers)?;
     let (holder, secret) = credentials.signer(signature.access_key_id).ok_or_else(|| {
         Fault::new(FaultKind::UnrecognizedClient, "The security token included in the request is invalid.")

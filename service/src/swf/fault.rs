@@ -3,11 +3,12 @@
 //! Source: SWF.md §1, §3.
 
 use axum::body::Body;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::json;
 
+use crate::access::Denied;
 use crate::engine::Refusal;
 use crate::http::Refused;
 
@@ -52,6 +53,7 @@ kinds! {
     Serialization BAD_REQUEST "com.amazon.coral.service#SerializationException";
     UnknownOperation BAD_REQUEST "com.amazon.coral.service#UnknownOperationException";
     TooLarge PAYLOAD_TOO_LARGE "com.amazon.coral.service#RequestEntityTooLargeException";
+    Throttling TOO_MANY_REQUESTS "com.amazon.coral.availability#ThrottlingException";
     TooSlow REQUEST_TIMEOUT "com.amazon.coral.service#RequestTimeoutException";
     Unavailable SERVICE_UNAVAILABLE "com.amazon.coral.service#ServiceUnavailableException";
     Internal INTERNAL_SERVER_ERROR "com.amazon.coral.service#InternalFailure";
@@ -87,7 +89,23 @@ impl Fault {
         let mut response = Response::new(Body::from(body.to_string()));
         *response.status_mut() = self.kind.status();
         response.headers_mut().insert(CONTENT_TYPE, JSON);
+        if self.kind == FaultKind::Throttling {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
         response
+    }
+
+    /// Whether somebody was not let in.
+    pub(super) fn denied(&self) -> Option<Denied> {
+        match self.kind {
+            FaultKind::OperationNotPermitted => Some(Denied::Forbidden),
+            FaultKind::Throttling => Some(Denied::TooManyGuesses),
+            FaultKind::IncompleteSignature
+            | FaultKind::InvalidSignature
+            | FaultKind::MissingAuthenticationToken
+            | FaultKind::UnrecognizedClient => Some(Denied::Unauthorized),
+            _ => None,
+        }
     }
 }
 

@@ -125,7 +125,7 @@ macro_rules! operations {
             const ALL: &'static [Self] = &[$( Self::$name, )+];
 
             /// Its name.
-            fn name(self) -> &'static str {
+            pub(super) fn name(self) -> &'static str {
                 match self { $( Self::$name => stringify!($name), )+ }
             }
 

@@ -17,6 +17,7 @@ mod conditions;
 mod contract;
 mod decisions;
 mod deletion;
+mod guard;
 mod histories;
 mod home;
 mod kits;

@@ -260,6 +260,21 @@ async fn a_credential_that_the_command_line_made_lets_its_holder_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_asks_nobody_who_they_are_answers_to_this_machine_s_names_and_those_it_is_told() {
+    let scratch = Scratch::new("hosts");
+    let service = Service::start(&scratch.0, &["--allowed-hosts", "baton.lan,other.lan"]);
+    let port = service.url.rsplit(':').next().unwrap().to_owned();
+    let status = async |host: String| {
+        let ask = reqwest::Client::new().get(format!("{}/v1/domains", service.url)).header("host", host);
+        ask.send().await.unwrap().status().as_u16()
+    };
+    for host in ["localhost", "127.0.0.1", "baton.lan", "other.lan"] {
+        assert_eq!(status(format!("{host}:{port}")).await, 200, "{host}");
+    }
+    assert_eq!(status(format!("evil.example:{port}")).await, 421);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_the_command_line_made_is_asked_for() {
     let scratch = Scratch::new("new-key");
     let made = baton(&["credential", "new", "shop", "--application", "default", "--aws"]);

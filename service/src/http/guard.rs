@@ -1,0 +1,134 @@
+//! What comes before every call, whoever asks: what a web page makes a browser send is told from what programs send.
+//!
+//! A page of another site may have a browser post here without its user's knowing, and a name that its owner points at this
+//! machine makes such a page a neighbor. Browsers say in headers where a request comes from, and no page can change those;
+//! programs do not send them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use axum::http::uri::Authority;
+use axum::http::{Method, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::problem::Refused;
+
+/// How a browser says what a page has to do with the host that it asks.
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Headers that browsers send and programs do not.
+const OF_BROWSERS: [HeaderName; 4] =
+    [ORIGIN, SITE, HeaderName::from_static("sec-fetch-mode"), HeaderName::from_static("sec-fetch-dest")];
+
+/// Content types that no page can have a browser send to another site without asking first.
+const ASKED_FOR: [&str; 3] = ["application/json", "application/x-amz-json-1.0", "application/x-amz-json-1.1"];
+
+/// Under which names the service is asked.
+#[derive(Debug, Clone, Default)]
+pub struct Hosts {
+    /// None where any will do.
+    known: Option<Vec<String>>,
+}
+
+impl Hosts {
+    /// Any name: whoever gets here is asked for a credential.
+    pub fn any() -> Self {
+        Self::default()
+    }
+
+    /// This machine's own names and addresses, and these: where nobody is asked who they are, so that a page of a name which
+    /// leads here is no page of ours.
+    pub fn loopback_and(names: Vec<String>) -> Self {
+        Self { known: Some(names) }
+    }
+
+    fn has(&self, host: &str) -> bool {
+        let Some(known) = &self.known else { return true };
+        let host = host.trim_end_matches('.');
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        let is_name = || host.eq_ignore_ascii_case("localhost") || ends_with_ignoring_case(host, ".localhost");
+        let is_loopback = address.map_or_else(|_| is_name(), |address| address.to_canonical().is_loopback());
+        is_loopback || known.iter().any(|name| name.eq_ignore_ascii_case(host))
+    }
+}
+
+fn ends_with_ignoring_case(text: &str, end: &str) -> bool {
+    let at = text.len().checked_sub(end.len());
+    at.and_then(|at| text.get(at..)).is_some_and(|found| found.eq_ignore_ascii_case(end))
+}
+
+/// Lets a request go on, or says why not.
+pub(super) async fn check(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
+    match judge(&hosts, request.method(), request.uri(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
+    }
+}
+
+fn judge(hosts: &Hosts, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
+    for header in [HOST, AUTHORIZATION] {
+        if headers.get_all(&header).iter().nth(1).is_some() {
+            let problem = "stands there twice: which one counts is not for guessing".to_owned();
+            return Err(Refused::BadHeader { header, problem });
+        }
+    }
+    let host = match headers.get(HOST) {
+        Some(value) => Some(authority(value).ok_or_else(|| Refused::BadHeader {
+            header: HOST,
+            problem: "is no name or address, with or without a port".to_owned(),
+        })?),
+        None => None,
+    };
+    for host in host.iter().chain(uri.authority()) {
+        if !hosts.has(host.host()) {
+            return Err(Refused::Misdirected { host: host.host().to_owned() });
+        }
+    }
+    if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE) {
+        return Ok(());
+    }
+    let is_own_site = |value: &HeaderValue| matches!(value.as_bytes(), b"same-origin" | b"none");
+    if headers.get_all(SITE).iter().any(|value| !is_own_site(value)) {
+        return Err(Refused::CrossSite { from: "another site, says Sec-Fetch-Site".to_owned() });
+    }
+    let host = host.as_ref().or(uri.authority());
+    if let Some(origin) = headers.get_all(ORIGIN).iter().find(|origin| !is_origin_of(origin, host)) {
+        return Err(Refused::CrossSite { from: format!("`{}`", String::from_utf8_lossy(origin.as_bytes())) });
+    }
+    // What a form sends has another, and what a page sends without a body has none.
+    let may_be_a_page_s = OF_BROWSERS.iter().any(|name| headers.contains_key(name));
+    if may_be_a_page_s && *method != Method::DELETE {
+        let found = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        let found = found.unwrap_or_else(|| "nothing".to_owned());
+        let essence = found.split(';').next().unwrap_or_default().trim();
+        if !ASKED_FOR.iter().any(|known| essence.eq_ignore_ascii_case(known)) {
+            return Err(Refused::ContentType(found));
+        }
+    }
+    Ok(())
+}
+
+fn authority(value: &HeaderValue) -> Option<Authority> {
+    let authority: Authority = value.to_str().ok()?.parse().ok()?;
+    // A name before an `@` is no part of a host.
+    (!authority.as_str().contains('@')).then_some(authority)
+}
+
+/// Whether a page from there is a page of this host: the same name and the same port, whatever the scheme, as what encrypts
+/// may stand before the service.
+fn is_origin_of(origin: &HeaderValue, host: Option<&Authority>) -> bool {
+    let origin: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
+    let Some((origin, host)) = origin.zip(host) else { return false };
+    let default = match origin.scheme_str() {
+        Some("http") => 80,
+        Some("https") => 443,
+        _ => return false,
+    };
+    origin.authority().is_some_and(|origin| {
+        origin.host().eq_ignore_ascii_case(host.host())
+            && origin.port_u16().unwrap_or(default) == host.port_u16().unwrap_or(default)
+    })
+}
