@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use store::Error;
 
 use crate::log::sync_directory;
-use crate::storage_error;
+use crate::{private, storage_error};
 
 const FORMAT: &str = "baton embedded store, format 2";
 
@@ -32,7 +32,7 @@ impl Directory {
     /// Creates the directory if need be, takes its lock and checks its format.
     pub(crate) fn take(directory: &Path) -> Result<Self, Error> {
         let failed = |doing: &'static str| move |error: std::io::Error| storage_error(&error, doing, directory);
-        std::fs::create_dir_all(log_path(directory)).map_err(failed("create the data directory"))?;
+        close_to_others(directory)?;
         let lock = take_lock(directory)?;
         let path = directory.join("FORMAT");
         let id = match std::fs::read_to_string(&path) {
@@ -59,6 +59,30 @@ impl Drop for Directory {
     }
 }
 
+/// Makes the directories if need be, and takes the rights of others away from what is there: whoever reads the log has the
+/// payloads of all runs, and the secret that task tokens are made with.
+fn close_to_others(directory: &Path) -> Result<(), Error> {
+    let log = log_path(directory);
+    let mut was_open = private::directory(directory, || private::is_ours(directory))?;
+    was_open |= private::directory(&log, || Ok(true))?;
+    for file in ["FORMAT", "LOCK"] {
+        was_open |= private::narrow(&directory.join(file))?;
+    }
+    was_open |= private::narrow(&tree_path(directory))?;
+    let failed = |error: std::io::Error| storage_error(&error, "list", &log);
+    for entry in std::fs::read_dir(&log).map_err(failed)? {
+        was_open |= private::narrow(&entry.map_err(failed)?.path())?;
+    }
+    if was_open {
+        tracing::warn!(
+            directory = %directory.display(),
+            "others could use the data directory or files in it; now only its owner can. Whoever has read them knows the \
+             secret of task tokens: `baton secret rotate` makes another"
+        );
+    }
+    Ok(())
+}
+
 fn read_format(text: &str) -> Option<u64> {
     let id = text.strip_prefix(FORMAT)?.strip_prefix(", id ")?.strip_suffix('\n')?;
     u64::from_str_radix(id, 16).ok()
@@ -67,13 +91,9 @@ fn read_format(text: &str) -> Option<u64> {
 fn take_lock(directory: &Path) -> Result<File, Error> {
     let path = directory.join("LOCK");
     let failed = |error: &std::io::Error| storage_error(error, "lock", &path);
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(|error| failed(&error))?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let mut file = private::open(&mut options, &path).map_err(|error| failed(&error))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -95,7 +115,7 @@ fn take_lock(directory: &Path) -> Result<File, Error> {
 fn write_format(directory: &Path) -> std::io::Result<u64> {
     let id = RandomState::new().hash_one(std::process::id());
     let new = directory.join("FORMAT.new");
-    let mut file = File::create(&new)?;
+    let mut file = private::create(&new)?;
     writeln!(file, "{FORMAT}, id {id:016x}")?;
     file.sync_all()?;
     std::fs::rename(&new, directory.join("FORMAT"))?;

@@ -21,6 +21,7 @@ mod log;
 mod marks;
 mod open;
 mod opening;
+mod private;
 mod read;
 mod record;
 mod recovery;

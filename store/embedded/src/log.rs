@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::faults::Faults;
 use crate::frame::{Builder, SEGMENT_HEADER, SegmentHeader};
 use crate::opening::Opening;
+use crate::private;
 
 /// A segment that is being made ready, before it has its number.
 const NEW: &str = "new";
@@ -152,7 +153,7 @@ impl Segments {
         if !self.files().spares.is_empty() {
             return Ok(());
         }
-        let create = || self.faults.before_open().and_then(|()| File::create(self.directory.join(NEW)));
+        let create = || self.faults.before_open().and_then(|()| private::create(&self.directory.join(NEW)));
         // Without it the commits make their own.
         let Some(mut file) = self.opening.if_possible(create)? else { return Ok(()) };
         let zeros = vec![0; ZEROS];
@@ -199,7 +200,9 @@ impl Segments {
             // A try that failed may have left the name behind.
             let is_first = !std::mem::replace(&mut is_again, true);
             self.faults.before_open()?;
-            let file = OpenOptions::new().write(true).create_new(is_first).create(true).truncate(true).open(path)?;
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(is_first).create(true).truncate(true);
+            let file = private::open(&mut options, &path)?;
             Ok((files, file, true))
         })?;
         if is_new {

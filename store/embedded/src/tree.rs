@@ -1,6 +1,7 @@
 //! redb, seen as one sorted map of bytes with the log position that it reflects. Owns transactions and their settings;
 //! knows nothing of what the keys mean.
 
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -8,6 +9,8 @@ use std::sync::{PoisonError, RwLock};
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use store::Error;
+
+use crate::{private, storage_error};
 
 const MAP: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("map");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -37,7 +40,9 @@ fn failed(error: impl Into<redb::Error>) -> Error {
 impl Tree {
     /// Opens or creates the file; also answers the log position that it reflects.
     pub(crate) fn open(path: &Path, cache_bytes: usize) -> Result<(Self, u64), Error> {
-        let database = Database::builder().set_cache_size(cache_bytes).create(path).map_err(failed)?;
+        let file = private::open(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)
+            .map_err(|error| storage_error(&error, "open", path))?;
+        let database = Database::builder().set_cache_size(cache_bytes).create_file(file).map_err(failed)?;
         let mut txn = database.begin_write().map_err(failed)?;
         txn.set_quick_repair(true);
         let position = {
