@@ -13,6 +13,7 @@ mod fsck;
 mod history;
 mod query;
 mod schedule;
+mod secret;
 mod tips;
 mod update;
 mod workflow;
@@ -61,6 +62,9 @@ enum Command {
     /// Complete, fail, retry, pause, resume or change an open activity by hand
     #[command(subcommand)]
     Activity(activity::Activity),
+    /// See to the secret that task tokens are made with
+    #[command(subcommand)]
+    Secret(secret::Secret),
     /// Make credentials for the service's configuration
     #[command(subcommand)]
     Credential(credential::Credential),
@@ -129,6 +133,7 @@ impl Cli {
             Command::Query(query) => query.run().await,
             Command::Update(update) => update.run().await,
             Command::Activity(activity) => activity.run().await,
+            Command::Secret(secret) => secret.run().await,
             Command::Credential(credential) => credential.run(),
             #[cfg(feature = "dynamodb")]
             Command::Dynamodb(dynamodb) => dynamodb.run().await,

@@ -33,6 +33,7 @@ mod refusal;
 mod reset;
 mod run_counts;
 mod schedules;
+mod secrets;
 mod start;
 mod sweep;
 mod tasks;
@@ -68,6 +69,7 @@ pub use quotas::Quotas;
 pub use refusal::{Limited, Recorded, Refusal};
 pub use reset::{Reset, WasReset};
 pub use schedules::{ScheduleRow, ScheduleView};
+pub use secrets::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, Question, Receipt};
 pub(crate) use token::TOKEN_CHARS_MAX;
 pub use token::{ActivityToken, TurnToken};
@@ -250,7 +252,7 @@ impl Engine {
     ) -> Result<Arc<Self>, Refusal> {
         let limits = store.limits();
         commit::must_have_room(&limits)?;
-        let secret = domains::secret(&*store, settings.seed).await?;
+        let secrets = secrets::secrets(&*store, settings.seed).await?;
         let ids = clock::Ids::new(settings.seed);
         let nodes = nodes::Nodes::new(settings.node, ids.op());
         let agenda = agenda::Agenda::new(nodes.is_shared().then_some(sweep::RESCAN_EVERY));
@@ -261,7 +263,7 @@ impl Engine {
             elsewhere: elsewhere::Elsewhere::default(),
             polls: polls::Polls::default(),
             pollers: pollers::Pollers::new(clock.now()),
-            mint: token::Mint::new(&secret),
+            mint: token::Mint::new(Arc::clone(&clock), &secrets),
             domains: domains::Domains::default(),
             types: types::Types::default(),
             cache: cache::Cache::new(settings.cache_bytes),

@@ -16,6 +16,7 @@ mod problem;
 mod queries;
 mod routes;
 mod schedules;
+mod secret;
 mod server;
 mod stall;
 mod tasks;

@@ -63,6 +63,13 @@ bodies! {@request
         #[serde(skip_serializing_if = "Option::is_none")]
         retention: Option<Duration>,
     }
+    /// Makes another secret for task tokens.
+    RotateSecret {
+        /// How long tokens that were made before stay good; 30 days when absent, and at once no longer with zero.
+        #[serde(default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        overlap: Option<Duration>,
+    }
     /// Has a run wait.
     PauseWorkflow {
         /// Whether its clock stands still: its timers and all timeouts wait, too, and go on where they were.
@@ -154,6 +161,13 @@ answers! {
     Deleted {
         /// How many.
         runs: u64,
+    }
+    /// Another secret for task tokens.
+    RotatedSecret {
+        /// From when on tokens are made with it. Where several nodes share a store, some seconds from now.
+        from: Timestamp,
+        /// Until when those are good that were made before; some only until an earlier rotation's overlap is over.
+        previous_until: Timestamp,
     }
     /// A run goes on from an event of another.
     WasReset {

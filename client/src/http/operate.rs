@@ -7,7 +7,7 @@ use super::{Client, encode, run_query, to_bytes};
 use crate::Error;
 use crate::body::{
     ByHand, ChangeActivity, ChangeDomain, CompleteByHand, Deleted, Domain, FailByHand, PauseWorkflow, Recorded,
-    ResetWorkflow, WasReset,
+    ResetWorkflow, RotateSecret, RotatedSecret, WasReset,
 };
 
 /// What is done to an open activity by hand.
@@ -37,6 +37,15 @@ impl Client {
         let url = self.service_url(&format!("domains/{}", encode(self.domain_name())));
         let (_, bytes) = self.send(Method::PATCH, &url, Some(to_bytes(change)?), None, None).await?;
         self.read(&bytes)
+    }
+
+    /// Makes another secret for task tokens, and for what nodes show each other.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn rotate_secret(&self, rotate: &RotateSecret) -> Result<RotatedSecret, Error> {
+        self.write(&self.service_url("secret/rotate"), rotate, None).await
     }
 
     /// Deletes a run, or without a run id all runs of a workflow id; an open one only if it is to be terminated first.

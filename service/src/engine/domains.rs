@@ -1,4 +1,4 @@
-//! Domains, and the service's own secret: both live in the store under a domain name that no caller can use.
+//! Domains, and how the service keeps its own records: in the store, under a domain name that no caller can use.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 use bytes::Bytes;
 use history::{Duration, Fault, Timestamp, Unit, limits};
 use serde::{Deserialize, Serialize};
-use store::{Cas, Expect, Head, HeadKey, Store};
+use store::{Cas, Expect, Head, HeadKey};
 
 use super::{Engine, Limited, Refusal};
 
@@ -92,29 +92,9 @@ pub(super) fn own_key(name: &str) -> HeadKey {
     HeadKey { domain: OWN.into(), workflow_id: name.into() }
 }
 
-fn own_head(before: Option<&Head>, body: Bytes) -> Head {
+pub(super) fn own_head(before: Option<&Head>, body: Bytes) -> Head {
     let version = before.map_or(1, |head| head.version + 1);
     Head { run: [0; 16], version, body, due: None, row: None, expires_at: None }
-}
-
-/// The secret that task tokens are made with; made at the first start, and the same ever after.
-pub(super) async fn secret(store: &dyn Store, seed: Option<u64>) -> Result<Bytes, Refusal> {
-    let key = own_key("secret");
-    if let Some(head) = store.load(&key).await? {
-        return Ok(head.body);
-    }
-    let mut secret = [0; 32];
-    match seed {
-        Some(seed) => fastrand::Rng::with_seed(seed).fill(&mut secret),
-        None => getrandom::fill(&mut secret)
-            .map_err(|error| Refusal::Unavailable { why: format!("no random numbers: {error}"), retry_after: None })?,
-    }
-    let head = own_head(None, Bytes::copy_from_slice(&secret));
-    match store.commit(&key, Expect::Absent, &head, &[]).await? {
-        Cas::Won => Ok(head.body),
-        Cas::Lost(Some(other)) => Ok(other.body),
-        Cas::Lost(None) => Err(Refusal::Unavailable { why: "the secret vanished".to_owned(), retry_after: None }),
-    }
 }
 
 impl Engine {

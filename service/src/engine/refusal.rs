@@ -29,6 +29,8 @@ pub enum Limited {
     OpenRuns,
     /// Polls that wait on a list.
     Pollers,
+    /// Secrets that are good at once.
+    Secrets,
 }
 
 impl std::fmt::Display for Limited {
@@ -39,6 +41,7 @@ impl std::fmt::Display for Limited {
             Self::Types => "types of one kind in a domain",
             Self::OpenRuns => "open runs in a domain",
             Self::Pollers => "polls that wait on a list",
+            Self::Secrets => "secrets that are good at once; a rotation without an overlap ends those before",
         })
     }
 }

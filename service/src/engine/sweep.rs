@@ -84,6 +84,10 @@ impl Engine {
             tokio::spawn(async move {
                 tokio::select! { biased; () = engine.stopped() => {} () = engine.keep_beating() => {} }
             });
+            let engine = Arc::clone(self);
+            tokio::spawn(async move {
+                tokio::select! { biased; () = engine.stopped() => {} () = engine.keep_reading_secrets() => {} }
+            });
         }
     }
 

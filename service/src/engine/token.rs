@@ -1,17 +1,18 @@
 //! Task tokens: who may answer what. Opaque to callers, and not to be forged: whoever may poll one list cannot make a
 //! token for another.
 
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use history::{EventId, TaskId, TurnId};
+use history::{EventId, TaskId, Timestamp, TurnId};
 use hmac::{Hmac, KeyInit, Mac};
 use minicbor::{Decode, Encode};
 use sha2::Sha256;
 use uuid::Uuid;
 
-use super::Refusal;
+use super::secrets::{Secret, Secrets};
+use super::{Clock, Refusal};
 
 /// Bytes of the tag that are kept: 96 bits.
 const TAG_BYTES: usize = 12;
@@ -100,14 +101,53 @@ const QUESTION: &[u8] = b"question";
 /// What is signed to seal what leads to a page, before the parts of it. No token's content begins like this.
 const PAGE: &[u8] = b"page";
 
-/// Makes and checks tokens.
+/// Makes tokens with the present secret, and checks them with every one that is good.
 pub(super) struct Mint {
+    clock: Arc<dyn Clock>,
+    keys: RwLock<Arc<[Key]>>,
+}
+
+/// A secret, ready to sign.
+struct Key {
     keyed: Hmac<Sha256>,
+    from: Timestamp,
+    until: Option<Timestamp>,
 }
 
 impl Mint {
-    pub(super) fn new(secret: &[u8]) -> Self {
-        Self { keyed: Hmac::new_from_slice(secret).expect("any key length is acceptable") }
+    pub(super) fn new(clock: Arc<dyn Clock>, secrets: &Secrets) -> Self {
+        let mint = Self { clock, keys: RwLock::new(Arc::new([])) };
+        mint.set(secrets);
+        mint
+    }
+
+    /// Takes these secrets from now on.
+    pub(super) fn set(&self, secrets: &Secrets) {
+        let key = |secret: &Secret| Key {
+            keyed: Hmac::new_from_slice(&secret.bytes()).expect("any key length is acceptable"),
+            from: secret.from,
+            until: secret.until,
+        };
+        *self.keys.write().expect("no code panics while it holds this lock") = secrets.iter().map(key).collect();
+    }
+
+    fn keys(&self) -> Arc<[Key]> {
+        Arc::clone(&self.keys.read().expect("no code panics while it holds this lock"))
+    }
+
+    /// What is made now is signed by this: the newest that is in use.
+    fn present(&self) -> Hmac<Sha256> {
+        let (now, keys) = (self.clock.now(), self.keys());
+        let in_use = keys.iter().rev().find(|key| key.from <= now);
+        in_use.or(keys.first()).map(|key| key.keyed.clone()).expect("there is always a secret")
+    }
+
+    /// Whether any secret that is good, one that is soon to be used among them, passes the check.
+    fn is_signed(&self, check: impl Fn(Hmac<Sha256>) -> bool) -> bool {
+        let now = self.clock.now();
+        let keys = self.keys();
+        let mut good = keys.iter().rev().filter(|key| key.until.is_none_or(|until| now < until));
+        good.any(|key| check(key.keyed.clone()))
     }
 
     pub(super) fn turn(&self, token: &TurnToken) -> String {
@@ -146,19 +186,19 @@ impl Mint {
 
     /// What the nodes over one store show each other. No token's content begins like this.
     pub(super) fn node_pass(&self) -> String {
-        URL_SAFE_NO_PAD.encode(self.keyed.clone().chain_update(NODES).finalize().into_bytes())
+        URL_SAFE_NO_PAD.encode(self.present().chain_update(NODES).finalize().into_bytes())
     }
 
     /// Compares in constant time.
     pub(super) fn is_node_pass(&self, pass: &str) -> bool {
         let bytes = URL_SAFE_NO_PAD.decode(pass).unwrap_or_default();
-        self.keyed.clone().chain_update(NODES).verify_slice(&bytes).is_ok()
+        self.is_signed(|keyed| keyed.chain_update(NODES).verify_slice(&bytes).is_ok())
     }
 
     /// Names a question that a run was asked.
     pub(super) fn question(&self, run_id: Uuid, number: u64) -> String {
         let mut bytes = number.to_be_bytes().to_vec();
-        bytes.extend(self.question_tag(run_id, number).finalize().into_bytes().iter().take(TAG_BYTES));
+        bytes.extend(question_tag(self.present(), run_id, number).finalize().into_bytes().iter().take(TAG_BYTES));
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
@@ -168,34 +208,25 @@ impl Mint {
         let (number, tag) = bytes.split_first_chunk::<8>()?;
         let number = u64::from_be_bytes(*number);
         let is_whole = tag.len() == TAG_BYTES;
-        (is_whole && self.question_tag(run_id, number).verify_truncated_left(tag).is_ok()).then_some(number)
-    }
-
-    fn question_tag(&self, run_id: Uuid, number: u64) -> Hmac<Sha256> {
-        self.keyed.clone().chain_update(QUESTION).chain_update(run_id.as_bytes()).chain_update(number.to_be_bytes())
+        let check = |keyed| question_tag(keyed, run_id, number).verify_truncated_left(tag).is_ok();
+        (is_whole && self.is_signed(check)).then_some(number)
     }
 
     /// The seal of what leads to a page: of which list it is, and where in it the page begins.
     pub(super) fn page_seal(&self, parts: &[&[u8]]) -> String {
-        URL_SAFE_NO_PAD.encode(self.page_tag(parts).finalize().into_bytes().get(..TAG_BYTES).unwrap_or_default())
+        URL_SAFE_NO_PAD
+            .encode(page_tag(self.present(), parts).finalize().into_bytes().get(..TAG_BYTES).unwrap_or_default())
     }
 
     /// Compares in constant time.
     pub(super) fn is_page_seal(&self, parts: &[&[u8]], seal: &str) -> bool {
         let tag = URL_SAFE_NO_PAD.decode(seal).unwrap_or_default();
-        tag.len() == TAG_BYTES && self.page_tag(parts).verify_truncated_left(&tag).is_ok()
-    }
-
-    /// With its length before each part, so that none begins where another ends.
-    fn page_tag(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
-        parts.iter().fold(self.keyed.clone().chain_update(PAGE), |keyed, part| {
-            keyed.chain_update((part.len() as u64).to_be_bytes()).chain_update(part)
-        })
+        tag.len() == TAG_BYTES && self.is_signed(|keyed| page_tag(keyed, parts).verify_truncated_left(&tag).is_ok())
     }
 
     fn seal(&self, wire: &Wire<'_>) -> String {
         let mut bytes = minicbor::to_vec(wire).expect("writing to memory does not fail");
-        let tag = self.keyed.clone().chain_update(&bytes).finalize().into_bytes();
+        let tag = self.present().chain_update(&bytes).finalize().into_bytes();
         bytes.extend(tag.iter().take(TAG_BYTES));
         URL_SAFE_NO_PAD.encode(bytes)
     }
@@ -206,8 +237,9 @@ impl Mint {
         }
         let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| Refusal::BadToken)?;
         let (content, tag) = bytes.split_last_chunk::<TAG_BYTES>().ok_or(Refusal::BadToken)?;
-        let keyed = self.keyed.clone().chain_update(content);
-        keyed.verify_truncated_left(tag).map_err(|_| Refusal::BadToken)?;
+        if !self.is_signed(|keyed| keyed.chain_update(content).verify_truncated_left(tag).is_ok()) {
+            return Err(Refusal::BadToken);
+        }
         let wire: Wire<'_> = minicbor::decode(content).map_err(|_| Refusal::BadToken)?;
         read(&wire).ok_or(Refusal::BadToken)
     }
@@ -245,9 +277,25 @@ impl Mint {
     }
 }
 
+/// With its length before each part, so that none begins where another ends.
+fn page_tag(keyed: Hmac<Sha256>, parts: &[&[u8]]) -> Hmac<Sha256> {
+    parts.iter().fold(keyed.chain_update(PAGE), |keyed, part| {
+        keyed.chain_update((part.len() as u64).to_be_bytes()).chain_update(part)
+    })
+}
+
+fn question_tag(keyed: Hmac<Sha256>, run_id: Uuid, number: u64) -> Hmac<Sha256> {
+    keyed.chain_update(QUESTION).chain_update(run_id.as_bytes()).chain_update(number.to_be_bytes())
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::SystemClock;
     use super::*;
+
+    fn mint_of(secret: &[u8]) -> Mint {
+        Mint::new(Arc::new(SystemClock), &Secrets::of(secret))
+    }
 
     fn turn() -> TurnToken {
         TurnToken {
@@ -265,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_token_opens_to_what_it_was_made_of() {
-        let mint = Mint::new(b"secret");
+        let mint = mint_of(b"secret");
         assert_eq!(mint.open_turn(&mint.turn(&turn())).unwrap(), turn());
         let asks = TurnToken { only_asks: Some(1), node: Some("http://10.0.0.7:7420".into()), ..turn() };
         assert_eq!(mint.open_turn(&mint.turn(&asks)).unwrap(), asks);
@@ -281,10 +329,10 @@ mod tests {
 
     #[test]
     fn a_token_that_was_changed_forged_or_is_of_the_other_kind_is_refused() {
-        let mint = Mint::new(b"secret");
+        let mint = mint_of(b"secret");
         let token = mint.turn(&turn());
         assert!(mint.open_activity(&token).is_err(), "a turn is no activity");
-        assert!(Mint::new(b"other").open_turn(&token).is_err(), "another service's token");
+        assert!(mint_of(b"other").open_turn(&token).is_err(), "another service's token");
         for at in 0..token.len() {
             let mut changed = token.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
@@ -299,9 +347,9 @@ mod tests {
 
     #[test]
     fn a_node_shows_that_it_knows_the_secret() {
-        let mint = Mint::new(b"secret");
+        let mint = mint_of(b"secret");
         assert!(mint.is_node_pass(&mint.node_pass()));
-        assert!(!mint.is_node_pass(&Mint::new(b"other").node_pass()));
+        assert!(!mint.is_node_pass(&mint_of(b"other").node_pass()));
         for pass in ["", "AAAA", "!", &mint.turn(&turn()), mint.node_pass().get(..16).unwrap()] {
             assert!(!mint.is_node_pass(pass), "{pass}");
         }
@@ -310,12 +358,12 @@ mod tests {
 
     #[test]
     fn the_id_of_a_question_is_good_for_its_run_alone() {
-        let mint = Mint::new(b"secret");
+        let mint = mint_of(b"secret");
         let (run_id, other) = (Uuid::from_u128(7), Uuid::from_u128(8));
         let id = mint.question(run_id, 41);
         assert_eq!(mint.open_question(run_id, &id), Some(41));
         assert_eq!(mint.open_question(other, &id), None);
-        assert_eq!(Mint::new(b"other").open_question(run_id, &id), None);
+        assert_eq!(mint_of(b"other").open_question(run_id, &id), None);
         for id in ["", "A", "!", &id[1..], &format!("{id}AAAA"), &mint.turn(&turn()), &mint.node_pass()] {
             assert_eq!(mint.open_question(run_id, id), None, "{id}");
         }
@@ -323,11 +371,11 @@ mod tests {
 
     #[test]
     fn the_seal_of_a_page_is_good_for_its_list_and_its_place_alone() {
-        let mint = Mint::new(b"secret");
+        let mint = mint_of(b"secret");
         let parts: [&[u8]; 3] = [b"runs", b"shop", b"7"];
         let seal = mint.page_seal(&parts);
         assert!(mint.is_page_seal(&parts, &seal));
-        assert!(!Mint::new(b"other").is_page_seal(&parts, &seal));
+        assert!(!mint_of(b"other").is_page_seal(&parts, &seal));
         let others: [&[&[u8]]; 4] = [&[b"runs", b"shop", b"8"], &[b"runs", b"sho", b"p7"], &[b"runs", b"shop7"], &[]];
         for other in others {
             assert!(!mint.is_page_seal(other, &seal), "{other:?}");
@@ -339,7 +387,7 @@ mod tests {
 
     #[test]
     fn the_longest_names_fit_into_a_token() {
-        let mint = Mint::new(b"secret");
+        let mint = mint_of(b"secret");
         let long: String = "漢".repeat(history::limits::NAME_CHARS_MAX);
         let token = TurnToken {
             domain: long.as_str().into(),

@@ -3,7 +3,7 @@
 use ::history::{ActivityDefaults, WorkflowDefaults};
 use client::body;
 
-use super::{activities, domains, history, operate, queries, schedules, tasks, types, updates, workflows};
+use super::{activities, domains, history, operate, queries, schedules, secret, tasks, types, updates, workflows};
 use crate::access::Level as L;
 use crate::openapi::{Calls, Doc};
 
@@ -74,6 +74,14 @@ pub(crate) fn calls() -> Calls {
                 .refuses(401, &["unauthorized"])
                 .refuses(403, &["forbidden"])
                 .refuses(429, &["too-many-guesses"]),
+        )
+        .post(
+            "/v1/secret/rotate",
+            L::Operator,
+            secret::rotate,
+            Doc::of("rotateSecret", "Make another secret for task tokens, with an overlap; for operators")
+                .answers::<body::RotatedSecret>(200, "It was made.")
+                .refuses(409, &["limit-exceeded"]),
         )
         .get(
             "/openapi.json",

@@ -1,6 +1,6 @@
 //! Nodes over one store talk to each other: a few small calls, for those who know the store's secret. No part of the API.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -108,17 +108,28 @@ pub(super) fn routes() -> Routes {
 struct OverHttp {
     http: reqwest::Client,
     me: String,
-    pass: HeaderValue,
+    /// Whose pass is shown. The engine has this, so this must not have the engine.
+    engine: Weak<Engine>,
 }
 
 impl OverHttp {
+    /// Made for each call: the secret behind it is rotated.
+    fn pass(&self) -> Result<HeaderValue, String> {
+        let engine = self.engine.upgrade().ok_or("this node has ended")?;
+        let mut pass =
+            HeaderValue::try_from(format!("{NODE_SCHEME}{}", engine.node_pass())).map_err(|error| error.to_string())?;
+        pass.set_sensitive(true);
+        Ok(pass)
+    }
+
     async fn call(&self, url: String, body: &impl Serialize) -> Result<Vec<u8>, String> {
         self.call_within(url, body, PEER_WAIT).await
     }
 
     async fn call_within(&self, url: String, body: &impl Serialize, wait: Duration) -> Result<Vec<u8>, String> {
         let body = serde_json::to_vec(body).map_err(|error| error.to_string())?;
-        let request = self.http.post(url).header(AUTHORIZATION, &self.pass).header("content-type", "application/json");
+        let request =
+            self.http.post(url).header(AUTHORIZATION, self.pass()?).header("content-type", "application/json");
         let answer = request.timeout(wait).body(body).send().await.map_err(|error| error.to_string())?;
         let status = answer.status();
         if !status.is_success() {
@@ -185,9 +196,6 @@ impl Peers for OverHttp {
 pub fn join(engine: &Arc<Engine>, address: &str) -> Result<(), String> {
     let http = reqwest::Client::builder().connect_timeout(PEER_WAIT).tcp_nodelay(true).no_proxy().build();
     let http = http.map_err(|error| error.to_string())?;
-    let mut pass =
-        HeaderValue::try_from(format!("{NODE_SCHEME}{}", engine.node_pass())).map_err(|error| error.to_string())?;
-    pass.set_sensitive(true);
-    engine.join(Arc::new(OverHttp { http, me: address.to_owned(), pass }));
+    engine.join(Arc::new(OverHttp { http, me: address.to_owned(), engine: Arc::downgrade(engine) }));
     Ok(())
 }

@@ -10,6 +10,7 @@ mod queries;
 mod queries_elsewhere;
 mod questions;
 mod repeated;
+mod secrets;
 mod updates;
 mod updates_elsewhere;
 mod updates_with_start;

@@ -90,6 +90,7 @@ async fn the_document_names_these_calls() {
         "post /v1/domains/{domain}/workflows/{id}/signals/{name}",
         "post /v1/domains/{domain}/workflows/{id}/terminate",
         "post /v1/domains/{domain}/workflows/{id}/updates/{name}",
+        "post /v1/secret/rotate",
         "put /v1/domains/{domain}/schedules/{id}",
     ];
     assert_eq!(calls, expected);

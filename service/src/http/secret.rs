@@ -1,0 +1,18 @@
+//! The service's own secret.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use client::body;
+
+use super::extract::{Json, NoQuery};
+use super::{Answer, AppState, json};
+use crate::engine::Rotated;
+
+pub(super) async fn rotate(
+    State(engine): AppState,
+    _: NoQuery,
+    Json(body::RotateSecret { overlap }): Json<body::RotateSecret>,
+) -> Answer {
+    let Rotated { from, previous_until } = engine.rotate_secret(overlap).await?;
+    Ok(json(StatusCode::OK, &body::RotatedSecret { from, previous_until }))
+}
