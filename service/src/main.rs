@@ -2,6 +2,7 @@
 
 mod bench;
 mod cli;
+mod config;
 mod descriptors;
 mod dynamodb;
 mod failed;

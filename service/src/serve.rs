@@ -17,6 +17,7 @@ use store::memory::Memory;
 use store_embedded::{Embedded, Options};
 use tokio::net::TcpListener;
 
+use crate::config;
 use crate::dynamodb::Table;
 
 /// Where the service listens unless told otherwise: this machine only.
@@ -123,11 +124,8 @@ impl Serve {
     /// The options with those of the file, if one is named, where they are absent.
     fn with_file(self) -> Result<Self, String> {
         let Some(path) = &self.config else { return Ok(self) };
-        let shown = path.display();
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
-        let file: Self = toml::from_str(&text).map_err(|error| format!("{shown}: {error}"))?;
+        let file: Self = config::read(path)?;
         Ok(Self {
-            config: None,
             data_dir: self.data_dir.or(file.data_dir),
             listen: self.listen.or(file.listen),
             allow_remote_without_credentials: self.allow_remote_without_credentials
@@ -148,6 +146,7 @@ impl Serve {
             credentials: file.credentials,
             log_json: self.log_json || file.log_json,
             log: self.log.or(file.log),
+            config: self.config,
         })
     }
 
@@ -245,6 +244,10 @@ impl Serve {
             Some(listen) => listen,
             None => LISTEN_DEFAULT.parse().map_err(|error| format!("{LISTEN_DEFAULT}: {error}"))?,
         };
+        if let Some(path) = self.config.as_ref().filter(|_| !self.credentials.is_empty() || !self.functions.is_empty())
+        {
+            config::warn_if_open(path);
+        }
         let credentials = Credentials::new(self.credentials.clone())?;
         let functions = self.lambda()?;
         let wanted = self.connections_max.unwrap_or(ServerLimits::default().connections_max);

@@ -14,6 +14,7 @@ mod ending;
 #[path = "../../../examples/subscription/flow.rs"]
 mod flow;
 mod https;
+mod secrets;
 mod subscription;
 mod support;
 

@@ -1,0 +1,105 @@
+//! The configuration file: how it is read, and what is said of it. It has secrets in it, so what is said names keys and
+//! places, and shows no value that could be one.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+/// The rights that others than the owner of a file with secrets should not have.
+const OTHERS: u32 = 0o077;
+
+/// Keys below which there are secrets: of credentials, and in the addresses and commands of functions.
+const SECRET_KEYS: [&str; 2] = ["credentials", "lambda"];
+
+/// What messages begin with that name a key, and show no value.
+const NAMES_A_KEY: [&str; 3] = ["unknown field", "missing field", "duplicate field"];
+
+/// Reads a file.
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
+    parse(&text).map_err(|error| format!("{shown}: {error}"))
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let at = |error: &toml::de::Error| error.span().map(|span| place(text, span.start)).unwrap_or_default();
+    let file = toml::Deserializer::parse(text).map_err(|error| format!("{}this is not TOML", at(&error)))?;
+    serde_path_to_error::deserialize(file).map_err(|error| {
+        let key = error.path().to_string();
+        let error = error.into_inner();
+        let (at, message) = (at(&error), error.message());
+        // Without a path it may be anywhere.
+        let may_be_secret = key == "." || SECRET_KEYS.iter().any(|of| key.starts_with(of));
+        let names_a_key = NAMES_A_KEY.iter().any(|begin| message.starts_with(begin));
+        match message {
+            message if names_a_key || !may_be_secret => format!("{at}`{key}`: {message}"),
+            _ => format!("{at}`{key}`: the value is not of the kind that is expected here"),
+        }
+    })
+}
+
+/// Where an offset is, as people count: from one.
+fn place(text: &str, offset: usize) -> String {
+    let before = text.get(..offset).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    format!("line {line}, column {column}: ")
+}
+
+/// Warns where others may use a file that has secrets: the hash of one that people have thought of can be guessed from, one
+/// that signs stands there itself, and whoever writes there says who may do what.
+pub(crate) fn warn_if_open(path: &Path) {
+    let Ok(found) = std::fs::metadata(path) else { return };
+    let (mode, file) = (found.permissions().mode() & 0o777, path.display());
+    if mode & OTHERS != 0 {
+        tracing::warn!(
+            "others can use the configuration `{file}` (mode {mode:03o}), which has credentials or functions in it: \
+             `chmod go= {file}`"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use service::http::Credential;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+    struct File {
+        #[serde(default)]
+        credentials: Vec<Credential>,
+        #[serde(default)]
+        log_json: bool,
+        #[serde(default)]
+        lambda: std::collections::BTreeMap<String, String>,
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_file_is_said_by_key_and_place_and_shows_no_secret() {
+        let credential = "[[credentials]]\nname = 'a'\n";
+        for (text, says) in [
+            (
+                format!("{credential}secret-acces-key = 'hunter2'"),
+                "line 3, column 1: `credentials[0].secret-acces-key`",
+            ),
+            (format!("{credential}secret-access-key = ['hunter2']"), "line 3, column 21"),
+            (format!("{credential}operator = 'hunter2'"), "line 3, column 12: `credentials[0].operator`: the value"),
+            (format!("{credential}secret-access-key = hunter2"), "line 3, column 21: this is not TOML"),
+            (format!("{credential}secret-access-key = 'hunter2"), "line 3"),
+            (format!("{credential}secret-access-key 'hunter2'"), "line 3"),
+            ("credentials = 'hunter2'".to_owned(), "line 1, column 15: `credentials`"),
+            ("[lambda]\ncharge = { url = 'hunter2' }".to_owned(), "line 2, column 10: `lambda.charge`"),
+            ("log-jsn = 'hunter2'".to_owned(), "unknown field `log-jsn`"),
+            ("log-json = 'yes'".to_owned(), "invalid type: string \"yes\""),
+        ] {
+            let said = parse::<File>(&text).unwrap_err();
+            assert!(said.contains(says) && !said.contains("hunter2"), "{text}\n{said}");
+        }
+        let read: File = parse(&format!("log-json = true\n{credential}operator = true")).unwrap();
+        assert!(read.log_json && read.credentials.len() == 1 && read.lambda.is_empty());
+    }
+}
