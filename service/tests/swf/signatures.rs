@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use history::Timestamp;
+use hmac::{Hmac, KeyInit, Mac};
 use service::engine::{Clock, Engine, Settings};
 use service::http::{Credential, Credentials, router_for};
+use sha2::{Digest, Sha256};
 use store::memory::Memory;
 
 use crate::support::{Answer, Swf};
@@ -180,4 +182,48 @@ async fn garbage_hears_first_that_it_is_not_signed() {
     let headers = [("x-amz-target", "SimpleWorkflowService.DescribeDomain")];
     let answer = guarded.swf.send(&headers, "!").await;
     assert!(answer.text.contains("MissingAuthenticationTokenException"), "{}", answer.text);
+}
+
+/// What signs a request with these headers among the signed ones, as of [`BOTOCORE`]'s key and day.
+fn signed(headers: &[(&str, &str)]) -> String {
+    let keyed = |key: &[u8], text: &[u8]| {
+        let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key).unwrap();
+        mac.update(text);
+        mac.finalize().into_bytes().to_vec()
+    };
+    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
+    let (names, lines) = (names.join(";"), headers.iter().map(|(name, value)| format!("{name}:{value}\n")));
+    let canonical =
+        format!("POST\n/\n\n{}\n{names}\n{}", lines.collect::<String>(), hex(&Sha256::digest(BODY.as_bytes())));
+    let scope = "20231114/eu-west-2/swf/aws4_request";
+    let text = format!("AWS4-HMAC-SHA256\n20231114T221320Z\n{scope}\n{}", hex(&Sha256::digest(canonical.as_bytes())));
+    let secret = b"AWS4wJalrXUtnFEMI/K7MDENG".to_vec();
+    let key = scope.split('/').fold(secret, |key, part| keyed(&key, part.as_bytes()));
+    let signature = hex(&keyed(&key, text.as_bytes()));
+    format!("AWS4-HMAC-SHA256 Credential=BATNKEY/{scope}, SignedHeaders={names}, Signature={signature}")
+}
+
+#[tokio::test]
+async fn a_signature_that_leaves_the_operation_out_is_good_for_none() {
+    let guarded = Guarded::open().await;
+    let [host, target, kind, date, _] = BOTOCORE;
+    let all = signed(&[kind, host, date, target]);
+    assert_eq!(all, BOTOCORE[4].1, "signed as botocore does");
+    let without = signed(&[kind, host, date]);
+    let expected = "'x-amz-target' must be a 'SignedHeader' in the AWS Authorization.";
+    for operation in ["DescribeDomain", "DeprecateDomain"] {
+        let target = format!("SimpleWorkflowService.{operation}");
+        let changed = [("authorization", without.as_str()), ("x-amz-target", target.as_str())];
+        guarded.send(&changed, BODY).await.fault(INVALID, expected);
+    }
+    // As AWS's SDK for JavaScript, version 2, has it.
+    let without_kind = signed(&[host, date, target]);
+    is_let_in(&guarded.send(&[("authorization", &without_kind)], BODY).await);
+    // What begins otherwise is added on the way.
+    let headers = [&BOTOCORE[..], &[("x-amzn-trace-id", "Root=1")]].concat();
+    is_let_in(&guarded.swf.send(&headers, BODY.to_owned()).await);
+    let headers = [&BOTOCORE[..], &[("x-amz-security-token", "other")]].concat();
+    let expected = "'x-amz-security-token' must be a 'SignedHeader' in the AWS Authorization.";
+    guarded.swf.send(&headers, BODY.to_owned()).await.fault(INVALID, expected);
 }
