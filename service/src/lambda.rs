@@ -5,17 +5,21 @@
 //! nobody knows. Its start-to-close timeout ends such a task, and the decider, who hears of that, decides. A service that
 //! stops in order waits for the calls that are under way.
 
+mod command;
+mod endpoint;
+mod function;
+
 use std::collections::{BTreeMap, HashSet};
-use std::process::Stdio;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use history::{Command, LAMBDA_LIST, Payload};
-use tokio::io::AsyncWriteExt;
 use tokio::sync::{RwLock, Semaphore};
 
+pub use function::Function;
+
 use crate::engine::{ActivityTask, Engine, Poll};
+use function::What;
 
 /// Calls of one domain at once. Ours: what is beyond waits on its list.
 const CALLS_MAX: usize = 64;
@@ -29,32 +33,11 @@ const TROUBLE_WAIT: Duration = Duration::from_secs(1);
 /// Longest result, in characters. Source: SWF.md §4.
 const RESULT_CHARS_MAX: usize = 32_768;
 
+/// Most bytes that are read of a result, or of what is said of a failure. Source: a character takes four at most.
+const RESULT_BYTES_MAX: usize = RESULT_CHARS_MAX * 4;
+
 /// Who took the task, in histories.
 const IDENTITY: &str = "baton.lambda";
-
-/// What is called for a function's name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Function {
-    /// An address: the input is posted to it, the body of its answer is the result.
-    Endpoint(String),
-    /// A line for the shell: the input comes in, the result goes out.
-    Command(String),
-}
-
-impl FromStr for Function {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.starts_with("https://") {
-            return Err(format!("`{text}`: the service speaks plain HTTP; put a proxy before it"));
-        }
-        if text.trim().is_empty() {
-            return Err("nothing is called".to_owned());
-        }
-        let text = text.to_owned();
-        Ok(if text.starts_with("http://") { Self::Endpoint(text) } else { Self::Command(text) })
-    }
-}
 
 /// How a call failed.
 struct Failure {
@@ -66,6 +49,13 @@ impl Failure {
     fn new(reason: &'static str, details: String) -> Self {
         Self { reason, details }
     }
+}
+
+/// It has written more than is read.
+fn too_large() -> Failure {
+    let details =
+        format!("the result has more than {RESULT_BYTES_MAX} bytes, at most {RESULT_CHARS_MAX} characters are taken");
+    Failure::new("ResultTooLarge", details)
 }
 
 /// The calls that are under way.
@@ -88,7 +78,7 @@ impl Calls {
 pub fn serve(engine: &Arc<Engine>, functions: BTreeMap<String, Function>) -> Calls {
     let mut domains = engine.lambda_tasks();
     let calls = Calls::default();
-    let (engine, http) = (Arc::clone(engine), reqwest::Client::new());
+    let (engine, http) = (Arc::clone(engine), endpoint::client());
     let runner = Arc::new(Runner { engine, functions, http, calls: calls.clone() });
     tokio::spawn(async move {
         let mut known = HashSet::new();
@@ -162,9 +152,14 @@ impl Runner {
         // An empty input is an empty object (SWF.md §8.11).
         let input = task.input.as_ref().and_then(|input| input.read::<String>().ok()).unwrap_or_default();
         let input = if input.is_empty() { "{}".to_owned() } else { input };
-        let result = match function {
-            Function::Endpoint(url) => self.post(url, input).await?,
-            Function::Command(line) => execute(line, input).await?,
+        if !function.may_be_called_by(&task.domain, &task.workflow_type) {
+            let (workflow_type, domain) = (&task.workflow_type, &task.domain);
+            let details = format!("Workflows of type {workflow_type} in domain {domain} may not call function {name}");
+            return Err(Failure::new("AccessDeniedException", details));
+        }
+        let result = match &function.what {
+            What::Endpoint(url) => endpoint::post(&self.http, url, input).await?,
+            What::Command { line, environment } => command::execute(line, environment, &input).await?,
         };
         if result.chars().count() > RESULT_CHARS_MAX {
             let found = result.chars().count();
@@ -172,37 +167,5 @@ impl Runner {
             return Err(Failure::new("ResultTooLarge", details));
         }
         Ok(result)
-    }
-
-    async fn post(&self, url: &str, input: String) -> Result<String, Failure> {
-        let unreachable = |error: reqwest::Error| Failure::new("ServiceException", error.to_string());
-        let posted = self.http.post(url).header("content-type", "application/json").body(input);
-        let answer = posted.send().await.map_err(unreachable)?;
-        let status = answer.status();
-        let text = answer.text().await.map_err(unreachable)?;
-        if status.is_success() { Ok(text) } else { Err(Failure::new("UnhandledError", format!("{status}: {text}"))) }
-    }
-}
-
-/// Has the shell execute a line. It is killed where nobody waits for it any more.
-async fn execute(line: &str, input: String) -> Result<String, Failure> {
-    let failed = |error: std::io::Error| Failure::new("ServiceException", error.to_string());
-    let mut command = tokio::process::Command::new("sh");
-    command.args(["-c", line]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn().map_err(failed)?;
-    let stdin = child.stdin.take();
-    let feed = async {
-        if let Some(mut stdin) = stdin {
-            // One that does not want its input is no failure.
-            drop(stdin.write_all(input.as_bytes()).await);
-        }
-    };
-    let ((), output) = tokio::join!(feed, child.wait_with_output());
-    let output = output.map_err(failed)?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(Failure::new("UnhandledError", format!("{}: {said}", output.status)))
     }
 }

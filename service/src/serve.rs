@@ -106,7 +106,7 @@ pub(crate) struct Serve {
     /// The same in the file
     #[arg(skip)]
     #[serde(default, rename = "lambda")]
-    functions: BTreeMap<String, String>,
+    functions: BTreeMap<String, Function>,
     /// Who may do what; only in the file
     #[arg(skip)]
     #[serde(default)]
@@ -208,15 +208,11 @@ impl Serve {
     fn lambda(&self) -> Result<BTreeMap<String, Function>, String> {
         let given = self.lambdas.iter().map(|entry| {
             let given = entry.split_once('=').filter(|(name, _)| !name.is_empty());
-            given.ok_or_else(|| format!("`--lambda {entry}`: expected NAME=URL or NAME=COMMAND"))
-        });
-        let given = given.collect::<Result<Vec<_>, _>>()?;
-        let in_file = self.functions.iter().map(|(name, what)| (name.as_str(), what.as_str()));
-        let all = in_file.chain(given);
-        all.map(|(name, what)| {
+            let (name, what) = given.ok_or_else(|| format!("`--lambda {entry}`: expected NAME=URL or NAME=COMMAND"))?;
             Ok((name.to_owned(), what.parse().map_err(|error| format!("lambda `{name}`: {error}"))?))
-        })
-        .collect()
+        });
+        let in_file = self.functions.iter().map(|(name, function)| Ok((name.clone(), function.clone())));
+        in_file.chain(given).collect()
     }
 
     /// Which of several nodes this is, where the store may be shared.

@@ -1,0 +1,174 @@
+//! Commands: a line for the shell, in an environment and a process group of its own, with a bound for what it writes.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+
+use super::{Failure, RESULT_BYTES_MAX, too_large};
+
+/// How much is read at once.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// Ends a command and all that it has begun, unless it has ended.
+struct Group(Option<Pid>);
+
+impl Group {
+    /// The group that a child leads. It is there at least until the child has been waited for.
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
+    }
+
+    /// The command has been waited for: its number may be another's by now.
+    fn has_ended(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A group that is not there any more needs no end.
+        if let Some(group) = self.0 {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// Has the shell execute a line. It is killed with all that it has begun where nobody waits for it any more, and where it
+/// writes more than a result may have.
+pub(super) async fn execute(
+    line: &str,
+    environment: &BTreeMap<String, String>,
+    input: &str,
+) -> Result<String, Failure> {
+    let failed = |error: std::io::Error| Failure::new("ServiceException", error.to_string());
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // The service's own environment has secrets in it.
+    command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path))).envs(environment);
+    command.process_group(0).kill_on_drop(true);
+    let mut child = command.spawn().map_err(failed)?;
+    let mut group = Group::of(&child);
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let feed = async {
+        if let Some(mut stdin) = stdin {
+            // One that does not want its input is no failure.
+            drop(stdin.write_all(input.as_bytes()).await);
+        }
+        Ok(())
+    };
+    let read = async { read_all(stdout).await.map_err(failed)?.ok_or_else(too_large) };
+    let hear = async { read_end(stderr).await.map_err(failed) };
+    let ((), result, said) = tokio::try_join!(feed, read, hear)?;
+    let status = child.wait().await.map_err(failed)?;
+    group.has_ended();
+    if status.success() {
+        Ok(String::from_utf8_lossy(&result).into_owned())
+    } else {
+        Err(Failure::new("UnhandledError", format!("{status}: {}", String::from_utf8_lossy(&said))))
+    }
+}
+
+/// All that comes; `None` as soon as it is more than a result may have.
+async fn read_all(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Option<Vec<u8>>> {
+    let mut read = Vec::new();
+    if let Some(from) = from {
+        from.take(RESULT_BYTES_MAX as u64 + 1).read_to_end(&mut read).await?;
+    }
+    Ok(Some(read).filter(|read| read.len() <= RESULT_BYTES_MAX))
+}
+
+/// The end of what comes, as much as a result may have: why a command failed is what it said last.
+async fn read_end(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
+    let mut read = Vec::new();
+    let Some(mut from) = from else { return Ok(read) };
+    loop {
+        read.reserve(PIECE_BYTES);
+        if from.read_buf(&mut read).await? == 0 {
+            return Ok(read);
+        }
+        if let Some(surplus) = read.len().checked_sub(RESULT_BYTES_MAX) {
+            read.drain(..surplus);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    async fn run(line: &str) -> Result<String, Failure> {
+        execute(line, &BTreeMap::from([("GIVEN".to_owned(), "here".to_owned())]), "in").await
+    }
+
+    /// The process that a line wrote down.
+    fn written(file: &std::path::Path) -> Option<Pid> {
+        let text = std::fs::read_to_string(file).ok()?;
+        text.strip_suffix('\n')?.parse().ok().and_then(Pid::from_raw)
+    }
+
+    /// Whether a process has ended: gone, or not yet waited for by its parent.
+    fn has_ended(process: Pid) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+        stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')))
+    }
+
+    #[tokio::test]
+    async fn a_command_finds_path_and_what_is_configured_in_its_environment_and_nothing_else() {
+        // The test itself has more: Cargo gives it.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        let found = run("env; cat").await.ok().unwrap();
+        let mut names: Vec<&str> = found.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+        // Shells set some of their own.
+        names.retain(|name| !matches!(*name, "PWD" | "OLDPWD" | "SHLVL" | "_"));
+        names.sort_unstable();
+        assert_eq!(names, ["GIVEN", "PATH"], "{found}");
+        assert!(found.contains("GIVEN=here\n") && found.ends_with("in"), "{found}");
+    }
+
+    #[tokio::test]
+    async fn a_command_that_writes_without_end_is_killed_with_what_it_has_begun() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("pid");
+        // The child holds neither output.
+        let line = format!("sleep 1000 >/dev/null 2>&1 & echo $! > {}; exec yes", file.display());
+        let failure = tokio::time::timeout(Duration::from_secs(60), run(&line)).await.unwrap().err().unwrap();
+        assert_eq!(failure.reason, "ResultTooLarge");
+        assert!(failure.details.contains("131072 bytes"), "{}", failure.details);
+        let child = written(&file).unwrap();
+        while !has_ended(child) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_command_that_nobody_waits_for_any_more_is_killed_with_what_it_has_begun() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("pid");
+        let line = format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display());
+        let running = tokio::spawn(async move { run(&line).await });
+        let child = loop {
+            match written(&file) {
+                Some(child) => break child,
+                None => tokio::task::yield_now().await,
+            }
+        };
+        running.abort();
+        while !has_ended(child) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn of_what_a_command_says_of_its_failure_the_end_is_kept() {
+        let failure = run("yes 2>/dev/null | head -c 1000000 >&2; echo at last >&2; exit 7").await.err().unwrap();
+        assert_eq!(failure.reason, "UnhandledError");
+        assert!(failure.details.starts_with("exit status: 7: ") && failure.details.ends_with("at last\n"));
+        assert!(failure.details.len() <= RESULT_BYTES_MAX + 20, "{}", failure.details.len());
+        assert_eq!(run("echo done; exit 0").await.ok().unwrap(), "done\n");
+    }
+}

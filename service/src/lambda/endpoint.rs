@@ -1,0 +1,87 @@
+//! Addresses: the input is posted, the answer is read with a bound, and nothing is followed elsewhere.
+
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response};
+
+use super::{Failure, RESULT_BYTES_MAX, too_large};
+
+/// How long a connection may take to be made. Ours: whoever is there answers within seconds.
+const CONNECT_WAIT: Duration = Duration::from_secs(10);
+
+/// What posts. Where an answer points elsewhere it does not go: an operator has named this address and no other.
+pub(super) fn client() -> Client {
+    let client = Client::builder().connect_timeout(CONNECT_WAIT).redirect(Policy::none()).build();
+    client.expect("without TLS there is nothing to load")
+}
+
+/// Posts the input; the body of the answer is the result.
+pub(super) async fn post(http: &Client, url: &str, input: String) -> Result<String, Failure> {
+    // Without the address, which may have a secret in it.
+    let unreachable = |error: reqwest::Error| Failure::new("ServiceException", error.without_url().to_string());
+    let posted = http.post(url).header("content-type", "application/json").body(input);
+    let answer = posted.send().await.map_err(unreachable)?;
+    let status = answer.status();
+    if status.is_redirection() {
+        return Err(Failure::new("UnhandledError", format!("{status}: redirects are not followed")));
+    }
+    let text = read(answer).await.map_err(unreachable)?;
+    match text {
+        Some(text) if status.is_success() => Ok(text),
+        Some(text) => Err(Failure::new("UnhandledError", format!("{status}: {text}"))),
+        None if status.is_success() => Err(too_large()),
+        None => Err(Failure::new("UnhandledError", status.to_string())),
+    }
+}
+
+/// The whole body; `None` as soon as it is more than a result may have.
+async fn read(mut answer: Response) -> Result<Option<String>, reqwest::Error> {
+    let mut body = Vec::new();
+    while let Some(piece) = answer.chunk().await? {
+        body.extend_from_slice(&piece);
+        if body.len() > RESULT_BYTES_MAX {
+            return Ok(None);
+        }
+    }
+    Ok(Some(String::from_utf8_lossy(&body).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::Router;
+    use axum::body::Body;
+    use axum::http::Uri;
+    use axum::response::{IntoResponse as _, Redirect, Response};
+    use futures_util::stream;
+    use tokio::net::TcpListener;
+
+    use super::{Failure, client};
+
+    async fn answer(uri: Uri, body: String) -> Response {
+        let piece = || Ok::<_, std::io::Error>(vec![b'y'; 4096]);
+        match uri.path() {
+            "/echo" => body.into_response(),
+            "/elsewhere" => Redirect::temporary("/echo").into_response(),
+            _ => Body::from_stream(stream::repeat_with(piece)).into_response(),
+        }
+    }
+
+    async fn call(path: &str) -> Result<String, Failure> {
+        let router = Router::new().fallback(answer);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}{path}", listener.local_addr().unwrap());
+        tokio::spawn(async { axum::serve(listener, router).await });
+        tokio::time::timeout(Duration::from_secs(60), super::post(&client(), &url, "in".to_owned())).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_with_a_bound_and_a_redirect_is_not_followed() {
+        assert_eq!(call("/echo").await.ok().unwrap(), "in");
+        let failure = call("/elsewhere").await.err().unwrap();
+        assert_eq!((failure.reason, &failure.details[..4]), ("UnhandledError", "307 "));
+        assert_eq!(call("/without-end").await.err().unwrap().reason, "ResultTooLarge");
+    }
+}

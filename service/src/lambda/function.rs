@@ -1,0 +1,182 @@
+//! Functions, as an operator registers them: what is called, what a command finds in its environment, and who may have it
+//! called.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// What is called for a function's name, and for whom.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Function {
+    pub(super) what: What,
+    /// The domains whose deciders may have it called; all where there are none.
+    domains: Vec<String>,
+    /// The workflow types, without their versions or with, whose deciders may have it called; all where there are none.
+    workflow_types: Vec<String>,
+}
+
+/// What is called.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum What {
+    /// An address: the input is posted to it, the body of its answer is the result.
+    Endpoint(String),
+    /// A line for the shell: the input comes in, the result goes out.
+    Command {
+        /// The line.
+        line: String,
+        /// What it finds in its environment beside PATH.
+        environment: BTreeMap<String, String>,
+    },
+}
+
+impl std::fmt::Debug for Function {
+    /// Without what is called: addresses and commands have secrets in them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Function")
+            .field("domains", &self.domains)
+            .field("workflow_types", &self.workflow_types)
+            .finish_non_exhaustive()
+    }
+}
+
+impl FromStr for Function {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.starts_with("https://") {
+            return Err("the service speaks plain HTTP; put a proxy before it".to_owned());
+        }
+        if text.trim().is_empty() {
+            return Err("nothing is called".to_owned());
+        }
+        let text = text.to_owned();
+        let what = if text.starts_with("http://") {
+            What::Endpoint(text)
+        } else {
+            What::Command { line: text, environment: BTreeMap::new() }
+        };
+        Ok(Self { what, domains: Vec::new(), workflow_types: Vec::new() })
+    }
+}
+
+impl Function {
+    /// Whether deciders of this workflow type in this domain may have it called.
+    pub(super) fn may_be_called_by(&self, domain: &str, workflow_type: &str) -> bool {
+        let name = workflow_type.split_once('/').map_or(workflow_type, |(name, _)| name);
+        let is_among = |allowed: &[String], names: &[&str]| {
+            allowed.is_empty() || allowed.iter().any(|allowed| names.contains(&allowed.as_str()))
+        };
+        is_among(&self.domains, &[domain]) && is_among(&self.workflow_types, &[workflow_type, name])
+    }
+}
+
+/// A function in the configuration file, where it is more than an address or a command.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Table {
+    call: String,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    domains: Option<Vec<String>>,
+    workflow_types: Option<Vec<String>>,
+}
+
+impl TryFrom<Table> for Function {
+    type Error = String;
+
+    fn try_from(table: Table) -> Result<Self, Self::Error> {
+        let Table { call, environment, domains, workflow_types } = table;
+        let mut function: Self = call.parse()?;
+        match &mut function.what {
+            What::Command { environment: own, .. } => *own = environment,
+            What::Endpoint(_) if environment.is_empty() => {}
+            What::Endpoint(_) => return Err("an address has no environment".to_owned()),
+        }
+        // Left out is everybody; a list of nobody is a mistake.
+        for (name, allowed) in [("domains", &domains), ("workflow-types", &workflow_types)] {
+            if allowed.as_ref().is_some_and(Vec::is_empty) {
+                return Err(format!(
+                    "`{name}` is empty, so that nobody may have it called; leave it out for everybody"
+                ));
+            }
+        }
+        function.domains = domains.unwrap_or_default();
+        function.workflow_types = workflow_types.unwrap_or_default();
+        Ok(function)
+    }
+}
+
+impl<'de> Deserialize<'de> for Function {
+    /// An address or a command as a text; or a table that says more.
+    fn deserialize<D: Deserializer<'de>>(file: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Function;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an address, a command, or a table with `call`")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Function, E> {
+                text.parse().map_err(E::custom)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Function, A::Error> {
+                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                table.try_into().map_err(A::Error::custom)
+            }
+        }
+
+        file.deserialize_any(Either)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Function, String> {
+        let file: BTreeMap<String, Function> = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+        Ok(file.into_values().next().unwrap())
+    }
+
+    #[test]
+    fn a_function_may_say_who_may_have_it_called() {
+        let charge = "f = { call = './charge.sh', domains = ['shop'], workflow-types = ['order', 'refund/2'] }";
+        let charge = read(charge).unwrap();
+        for (domain, workflow_type, may) in [
+            ("shop", "order", true),
+            ("shop", "order/1", true),
+            ("shop", "refund/2", true),
+            ("shop", "refund/1", false),
+            ("shop", "refund", false),
+            ("shop", "orders", false),
+            ("default", "order", false),
+        ] {
+            assert_eq!(charge.may_be_called_by(domain, workflow_type), may, "{domain} {workflow_type}");
+        }
+        assert!(read("f = './any.sh'").unwrap().may_be_called_by("shop", "order"));
+    }
+
+    #[test]
+    fn a_function_that_means_nothing_is_refused() {
+        for (text, says) in [
+            ("f = ' '", "nothing is called"),
+            ("f = 'https://there'", "plain HTTP"),
+            ("f = { domains = ['shop'] }", "missing field `call`"),
+            ("f = { call = 'x', domain = 'shop' }", "unknown field `domain`"),
+            ("f = { call = 'x', domains = [] }", "nobody may have it called"),
+            ("f = { call = 'http://there', environment = { A = 'b' } }", "no environment"),
+            ("f = 3", "an address, a command, or a table"),
+        ] {
+            let said = read(text).unwrap_err();
+            assert!(said.contains(says), "{text}: {said}");
+        }
+        let shown = format!("{:?}", read("f = 'curl -H token:hunter2'").unwrap());
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}
