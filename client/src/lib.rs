@@ -9,6 +9,7 @@ mod http;
 pub mod polls;
 mod queries;
 mod retry;
+pub mod shown;
 pub mod shutdown;
 pub mod table;
 pub mod tasks;

@@ -4,6 +4,8 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use history::event::{ActivityPausedCause, ByHand};
 use history::{Event, EventKind, Origin, Payload, Timestamp};
 
+use crate::shown;
+
 /// The longest payload text that is shown in a table, in characters.
 const PAYLOAD_CHARS_MAX: usize = 60;
 
@@ -14,7 +16,7 @@ pub fn rows<const COLUMNS: usize>(
 ) -> String {
     let mut table = plain(&header);
     for row in rows {
-        table.add_row(row);
+        table.add_row(row.map(|cell| shown::line(&cell).into_owned()));
     }
     text(&table)
 }
@@ -51,8 +53,8 @@ pub fn history(events: &[Event]) -> String {
             event.timestamp.to_string(),
             elapsed(after),
             event.kind.name().to_owned(),
-            summary(event),
-            because(event),
+            shown::line(&summary(event)).into_owned(),
+            shown::line(&because(event)).into_owned(),
         ]);
     }
     text(&table)
@@ -92,7 +94,7 @@ fn again(next_try_at: Option<Timestamp>) -> String {
     next_try_at.map(|at| format!(", tried again at {at}")).unwrap_or_default()
 }
 
-/// What an event says, in a few words.
+/// What an event says, in a few words; as it was said, so not yet for a terminal ([`shown`]).
 pub fn summary(event: &Event) -> String {
     match &event.kind {
         EventKind::WorkflowStarted(it) => {

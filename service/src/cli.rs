@@ -1,5 +1,8 @@
 //! The command line: what can be asked, and how answers are shown.
 
+// All that is written goes through `say`.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod activity;
 pub(crate) mod advice;
 mod compact;
@@ -13,6 +16,7 @@ mod fsck;
 mod history;
 mod query;
 mod schedule;
+pub(crate) mod say;
 mod secret;
 mod tips;
 mod update;
@@ -24,13 +28,13 @@ use std::process::ExitCode;
 
 use ::history::Payload;
 use clap::{Args, Parser, Subcommand};
-use client::{Access, Client, Patience, table};
-use serde::Serialize;
+use client::{Access, Client, Patience};
 
 use crate::bench::Bench;
 use crate::failed::Failed;
 use crate::serve::Serve;
 
+use say::{note, print_json, print_json_text, print_line, print_rows, print_text, progress};
 /// Durable workflows as plain histories: the service, and the tools to look at it and to talk to it.
 ///
 /// Durations are written like `30s`, `1h 30m` or `7d`, as ISO 8601 has them (`PT30S`), or as a number of seconds.
@@ -162,29 +166,6 @@ impl Who {
     fn identity(&self) -> String {
         self.identity.clone()
     }
-}
-
-/// Prints an answer as JSON.
-fn print_json(body: &impl Serialize) -> Done {
-    let text = serde_json::to_string_pretty(body).map_err(|error| Failed::Other(1, error.to_string()))?;
-    print_text(&text)
-}
-
-/// Prints text; a reader that has seen enough (`| head`) is no failure.
-fn print_text(text: &str) -> Done {
-    use std::io::Write as _;
-    match writeln!(std::io::stdout(), "{text}") {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failed::Other(1, error.to_string())),
-        _ => Ok(()),
-    }
-}
-
-/// Prints rows below a header.
-fn print_rows<const COLUMNS: usize>(
-    header: [&str; COLUMNS],
-    rows: impl IntoIterator<Item = [String; COLUMNS]>,
-) -> Done {
-    print_text(&table::rows(header, rows))
 }
 
 /// Reads an `--input`: JSON, `@file`, or `-` for standard input.

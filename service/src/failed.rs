@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use client::Error;
+use client::{Error, shown};
 
 use crate::cli::advice;
+use crate::cli::say::note;
 
 /// Why a command ended early.
 #[derive(Debug)]
@@ -31,31 +32,32 @@ impl Failed {
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::Usage(what) => {
-                eprintln!("baton: {what}");
+                note(&format!("baton: {what}"));
                 ExitCode::from(2)
             }
             Self::Client(Error::Refused { problem, .. }) => {
                 let (detail, advice) = (advice::detail(problem), advice::advice(problem));
-                eprintln!("baton: {detail} ({})\n       {advice}", problem.code);
+                let detail = shown::line(&detail);
+                note(&format!("baton: {detail} ({})\n       {advice}", problem.code));
                 ExitCode::from(1)
             }
             Self::Client(error) => {
-                eprintln!("baton: {error}");
+                note(&format!("baton: {}", shown::line(&error.to_string())));
                 let (mut source, mut causes) = (std::error::Error::source(error), String::new());
                 while let Some(cause) = source {
-                    eprintln!("       {cause}");
+                    note(&format!("       {}", shown::line(&cause.to_string())));
                     causes.push_str(&cause.to_string());
                     source = cause.source();
                 }
                 if causes.contains("certificate") {
-                    eprintln!("       --ca or BATON_CA names the certificates of an authority of your own");
+                    note("       --ca or BATON_CA names the certificates of an authority of your own");
                 } else if matches!(error, Error::Unreachable { .. }) {
-                    eprintln!("       is `baton serve` running there? --url or BATON_URL says where to look");
+                    note("       is `baton serve` running there? --url or BATON_URL says where to look");
                 }
                 ExitCode::from(3)
             }
             Self::Other(code, what) => {
-                eprintln!("baton: {what}");
+                note(&format!("baton: {what}"));
                 ExitCode::from(*code)
             }
         }

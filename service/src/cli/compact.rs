@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use store_embedded::Embedded;
 
-use super::{Done, Failed, print_text};
+use super::{Done, Failed, print_line};
 
 /// Pack a data directory and give what is free in it back to the disk
 ///
@@ -28,7 +28,7 @@ impl Compact {
         let before = size()?;
         Embedded::compact(&self.data_dir).await.map_err(|error| failed(error.to_string()))?;
         let after = size()?;
-        print_text(&format!("{after} bytes are in use; {} were given back", before.saturating_sub(after)))
+        print_line(&format!("{after} bytes are in use; {} were given back", before.saturating_sub(after)))
     }
 }
 

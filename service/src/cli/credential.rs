@@ -7,7 +7,7 @@ use serde_json::json;
 use service::http::{Credential as Stanza, Credentials};
 use sha2::{Digest, Sha256};
 
-use super::{Done, Failed, print_text};
+use super::{Done, Failed, note, print_text};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Credential {
@@ -85,9 +85,9 @@ impl New {
         print_text(&toml(&stanza)?)?;
         match &stanza.access_key_id {
             Some(id) => {
-                eprintln!("the key of `{}`: AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret}", stanza.name);
+                note(&format!("the key of `{}`: AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret}", stanza.name));
             }
-            None => eprintln!("the secret of `{}`, for BATON_SECRET: {secret}", stanza.name),
+            None => note(&format!("the secret of `{}`, for BATON_SECRET: {secret}", stanza.name)),
         }
         Ok(())
     }

@@ -93,7 +93,12 @@ pub(super) fn lines(run: &Described) -> String {
         let name = it.name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
         format!("next       {}  {}{name}{of}", it.at, it.what)
     }));
-    lines.join("\n")
+    shown(&lines)
+}
+
+/// A line each, and no line that somebody else's line break has made.
+pub(super) fn shown(lines: &[String]) -> String {
+    lines.iter().map(|line| client::shown::line(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// Why somebody may want to know of the run: that nothing will wake it, what waits for somebody, at what deciders fail, what is

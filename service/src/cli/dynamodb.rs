@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use store_dynamodb::Create;
 
-use super::{Done, Failed, print_text};
+use super::{Done, Failed, note, print_line, print_text};
 use crate::dynamodb::{Table, prices};
 
 #[derive(Debug, Subcommand)]
@@ -82,9 +82,9 @@ impl CreateTable {
         let has_ttl = has_ttl.map_err(|trouble| failed(trouble.to_string()))?;
         let name = self.table.name();
         if !has_ttl {
-            eprintln!("baton: the table has no TTL: runs will be forgotten by requests that are billed");
+            note("baton: the table has no TTL: runs will be forgotten by requests that are billed");
         }
-        print_text(&format!("`{name}` is ready; think of point-in-time recovery, see docs/dynamodb.md"))
+        print_line(&format!("`{name}` is ready; think of point-in-time recovery, see docs/dynamodb.md"))
     }
 }
 
@@ -94,7 +94,7 @@ impl Check {
         let store = self.table.store().await.map_err(failed)?;
         let checked = store.check().await.map_err(|trouble| failed(trouble.to_string()))?;
         let is = |is: bool| if is { "on" } else { "off" };
-        print_text(&format!(
+        print_line(&format!(
             "`{}` can be used: TTL {}, deletion protection {}, {} items, {:.1} MiB (counted every six hours)",
             self.table.name(),
             is(checked.has_ttl),

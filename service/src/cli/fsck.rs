@@ -7,7 +7,7 @@ use clap::Args;
 use service::engine::{Engine, Settings, SystemClock};
 use store_embedded::{Embedded, Options};
 
-use super::{Done, Failed, print_text};
+use super::{Done, Failed, note, print_line, progress};
 
 /// Check every stored run: its state must be the fold of its history, and the history must keep the rules
 ///
@@ -31,23 +31,23 @@ impl Fsck {
             .map_err(|refusal| failed(refusal.to_string()))?;
         let (mut broken, mut miscounted) = (0, 0);
         for domain in engine.domains().await.map_err(|refusal| failed(refusal.to_string()))? {
-            let progress = |report: &service::engine::FsckReport| {
-                eprint!("\r{}: {} runs, {} events", domain.name, report.runs, report.events);
+            let say = |report: &service::engine::FsckReport| {
+                progress(&format!("{}: {} runs, {} events", domain.name, report.runs, report.events));
             };
-            let report = engine.fsck(&domain.name, progress).await.map_err(|refusal| failed(refusal.to_string()))?;
-            eprintln!();
+            let report = engine.fsck(&domain.name, say).await.map_err(|refusal| failed(refusal.to_string()))?;
+            note("");
             for finding in &report.findings {
-                print_text(&format!("{} {}: {}", finding.workflow_id, finding.run_id, finding.problem))?;
+                print_line(&format!("{} {}: {}", finding.workflow_id, finding.run_id, finding.problem))?;
             }
             broken += report.findings.len();
             if let Some((counted, listed)) = &report.miscounted {
                 miscounted += 1;
-                print_text(&format!("{}: the store counts {counted:?}, and there are {listed:?}", domain.name))?;
+                print_line(&format!("{}: the store counts {counted:?}, and there are {listed:?}", domain.name))?;
             }
         }
         engine.shutdown().await.map_err(|refusal| failed(refusal.to_string()))?;
         match (broken, miscounted) {
-            (0, 0) => print_text("every run is in order"),
+            (0, 0) => print_line("every run is in order"),
             (0, domains) => Err(failed(format!("the runs of {domains} domains are not counted as they are"))),
             (broken, _) => Err(failed(format!("{broken} runs are not in order"))),
         }

@@ -6,7 +6,7 @@ use clap::Args;
 use client::{Page, table};
 use uuid::Uuid;
 
-use super::{Done, Target, print_json, print_text};
+use super::{Done, Target, print_json, print_json_text, print_line, print_text};
 
 /// Show a run's history as a table
 #[derive(Debug, Args)]
@@ -54,10 +54,10 @@ impl History {
             for event in &read.events {
                 if self.json {
                     let line = serde_json::to_string(event);
-                    print_text(&line.map_err(|error| super::Failed::Other(1, error.to_string()))?)?;
+                    print_json_text(&line.map_err(|error| super::Failed::Other(1, error.to_string()))?)?;
                 } else {
                     let (id, name) = (event.id, event.kind.name());
-                    print_text(&format!("{id:>5}  {}  {name:<26} {}", event.timestamp, table::summary(event)))?;
+                    print_line(&format!("{id:>5}  {}  {name:<26} {}", event.timestamp, table::summary(event)))?;
                 }
             }
             if read.closed && page.after == Some(read.last_event_id) {

@@ -6,7 +6,7 @@ use clap::Args;
 use client::{Watch, Watched};
 use uuid::Uuid;
 
-use super::{Done, Failed, Target, print_text, read_input};
+use super::{Done, Failed, Target, print_json_text, read_input};
 
 /// How long `--watch` waits before it asks again.
 const WATCH_WAIT: Duration = Duration::from_mins(1);
@@ -66,8 +66,8 @@ impl Query {
 fn show(answer: &client::Answer, with_tag: bool) -> Done {
     let result = answer.body.result.as_ref().map_or_else(|| "null".to_owned(), ToString::to_string);
     if !with_tag {
-        return print_text(&result);
+        return print_json_text(&result);
     }
     let tag = serde_json::Value::from(answer.tag.to_string());
-    print_text(&format!("{{\"tag\":{tag},\"result\":{result}}}"))
+    print_json_text(&format!("{{\"tag\":{tag},\"result\":{result}}}"))
 }

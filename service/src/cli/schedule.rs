@@ -9,8 +9,9 @@ use history::{Duration, Interval, Overlap, ScheduleSpec, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::described::shown;
 use super::workflow::word;
-use super::{Done, Failed, Target, print_json, print_rows, print_text, read_input};
+use super::{Done, Failed, Target, print_json, print_line, print_rows, print_text, read_input};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Schedule {
@@ -210,7 +211,7 @@ impl Schedule {
             Self::Delete { which } => Ok(which.target.client()?.delete_schedule(&which.schedule_id).await?),
             Self::Next { which, limit } => {
                 for at in which.target.client()?.next_times(&which.schedule_id, limit).await?.times {
-                    print_text(&at.to_string())?;
+                    print_line(&at.to_string())?;
                 }
                 Ok(())
             }
@@ -269,7 +270,7 @@ fn show(it: &DescribedSchedule) -> String {
         format!("action     {}  {:<8} {}{refusal}{run}", action.nominal_time, action.cause, action.outcome)
     }));
     lines.extend(it.next_times.iter().map(|at| format!("next       {at}")));
-    lines.join("\n")
+    shown(&lines)
 }
 
 /// What was set of something, but for what is shown otherwise: whatever there is to be set, it is not forgotten here.

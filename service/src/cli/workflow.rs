@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::history::History;
 use super::query::Query;
 use super::update::Update;
-use super::{Done, Failed, Target, Who, described, print_json, print_rows, print_text, read_input};
+use super::{Done, Failed, Target, Who, described, note, print_json, print_line, print_rows, print_text, read_input};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Workflow {
@@ -338,7 +338,7 @@ impl Workflow {
             }
             Self::Count { filter, target } => {
                 let count = target.client()?.count(&Filter { limit: None, ..filter.filter() }).await?;
-                print_text(&format!("{}{}", count.count, if count.truncated { " or more" } else { "" }))
+                print_line(&format!("{}{}", count.count, if count.truncated { " or more" } else { "" }))
             }
             Self::Show { which, json, target } => {
                 let described = target.client()?.describe(&which.workflow_id, which.run).await?;
@@ -413,7 +413,7 @@ async fn show_result(
     if result.status == Status::Open && !wait.is_zero() {
         let run = client.describe(workflow_id, Some(result.run_id)).await?;
         for line in described::unpolled(&run) {
-            eprintln!("baton: {line}; waiting for that");
+            note(&format!("baton: {line}; waiting for that"));
         }
         result = client.result(workflow_id, Some(result.run_id), wait).await?;
     }

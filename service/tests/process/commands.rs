@@ -11,18 +11,18 @@ use crate::start;
 use crate::support::{Scratch, Service, baton};
 
 /// A service, and the commands that are put to it.
-struct Shell {
+pub(crate) struct Shell {
     service: Service,
     scratch: Scratch,
 }
 
 impl Shell {
-    fn open(name: &str) -> Self {
+    pub(crate) fn open(name: &str) -> Self {
         let scratch = Scratch::new(name);
         Self { service: Service::start(&scratch.0, &[]), scratch }
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         self.service.client()
     }
 
@@ -33,7 +33,7 @@ impl Shell {
     }
 
     /// The exit code of a command, and what it prints.
-    fn run(&self, line: &str) -> (i32, String) {
+    pub(crate) fn run(&self, line: &str) -> (i32, String) {
         let output = self.command(line).output().unwrap();
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         (output.status.code().unwrap(), text)

@@ -17,6 +17,7 @@ mod https;
 mod secrets;
 mod subscription;
 mod support;
+mod terminal;
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

@@ -1,0 +1,108 @@
+//! What others have said, on the terminal of whoever looks at it: shown, and not obeyed.
+
+use std::time::Duration;
+
+use client::Patience;
+use client::body::{
+    CreateDomain, CreateSchedule, FailTurn, PauseSchedule, PauseWorkflow, PollDecider, Schedule, StartWorkflow,
+    TerminateWorkflow,
+};
+use history::Payload;
+use serde_json::Value;
+
+use crate::commands::Shell;
+use crate::start;
+
+/// Clears the screen, sets the title, colors, turns the direction, deletes, breaks lines.
+const ORDERS: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\u{9d}0;owned\u{9c}\u{202e}\u{2066}\u{7f}\u{8}\r\u{2028}";
+
+/// What names may have of it, and reasons.
+const TURNED: &str = "m\u{202e}e\u{2066}";
+
+/// A line that would be one of ours.
+const FORGED: &str = "fine\ndone       99 started";
+
+/// Whether a terminal would obey it. Line breaks are looked at by themselves.
+fn is_order(c: char) -> bool {
+    (c.is_control() && c != '\n') || matches!(c, '\u{202e}' | '\u{2066}' | '\u{2028}')
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_others_have_said_is_obeyed_by_the_terminal_of_whoever_looks() {
+    let shell = Shell::open("terminal");
+    let client = shell.client();
+    let name = || Some(TURNED.to_owned());
+    let payload = || Some(Payload::of(&ORDERS).unwrap());
+    let evil =
+        CreateDomain { name: "evil".to_owned(), description: Some(ORDERS.to_owned()), ..CreateDomain::default() };
+    client.create_domain(&evil).await.unwrap();
+    let begin = StartWorkflow { input: payload(), identity: name(), ..start("w") };
+    client.start(&begin, None).await.unwrap();
+    client.signal("w", "go", payload(), None).await.unwrap();
+    for _ in 0..2 {
+        let poll = PollDecider { identity: name(), ..PollDecider::default() };
+        let turn = client.poll_decider("deciders", &poll, Duration::from_secs(30)).await.unwrap().expect("a turn");
+        let fail = FailTurn { reason: Some("panic".to_owned()), details: payload(), ..FailTurn::default() };
+        client.fail_turn(&turn.token, &fail, Patience::None).await.unwrap();
+    }
+    let pause = PauseWorkflow { reason: name(), identity: name(), ..PauseWorkflow::default() };
+    client.pause("w", None, &pause, None).await.unwrap();
+    let spec = serde_json::from_value(serde_json::json!({ "cron": ["0 8 * * *"] })).unwrap();
+    let action = StartWorkflow { input: payload(), ..start("s") };
+    let schedule = Schedule { spec, note: Some(FORGED.to_owned()), action, ..Schedule::default() };
+    let create = CreateSchedule { schedule_id: "s".to_owned(), schedule, paused: false };
+    client.create_schedule(&create, None).await.unwrap();
+    let pause = PauseSchedule { reason: name() };
+    client.pause_schedule("s", &pause).await.unwrap();
+
+    let unknown = format!("workflow show {ORDERS}");
+    let looks = [
+        "domain list",
+        "domain list --json",
+        "domain show --domain evil",
+        "domain create evil",
+        "workflow show w",
+        "workflow show w --json",
+        "workflow list",
+        "workflow list --json",
+        "workflow count",
+        "workflow result w",
+        "history w",
+        "history w --reverse",
+        "history w --json",
+        "schedule list",
+        "schedule show s",
+        "schedule show s --json",
+        "schedule next s",
+        "schedule resume s",
+        "history nobody",
+        "query nobody what",
+        "update nobody what",
+        unknown.as_str(),
+    ];
+    let check = |line: &str| {
+        let (_, said) = shell.run(line);
+        let found = said.chars().find(|c| is_order(*c));
+        assert_eq!(found, None, "{line}: {said:?}");
+        said
+    };
+    for line in looks {
+        check(line);
+    }
+    let shown = check("workflow show w");
+    assert!(shown.lines().any(|line| line.starts_with("failing") && line.contains("\\u{9b}31m")), "{shown}");
+    let shown = check("schedule show s");
+    assert!(shown.contains("fine\\ndone       99 started"), "a line break in a note makes no line: {shown}");
+    // What programs read says what was said.
+    let domains: Value = serde_json::from_str(&check("domain list --json")).unwrap();
+    assert_eq!(domains[1]["description"], ORDERS);
+    let events: Value = serde_json::from_str(&check("history w --json")).unwrap();
+    assert_eq!(events[0]["input"], ORDERS);
+
+    let terminate = TerminateWorkflow { reason: Some("over".to_owned()), details: payload(), identity: name() };
+    client.terminate("w", &terminate, None).await.unwrap();
+    for line in ["history w --follow", "history w --follow --json", "workflow result w", "workflow show w", "history w"]
+    {
+        check(line);
+    }
+}
