@@ -8,6 +8,7 @@
 mod access;
 mod both;
 mod domains;
+mod functions;
 mod garbage;
 mod histories;
 mod ids;

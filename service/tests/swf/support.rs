@@ -94,6 +94,12 @@ impl Swf {
 /// A domain's types, registered; and what a start says of its own.
 pub(crate) async fn ready() -> Swf {
     let swf = Swf::open().await;
+    register(&swf).await;
+    swf
+}
+
+/// Registers a domain's types.
+pub(crate) async fn register(swf: &Swf) {
     let workflow = json!({
         "domain": "default", "name": "order", "version": "1",
         "defaultTaskStartToCloseTimeout": "60", "defaultExecutionStartToCloseTimeout": "3600",
@@ -107,7 +113,6 @@ pub(crate) async fn ready() -> Swf {
         "defaultTaskList": { "name": "runners" },
     });
     swf.ask("RegisterActivityType", &activity).await.nothing();
-    swf
 }
 
 pub(crate) fn kind() -> Value {
