@@ -45,6 +45,10 @@ pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 /// that whoever is handed a payload can read it in whatever surrounds it.
 pub const PAYLOAD_DEPTH_MAX: usize = 64;
 
+/// Longest number in a payload, in characters. Ours: a double has 17 digits that tell, and 1,074 behind the point at the very
+/// most; what has more is meant for a program that knows, and can be a text.
+pub const PAYLOAD_NUMBER_CHARS_MAX: usize = 1_100;
+
 /// Largest decider context, in bytes of JSON. Source: SWF's 32,768 characters (SWF.md §4).
 pub const CONTEXT_BYTES_MAX: usize = 32 * 1024;
 

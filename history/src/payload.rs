@@ -42,7 +42,9 @@ impl Payload {
     ///
     /// # Errors
     ///
-    /// When `text` is not one JSON value, or one that is nested deeper than [`limits::PAYLOAD_DEPTH_MAX`].
+    /// When `text` is not one JSON value, or one that is nested deeper than [`limits::PAYLOAD_DEPTH_MAX`], or has a number
+    /// that readers cannot be trusted with: one that is no double, or has more than [`limits::PAYLOAD_NUMBER_CHARS_MAX`]
+    /// characters.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let raw: &RawValue = serde_json::from_str(text)?;
         Self::shallow(raw.get())
@@ -63,6 +65,12 @@ impl Payload {
         let (found, max) = (depth(text), limits::PAYLOAD_DEPTH_MAX);
         if found > max {
             return Err(E::custom(format_args!("nested {found} levels deep, at most {max} are allowed")));
+        }
+        if !numbers(text).all(is_readable) {
+            let max = limits::PAYLOAD_NUMBER_CHARS_MAX;
+            return Err(E::custom(format_args!(
+                "it has a number that is beyond a double (IEEE 754), or longer than {max} characters; give it as a text"
+            )));
         }
         Ok(Self::from_trusted(text))
     }
@@ -172,6 +180,49 @@ fn depth(json: &str) -> usize {
     deepest
 }
 
+/// The numbers of a JSON text, as they are written.
+fn numbers(json: &str) -> impl Iterator<Item = &str> {
+    let mut rest = json;
+    std::iter::from_fn(move || {
+        loop {
+            let begin = rest.find(|c: char| matches!(c, '"' | '-' | '0'..='9'))?;
+            rest = rest.get(begin..)?;
+            if let Some(text) = rest.strip_prefix('"') {
+                rest = behind(text);
+                continue;
+            }
+            let end = rest.find(|c: char| !matches!(c, '+' | '-' | '.' | 'e' | 'E' | '0'..='9')).unwrap_or(rest.len());
+            let (number, behind) = rest.split_at_checked(end)?;
+            rest = behind;
+            return Some(number);
+        }
+    })
+}
+
+/// What comes behind a text that has begun.
+fn behind(text: &str) -> &str {
+    let mut is_escaped = false;
+    let end = text.bytes().position(|byte| {
+        let is_end = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
+    });
+    end.and_then(|end| text.get(end + 1..)).unwrap_or_default()
+}
+
+/// Whether whoever reads a number may be trusted with it. As a double it is neither infinite nor, being none, zero: what is
+/// beyond is an error in one language, infinity in the next, and gigabytes of digits in a third.
+fn is_readable(number: &str) -> bool {
+    if number.len() > limits::PAYLOAD_NUMBER_CHARS_MAX {
+        return false;
+    }
+    // Without an exponent so many digits cannot be too many.
+    let is_plain = number.len() < 300 && !number.contains(['e', 'E']);
+    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
+    let is_zero = !mantissa.contains(|c: char| matches!(c, '1'..='9'));
+    is_plain || number.parse::<f64>().is_ok_and(|double| double.is_finite() && (double == 0.0) == is_zero)
+}
+
 /// Reads a field that is present, so that `null` is a payload like any other and only absence is `None`. For
 /// `#[serde(default, deserialize_with = "…")]`.
 ///
@@ -277,6 +328,48 @@ mod tests {
         let bytes = minicbor::to_vec(&deep).unwrap();
         assert_eq!(minicbor::decode::<Payload>(&bytes).unwrap(), deep);
         assert_eq!(serde_json::to_string(&deep).unwrap(), nested(200));
+    }
+
+    #[test]
+    fn a_number_is_one_that_every_reader_can_be_trusted_with() {
+        let digits = |count: usize| "9".repeat(count);
+        for number in [
+            "0",
+            "-0.0e9999",
+            "1.50",
+            "1e308",
+            "-1.7976931348623157e308",
+            "5e-324",
+            "18446744073709551616",
+            &digits(308),
+            &format!("0.{}1", "0".repeat(322)),
+            &format!("1.{}", "0".repeat(1_098)),
+        ] {
+            for text in [number.to_owned(), format!(r#"{{"1e999":[true,{number}]}}"#)] {
+                let payload = Payload::from_json(&text).unwrap();
+                assert_eq!(payload.text(), Some(text.as_str()));
+                assert!(payload.read::<serde_json::Value>().is_ok(), "{text}");
+            }
+        }
+        for number in [
+            "1e309",
+            "-1e999999999",
+            "1E+400",
+            "1e-999999999",
+            "4e-325",
+            "1.7976931348623159e308",
+            &digits(310),
+            &format!("1.{}", "0".repeat(1_099)),
+            &format!("0.{}1", "0".repeat(400)),
+        ] {
+            for text in [number.to_owned(), format!(r#"{{"a\"\\":["\"",{number} ]}}"#)] {
+                let error = Payload::from_json(&text).unwrap_err().to_string();
+                assert!(error.contains("give it as a text"), "{text}: {error}");
+            }
+        }
+        assert!(Payload::from_json(r#"["1e999999999", "\\\"1e999"]"#).is_ok(), "a text is no number");
+        // What was taken before stays readable.
+        assert_eq!(serde_json::to_string(&Payload::from_trusted("1e999999999")).unwrap(), "1e999999999");
     }
 
     #[test]
