@@ -1,18 +1,27 @@
 //! The thread that writes the log: takes the open batch, writes it with one write, makes it durable with one sync, tells
 //! those who wait. While it syncs, the next batch fills.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::directory::make_known;
 use crate::frame::Builder;
 use crate::log::Tail;
 use crate::shared::{Phase, Shared};
 
-/// Runs until the store closes or fails.
-pub(crate) fn run(shared: &Arc<Shared>, mut tail: Tail) {
+/// Runs until the store closes or fails. `first` is the directory of a store that has no batch yet: before the first is
+/// acknowledged, it is made known there that there is one.
+pub(crate) fn run(shared: &Arc<Shared>, mut tail: Tail, mut first: Option<PathBuf>) {
     let mut builder = Builder::default();
     while let Some(batch) = take(shared, &mut builder) {
         shared.made_room();
-        match tail.append(&mut builder, batch) {
+        let appended = tail.append(&mut builder, batch).and_then(|is_half_full| {
+            if let Some(directory) = first.take() {
+                shared.segments.opening.patiently(|| make_known(&directory, batch))?;
+            }
+            Ok(is_half_full)
+        });
+        match appended {
             Ok(is_half_full) => {
                 if is_half_full {
                     shared.lock().needs_spare = true;

@@ -1,4 +1,5 @@
-//! The directory of a store: who has it, and which format it has. Owns `LOCK` and `FORMAT`.
+//! The directory of a store: who has it, which format it has, and how far its log has come at least. Owns `LOCK`, `FORMAT`
+//! and `KNOWN`.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
@@ -12,12 +13,18 @@ use crate::{private, storage_error};
 
 const FORMAT: &str = "baton embedded store, format 2";
 
+/// Begins the file that says how far the log has come at least.
+const KNOWN: &str = "batch ";
+
 /// A directory that is ours until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Directory {
     lock: File,
     /// Drawn when the store was created.
     pub(crate) id: u64,
+    /// A batch that the log has had: one that ends before has lost what was acknowledged. `None` in a store that has not
+    /// acknowledged anything, or was written by a version that did not say.
+    pub(crate) known: Option<u64>,
 }
 
 pub(crate) fn tree_path(directory: &Path) -> PathBuf {
@@ -48,8 +55,42 @@ impl Directory {
             }
             Err(error) => return Err(storage_error(&error, "read", &path)),
         };
-        Ok(Self { lock, id })
+        let known = read_known(directory)?;
+        Ok(Self { lock, id, known })
     }
+}
+
+/// Says that the log has come so far. Without this a log that was deleted or cut would pass for one that is new, or whose
+/// last batch was torn. Written with the first batch and at each start: what a checkpoint reflects is known from its position.
+pub(crate) fn make_known(directory: &Path, batch: u64) -> std::io::Result<()> {
+    write_whole(directory, "KNOWN", &format!("{KNOWN}{batch}\n"))
+}
+
+fn read_known(directory: &Path) -> Result<Option<u64>, Error> {
+    let path = directory.join("KNOWN");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            let batch = text.strip_prefix(KNOWN).and_then(|text| text.strip_suffix('\n')?.parse().ok());
+            batch.map(Some).ok_or_else(|| Error::Corrupt {
+                what: format!(
+                    "`{}` does not say `{KNOWN}` and a number. Restore the directory from a backup",
+                    path.display()
+                ),
+            })
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(storage_error(&error, "read", &path)),
+    }
+}
+
+/// Writes a small file whole or not at all, durably.
+fn write_whole(directory: &Path, name: &str, text: &str) -> std::io::Result<()> {
+    let new = directory.join(format!("{name}.new"));
+    let mut file = private::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&new, directory.join(name))?;
+    sync_directory(directory)
 }
 
 impl Drop for Directory {
@@ -65,7 +106,7 @@ fn close_to_others(directory: &Path) -> Result<(), Error> {
     let log = log_path(directory);
     let mut was_open = private::directory(directory, || private::is_ours(directory))?;
     was_open |= private::directory(&log, || Ok(true))?;
-    for file in ["FORMAT", "LOCK"] {
+    for file in ["FORMAT", "KNOWN", "LOCK"] {
         was_open |= private::narrow(&directory.join(file))?;
     }
     was_open |= private::narrow(&tree_path(directory))?;
@@ -114,12 +155,7 @@ fn take_lock(directory: &Path) -> Result<File, Error> {
 
 fn write_format(directory: &Path) -> std::io::Result<u64> {
     let id = RandomState::new().hash_one(std::process::id());
-    let new = directory.join("FORMAT.new");
-    let mut file = private::create(&new)?;
-    writeln!(file, "{FORMAT}, id {id:016x}")?;
-    file.sync_all()?;
-    std::fs::rename(&new, directory.join("FORMAT"))?;
-    sync_directory(directory)?;
+    write_whole(directory, "FORMAT", &format!("{FORMAT}, id {id:016x}\n"))?;
     // The directory's own entry, when it has just been created.
     if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         sync_directory(parent)?;

@@ -5,7 +5,7 @@
 //! there it goes to redb in the background, after what was overwritten or finished meanwhile has been merged away.
 //! `docs/adr/0002-embedded-engine.md` says why.
 //!
-//! Owns one directory: `FORMAT`, `LOCK`, `tree.redb` and `log/`. Knows nothing of what a body means.
+//! Owns one directory: `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`. Knows nothing of what a body means.
 
 mod checkpoint;
 mod committer;

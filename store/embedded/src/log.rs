@@ -221,12 +221,13 @@ impl Segments {
         Ok(Segment { file, salt, end: SEGMENT_HEADER as u64 })
     }
 
-    /// Removes the segments that hold nothing after batch `position`; some are used again. The newest stays.
+    /// Removes the segments that hold nothing after batch `position`; some are used again. The newest that is known to hold a
+    /// batch stays: one that has only been begun may have none after a crash, and a log without any batch has lost some.
     pub(crate) fn drop_through(&self, position: u64) -> io::Result<()> {
         loop {
             let oldest = {
                 let mut files = self.files();
-                if files.live.get(1).is_none_or(|next| next.first_batch > position + 1) {
+                if files.live.get(1).is_none_or(|next| next.first_batch > position) {
                     return Ok(());
                 }
                 files.live.pop_front()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use store::Error;
 
-use crate::directory::{Directory, log_path, tree_path};
+use crate::directory::{Directory, log_path, make_known, tree_path};
 use crate::frame::{Operation, operations};
 use crate::log::{Segments, Tail};
 use crate::recovery::recover;
@@ -20,7 +20,7 @@ pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
     let (tree, position) = Tree::open(&tree_path(&options.directory), options.cache_bytes)?;
     let mut state = State::new(position);
     let mut replayed_to = position;
-    let recovered = recover(&log, directory.id, position, |frame| {
+    let recovered = recover(&log, directory.id, position, directory.known, |frame| {
         if state.active.bytes >= options.memory_bytes / 2 {
             checkpoint::write_layer(&tree, &state.active, replayed_to, usize::MAX, || Ok(()), || Ok(()))?;
             state.active = crate::layer::Layer::default();
@@ -40,6 +40,11 @@ pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
     })?;
     state.open_batch = recovered.last_batch + 1;
     state.durable_batch = recovered.last_batch;
+    let known = recovered.last_batch;
+    if known > 0 && directory.known != Some(known) {
+        make_known(&options.directory, known)
+            .map_err(|error| storage_error(&error, "write KNOWN in", &options.directory))?;
+    }
     let segments = Segments::new(
         &log,
         directory.id,
@@ -59,8 +64,9 @@ pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
     find_doomed(&tree, &mut state)?;
     counts::load(&tree, &mut state)?;
     let shared = Arc::new(Shared::new(state, tree, segments, options.memory_bytes, options.log_bytes));
+    let first = (known == 0).then(|| options.directory.clone());
     let threads = vec![
-        spawn("store-commit", &shared, move |shared| committer::run(shared, tail))?,
+        spawn("store-commit", &shared, move |shared| committer::run(shared, tail, first))?,
         spawn("store-checkpoint", &shared, checkpoint::run)?,
     ];
     Ok(Embedded {

@@ -28,13 +28,15 @@ pub(crate) struct Recovered {
     pub(crate) next_number: u64,
 }
 
-/// Hands every batch after `position` to `replay`, oldest first.
+/// Hands every batch after `position` to `replay`, oldest first. The log goes as far as `known` at least, or nothing is
+/// changed.
 ///
 /// Segments without frames were made ready and not used, or their first batch was torn; they are removed.
 pub(crate) fn recover(
     directory: &Path,
     id: u64,
     position: u64,
+    known: Option<u64>,
     mut replay: impl FnMut(&Frame<'_>) -> Result<(), Error>,
 ) -> Result<Recovered, Error> {
     let failed = |error: std::io::Error| storage_error(&error, "list or clear the log's segments in", directory);
@@ -54,10 +56,11 @@ pub(crate) fn recover(
             unused.push(read);
         }
     }
-    if position > 0 && last.is_none() {
+    let least = position.max(known.unwrap_or_default());
+    if least > 0 && last.is_none() {
         return Err(missing(directory, position + 1, "no segment of the log is there"));
     }
-    if recovered.last_batch < position {
+    if recovered.last_batch < least {
         let found = format!("the log ends with batch {}", recovered.last_batch);
         return Err(missing(directory, recovered.last_batch + 1, &found));
     }

@@ -143,6 +143,52 @@ async fn a_log_that_ends_before_the_checkpoint_is_refused() {
 }
 
 #[tokio::test]
+async fn a_log_that_is_missing_beside_a_store_that_has_acknowledged_something_is_refused() {
+    for count in [1, 5] {
+        let directory = TempDir::new().unwrap();
+        left_behind(directory.path(), Options::new(directory.path()), count).await;
+        for path in segments(directory.path()) {
+            fs::remove_file(path).unwrap();
+        }
+        for _ in 0..2 {
+            let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
+            assert!(
+                matches!(&error, Error::Corrupt { what } if what.contains("no segment") && what.contains("from a backup")),
+                "{error}"
+            );
+        }
+    }
+    // One that was made and never written to is new, however often it is opened.
+    let directory = TempDir::new().unwrap();
+    for _ in 0..2 {
+        drop(Embedded::open(Options::new(directory.path())).await.unwrap());
+    }
+    for path in segments(directory.path()) {
+        fs::remove_file(path).unwrap();
+    }
+    drop(Embedded::open(Options::new(directory.path())).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_log_that_was_cut_before_what_the_last_start_has_found_is_refused_and_left_as_it_is() {
+    let directory = TempDir::new().unwrap();
+    left_behind(directory.path(), Options::new(directory.path()), 5).await;
+    let path = segments(directory.path()).remove(0);
+    let fifth = data_end(&path);
+    // This start makes known what there is.
+    left_behind(directory.path(), Options::new(directory.path()), 0).await;
+    change(&path, |bytes| bytes.truncate(fifth - 8));
+    let cut = fs::read(&path).unwrap();
+    let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
+    let told = "go on with batch 5, but the log ends with batch 4";
+    assert!(matches!(&error, Error::Corrupt { what } if what.contains(told)), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), cut);
+    fs::write(directory.path().join("KNOWN"), "5\n").unwrap();
+    let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
+    assert!(matches!(&error, Error::Corrupt { what } if what.contains("KNOWN")), "{error}");
+}
+
+#[tokio::test]
 async fn a_changed_segment_header_or_format_is_refused() {
     let directory = TempDir::new().unwrap();
     left_behind(directory.path(), Options::new(directory.path()), 3).await;
