@@ -169,6 +169,11 @@ answers! {
         /// Until when those are good that were made before; some only until an earlier rotation's overlap is over.
         previous_until: Timestamp,
     }
+    /// The service's clock, which is believed.
+    ConfirmedClock {
+        /// What it says.
+        now: Timestamp,
+    }
     /// A run goes on from an event of another.
     WasReset {
         /// The workflow id.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{Client, encode, run_query, to_bytes};
 use crate::Error;
 use crate::body::{
-    ByHand, ChangeActivity, ChangeDomain, CompleteByHand, Deleted, Domain, FailByHand, PauseWorkflow, Recorded,
+    ByHand, ChangeActivity, ChangeDomain, CompleteByHand, ConfirmedClock, Deleted, Domain, FailByHand, PauseWorkflow, Recorded,
     ResetWorkflow, RotateSecret, RotatedSecret, WasReset,
 };
 
@@ -36,6 +36,37 @@ impl Client {
     pub async fn change_domain(&self, change: &ChangeDomain) -> Result<Domain, Error> {
         let url = self.service_url(&format!("domains/{}", encode(self.domain_name())));
         let (_, bytes) = self.send(Method::PATCH, &url, Some(to_bytes(change)?), None, None).await?;
+        self.read(&bytes)
+    }
+
+    /// Has nothing started or registered in the client's domain any more.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `domain-deprecated` when it is already.
+    pub async fn deprecate_domain(&self) -> Result<Domain, Error> {
+        let url = self.service_url(&format!("domains/{}/deprecate", encode(self.domain_name())));
+        let (_, bytes) = self.send(Method::POST, &url, None, None, None).await?;
+        self.read(&bytes)
+    }
+
+    /// Deletes the client's domain, which is deprecated and has nothing in it any more.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `domain-in-use` while something keeps it.
+    pub async fn delete_domain(&self) -> Result<(), Error> {
+        let url = self.service_url(&format!("domains/{}", encode(self.domain_name())));
+        self.send(Method::DELETE, &url, None, None, None).await.map(drop)
+    }
+
+    /// Says that the service's clock is right although it has jumped ahead: what is past its retention by it is deleted.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn confirm_clock(&self) -> Result<ConfirmedClock, Error> {
+        let (_, bytes) = self.send(Method::POST, &self.service_url("clock/confirm"), None, None, None).await?;
         self.read(&bytes)
     }
 

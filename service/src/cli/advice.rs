@@ -79,6 +79,9 @@ fn spoken(code: &str) -> Option<&'static str> {
         }
         "unknown-run" => "correct --run, or leave it out for the newest run",
         "run-not-current" => "leave --run out to reach the current run",
+        "domain-in-use" => {
+            "`baton domain deprecate`, `workflow delete` and `schedule delete` make it ready; closed runs go after their retention"
+        }
         "run-open" => "end it first; `--terminate` does so with the same command",
         "run-paused" => "`baton workflow resume` has it go on",
         "already-paused" => "nothing is left to do; `resume` has it go on",

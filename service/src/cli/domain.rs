@@ -40,6 +40,18 @@ pub(crate) enum Domain {
         #[command(flatten)]
         target: Target,
     },
+    /// Have nothing started or registered any more in the domain named by --domain; what is open goes on
+    Deprecate {
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Delete a deprecated domain that has no runs and no schedules any more
+    Delete {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        target: Target,
+    },
     /// Show the domain named by --domain
     Show {
         #[command(flatten)]
@@ -73,6 +85,8 @@ impl Domain {
                         .map(|it| [it.name, it.retention.to_string(), it.description.unwrap_or_default()]),
                 )
             }
+            Self::Deprecate { target } => print_json(&target.client()?.deprecate_domain().await?),
+            Self::Delete { name, target } => Ok(target.client()?.domain(&name).delete_domain().await?),
             Self::Show { target } => print_json(&target.client()?.show_domain().await?),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 use bytes::Bytes;
 use history::{Duration, Fault, Timestamp, Unit, limits};
 use serde::{Deserialize, Serialize};
-use store::{Cas, Expect, Head, HeadKey};
+use store::{Cas, Expect, Head, HeadKey, ListQuery};
 
 use super::{Engine, Limited, Refusal};
 
@@ -18,6 +18,10 @@ const OWN: &str = "";
 
 /// Most domains. Ours: they are kept in one record and in memory.
 const DOMAINS_MAX: usize = 1_000;
+
+/// How long a domain has been deprecated before it can be deleted. Ours: longer than a start can be under way that was taken
+/// while it was in use, at whichever node.
+const DELETE_AFTER: Duration = Duration::from_secs(60);
 
 /// Longest description, in bytes. Source: SWF's 1,024 characters, each of which may take four.
 pub(super) const DESCRIPTION_BYTES_MAX: usize = 4_096;
@@ -113,6 +117,14 @@ impl Engine {
         Ok(self.store.commit(&own_key(name), expect, &own_head(before, body.into()), &[]).await?)
     }
 
+    /// Writes the record of all domains, if it still is as it was read.
+    async fn write_domains(&self, before: Option<&Head>, domains: &BTreeMap<String, Domain>) -> Result<Cas, Refusal> {
+        self.write_own("domains", before, domains).await.map_err(|refusal| match refusal {
+            Refusal::RunTooLarge { max, .. } => Refusal::LimitExceeded { what: Limited::DomainBytes, max },
+            refusal => refusal,
+        })
+    }
+
     async fn read_domains(&self) -> Result<(Option<Head>, BTreeMap<String, Domain>), Refusal> {
         let Some(head) = self.store.load(&own_key("domains")).await? else {
             return Ok((None, BTreeMap::new()));
@@ -138,7 +150,7 @@ impl Engine {
                 return Err(Refusal::LimitExceeded { what: Limited::Domains, max: DOMAINS_MAX });
             }
             domains.insert(domain.name.clone(), domain.clone());
-            if self.write_own("domains", head.as_ref(), &domains).await? == Cas::Won {
+            if self.write_domains(head.as_ref(), &domains).await? == Cas::Won {
                 self.domains.set(domains);
                 return Ok(domain);
             }
@@ -162,7 +174,7 @@ impl Engine {
             change(domain)?;
             check_domain(domain)?;
             let changed = domain.clone();
-            if self.write_own("domains", head.as_ref(), &domains).await? == Cas::Won {
+            if self.write_domains(head.as_ref(), &domains).await? == Cas::Won {
                 self.domains.set(domains);
                 return Ok(changed);
             }
@@ -216,6 +228,41 @@ impl Engine {
             None => Err(Refusal::DomainExists { domain: domain.name.clone() }),
         };
         self.change_domain(name, change).await
+    }
+
+    /// Deletes a domain that is deprecated and has nothing in it any more, with the types that were registered in it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], [`Refusal::DomainInUse`], or the store's. The domain is there still; its types may be gone.
+    pub async fn delete_domain(&self, name: &str) -> Result<(), Refusal> {
+        let in_use = |why| Err(Refusal::DomainInUse { domain: name.to_owned(), why });
+        loop {
+            let (head, mut domains) = self.read_domains().await?;
+            let domain = domains.remove(name).ok_or_else(|| Refusal::UnknownDomain { domain: name.to_owned() })?;
+            if name == DEFAULT_DOMAIN {
+                return in_use("it is the one that is always there");
+            }
+            let Some(deprecated_at) = domain.deprecated_at else { return in_use("it is not deprecated") };
+            // A start that was taken before is recorded by now, and seen below.
+            if self.clock.now().since(deprecated_at) < DELETE_AFTER {
+                return in_use("it was deprecated less than a minute ago, and a start may be under way");
+            }
+            let runs = ListQuery { domain: name.into(), limit: 1, ..ListQuery::default() };
+            if !self.store.list(&runs, None).await?.rows.is_empty() {
+                return in_use("it has runs, open ones or such as are kept for their retention");
+            }
+            if !self.schedules(name, 1, None).await?.0.is_empty() {
+                return in_use("it has schedules");
+            }
+            if domain.has_types {
+                self.forget_types(name).await?;
+            }
+            if self.write_domains(head.as_ref(), &domains).await? == Cas::Won {
+                self.domains.set(domains);
+                return Ok(());
+            }
+        }
     }
 
     /// Adds tags to a domain or replaces them, and takes others off. What is not there is not missed.

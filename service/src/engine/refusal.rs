@@ -31,6 +31,8 @@ pub enum Limited {
     Pollers,
     /// Secrets that are good at once.
     Secrets,
+    /// Bytes of what all domains say of themselves.
+    DomainBytes,
 }
 
 impl std::fmt::Display for Limited {
@@ -41,6 +43,9 @@ impl std::fmt::Display for Limited {
             Self::Types => "types of one kind in a domain",
             Self::OpenRuns => "open runs in a domain",
             Self::Pollers => "polls that wait on a list",
+            Self::DomainBytes => {
+                "bytes of names, descriptions and tags of all domains together; shorten some, or delete domains"
+            }
             Self::Secrets => "secrets that are good at once; a rotation without an overlap ends those before",
         })
     }
@@ -75,6 +80,14 @@ pub enum Refusal {
     DomainDeprecated {
         /// Its name.
         domain: String,
+    },
+    /// The domain cannot be deleted as it is.
+    #[error("domain `{domain}` cannot be deleted: {why}")]
+    DomainInUse {
+        /// Its name.
+        domain: String,
+        /// What keeps it.
+        why: &'static str,
     },
     /// No such type.
     #[error("no {kind} type `{name}`")]
@@ -298,6 +311,7 @@ impl Refusal {
             Self::UnknownDomain { .. } => "unknown-domain",
             Self::DomainExists { .. } => "domain-exists",
             Self::DomainDeprecated { .. } => "domain-deprecated",
+            Self::DomainInUse { .. } => "domain-in-use",
             Self::LimitExceeded { .. } => "limit-exceeded",
             Self::UnknownType { .. } => "unknown-type",
             Self::TypeExists { .. } => "type-exists",
@@ -343,6 +357,7 @@ impl Refusal {
             | Self::UnknownDomain { .. }
             | Self::DomainExists { .. }
             | Self::DomainDeprecated { .. }
+            | Self::DomainInUse { .. }
             | Self::LimitExceeded { .. }
             | Self::UnknownType { .. }
             | Self::TypeExists { .. }
@@ -378,6 +393,7 @@ impl Refusal {
             | Self::UnknownDomain { .. }
             | Self::DomainExists { .. }
             | Self::DomainDeprecated { .. }
+            | Self::DomainInUse { .. }
             | Self::LimitExceeded { .. }
             | Self::UnknownType { .. }
             | Self::TypeExists { .. }

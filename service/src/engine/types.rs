@@ -353,6 +353,22 @@ impl Engine {
         }
     }
 
+    /// Deletes all types of a domain, deprecated or not.
+    pub(super) async fn forget_types(&self, domain: &str) -> Result<(), Refusal> {
+        self.forget_types_of::<WorkflowDefaults>(domain).await?;
+        self.forget_types_of::<ActivityDefaults>(domain).await
+    }
+
+    async fn forget_types_of<D: TypeKind>(&self, domain: &str) -> Result<(), Refusal> {
+        for (full, _) in self.type_names::<D>(domain).await? {
+            match self.change_type::<D>(domain, &full, |_| Ok(None)).await {
+                Ok(_) | Err(Refusal::UnknownType { .. }) => {}
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        Ok(())
+    }
+
     /// What is known of a type that a start or a decision names.
     ///
     /// # Errors

@@ -214,6 +214,14 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             Doc::of("deprecateDomain", "Have nothing started or registered in a domain any more")
                 .answers::<body::Domain>(200, "It is deprecated.")
                 .refuses(409, &["domain-deprecated"]),
+        .delete(
+            "/v1/domains/{domain}",
+            L::Operator,
+            domains::delete,
+            Doc::of("deleteDomain", "Delete a deprecated domain that has no runs and no schedules")
+                .answers_nothing(204, "It is deleted, and the types that were registered in it.")
+                .refuses(409, &["domain-in-use"]),
+        )
         )
         .post(
             "/v1/domains/{domain}/undeprecate",

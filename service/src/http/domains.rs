@@ -1,7 +1,9 @@
 //! Domains.
 
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::Response;
 use client::body;
 use history::limits::RETENTION_DEFAULT;
 
@@ -42,6 +44,13 @@ pub(super) async fn change(
 ) -> Answer {
     let body::ChangeDomain { description, retention } = change;
     Ok(json(StatusCode::OK, &render(engine.set_domain(&name, description, retention).await?)))
+}
+
+pub(super) async fn delete(State(engine): AppState, Path([name]): Path<1>, _: NoQuery) -> Answer {
+    engine.delete_domain(&name).await?;
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    Ok(response)
 }
 
 pub(super) async fn deprecate(State(engine): AppState, Path([name]): Path<1>, _: NoQuery) -> Answer {

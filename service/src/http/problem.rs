@@ -106,6 +106,7 @@ fn refusal_status(refusal: &Refusal) -> StatusCode {
         Refusal::TooManyQuestions { .. } => StatusCode::TOO_MANY_REQUESTS,
         Refusal::DomainExists { .. }
         | Refusal::DomainDeprecated { .. }
+        | Refusal::DomainInUse { .. }
         | Refusal::LimitExceeded { .. }
         | Refusal::TypeExists { .. }
         | Refusal::ScheduleExists { .. }
@@ -167,6 +168,9 @@ fn refusal_advice(refusal: &Refusal) -> &'static str {
         Refusal::UnknownDomain { .. } => "create it with POST /v1/domains, or correct the name",
         Refusal::DomainExists { .. } => "use it",
         Refusal::DomainDeprecated { .. } => "use another domain, or bring this one back with undeprecate",
+        Refusal::DomainInUse { .. } => {
+            "deprecate it, delete its runs and schedules or wait for their retention, and ask again"
+        }
         Refusal::UnknownType { .. } => "register it, or correct the name and the version",
         Refusal::TypeExists { .. } => "use it, or register another version",
         Refusal::UnknownSchedule { .. } => "correct the id, or create the schedule",
@@ -267,6 +271,7 @@ fn refusal_members(refusal: &Refusal) -> Value {
         Refusal::UnknownDomain { .. }
         | Refusal::DomainExists { .. }
         | Refusal::DomainDeprecated { .. }
+        | Refusal::DomainInUse { .. }
         | Refusal::LimitExceeded { .. }
         | Refusal::UnknownType { .. }
         | Refusal::UnknownSchedule { .. }

@@ -128,8 +128,9 @@ impl From<Refusal> for Fault {
             Refusal::BadToken | Refusal::BadPage { .. } => {
                 return Self::new(FaultKind::Validation, "Invalid token");
             }
-            // Nobody can ask a run anything on this wire, nor be asked.
+            // Nobody can ask a run anything on this wire, nor be asked; nor delete a domain.
             Refusal::Fault(_)
+            | Refusal::DomainInUse { .. }
             | Refusal::TurnLost { .. }
             | Refusal::RunTooLarge { .. }
             | Refusal::UnknownSchedule { .. }

@@ -38,6 +38,66 @@ async fn a_deprecated_domain_takes_no_start_until_it_is_brought_back() {
 }
 
 #[tokio::test]
+async fn a_domain_is_deleted_once_it_is_deprecated_and_empty_and_its_name_can_be_used_again() {
+    let api = Api::open().await;
+    let gone = |why: &'static str| {
+        let ask = api.ask(Ask::new("DELETE", "/v1/domains/old"));
+        async move {
+            let problem = ask.await.problem(409, "domain-in-use");
+            assert!(problem["detail"].as_str().unwrap().contains(why), "{problem}");
+        }
+    };
+    api.post("/v1/domains", &json!({ "name": "old" })).await.json(201);
+    api.post("/v1/domains/old/workflow-types", &json!({ "name": "t" })).await.json(201);
+    api.post("/v1/domains/old/workflows", &json!({ "workflowId": "w", "workflowType": "t" })).await.json(201);
+    let action = json!({ "workflowId": "s", "workflowType": "t" });
+    let schedule = json!({ "scheduleId": "s", "schedule": { "spec": { "cron": ["0 8 * * *"] }, "action": action } });
+    api.post("/v1/domains/old/schedules", &schedule).await.json(201);
+    gone("is not deprecated").await;
+    api.ask(Ask::new("POST", "/v1/domains/old/deprecate")).await.json(200);
+    gone("less than a minute ago").await;
+    api.clock.advance(history::Duration::from_secs(60));
+    gone("it has runs").await;
+    api.post("/v1/domains/old/workflows/w/terminate", &json!({})).await.json(200);
+    gone("kept for their retention").await;
+    api.ask(Ask::new("DELETE", "/v1/domains/old/workflows/w")).await.json(200);
+    gone("it has schedules").await;
+    api.ask(Ask::new("DELETE", "/v1/domains/old/schedules/s")).await.json(200);
+    assert_eq!(api.ask(Ask::new("DELETE", "/v1/domains/old")).await.status.as_u16(), 204);
+    api.get("/v1/domains/old").await.problem(404, "unknown-domain");
+    api.ask(Ask::new("DELETE", "/v1/domains/old")).await.problem(404, "unknown-domain");
+    api.post("/v1/domains", &json!({ "name": "old" })).await.json(201);
+    let types = api.get("/v1/domains/old/workflow-types").await.json(200);
+    assert_eq!(types["types"], json!([]), "its types went with it");
+    let always = api.ask(Ask::new("DELETE", "/v1/domains/default")).await.problem(409, "domain-in-use");
+    assert!(always["detail"].as_str().unwrap().contains("always there"), "{always}");
+}
+
+#[tokio::test]
+async fn more_domains_than_fit_into_their_record_are_refused_by_a_limit_that_says_so() {
+    let api = Api::open().await;
+    let description = "x".repeat(4_096);
+    let mut refused = None;
+    for number in 0..300 {
+        let create = json!({ "name": format!("d{number}"), "description": description });
+        let answer = api.post("/v1/domains", &create).await;
+        if answer.status.as_u16() != 201 {
+            refused = Some(answer.problem(409, "limit-exceeded"));
+            break;
+        }
+    }
+    let refused = refused.expect("a record has a bound");
+    assert!(refused["detail"].as_str().unwrap().contains("shorten some, or delete domains"), "{refused}");
+    // A shorter description makes room, and so does one that goes.
+    let shorter = Ask::new("PATCH", "/v1/domains/d1").header("content-type", "application/json");
+    api.ask(shorter.body(r#"{"description":null}"#)).await.json(200);
+    api.ask(Ask::new("POST", "/v1/domains/d0/deprecate")).await.json(200);
+    api.clock.advance(history::Duration::from_secs(60));
+    assert_eq!(api.ask(Ask::new("DELETE", "/v1/domains/d0")).await.status.as_u16(), 204);
+    api.post("/v1/domains", &json!({ "name": "another", "description": description })).await.json(201);
+}
+
+#[tokio::test]
 async fn the_tags_of_a_domain_are_changed_together_and_are_not_too_many() {
     let api = Api::open().await;
     let tags = |add: Value, remove: &[&str]| json!({ "add": add, "remove": remove });

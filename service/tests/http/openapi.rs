@@ -28,6 +28,7 @@ async fn the_document_names_these_calls() {
     }
     calls.sort();
     let expected = [
+        "delete /v1/domains/{domain}",
         "delete /v1/domains/{domain}/activity-types/{type}",
         "delete /v1/domains/{domain}/schedules/{id}",
         "delete /v1/domains/{domain}/workflow-types/{type}",
