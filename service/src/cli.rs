@@ -93,9 +93,9 @@ pub(crate) struct Target {
     /// The domain
     #[arg(long, env = "BATON_DOMAIN", default_value = "default", value_name = "NAME")]
     domain: String,
-    /// A credential's secret
-    #[arg(long, env = "BATON_SECRET", hide_env_values = true, value_name = "SECRET")]
-    secret: Option<String>,
+    /// A file with a credential's secret; without one `BATON_SECRET` has it. On a command line everybody could read it
+    #[arg(long, env = "BATON_SECRET_FILE", value_name = "FILE")]
+    secret_file: Option<PathBuf>,
     /// Certificates of authorities to trust for https beside those that this machine trusts, as PEM
     #[arg(long, env = "BATON_CA", value_name = "FILE")]
     ca: Option<PathBuf>,
@@ -107,7 +107,8 @@ impl Target {
             std::fs::read(path).map_err(|error| Failed::Usage(format!("--ca {}: {error}", path.display())))
         };
         let ca = self.ca.as_ref().map(read).transpose()?;
-        let access = Access { secret: self.secret.as_deref(), ca: ca.as_deref() };
+        let secret = self.secret()?;
+        let access = Access { secret: secret.as_deref(), ca: ca.as_deref() };
         let client = Client::with_access(&self.url, access)?;
         // A person waits: say at once that nobody is there.
         Ok(client.domain(&self.domain).patience(Patience::None))
@@ -116,6 +117,18 @@ impl Target {
 
 type Done = Result<(), Failed>;
 
+
+    fn secret(&self) -> Result<Option<String>, Failed> {
+        let Some(file) = &self.secret_file else {
+            return Ok(std::env::var("BATON_SECRET").ok().filter(|secret| !secret.is_empty()));
+        };
+        let bad = |what: String| Failed::Usage(format!("--secret-file {}: {what}", file.display()));
+        let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
+        match text.trim() {
+            "" => Err(bad("it is empty".to_owned())),
+            secret => Ok(Some(secret.to_owned())),
+        }
+    }
 impl Cli {
     /// Reads the command line; says what is wrong with it, and ends the process, where something is.
     pub(crate) fn read() -> Self {

@@ -17,8 +17,16 @@ fn a_configuration_with_credentials_that_others_can_read_is_named_in_a_warning()
     let scratch = Scratch::new("open-config");
     let config = scratch.0.join("baton.toml");
     for (mode, text, is_warned) in [
-        (0o644, format!("[[credentials]]\nname = 'ops'\nsecret-sha256 = '{}'\noperator = true\n", sha256_hex("o")), true),
-        (0o600, format!("[[credentials]]\nname = 'ops'\nsecret-sha256 = '{}'\noperator = true\n", sha256_hex("o")), false),
+        (
+            0o644,
+            format!("[[credentials]]\nname = 'ops'\nsecret-sha256 = '{}'\noperator = true\n", sha256_hex("o")),
+            true,
+        ),
+        (
+            0o600,
+            format!("[[credentials]]\nname = 'ops'\nsecret-sha256 = '{}'\noperator = true\n", sha256_hex("o")),
+            false,
+        ),
         (0o640, "[lambda]\ncharge = 'curl https://pay.example?key=k'\n".to_owned(), true),
         (0o644, "log-json = true\n".to_owned(), false),
     ] {
@@ -74,6 +82,17 @@ async fn an_operator_rotates_the_secret_and_nobody_else_and_who_holds_a_task_can
     assert!(rotate("ops", &["--overlap", "0s"]).status.success());
     let refused = complete(&second).await.unwrap_err();
     assert_eq!(refused.status(), Some(400), "{refused}");
+    let file = scratch.0.join("ops.secret");
+    std::fs::write(&file, "ops\n").unwrap();
+    assert!(rotate("", &["--secret-file", file.to_str().unwrap()]).status.success(), "from a file");
+    assert!(rotate("app", &["--secret-file", file.to_str().unwrap()]).status.success(), "which comes first");
+    for (file, says) in [("/nowhere", "--secret-file /nowhere"), ("/dev/null", "it is empty")] {
+        let refused = rotate("ops", &["--secret-file", file]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(says));
+    }
+    let shown = rotate("", &["--secret", "ops"]);
+    assert_eq!(shown.status.code(), Some(2), "everybody could have read it");
     let third = take("third").await;
     assert!(matches!(complete(&third).await, Ok(Outcome::Recorded(_))));
 }
