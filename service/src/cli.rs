@@ -5,6 +5,7 @@
 
 mod activity;
 pub(crate) mod advice;
+mod clock;
 mod compact;
 mod completions;
 mod credential;
@@ -15,8 +16,8 @@ mod dynamodb;
 mod fsck;
 mod history;
 mod query;
-mod schedule;
 pub(crate) mod say;
+mod schedule;
 mod secret;
 mod tips;
 mod update;
@@ -33,8 +34,8 @@ use client::{Access, Client, Patience};
 use crate::bench::Bench;
 use crate::failed::Failed;
 use crate::serve::Serve;
-
 use say::{note, print_json, print_json_text, print_line, print_rows, print_text, progress};
+
 /// Durable workflows as plain histories: the service, and the tools to look at it and to talk to it.
 ///
 /// Durations are written like `30s`, `1h 30m` or `7d`, as ISO 8601 has them (`PT30S`), or as a number of seconds.
@@ -66,6 +67,9 @@ enum Command {
     /// Complete, fail, retry, pause, resume or change an open activity by hand
     #[command(subcommand)]
     Activity(activity::Activity),
+    /// See to the service's clock
+    #[command(subcommand)]
+    Clock(clock::Clock),
     /// See to the secret that task tokens are made with
     #[command(subcommand)]
     Secret(secret::Secret),
@@ -113,10 +117,6 @@ impl Target {
         // A person waits: say at once that nobody is there.
         Ok(client.domain(&self.domain).patience(Patience::None))
     }
-}
-
-type Done = Result<(), Failed>;
-
 
     fn secret(&self) -> Result<Option<String>, Failed> {
         let Some(file) = &self.secret_file else {
@@ -129,6 +129,10 @@ type Done = Result<(), Failed>;
             secret => Ok(Some(secret.to_owned())),
         }
     }
+}
+
+type Done = Result<(), Failed>;
+
 impl Cli {
     /// Reads the command line; says what is wrong with it, and ends the process, where something is.
     pub(crate) fn read() -> Self {
@@ -150,6 +154,7 @@ impl Cli {
             Command::Query(query) => query.run().await,
             Command::Update(update) => update.run().await,
             Command::Activity(activity) => activity.run().await,
+            Command::Clock(clock) => clock.run().await,
             Command::Secret(secret) => secret.run().await,
             Command::Credential(credential) => credential.run(),
             #[cfg(feature = "dynamodb")]

@@ -17,6 +17,7 @@ mod drain;
 mod effects;
 mod elsewhere;
 mod fsck;
+mod guard;
 mod hand_out;
 mod head;
 mod judge;
@@ -60,6 +61,7 @@ pub use delete::Deletion;
 pub use domains::{DEFAULT_DOMAIN, Domain};
 pub use elsewhere::{ListName, Offer, Peers};
 pub use fsck::{Finding, FsckReport};
+pub use guard::{CLOCK_AHEAD_MAX, Doubt};
 pub use metrics::Metrics;
 pub use nodes::Node;
 pub use pollers::Unpolled;
@@ -216,6 +218,7 @@ pub struct Engine {
     quotas: Option<Quotas>,
     open_runs: quotas::OpenRuns,
     run_counts: run_counts::RunCounts,
+    guard: guard::Guard,
     /// Who calls functions is told the domains in which Lambda tasks wait.
     lambda: OnceLock<UnboundedSender<Arc<str>>>,
     /// How often the due index was read.
@@ -235,6 +238,9 @@ impl Engine {
         engine.ensure_default_domain().await?;
         if engine.nodes.is_shared() {
             engine.beat().await?;
+        }
+        if let Err(refusal) = engine.believed_now().await {
+            tracing::warn!(%refusal, "it could not be seen whether the clock is right");
         }
         engine.start_sweeping();
         Ok(engine)
@@ -278,6 +284,7 @@ impl Engine {
             quotas: settings.quotas,
             open_runs: quotas::OpenRuns::default(),
             run_counts: run_counts::RunCounts::default(),
+            guard: guard::Guard::default(),
             lambda: OnceLock::new(),
             rescans: AtomicU32::new(0),
             is_stopping: AtomicBool::new(false),
@@ -305,6 +312,7 @@ impl Engine {
             lists: self.matching.depths(),
             store: self.store.stats(),
             runs: self.run_counts.gauged(),
+            is_clock_doubted: self.clock_doubt().is_some(),
         };
         self.metrics.render(&gauges)
     }

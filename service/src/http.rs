@@ -3,6 +3,7 @@
 mod activities;
 mod auth;
 mod calls;
+mod clock;
 mod deliver;
 mod domains;
 mod extract;
@@ -126,7 +127,18 @@ async fn healthy() -> &'static str {
 }
 
 async fn ready(State(engine): AppState) -> Answer {
-    if engine.is_stopping() { Err(crate::engine::Refusal::Stopping.into()) } else { Ok("ok\n".into_response()) }
+    if engine.is_stopping() {
+        return Err(crate::engine::Refusal::Stopping.into());
+    }
+    // It takes work all the same.
+    Ok(match engine.clock_doubt() {
+        None => "ok\n".into_response(),
+        Some(doubt) => {
+            let (found, newest) = (doubt.found, doubt.newest);
+            let clock = format!("the clock said {found}, and the newest time that was seen is {newest}");
+            format!("ok; {clock}: nothing is deleted by retention until `baton clock confirm`\n").into_response()
+        }
+    })
 }
 
 async fn metrics(State(engine): AppState) -> Response {

@@ -6,8 +6,8 @@ use uuid::Uuid;
 use super::{Client, encode, run_query, to_bytes};
 use crate::Error;
 use crate::body::{
-    ByHand, ChangeActivity, ChangeDomain, CompleteByHand, ConfirmedClock, Deleted, Domain, FailByHand, PauseWorkflow, Recorded,
-    ResetWorkflow, RotateSecret, RotatedSecret, WasReset,
+    ByHand, ChangeActivity, ChangeDomain, CompleteByHand, ConfirmedClock, Deleted, Domain, FailByHand, PauseWorkflow,
+    Recorded, ResetWorkflow, RotateSecret, RotatedSecret, WasReset,
 };
 
 /// What is done to an open activity by hand.

@@ -52,6 +52,7 @@ pub(super) struct Gauges {
     pub(super) lists: Vec<(ListKey, usize, usize)>,
     pub(super) store: store::Stats,
     pub(super) runs: Option<Gauged>,
+    pub(super) is_clock_doubted: bool,
 }
 
 impl Metrics {
@@ -224,6 +225,12 @@ impl Gauges {
             ("watched_runs", Kind::Gauge, "Runs that somebody waits for", self.watched_runs as u64),
             ("queries_waiting", Kind::Gauge, "Callers who wait for an answer or for news", self.askers as u64),
             ("updates_waiting", Kind::Gauge, "Updates that wait to be judged", self.updates as u64),
+            (
+                "clock_doubted",
+                Kind::Gauge,
+                "1 while the clock is too far ahead to be believed and nothing is deleted by retention",
+                u64::from(self.is_clock_doubted),
+            ),
             ("store_commits", Kind::Counter, "Commits of the store", store.commits),
             ("store_syncs", Kind::Counter, "Times that the disk was asked to keep what was written", store.syncs),
             ("store_bytes_written", Kind::Counter, "Bytes written to the store", store.bytes_written),
@@ -327,6 +334,7 @@ mod tests {
             lists: vec![(ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() }, 0, 0)],
             store: store::Stats::default(),
             runs: Some(Gauged { by_domain, all_at: at, flagged_at: at }),
+            is_clock_doubted: false,
         };
         let text = metrics.render(&gauges);
         let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -239,7 +239,18 @@ impl Engine {
 
     async fn expire(self: &Arc<Self>) {
         loop {
-            match self.store.expire(self.clock.now().as_millis(), EXPIRE_AT_ONCE).await {
+            let now = match self.believed_now().await {
+                Ok(now) => now,
+                Err(refusal) => {
+                    tracing::warn!(%refusal, "it could not be seen whether the clock is right; nothing is forgotten");
+                    None
+                }
+            };
+            let Some(now) = now else {
+                tokio::time::sleep(EXPIRE_EVERY).await;
+                continue;
+            };
+            match self.store.expire(now.as_millis(), EXPIRE_AT_ONCE).await {
                 Ok(count) => {
                     self.metrics.expired.inc_by(count as u64);
                     if count >= EXPIRE_AT_ONCE {

@@ -3,7 +3,9 @@
 use ::history::{ActivityDefaults, WorkflowDefaults};
 use client::body;
 
-use super::{activities, domains, history, operate, queries, schedules, secret, tasks, types, updates, workflows};
+use super::{
+    activities, clock, domains, history, operate, queries, schedules, secret, tasks, types, updates, workflows,
+};
 use crate::access::Level as L;
 use crate::openapi::{Calls, Doc};
 
@@ -74,6 +76,16 @@ pub(crate) fn calls() -> Calls {
                 .refuses(401, &["unauthorized"])
                 .refuses(403, &["forbidden"])
                 .refuses(429, &["too-many-guesses"]),
+        )
+        .post(
+            "/v1/clock/confirm",
+            L::Operator,
+            clock::confirm,
+            Doc::of(
+                "confirmClock",
+                "Say that the service's clock is right although it has jumped ahead; for operators",
+            )
+            .answers::<body::ConfirmedClock>(200, "It is believed."),
         )
         .post(
             "/v1/secret/rotate",
@@ -207,13 +219,6 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             Doc::of("changeDomain", "Change what a domain is for, or how long its next runs are kept")
                 .answers::<body::Domain>(200, "The domain as it is now."),
         )
-        .post(
-            "/v1/domains/{domain}/deprecate",
-            L::DomainOperator,
-            domains::deprecate,
-            Doc::of("deprecateDomain", "Have nothing started or registered in a domain any more")
-                .answers::<body::Domain>(200, "It is deprecated.")
-                .refuses(409, &["domain-deprecated"]),
         .delete(
             "/v1/domains/{domain}",
             L::Operator,
@@ -222,6 +227,13 @@ fn domains_and_workflows(calls: Calls) -> Calls {
                 .answers_nothing(204, "It is deleted, and the types that were registered in it.")
                 .refuses(409, &["domain-in-use"]),
         )
+        .post(
+            "/v1/domains/{domain}/deprecate",
+            L::DomainOperator,
+            domains::deprecate,
+            Doc::of("deprecateDomain", "Have nothing started or registered in a domain any more")
+                .answers::<body::Domain>(200, "It is deprecated.")
+                .refuses(409, &["domain-deprecated"]),
         )
         .post(
             "/v1/domains/{domain}/undeprecate",

@@ -139,3 +139,62 @@ async fn the_future_of_a_run_names_delayed_turns_tries_and_what_is_owed() {
     let run = api.get(&format!("{WORKFLOWS}/w")).await.json(200);
     assert_eq!(what(&run), ["timer", "activity-retry", "execution"]);
 }
+
+/// Has the service look at its clock, and forget what may be forgotten.
+async fn sweep() {
+    tokio::time::sleep(std::time::Duration::from_secs(61)).await;
+}
+
+/// A closed run that is kept for so many days.
+async fn closed(api: &Api, id: &str, days: u64) -> String {
+    let start = json!({ "workflowId": id, "workflowType": "t", "retention": format!("P{days}D") });
+    api.post(WORKFLOWS, &start).await.json(201);
+    api.post(&format!("{WORKFLOWS}/{id}/terminate"), &json!({})).await.json(200);
+    format!("{WORKFLOWS}/{id}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumps_ahead_deletes_nothing_until_it_is_confirmed() {
+    let api = Api::open().await;
+    let doubted = async || {
+        let metrics = api.get("/metrics").await.text;
+        let line = metrics.lines().find(|line| line.starts_with("baton_clock_doubted ")).unwrap().to_owned();
+        line.ends_with(" 1")
+    };
+    let kept = closed(&api, "w", 30).await;
+    sweep().await;
+    assert!(!doubted().await);
+    api.clock.advance(history::Duration::from_days(40));
+    sweep().await;
+    assert!(doubted().await);
+    api.get(&kept).await.json(200);
+    let ready = api.get("/readyz").await;
+    assert_eq!(ready.status, 200, "it takes work");
+    assert!(ready.text.contains("2023-12-24") && ready.text.contains("baton clock confirm"), "{}", ready.text);
+    // Another service over the same store is told the same.
+    let again = Api::over(api.engine.store().clone()).await;
+    again.clock.advance(history::Duration::from_days(40));
+    sweep().await;
+    again.get(&kept).await.json(200);
+
+    let confirmed = api.ask(Ask::new("POST", "/v1/clock/confirm")).await.json(200);
+    assert_eq!(confirmed["now"], "2023-12-24T22:13:20.000Z");
+    sweep().await;
+    assert!(!doubted().await);
+    assert_eq!(api.get("/readyz").await.text, "ok\n");
+    api.get(&kept).await.problem(404, "unknown-workflow");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_past_its_retention_goes_while_the_clock_goes_on_as_time_does() {
+    let api = Api::open().await;
+    let kept = closed(&api, "w", 2).await;
+    for _ in 0..2 {
+        api.clock.advance(history::Duration::from_secs(23 * 3_600));
+        sweep().await;
+        api.get(&kept).await.json(200);
+    }
+    api.clock.advance(history::Duration::from_secs(3 * 3_600));
+    sweep().await;
+    api.get(&kept).await.problem(404, "unknown-workflow");
+}

@@ -57,6 +57,7 @@ async fn the_document_names_these_calls() {
         "post /v1/activity-tasks/{token}/failure",
         "post /v1/activity-tasks/{token}/heartbeat",
         "post /v1/activity-tasks/{token}/success",
+        "post /v1/clock/confirm",
         "post /v1/decider-tasks/{token}/complete",
         "post /v1/decider-tasks/{token}/fail",
         "post /v1/domains",
