@@ -135,6 +135,12 @@ impl Known {
         *self = Self::of_start(self.start);
     }
 
+    /// Whether the state has an entry of this request.
+    fn has(&self, key: RequestKey) -> bool {
+        let is_earlier = || self.earlier.iter().any(|earlier| earlier.requests.find(key).is_some());
+        self.own.find(key).is_some() || self.start == Some(key) || is_earlier()
+    }
+
     fn find(&self, key: RequestKey, run_id: RunId) -> Option<Request> {
         let own = |event_id| Request { run_id, event_id };
         let first = || self.start.filter(|start| *start == key).map(|_| own(1));
@@ -307,9 +313,13 @@ impl Run {
                 Some(entry) if is_own && entry.event_id > committed => break,
                 Some(entry) => {
                     requests.drop_oldest();
-                    let until = if is_start(&entry) { kept_until } else { Timestamp::default() };
-                    let (mark, until) = self.known.mark(run_id, entry.event_id, until, now);
-                    spilled.marks.push((entry.key, mark, until));
+                    // A reset is recorded in the run that it ends and in the one that goes on: the newer entry is what came of it, and
+                    // two marks of one name would depend on which is put last.
+                    if !self.known.has(entry.key) {
+                        let until = if is_start(&entry) { kept_until } else { Timestamp::default() };
+                        let (mark, until) = self.known.mark(run_id, entry.event_id, until, now);
+                        spilled.marks.push((entry.key, mark, until));
+                    }
                 }
                 None if is_own => break,
                 None => {}

@@ -150,6 +150,19 @@ fn a_run_that_takes_the_place_of_another_knows_its_requests_and_who_started_it()
 }
 
 #[test]
+fn a_request_that_two_runs_recorded_leaves_one_mark_and_that_is_what_came_of_it() {
+    let first = signaled(scene(), 0..3).then(&terminate());
+    let mut second = replaced(&first, &plain(), RUNS[1], first.now.plus(HOUR));
+    // As a reset is, in the run that it ends and in the one that goes on.
+    second.run.remember(key(1), 2, second.now);
+    let mut second = signaled(second, 3..2 * limits::REQUESTS_IN_STATE_MAX);
+    let marks = spill(&mut second).marks;
+    let of = |number| marks.iter().filter(move |(request, ..)| *request == key(number)).map(|(_, mark, _)| mark);
+    assert_eq!(of(1).map(|mark| (mark.run_id, mark.event_id)).collect::<Vec<_>>(), [(RUNS[1], 2)]);
+    assert_eq!(of(0).count(), 1);
+}
+
+#[test]
 fn only_so_many_runs_before_it_are_in_the_state_of_a_run() {
     let of = |number: usize| Start { key: Some(key(500 + number)), ..plain() };
     let mut newest = Scene::of(&of(0)).then(&terminate());
