@@ -321,6 +321,7 @@ mod tests {
         let metrics = Metrics::new();
         // These have no number before there is a first.
         metrics.put_off("unavailable");
+        metrics.denied("unauthorized");
         metrics.refused("unavailable");
         let at = history::Timestamp::from_millis(1);
         let by_domain = BTreeMap::from([("default".to_owned(), [0; GAUGES])]);
