@@ -55,6 +55,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
+use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
+
 pub use ask::{Answered, Ask, Forwarded, FromNode, Said, Seen};
 pub use clock::{Clock, SystemClock};
 pub use delete::Deletion;
@@ -93,6 +95,8 @@ pub struct Settings {
     pub quotas: Option<Quotas>,
     /// The most tasks of one list that wait in memory; more of them wait in the store alone.
     pub list_tasks_max: usize,
+    /// The most bytes of requests and answers in flight.
+    pub bytes_in_flight_max: usize,
 }
 
 /// The most tasks of one list that wait in memory, unless told otherwise: about 200 bytes each, so a list takes 10 MB at most.
@@ -100,7 +104,14 @@ pub(crate) const LIST_TASKS_MAX: usize = 50_000;
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { cache_bytes: 64 * 1024 * 1024, seed: None, node: None, quotas: None, list_tasks_max: LIST_TASKS_MAX }
+        Self {
+            cache_bytes: 64 * 1024 * 1024,
+            seed: None,
+            node: None,
+            quotas: None,
+            list_tasks_max: LIST_TASKS_MAX,
+            bytes_in_flight_max: BYTES_IN_FLIGHT_MAX,
+        }
     }
 }
 
@@ -215,6 +226,7 @@ pub struct Engine {
     updates: updates::Updates,
     absent: known::Absent,
     metrics: Metrics,
+    budget: Arc<Budget>,
     quotas: Option<Quotas>,
     open_runs: quotas::OpenRuns,
     run_counts: run_counts::RunCounts,
@@ -281,6 +293,7 @@ impl Engine {
             updates: updates::Updates::default(),
             absent: known::Absent::default(),
             metrics: Metrics::new(),
+            budget: Budget::new(settings.bytes_in_flight_max),
             quotas: settings.quotas,
             open_runs: quotas::OpenRuns::default(),
             run_counts: run_counts::RunCounts::default(),
@@ -299,6 +312,11 @@ impl Engine {
         &self.metrics
     }
 
+    /// What requests and answers may take of this process's memory.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
     /// Everything that is measured, as Prometheus text; runs as they were [counted](Self::count_runs) last.
     pub fn render_metrics(&self) -> String {
         let (cached_runs, cached_bytes) = self.cache.size();
@@ -309,6 +327,8 @@ impl Engine {
             watched_runs: self.watchers.len(),
             askers: self.questions.askers(),
             updates: self.updates.len(),
+            bytes_in_flight: self.budget.taken(),
+            requests_put_off: self.budget.put_off(),
             lists: self.matching.depths(),
             store: self.store.stats(),
             runs: self.run_counts.gauged(),

@@ -10,6 +10,7 @@ mod extract;
 mod guard;
 mod history;
 mod home;
+mod in_flight;
 mod nodes;
 mod operate;
 mod pages;
@@ -48,7 +49,8 @@ pub use nodes::join;
 pub use server::{Server, ServerLimits};
 
 pub(crate) use deliver::task as deliver_task;
-pub(crate) use extract::{BODY_BYTES_MAX, read as read_body};
+pub(crate) use extract::{BODY_BYTES_MAX, POLL_BYTES_MAX, read as read_body};
+pub(crate) use in_flight::hold as hold_answer;
 pub(crate) use problem::Refused;
 pub(crate) use routes::Routes;
 pub(crate) use tasks::look_at_connection;
@@ -68,7 +70,7 @@ pub fn router_at(engine: Arc<Engine>, credentials: Credentials, hosts: Hosts) ->
     let rest = routes().into_router(&gate);
     // Nodes show each other something else.
     let rest = if engine.is_node() { rest.merge(nodes::routes().into_router(&gate)) } else { rest };
-    let rest = rest.with_state(Arc::clone(&engine));
+    let rest = accounted(rest.with_state(Arc::clone(&engine)), &engine);
     rest.merge(crate::swf::router(engine, credentials))
         .fallback(no_such_path.layer(known()))
         .method_not_allowed_fallback(wrong_method.layer(known()))
@@ -95,6 +97,11 @@ pub(crate) fn rows(wire: Wire) -> Vec<Call> {
         Wire::Nodes => nodes::routes().rows(wire),
         Wire::Swf => Vec::new(),
     }
+}
+
+/// These routes, held to the budget of bytes in flight. SWF's wire holds itself to it, in its own words.
+fn accounted(router: Router, engine: &Arc<Engine>) -> Router {
+    router.layer(from_fn_with_state(Arc::clone(engine), in_flight::account))
 }
 
 /// The `OpenAPI` document of these routes.

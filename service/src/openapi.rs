@@ -311,7 +311,7 @@ const REFUSALS: [(u16, &[&str]); 8] = [
     (421, &["misdirected"]),
     (429, &["too-many-guesses"]),
     (500, &["corrupt", "internal"]),
-    (503, &["outcome-unknown", "stopping", "unavailable"]),
+    (503, &["outcome-unknown", "overloaded", "stopping", "unavailable"]),
 ];
 
 /// What every call may be refused with, whatever it is.

@@ -34,8 +34,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::access::{Call as Row, Caller, Credentials};
+use crate::budget::{Purse, Who};
 use crate::engine::Engine;
-use crate::http::{BODY_BYTES_MAX, read_body};
+use crate::http::{hold_answer, read_body};
 use fault::{Fault, FaultKind, JSON};
 use operations::Operation;
 
@@ -82,12 +83,14 @@ pub(crate) fn rows() -> Vec<Row> {
 }
 
 async fn call(State(engine): State<Arc<Engine>>, request: Request) -> Response {
+    let budget = Arc::clone(engine.budget());
     let answered = answer(engine, request).await;
-    let mut response = match answered {
+    let response = match answered {
         Ok(Some(response)) => response,
         Ok(None) => Response::new(Body::empty()),
         Err(fault) => fault.into_response(),
     };
+    let mut response = hold_answer(&budget, response).unwrap_or_else(|_| Fault::overloaded().into_response());
     let id = uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid().to_string();
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
@@ -95,7 +98,7 @@ async fn call(State(engine): State<Arc<Engine>>, request: Request) -> Response {
     response
 }
 
-async fn answer(engine: Arc<Engine>, request: Request) -> Answer {
+async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     let operation = operation(request.headers())?;
     must_be_json(request.headers())?;
     let region = region(request.headers()).unwrap_or(REGION_DEFAULT).to_owned();
@@ -104,16 +107,29 @@ async fn answer(engine: Arc<Engine>, request: Request) -> Answer {
     // Where there are none nobody is asked who they are.
     let credentials = Some(credentials).filter(|credentials| !credentials.is_empty());
     let signed = credentials.map(|credentials| (credentials, request.uri().clone(), request.headers().clone()));
-    let bytes = read_body(request, BODY_BYTES_MAX).await?;
-    let holder = match &signed {
-        Some((credentials, uri, headers)) => {
-            let holder = access::holder(credentials, &engine, uri, headers, &bytes);
-            Some(holder.map_err(|fault| noted(fault, credentials, &engine, None, operation))?)
+    let claim = match &signed {
+        Some((credentials, _, headers)) => {
+            let claim = access::claim(credentials, &engine, headers);
+            Some(claim.map_err(|fault| noted(fault, credentials, &engine, None, operation))?)
         }
         None => None,
     };
+    // Until the signature was checked the body is a stranger's.
+    let who = if claim.as_ref().is_none_or(access::Claim::is_proven) { Who::Known } else { Who::Stranger };
+    let purse = Purse::new(engine.budget(), who);
+    request.extensions_mut().insert(purse.clone());
+    let bytes = read_body(request, operation.body_bytes_max()).await?;
+    let holder = match (claim, &signed) {
+        (Some(claim), Some((credentials, uri, headers))) => {
+            let proven = claim.prove(credentials, uri, headers, &bytes);
+            Some(proven.map_err(|fault| noted(fault, credentials, &engine, None, operation))?)
+        }
+        _ => None,
+    };
+    purse.is_known();
     let input = object(&bytes)?;
     shape::check(operation.fields(), &input)?;
+    drop(bytes);
     let caller = match holder {
         Some(holder) => {
             let may = access::check(holder, operation, &engine, &input);

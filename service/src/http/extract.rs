@@ -8,9 +8,8 @@ use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, Uri};
 use axum::response::Response;
-use bytes::Bytes;
 use history::RequestKey;
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -18,6 +17,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::problem::Refused;
+use crate::budget::{Gathered, Purse};
 use crate::engine::Engine;
 use crate::openapi::{Operation, Takes};
 
@@ -27,6 +27,9 @@ pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// The largest body of a decider's answer. Ours: a turn may schedule activities with many payloads of up to 256 KiB, and
 /// one commit must fit the smallest store's parts.
 pub(super) const TURN_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// The largest body of a poll. Ours: a few names; it waits in memory for as long as the poll does.
+pub(crate) const POLL_BYTES_MAX: usize = 64 * 1024;
 
 /// How long a body may take to come. Ours: 8 MiB at 2 Mbit/s.
 const BODY_WAIT: Duration = Duration::from_secs(30);
@@ -81,19 +84,30 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
     })
 }
 
-pub(crate) async fn read(request: Request, max: usize) -> Result<Bytes, Refused> {
-    let body = request.into_body();
+/// The body, as far as it may go and the budget of bytes in flight has room for it. That is held until the request is answered.
+pub(crate) async fn read(request: Request, max: usize) -> Result<Gathered, Refused> {
+    // Whatever takes bodies is behind `in_flight::account`, or sees to it itself.
+    let purse = request.extensions().get::<Purse>().cloned().ok_or(Refused::Panicked)?;
+    let mut body = request.into_body();
     // Refused at once where the length is known, so that a caller that asks first need not send it.
     if body.size_hint().lower() > max as u64 {
         return Err(Refused::BodyTooLarge { max });
     }
-    let body = Limited::new(body, max);
-    match tokio::time::timeout(BODY_WAIT, body.collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(Refused::BodyTooLarge { max }),
-        Ok(Err(error)) => Err(Refused::BadJson(format!("the body could not be read: {error}"))),
-        Err(_) => Err(Refused::BodyTooSlow),
-    }
+    let expected = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    let gather = async {
+        let mut gathered = Gathered::new(purse);
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Refused::BadJson(format!("the body could not be read: {error}")))?;
+            // Copied rather than kept: a few bytes may come in a large buffer.
+            let Some(bytes) = frame.data_ref() else { continue };
+            if bytes.len() > max - gathered.len() {
+                return Err(Refused::BodyTooLarge { max });
+            }
+            gathered.push(bytes, expected).map_err(|_| Refused::Overloaded { changes_nothing: true })?;
+        }
+        Ok(gathered)
+    };
+    tokio::time::timeout(BODY_WAIT, gather).await.unwrap_or(Err(Refused::BodyTooSlow))
 }
 
 /// The segments of the path that vary, decoded, by position.

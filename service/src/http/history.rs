@@ -107,14 +107,19 @@ pub(super) async fn read(
         return stream_events(engine, caller, at, after).await;
     }
     let patience = wait.unwrap_or_default();
+    let mut making = engine.budget().page().await?;
     let mut found = engine.history(&at, &page).await?;
     if found.events.is_empty() && !found.closed && !patience.is_zero() && page.before.is_none() {
         let at = RunRef { run_id: Some(found.run_id), ..at };
+        drop(making);
         engine.wait_beyond(&at, found.run_id, page.after, patience).await?;
+        making = engine.budget().page().await?;
         found = engine.history(&at, &page).await?;
     }
     caller.shown(&domain, &mut found.events);
-    Ok(with_wait_applied(json(StatusCode::OK, &render(found)), wait))
+    let answer = json(StatusCode::OK, &render(found));
+    drop(making);
+    Ok(with_wait_applied(answer, wait))
 }
 
 pub(super) async fn read_turn(
@@ -123,6 +128,7 @@ pub(super) async fn read_turn(
     Query(params): Query<TurnHistoryParams>,
 ) -> Answer {
     let token = engine.decider_token(&token)?;
+    let _making = engine.budget().page().await?;
     let page = engine.turn_history(&token, &params.page()).await?;
     Ok(json(StatusCode::OK, &render(page)))
 }
@@ -183,6 +189,10 @@ async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u
             if reader.closed {
                 return None;
             }
+            let Ok(making) = reader.engine.budget().page().await else {
+                tracing::debug!("an event stream ends early: there is no room for its events");
+                return None;
+            };
             let page = Page { after: reader.after, limit: STREAM_EVENTS, bytes_max: STREAM_BYTES, ..Page::default() };
             let mut found = match reader.engine.history(&reader.at, &page).await {
                 Ok(found) => found,
@@ -207,6 +217,7 @@ async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u
                 }
                 return Some((Ok::<_, Infallible>(Bytes::from(text)), reader));
             }
+            drop(making);
             if found.closed || reader.engine.is_stopping() {
                 return None;
             }

@@ -8,6 +8,7 @@ use client::body::Problem;
 use history::{Fault, TurnLoss};
 use serde_json::{Map, Value, json};
 
+use crate::budget::Exhausted;
 use crate::engine::{Recorded, Refusal};
 
 /// Why a request was refused before it reached the engine, or by it.
@@ -19,6 +20,13 @@ pub(crate) enum Refused {
     BadJson(String),
     /// The body is larger than it may be.
     BodyTooLarge { max: usize },
+    /// The request line and the headers are larger than they may be.
+    HeadersTooLarge { max: usize },
+    /// Too many bytes of others are in flight.
+    Overloaded {
+        /// Whether nothing can have been done.
+        changes_nothing: bool,
+    },
     /// The body did not come in time.
     BodyTooSlow,
     /// The body is not JSON by its own account.
@@ -52,6 +60,13 @@ pub(crate) enum Refused {
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
         Self::Engine(refusal)
+    }
+}
+
+impl From<Exhausted> for Refused {
+    /// Before anything was done.
+    fn from(_: Exhausted) -> Self {
+        Self::Overloaded { changes_nothing: true }
     }
 }
 
@@ -347,6 +362,25 @@ impl Parts {
                     "send the whole body without long pauses",
                 )
             },
+            Refused::HeadersTooLarge { max } => Self {
+                members: json!({ "max": max }),
+                ..plain(
+                    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    "headers-too-large",
+                    format!("the request line and the headers have more than {max} bytes"),
+                    "send fewer or shorter headers",
+                )
+            },
+            Refused::Overloaded { changes_nothing } => Self {
+                retryable: true,
+                recorded: if *changes_nothing { Value::Bool(false) } else { json!("unknown") },
+                ..plain(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "overloaded",
+                    "too many bytes of requests and answers are in flight".to_owned(),
+                    "ask again after a moment; what changes something, with an Idempotency-Key",
+                )
+            },
             Refused::ContentType(found) => plain(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported-media-type",
@@ -456,7 +490,9 @@ impl IntoResponse for Refused {
                 let seconds = retry_after.map_or(1, |wait| wait.as_secs().max(1));
                 headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
             }
-            Self::TooManyGuesses | Self::Engine(Refusal::Stopping | Refusal::TooManyQuestions { .. }) => {
+            Self::TooManyGuesses
+            | Self::Overloaded { .. }
+            | Self::Engine(Refusal::Stopping | Refusal::TooManyQuestions { .. }) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(1));
             }
             Self::Unauthorized => {

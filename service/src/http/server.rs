@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::HeaderValue;
+use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use hyper::Request;
@@ -50,8 +52,12 @@ impl Default for ServerLimits {
 /// Most headers of a request. Ours; browsers send about 20.
 const HEADERS_MAX: usize = 64;
 
-/// Bytes of buffer a connection may take: bounds the request line with all headers, and what a slow reader holds back.
-const BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of the request line and all headers, each line with its end and without needless spaces. Ours: a session cookie or
+/// two beside what browsers send. What is larger is refused with 431, by the reader where it does not fit its buffer.
+const HEADER_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of buffer a connection may take; bounds what a slow reader holds back.
+const BUFFER_BYTES_MAX: usize = HEADER_BYTES_MAX;
 
 /// The wait before a connection is accepted where the one before could not be. Ours: short against any caller's patience.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
@@ -126,13 +132,32 @@ impl Server {
 
 /// One call. A handler that panics, which none should, is answered for.
 async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
-    match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
-        Ok(answer) => answer,
-        Err(panic) => {
-            tracing::error!(panic = words(panic.as_ref()), "a handler panicked; this is a defect of the service");
-            Ok(Refused::Panicked.into_response())
+    let mut answer = if head_bytes(&request) > HEADER_BYTES_MAX {
+        Refused::HeadersTooLarge { max: HEADER_BYTES_MAX }.into_response()
+    } else {
+        match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
+            Ok(Ok(answer)) => answer,
+            Err(panic) => {
+                tracing::error!(panic = words(panic.as_ref()), "a handler panicked; this is a defect of the service");
+                Refused::Panicked.into_response()
+            }
         }
-    }
+    };
+    // Nothing here is what it does not say that it is.
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    Ok(answer)
+}
+
+/// The bytes of a request's head, each line with its end.
+fn head_bytes(request: &Request<Incoming>) -> usize {
+    const LINE_END: usize = "\r\n".len();
+    let uri = request.uri();
+    let host = uri.authority().map_or(0, |it| it.as_str().len() + uri.scheme_str().map_or(0, str::len) + "://".len());
+    let target = host + uri.path_and_query().map_or(0, |it| it.as_str().len());
+    let line = request.method().as_str().len() + target + "  HTTP/1.1".len() + LINE_END;
+    let headers = request.headers().iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + ": ".len() + value.len() + LINE_END);
+    line + headers.sum::<usize>() + LINE_END
 }
 
 fn words(panic: &(dyn Any + Send)) -> &str {

@@ -15,7 +15,9 @@ use futures_util::future::BoxFuture;
 use history::{Command, Fault, UpdateAnswer};
 use hyper::body::Frame;
 
-use super::extract::{Json, NoQuery, Path, TURN_BYTES_MAX, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied};
+use super::extract::{
+    Json, NoQuery, POLL_BYTES_MAX, Path, TURN_BYTES_MAX, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied,
+};
 use super::problem::Refused;
 use super::{Answer, AppState, bytes_of_json, deliver, json};
 use crate::access::Caller;
@@ -131,7 +133,7 @@ pub(super) async fn poll_decider(
     _: NoQuery,
     Wait(wait): Wait,
     caller: Caller,
-    Json(poll): Json<body::PollDecider>,
+    Json(poll): Json<body::PollDecider, POLL_BYTES_MAX>,
 ) -> Answer {
     let body::PollDecider { identity, max_events: events_max, queries, updates, poll_id, attempt } = poll;
     let (at_most, updates) = (wait.unwrap_or(WAIT_MAX), updates.unwrap_or(0));
@@ -149,7 +151,7 @@ pub(super) async fn poll_activity(
     _: NoQuery,
     Wait(wait): Wait,
     caller: Caller,
-    Json(poll): Json<body::PollActivity>,
+    Json(poll): Json<body::PollActivity, POLL_BYTES_MAX>,
 ) -> Answer {
     let body::PollActivity { identity, poll_id, attempt } = poll;
     let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, ..Poll::default() };

@@ -16,41 +16,71 @@ use super::tasks::turn_of_page;
 use crate::access::{Credentials, Holder, Subject};
 use crate::engine::Engine;
 
-/// Whoever sent a request: by its signature, or as everywhere else by a secret.
-pub(super) fn holder<'a>(
-    credentials: &'a Credentials,
-    engine: &Engine,
-    uri: &Uri,
-    headers: &HeaderMap,
-    body: &[u8],
-) -> Result<&'a Arc<Holder>, Fault> {
-    if let Some(holder) = credentials.bearer(headers) {
-        return Ok(holder);
-    }
-    let signed = signer(credentials, engine, uri, headers, body);
-    signed.map_err(|fault| {
-        // Who sends nothing at all guesses nothing.
-        if headers.contains_key(AUTHORIZATION) && credentials.denials().has_guessed_too_often() {
-            Fault::new(FaultKind::Throttling, "Rate exceeded")
-        } else {
-            fault
-        }
-    })
+/// Who a request says that it comes from, by its headers.
+pub(super) struct Claim<'a> {
+    holder: &'a Arc<Holder>,
+    /// What must still be held against the body: the signature, and the secret that it is made with.
+    signature: Option<(Signature<'a>, &'a str)>,
 }
 
-fn signer<'a>(
+/// What the headers say of whoever sent a request: by its signature, or as everywhere else by a secret.
+///
+/// # Errors
+///
+/// For whatever of a signature can be told to be wrong without the body: nothing more is read then.
+pub(super) fn claim<'a>(
     credentials: &'a Credentials,
     engine: &Engine,
-    uri: &Uri,
-    headers: &HeaderMap,
-    body: &[u8],
-) -> Result<&'a Arc<Holder>, Fault> {
+    headers: &'a HeaderMap,
+) -> Result<Claim<'a>, Fault> {
+    if let Some(holder) = credentials.bearer(headers) {
+        return Ok(Claim { holder, signature: None });
+    }
+    signer(credentials, engine, headers).map_err(|fault| slowed(fault, credentials, headers))
+}
+
+fn signer<'a>(credentials: &'a Credentials, engine: &Engine, headers: &'a HeaderMap) -> Result<Claim<'a>, Fault> {
     let signature = Signature::read(headers)?;
     let (holder, secret) = credentials.signer(signature.access_key_id).ok_or_else(|| {
         Fault::new(FaultKind::UnrecognizedClient, "The security token included in the request is invalid.")
     })?;
-    signature.check(secret, uri, headers, body, engine.clock().now())?;
-    Ok(holder)
+    signature.check_headers(headers, engine.clock().now())?;
+    Ok(Claim { holder, signature: Some((signature, secret)) })
+}
+
+/// What is said to one of too many who guess. Who sends nothing at all guesses nothing.
+fn slowed(fault: Fault, credentials: &Credentials, headers: &HeaderMap) -> Fault {
+    if headers.contains_key(AUTHORIZATION) && credentials.denials().has_guessed_too_often() {
+        Fault::new(FaultKind::Throttling, "Rate exceeded")
+    } else {
+        fault
+    }
+}
+
+impl<'a> Claim<'a> {
+    /// Whether it needs no body to be believed.
+    pub(super) fn is_proven(&self) -> bool {
+        self.signature.is_none()
+    }
+
+    /// Whose request it is, with this body.
+    ///
+    /// # Errors
+    ///
+    /// For a signature that is of another request, or made with another secret.
+    pub(super) fn prove(
+        self,
+        credentials: &Credentials,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<&'a Arc<Holder>, Fault> {
+        if let Some((signature, secret)) = self.signature {
+            let checked = signature.check(secret, uri, headers, body);
+            checked.map_err(|fault| slowed(fault, credentials, headers))?;
+        }
+        Ok(self.holder)
+    }
 }
 
 fn text(input: &Map<String, Value>, name: &str) -> String {

@@ -9,6 +9,7 @@ use axum::response::Response;
 use serde_json::json;
 
 use crate::access::Denied;
+use crate::budget::Exhausted;
 use crate::engine::Refusal;
 use crate::http::Refused;
 
@@ -80,6 +81,14 @@ impl Fault {
         &self.message
     }
 
+    /// Too many bytes of others are in flight.
+    pub(super) fn overloaded() -> Self {
+        Self::new(
+            FaultKind::Unavailable,
+            "Too many bytes of requests and answers are in flight; ask again after a moment",
+        )
+    }
+
     pub(super) fn unknown_domain(name: &str) -> Self {
         Self::new(FaultKind::UnknownResource, format!("Unknown domain: {name}"))
     }
@@ -88,9 +97,10 @@ impl Fault {
         let body = json!({ "__type": self.kind.kind(), "message": self.message });
         let mut response = Response::new(Body::from(body.to_string()));
         *response.status_mut() = self.kind.status();
-        response.headers_mut().insert(CONTENT_TYPE, JSON);
-        if self.kind == FaultKind::Throttling {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, JSON);
+        if matches!(self.kind, FaultKind::Throttling | FaultKind::Unavailable) {
+            headers.insert(RETRY_AFTER, HeaderValue::from(1));
         }
         response
     }
@@ -151,6 +161,12 @@ impl From<Refusal> for Fault {
     }
 }
 
+impl From<Exhausted> for Fault {
+    fn from(_: Exhausted) -> Self {
+        Self::overloaded()
+    }
+}
+
 impl From<Refused> for Fault {
     fn from(refused: Refused) -> Self {
         match refused {
@@ -158,6 +174,7 @@ impl From<Refused> for Fault {
             Refused::BodyTooLarge { max } => {
                 Self::new(FaultKind::TooLarge, format!("The request has more than {max} bytes"))
             }
+            Refused::Overloaded { .. } => Self::overloaded(),
             Refused::BodyTooSlow => Self::new(FaultKind::TooSlow, "The request did not come in time"),
             Refused::BadJson(what) => Self::new(FaultKind::Serialization, what),
             other => Self::new(FaultKind::Validation, format!("{other:?}")),

@@ -11,6 +11,7 @@ use super::shape::{Field, Form, Shape};
 use super::{Answer, Call, domains, tasks, types, visibility, workflows};
 use crate::access::{Call as Row, Level, Wire};
 use crate::engine::TOKEN_CHARS_MAX;
+use crate::http::{BODY_BYTES_MAX, POLL_BYTES_MAX};
 
 const fn text(min: usize, max: usize, form: Form) -> Shape {
     Shape::Text { min, max, form }
@@ -137,6 +138,12 @@ macro_rules! operations {
             /// The operation with this name.
             pub(super) fn named(name: &str) -> Option<Self> {
                 match name { $( stringify!($name) => Some(Self::$name), )+ _ => None }
+            }
+
+            /// The largest request. A poll waits for long with its own in memory.
+            pub(super) fn body_bytes_max(self) -> usize {
+                let is_poll = matches!(self, Self::PollForActivityTask | Self::PollForDecisionTask);
+                if is_poll { POLL_BYTES_MAX } else { BODY_BYTES_MAX }
             }
 
             /// The fields of its request.

@@ -130,6 +130,7 @@ async fn next_page(call: &Call, it: &PollTask, place: &str) -> Answer {
     if (&*token.domain, &token.task_list) != (&*it.domain, &it.task_list.name) {
         return Err(invalid_token());
     }
+    let _making = call.engine.budget().page().await?;
     let found = call.engine.turn_history(&token, &cursor.page(it.paging.size())).await;
     let found = found.map_err(|refusal| turn_fault(&token, refusal))?;
     let at = run_ref(&token.domain, &token.workflow_id, token.run_id);

@@ -244,6 +244,7 @@ pub(super) async fn history(call: Call, input: Map<String, Value>) -> Answer {
         let cursor = place.parse().map_err(|_| invalid_token())?;
         if page.reverse { page.before = Some(cursor) } else { page.after = cursor }
     }
+    let _making = call.engine.budget().page().await?;
     let mut found = call.engine.history(&at, &page).await.map_err(|refusal| it.refused(refusal))?;
     call.caller.shown(&at.domain, &mut found.events);
     let events = told(&call, &at, &found.events).await?;

@@ -1,10 +1,14 @@
 //! What only a connection shows: floods, slow peers, pollers that vanish, shutdown.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use service::engine::{Engine, Settings};
 use service::http::{Server, ServerLimits};
+use simulation::stores::fresh;
+use simulation::told::Told;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -359,6 +363,125 @@ async fn a_reader_that_never_reads_loses_its_connection() {
     // The only place is the stalled reader's until the service takes it back.
     socket.answers_others().await;
     drop(stalled);
+}
+
+#[tokio::test]
+async fn a_head_of_64_kib_is_taken_and_one_byte_more_is_not() {
+    let socket = Socket::open().await;
+    let begin = "GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n";
+    for (bytes, status) in [(65_536, 200), (65_537, 431), (70_000, 431), (90_000, 431)] {
+        let rest = bytes - begin.len() - "a: \r\n\r\n".len();
+        let mut peer = socket.connect().await;
+        peer.send(&format!("{begin}a: {}\r\n\r\n", "x".repeat(rest))).await;
+        let head = peer.head().await;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{bytes} bytes: {head}");
+        if bytes == 65_537 {
+            let rest = peer.read_all().await.unwrap();
+            assert!(rest.contains("\"code\":\"headers-too-large\"") && rest.contains("\"max\":65536"), "{rest}");
+        }
+    }
+    socket.answers_others().await;
+}
+
+#[tokio::test]
+async fn every_answer_says_that_its_kind_is_not_to_be_guessed() {
+    let socket = Socket::open().await;
+    let calls = [
+        ("GET", "/"),
+        ("GET", "/healthz"),
+        ("GET", "/metrics"),
+        ("GET", "/nowhere"),
+        ("PUT", "/healthz"),
+        ("POST", "/"),
+    ];
+    for (method, path) in calls {
+        let mut peer = socket.call(method, path, "connection: close\r\n", "").await;
+        let head = peer.head().await.to_lowercase();
+        assert_eq!(head.matches("x-content-type-options: nosniff\r\n").count(), 1, "{method} {path}: {head}");
+    }
+}
+
+/// The service on a socket, with so many bytes for what is in flight.
+async fn socket_with(bytes_in_flight_max: usize) -> Socket {
+    let (store, clock) = (fresh().await, Told::new());
+    let settings = Settings { seed: Some(7), bytes_in_flight_max, ..Settings::default() };
+    let engine = Engine::open(store, Arc::clone(&clock) as _, settings).await.unwrap();
+    let router = service::http::router(Arc::clone(&engine));
+    Socket::of(Api { engine, clock, router }, ServerLimits::default()).await
+}
+
+#[tokio::test]
+async fn a_body_for_which_there_is_no_room_is_put_off_until_there_is() {
+    // Room for one body of 64 KiB and no more.
+    let socket = socket_with(100_000).await;
+    let engine = &socket.api.engine;
+    let body = format!("{{\"input\":\"{}\"}}", "x".repeat(64_000));
+    let path = format!("{WORKFLOWS}/w/signals/s");
+    socket.api.start("w").await;
+    assert_eq!(engine.budget().taken(), 0);
+    let mut first = socket.connect().await;
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    first.send(&head).await;
+    first.send(&body[..60_000]).await;
+    while engine.budget().taken() < 60_000 {
+        tokio::task::yield_now().await;
+    }
+    let mut second = socket.call("POST", &path, "connection: close\r\n", &body).await;
+    let head = second.head().await.to_lowercase();
+    assert!(head.starts_with("http/1.1 503 ") && head.contains("retry-after: 1\r\n"), "{head}");
+    let problem: Value = serde_json::from_str(&second.read_all().await.unwrap()).unwrap();
+    assert_eq!(
+        (&problem["code"], &problem["retryable"], &problem["recorded"]),
+        (&json!("overloaded"), &json!(true), &json!(false))
+    );
+    // SWF's wire says it in its own words.
+    let target = "connection: close\r\nx-amz-target: SimpleWorkflowService.StartWorkflowExecution\r\n";
+    let mut swf = socket.call("POST", "/", target, &body).await;
+    let answer = swf.read_all().await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("#ServiceUnavailableException"), "{answer}");
+    // Small things go on, and the first comes through.
+    socket.answers_others().await;
+    first.send(&body[60_000..]).await;
+    assert!(first.head().await.starts_with("HTTP/1.1 202 "));
+    let mut again = socket.call("POST", &path, "connection: close\r\n", &body).await;
+    assert!(again.read_all().await.unwrap().starts_with("HTTP/1.1 202 "));
+    while engine.budget().taken() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(engine.budget().put_off(), 2);
+    let metrics = engine.render_metrics();
+    assert!(metrics.contains("\nbaton_requests_overloaded_total 2\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn an_answer_holds_its_room_until_its_reader_has_taken_it() {
+    let socket = socket_with(8 << 20).await;
+    let api = &socket.api;
+    api.start("w").await;
+    let input = "x".repeat(250 * 1024);
+    for _ in 0..17 {
+        api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({ "input": input })).await.json(202);
+    }
+    let path = format!("{WORKFLOWS}/w/history?limit=10000");
+    let mut slow = socket.call("GET", &path, "connection: close\r\n", "").await;
+    assert!(slow.head().await.starts_with("HTTP/1.1 200 "));
+    assert!(api.engine.budget().taken() > 4 << 20, "{}", api.engine.budget().taken());
+    let mut other = socket.call("GET", &path, "connection: close\r\n", "").await;
+    let head = other.head().await;
+    assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+    slow.read_all().await.unwrap();
+    while api.engine.budget().taken() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let mut other = socket.call("GET", &path, "connection: close\r\n", "").await;
+    assert!(other.head().await.starts_with("HTTP/1.1 200 "));
+    drop(other);
+    while api.engine.budget().taken() > 0 {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod customers;
 mod decider;
 mod descriptors;
 mod ending;
+mod floods;
 #[path = "../../../examples/subscription/flow.rs"]
 mod flow;
 mod https;

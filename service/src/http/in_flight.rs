@@ -1,0 +1,73 @@
+//! Gives each request its part of the budget of bytes in flight, and has its answer hold one until it is written.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use hyper::body::{Body as _, Frame, SizeHint};
+
+use super::problem::Refused;
+use crate::budget::{Budget, Exhausted, Purse, Share, Who};
+use crate::engine::Engine;
+
+/// The way of a request whose sender is known, or need not be.
+pub(super) async fn account(State(engine): State<Arc<Engine>>, mut request: Request, next: Next) -> Response {
+    let budget = engine.budget();
+    // Held until there is an answer: what the request was read into lives as long.
+    let purse = Purse::new(budget, Who::Known);
+    request.extensions_mut().insert(purse.clone());
+    let changes_nothing = matches!(*request.method(), Method::GET | Method::HEAD);
+    let answered = hold(budget, next.run(request).await);
+    drop(purse);
+    answered.unwrap_or_else(|Exhausted| Refused::Overloaded { changes_nothing }.into_response())
+}
+
+/// The same answer, whose bytes hold their share of the budget until they are written or nobody wants them any more.
+pub(crate) fn hold(budget: &Arc<Budget>, response: Response) -> Result<Response, Exhausted> {
+    let share = budget.answer(response.body().size_hint().exact().map_or(0, |bytes| {
+        // What has no room here has none in the budget either.
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }))?;
+    Ok(response.map(|body| if body.is_end_stream() { body } else { Body::new(Charged { body, share }) }))
+}
+
+/// A body whose every piece holds a share.
+struct Charged {
+    body: Body,
+    share: Share,
+}
+
+impl hyper::body::Body for Charged {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let frame = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+            Some(Ok(frame)) => frame,
+            other => return Poll::Ready(other),
+        };
+        let frame = match frame.into_data() {
+            // A stream for which there is no room ends; its reader goes on from where it was.
+            Ok(bytes) => self.share.hold(bytes).map(Frame::data).map_err(axum::Error::new),
+            Err(frame) => Ok(frame),
+        };
+        Poll::Ready(Some(frame))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
