@@ -81,7 +81,7 @@ pub use run::{
 #[cfg(feature = "schedules")]
 pub use schedule::{
     Action, ActionCause, Counts as ScheduleCounts, Ended, Next, Outcome as ActionOutcome, Recent, Rules, Running,
-    ScheduleState, Sight, Times,
+    ScheduleState, Sight, Times, Upcoming,
 };
 pub use schedule::{Calendar, Interval, Overlap, ScheduleSpec, Scheduled};
 pub use tally::{ActivityTally, Closed, Tally};

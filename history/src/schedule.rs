@@ -18,7 +18,7 @@ use crate::time::{Duration, Timestamp};
 #[cfg(feature = "schedules")]
 pub use state::{Action, ActionCause, Counts, Ended, Outcome, Recent, Rules, Running, ScheduleState, Sight};
 #[cfg(feature = "schedules")]
-pub use times::{Next, Times};
+pub use times::{Next, Times, Upcoming};
 
 /// The run was started by a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]

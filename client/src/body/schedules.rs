@@ -204,4 +204,7 @@ pub struct Schedules {
 pub struct NextTimes {
     /// In order, without jitter.
     pub times: Vec<Timestamp>,
+    /// The search was broken off here, as it took too long: there may be more times after this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub searched_until: Option<Timestamp>,
 }

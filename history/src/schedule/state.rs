@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::Overlap;
-use super::times::Times;
+use super::times::{EVALUATIONS_AT_ONCE, Times};
 use crate::event::RequestKey;
 use crate::limits;
 use crate::retry;
@@ -289,8 +289,10 @@ impl ScheduleState {
             return;
         }
         let mut missed = 0;
-        while self.has_room() && self.remaining != Some(0) {
-            let Some(next) = times.next(self.cursor) else { break };
+        let mut search = times.search(self.cursor);
+        // What is left of a long time that has passed is for the next look, which is due at once.
+        while self.has_room() && self.remaining != Some(0) && search.evaluations() < EVALUATIONS_AT_ONCE {
+            let Some(next) = search.next(EVALUATIONS_AT_ONCE - search.evaluations()) else { break };
             let at = if next.is_named { times.action_at(next.at, chance(id, next.at)) } else { next.at };
             if at > now {
                 break;
@@ -305,6 +307,7 @@ impl ScheduleState {
                     let from = now.as_millis().saturating_sub(rules.catch_up.as_millis());
                     let from = from.saturating_sub(limits::SCHEDULE_JITTER_MAX.as_millis());
                     self.cursor = self.cursor.max(Timestamp::from_millis(from));
+                    search = times.search(self.cursor);
                     missed = 0;
                     self.counts.missed += limits::SCHEDULE_MISSED_MAX;
                 }

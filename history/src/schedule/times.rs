@@ -1,10 +1,13 @@
 //! Which times a schedule names, one after the other.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use jiff::SignedDuration;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use super::pattern::Pattern;
-use super::{Interval, ScheduleSpec};
+use super::{Calendar, Interval, ScheduleSpec};
 use crate::fault::Fault;
 use crate::limits;
 use crate::time::{Duration, Timestamp};
@@ -12,6 +15,17 @@ use crate::time::{Duration, Timestamp};
 /// How many times in a row may be excluded before a search is broken off, to go on from there later. Ours: a search takes
 /// milliseconds at most.
 const EXCLUDED_MAX: usize = 1_000;
+
+/// How many evaluations of an entry one search may take before it is broken off likewise. Ours: each takes some tenths of a
+/// microsecond to some microseconds, and nothing else is done meanwhile.
+pub(super) const EVALUATIONS_AT_ONCE: usize = 25_000;
+
+/// How many of them a list of times takes before others have their turn. Ours: a millisecond or two.
+const LISTED_AT_ONCE: usize = 2_500;
+
+/// How many evaluations a list of times may take in all. Ours: a thousand times that each of a hundred entries names, held
+/// against a hundred exclusions.
+pub(super) const EVALUATIONS_MAX: usize = 250_000;
 
 /// A spec that was read.
 #[derive(Debug, Clone)]
@@ -23,6 +37,8 @@ pub struct Times {
     start_at: Option<Timestamp>,
     end_at: Option<Timestamp>,
     jitter: Duration,
+    /// An exclusion names every time.
+    is_all_excluded: bool,
 }
 
 /// What a search for the next time came to.
@@ -88,43 +104,34 @@ impl Times {
             start_at: spec.start_at,
             end_at: spec.end_at,
             jitter,
+            is_all_excluded: spec.exclude.iter().any(names_everything),
         })
     }
 
     /// The first time after `after`; `None` when there is none any more.
     pub fn next(&self, after: Timestamp) -> Option<Next> {
-        let mut after = match self.start_at {
+        self.search(after).next(EVALUATIONS_AT_ONCE)
+    }
+
+    /// The next times, at most `limit` of them, as far as [`EVALUATIONS_MAX`] goes.
+    pub fn upcoming(&self, after: Timestamp, limit: usize) -> Upcoming {
+        let mut listing = self.list(after, limit);
+        while !listing.is_done() {}
+        listing.found()
+    }
+
+    /// The same in small steps, for who has other things to do in between.
+    pub fn list(&self, after: Timestamp, limit: usize) -> Listing<'_> {
+        Listing { search: self.search(after), limit, left: EVALUATIONS_MAX, times: Vec::new(), cut_at: None }
+    }
+
+    /// A search for times after `after`.
+    pub fn search(&self, after: Timestamp) -> Search<'_> {
+        let after = match self.start_at {
             Some(start) => after.max(Timestamp::from_millis(start.as_millis().saturating_sub(1))),
             None => after,
         };
-        for _ in 0..EXCLUDED_MAX {
-            let patterns = self.patterns.iter().filter_map(|pattern| self.next_of(pattern, after));
-            let intervals = self.intervals.iter().filter_map(|interval| next_of_interval(interval, after));
-            let at = patterns.chain(intervals).min()?;
-            if self.end_at.is_some_and(|end| at > end) {
-                return None;
-            }
-            if !self.is_excluded(at) {
-                return Some(Next { at, is_named: true });
-            }
-            after = at;
-        }
-        Some(Next { at: after, is_named: false })
-    }
-
-    /// The next times, at most `limit` of them.
-    pub fn upcoming(&self, mut after: Timestamp, limit: usize) -> Vec<Timestamp> {
-        let mut found = Vec::new();
-        // A search that is broken off goes on, but not for ever.
-        for _ in 0..limit.saturating_mul(2).saturating_add(100) {
-            if found.len() >= limit {
-                break;
-            }
-            let Some(next) = self.next(after) else { break };
-            after = next.at;
-            found.extend(Some(next.at).filter(|_| next.is_named));
-        }
-        found
+        Search { times: self, after, coming: BinaryHeap::new(), has_begun: false, evaluations: 0 }
     }
 
     /// When the action of a time happens: as much later as its jitter is, which is the same whoever asks.
@@ -135,6 +142,14 @@ impl Times {
         let room = self.next(nominal).map_or(self.jitter, |next| next.at.since(nominal).min(self.jitter));
         let share = (u128::from(room.as_millis()) * u128::from(chance)) >> 64;
         nominal.plus(Duration::from_millis(u64::try_from(share).unwrap_or_default()))
+    }
+
+    /// The next time of one of the entries: of the expressions and calendars, and behind those of the intervals.
+    fn next_of_entry(&self, entry: usize, after: Timestamp) -> Option<Timestamp> {
+        match self.patterns.get(entry) {
+            Some(pattern) => self.next_of(pattern, after),
+            None => next_of_interval(self.intervals.get(entry - self.patterns.len())?, after),
+        }
     }
 
     fn next_of(&self, pattern: &Pattern, after: Timestamp) -> Option<Timestamp> {
@@ -148,6 +163,115 @@ impl Times {
         let shown = instant.map(|instant| self.zone.to_datetime(instant));
         shown.is_some_and(|shown| self.exclude.iter().any(|pattern| pattern.names(shown)))
     }
+}
+
+/// A search under way. It knows what comes next of each entry, and asks only those again whose time has passed.
+#[derive(Debug)]
+pub struct Search<'a> {
+    times: &'a Times,
+    after: Timestamp,
+    /// The next time of each entry that has one, the earliest first.
+    coming: BinaryHeap<Reverse<(Timestamp, usize)>>,
+    has_begun: bool,
+    evaluations: usize,
+}
+
+impl Search<'_> {
+    /// The next time; broken off after about so many evaluations, and after a thousand times that are excluded.
+    pub fn next(&mut self, evaluations: usize) -> Option<Next> {
+        let times = self.times;
+        if times.is_all_excluded {
+            return None;
+        }
+        let last = self.evaluations.saturating_add(evaluations);
+        if !std::mem::replace(&mut self.has_begun, true) {
+            for entry in 0..times.patterns.len() + times.intervals.len() {
+                self.ask(entry);
+            }
+        }
+        for _ in 0..EXCLUDED_MAX {
+            let Reverse((at, _)) = *self.coming.peek()?;
+            if times.end_at.is_some_and(|end| at > end) {
+                return None;
+            }
+            self.after = at;
+            while let Some(Reverse((_, entry))) = self.coming.peek().copied().filter(|Reverse((next, _))| *next == at) {
+                self.coming.pop();
+                self.ask(entry);
+            }
+            self.evaluations += times.exclude.len();
+            if !times.is_excluded(at) {
+                return Some(Next { at, is_named: true });
+            }
+            if self.evaluations >= last {
+                break;
+            }
+        }
+        Some(Next { at: self.after, is_named: false })
+    }
+
+    /// Evaluations until now.
+    pub fn evaluations(&self) -> usize {
+        self.evaluations
+    }
+
+    fn ask(&mut self, entry: usize) {
+        self.evaluations += 1;
+        let next = self.times.next_of_entry(entry, self.after);
+        self.coming.extend(next.map(|next| Reverse((next, entry))));
+    }
+}
+
+/// Times that were looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upcoming {
+    /// Those that were found.
+    pub times: Vec<Timestamp>,
+    /// The search was broken off here, as it took too long: there may be more times after this one.
+    pub cut_at: Option<Timestamp>,
+}
+
+/// A list of times under way.
+#[derive(Debug)]
+pub struct Listing<'a> {
+    search: Search<'a>,
+    limit: usize,
+    left: usize,
+    times: Vec<Timestamp>,
+    cut_at: Option<Timestamp>,
+}
+
+impl Listing<'_> {
+    /// Looks a little further; false while that is not all.
+    pub fn is_done(&mut self) -> bool {
+        let until = self.search.evaluations() + LISTED_AT_ONCE;
+        while self.times.len() < self.limit {
+            let Some(most) = self.left.checked_sub(self.search.evaluations()).filter(|left| *left > 0) else {
+                self.cut_at = Some(self.search.after);
+                return true;
+            };
+            if self.search.evaluations() >= until {
+                return false;
+            }
+            match self.search.next(most.min(LISTED_AT_ONCE)) {
+                None => return true,
+                Some(next) => self.times.extend(Some(next.at).filter(|_| next.is_named)),
+            }
+        }
+        true
+    }
+
+    /// What was found until now.
+    pub fn found(self) -> Upcoming {
+        Upcoming { times: self.times, cut_at: self.cut_at }
+    }
+}
+
+/// Whether an entry of `exclude` names every time there is.
+fn names_everything(it: &Calendar) -> bool {
+    let Calendar { second, minute, hour, day_of_month, month, day_of_week, year } = it;
+    let parts = [second, minute, hour, day_of_month, month, day_of_week, year];
+    parts.into_iter().all(|part| part.as_deref().is_none_or(|text| text == "*"))
 }
 
 fn next_of_interval(interval: &Interval, after: Timestamp) -> Option<Timestamp> {

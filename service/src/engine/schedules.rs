@@ -13,8 +13,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use client::body::{Schedule, StartWorkflow};
 use history::{
-    ActionCause, Fault, Overlap, RequestKey, Rules, ScheduleState, Start, Times, Timestamp, Transition, Unit, admit,
-    limits,
+    ActionCause, Fault, Overlap, RequestKey, Rules, ScheduleState, Start, Times, Timestamp, Transition, Unit, Upcoming,
+    admit, limits,
 };
 use serde::{Deserialize, Serialize};
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Mark, PageToken, Row};
@@ -147,6 +147,15 @@ pub(super) fn workflow_id(base: &str, nominal: Timestamp) -> String {
     format!("{base}-{}", text.strip_suffix(".000Z").map_or(text.clone(), |seconds| format!("{seconds}Z")))
 }
 
+/// The next times of a schedule. Others have their turn in between, and whoever hangs up ends it.
+async fn upcoming(times: &Times, after: Timestamp, limit: usize) -> Upcoming {
+    let mut listing = times.list(after, limit);
+    while !listing.is_done() {
+        tokio::task::yield_now().await;
+    }
+    listing.found()
+}
+
 impl Engine {
     /// The start that a body asks for, with the defaults of its domain and its type.
     ///
@@ -239,7 +248,8 @@ impl Engine {
         let sights = self.sights(domain, &record.state).await?;
         record.state.see(rules, &sights, now);
         let is_over = record.state.paused.is_some() || record.state.remaining == Some(0);
-        let next_times = if is_over { Vec::new() } else { times.upcoming(record.state.cursor.max(now), NEXT_SHOWN) };
+        let next_times =
+            if is_over { Vec::new() } else { upcoming(&times, record.state.cursor.max(now), NEXT_SHOWN).await.times };
         let Record { schedule, created_at, state, .. } = record;
         Ok(ScheduleView { id: id.to_owned(), schedule, created_at, state, next_times })
     }
@@ -249,11 +259,11 @@ impl Engine {
     /// # Errors
     ///
     /// As for [`schedule`](Self::schedule).
-    pub async fn next_times(&self, domain: &str, id: &str, limit: usize) -> Result<Vec<Timestamp>, Refusal> {
+    pub async fn next_times(&self, domain: &str, id: &str, limit: usize) -> Result<Upcoming, Refusal> {
         self.must_know(domain).await?;
         let head = self.store.load(&key_of(domain, id)).await?.ok_or_else(|| unknown(domain, id))?;
         let record = Record::decode(&head)?;
-        Ok(record.times()?.upcoming(record.state.cursor.max(self.clock.now()), limit))
+        Ok(upcoming(&record.times()?, record.state.cursor.max(self.clock.now()), limit).await)
     }
 
     /// A page of schedules, newest first.
@@ -395,8 +405,12 @@ impl Engine {
                 return Err(invalid("to", format!("is {to}, before `from`, {from}")).into());
             }
             let before = Timestamp::from_millis(from.as_millis().saturating_sub(1));
-            let mut named = record.times()?.upcoming(before, max + 1);
+            let Upcoming { times: mut named, cut_at } = record.times()?.upcoming(before, max + 1);
             named.retain(|at| *at <= to);
+            if let Some(at) = cut_at.filter(|at| *at < to) {
+                let problem = format!("makes a span that takes too long to search; ask for no more than up to {at}");
+                return Err(invalid("to", problem).into());
+            }
             if named.len() + record.state.asked.len() > max {
                 let problem =
                     format!("makes a span with more than {max} times, with those of earlier requests; ask for less");

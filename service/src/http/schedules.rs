@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use client::body;
-use history::{ActionCause, ActionOutcome, Recent};
+use history::{ActionCause, ActionOutcome, Recent, Upcoming};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -180,6 +180,6 @@ pub(super) async fn next(
     Query(params): Query<NextParams>,
 ) -> Answer {
     let limit = params.limit.unwrap_or(NEXT_DEFAULT).clamp(1, NEXT_MAX);
-    let times = engine.next_times(&domain, &id, limit).await?;
-    Ok(json(StatusCode::OK, &body::NextTimes { times }))
+    let Upcoming { times, cut_at } = engine.next_times(&domain, &id, limit).await?;
+    Ok(json(StatusCode::OK, &body::NextTimes { times, searched_until: cut_at }))
 }

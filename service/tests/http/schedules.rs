@@ -306,3 +306,46 @@ async fn a_run_that_fails_pauses_its_schedule_and_one_in_the_way_is_ended() {
     let paused = once(&api, |shown| shown.get("pausedAt").is_some()).await;
     assert!(paused["pauseReason"].as_str().unwrap().contains("did not succeed"), "{paused}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_that_excludes_nearly_everything_holds_nobody_up_and_says_how_far_it_was_searched() {
+    let api = Api::open().await;
+    let cron: Vec<String> = (0..100).map(|at| format!("* * {hour}-23,0-{hour} * * *", hour = at % 24)).collect();
+    let exclude: Vec<Value> = (0..100).map(|at| json!({ "second": if at < 99 { "0-29" } else { "30-58" } })).collect();
+    let mut it = schedule("@daily");
+    it["spec"] = json!({ "cron": cron, "exclude": exclude });
+    create(&api, &it).await;
+    let begin = tokio::time::Instant::now();
+    let path = path("next?limit=1000");
+    let mut calls: Vec<_> = (0..8).map(|_| Box::pin(api.get(&path))).collect();
+    let all = futures_util::future::join_all(calls.drain(..));
+    tokio::pin!(all);
+    let mut looks = 0;
+    let answers = loop {
+        // Each turn of this loop is one look at whether the service is there, while the calls go on.
+        tokio::select! {
+            biased;
+            answer = api.get("/healthz") => {
+                assert_eq!(answer.status, 200);
+                looks += 1;
+                tokio::select! {
+                    answers = &mut all => break answers,
+                    () = tokio::task::yield_now() => {}
+                }
+            }
+            answers = &mut all => break answers,
+        }
+    };
+    assert!(looks > 50, "{looks} looks in {:?}", begin.elapsed());
+    assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{:?}", begin.elapsed());
+    for answer in answers {
+        let answer = answer.json(200);
+        let found = answer["times"].as_array().unwrap().len();
+        assert!((10..1_000).contains(&found), "one a minute, as far as the search went: {found}");
+        assert!(answer["searchedUntil"].is_string());
+    }
+    // What excludes everything is no schedule, and that is told at once.
+    it["spec"] = json!({ "cron": ["* * * * * *"], "exclude": [{ "year": "*" }] });
+    let refused = api.post(SCHEDULES, &json!({ "scheduleId": "never", "schedule": it })).await;
+    assert_eq!(refused.problem(400, "invalid-field")["field"], "spec");
+}

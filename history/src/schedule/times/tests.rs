@@ -24,7 +24,7 @@ fn read(spec: &ScheduleSpec) -> Times {
 /// The first times after an instant, as instants in UTC without seconds where they are none.
 #[track_caller]
 fn check(spec: &ScheduleSpec, after: &str, expected: &[&str]) {
-    let found = read(spec).upcoming(at(after), expected.len());
+    let found = read(spec).upcoming(at(after), expected.len()).times;
     let found: Vec<_> = found.iter().map(|at| at.to_string().replace(":00.000Z", "Z").replace(".000Z", "Z")).collect();
     assert_eq!(found, expected, "{spec:?}");
 }
@@ -167,7 +167,7 @@ fn exclusions_bounds_and_unions_hold_together() {
         "2026-12-28T08:00Z",
     ];
     check(&it, "2026-01-01T00:00:00Z", &expected);
-    assert_eq!(read(&it).upcoming(at("2026-01-01T00:00:00Z"), 100).len(), expected.len(), "both ends count");
+    assert_eq!(read(&it).upcoming(at("2026-01-01T00:00:00Z"), 100).times.len(), expected.len(), "both ends count");
     assert_eq!(read(&it).next(at("2026-12-28T08:00:00Z")), None);
 }
 
@@ -180,6 +180,55 @@ fn a_search_through_what_is_excluded_is_broken_off_and_goes_on() {
     assert!(!next.is_named && next.at == at("2026-12-31T16:40:00Z"), "{next:?}");
     next = times.next(next.at).unwrap();
     assert!(next.is_named && next.at == at("2027-01-01T00:00:00Z"), "{next:?}");
+}
+
+/// A hundred expressions that name every second, each in its own words.
+fn every_second(exclude: Vec<Calendar>) -> ScheduleSpec {
+    let cron = (0..100).map(|at| format!("* * {hour}-23,0-{hour} * * *", hour = at % 24)).collect::<Vec<_>>();
+    let mut it = spec(&cron.iter().map(String::as_str).collect::<Vec<_>>(), "UTC");
+    it.exclude = exclude;
+    it
+}
+
+#[test]
+fn an_exclusion_of_everything_leaves_no_time_and_costs_nothing() {
+    for year in [None, Some("*".to_owned())] {
+        let it = every_second(vec![Calendar { year, ..Calendar::default() }; 100]);
+        let times = read(&it);
+        let mut search = times.search(at("2026-01-01T00:00:00Z"));
+        assert_eq!((search.next(usize::MAX), search.evaluations()), (None, 0));
+    }
+}
+
+#[test]
+fn a_search_takes_so_many_evaluations_and_a_list_of_times_in_all_so_many() {
+    let half = |seconds: &str| Calendar { second: Some(seconds.to_owned()), ..Calendar::default() };
+    let exclude = (0..100).map(|at| half(if at < 99 { "0-29" } else { "30-59" })).collect();
+    let times = read(&every_second(exclude));
+    let begin = at("2026-01-01T00:00:00Z");
+    let mut search = times.search(begin);
+    let next = search.next(EVALUATIONS_AT_ONCE).unwrap();
+    assert!(!next.is_named && next.at > begin, "{next:?}");
+    let step = 200;
+    assert!((EVALUATIONS_AT_ONCE..EVALUATIONS_AT_ONCE + 2 * step).contains(&search.evaluations()));
+    let mut listing = times.list(begin, 1_000);
+    let mut steps = 0;
+    while !listing.is_done() {
+        steps += 1;
+    }
+    let evaluations = listing.search.evaluations();
+    assert!((EVALUATIONS_MAX..EVALUATIONS_MAX + 2 * step).contains(&evaluations), "{evaluations}");
+    assert!(steps >= EVALUATIONS_MAX / (LISTED_AT_ONCE + 2 * step) - 1, "others have their turn: {steps}");
+    let Upcoming { times: found, cut_at } = listing.found();
+    assert!(found.is_empty() && cut_at.is_some_and(|at| at > next.at), "{cut_at:?}");
+}
+
+#[test]
+fn as_many_times_and_entries_as_may_be_asked_for_are_found_within_the_bound() {
+    let never = Calendar { year: Some("2099".to_owned()), ..Calendar::default() };
+    let found = read(&every_second(vec![never; 100])).upcoming(at("2026-01-01T00:00:00Z"), 1_000);
+    assert_eq!((found.times.len(), found.cut_at), (1_000, None));
+    assert_eq!(found.times.last(), Some(&at("2026-01-01T00:16:40Z")));
 }
 
 #[test]
@@ -337,12 +386,12 @@ proptest! {
         };
         let Ok(times) = Times::new("spec", &spec) else { return Err(TestCaseError::reject("no spec")) };
         let begin = at("2026-01-01T00:00:00Z").plus(Duration::from_days(day));
-        let found = times.upcoming(begin, 50);
+        let found = times.upcoming(begin, 50).times;
         prop_assert!(found.is_sorted_by(|a, b| a < b) && found.iter().all(|at| *at > begin), "{:?}", found);
         // From wherever one asks, the same one comes next.
         for pair in found.windows(2) {
             let between = Timestamp::from_millis(u64::midpoint(pair[0].as_millis(), pair[1].as_millis()));
-            let next = times.upcoming(between.max(pair[0]), 1);
+            let next = times.upcoming(between.max(pair[0]), 1).times;
             prop_assert_eq!(next.first(), Some(&pair[1]));
         }
     }
