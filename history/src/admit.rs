@@ -10,6 +10,7 @@ mod deadlines;
 mod decisions;
 mod others;
 mod pause;
+mod permitted;
 mod reset;
 mod room;
 mod sending;
@@ -19,6 +20,8 @@ mod swf;
 mod tests;
 mod updates;
 mod validate;
+
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -38,6 +41,7 @@ use crate::ids::{ConflictPolicy, ReusePolicy, RunId};
 use crate::limits;
 use crate::links::Links;
 use crate::payload::Payload;
+use crate::permissions::Permissions;
 use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::room::Room;
 use crate::run::{PendingActivity, Request, Run, Spilled, Status, Tries};
@@ -64,6 +68,8 @@ pub struct Transition {
     has_changed_beside: bool,
     /// What is reserved, once a decision of this command has asked.
     room: Option<Room>,
+    /// What the decider may decide whose answer is admitted; everything where that is not limited.
+    may: Option<Arc<Permissions>>,
 }
 
 /// The events that `command` adds to `run` at `now`.
@@ -248,7 +254,7 @@ impl Transition {
 
     /// A transition of a run that exists.
     pub fn linked(run: Run, links: Links) -> Self {
-        Self { run, links, events: Vec::new(), copied: 0, has_changed_beside: false, room: None }
+        Self { run, links, events: Vec::new(), copied: 0, has_changed_beside: false, room: None, may: None }
     }
 
     /// A new run: WorkflowStarted, DeciderScheduled (S3.6), and the signal that came with its start.
@@ -369,6 +375,23 @@ impl Transition {
             Some(request) => Ok(Outcome::Repeated(request)),
             None => self.admit_new(command, now),
         }
+    }
+
+    /// Admits one command that is not [repeated](Self::repeated), of a decider who may decide no more than this.
+    ///
+    /// # Errors
+    ///
+    /// As for [`admit`](Self::admit).
+    pub fn admit_within(
+        &mut self,
+        command: &Command,
+        may: Option<&Arc<Permissions>>,
+        now: Timestamp,
+    ) -> Result<Outcome, Fault> {
+        self.may = may.cloned();
+        let outcome = self.admit_new(command, now);
+        self.may = None;
+        outcome
     }
 
     /// Admits one command that is not [repeated](Self::repeated).

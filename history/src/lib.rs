@@ -34,6 +34,7 @@ mod links;
 mod lost;
 mod note;
 mod payload;
+mod permissions;
 mod registered;
 mod reset;
 mod retry;
@@ -69,6 +70,7 @@ pub use links::{
 pub use lost::TurnLoss;
 pub use note::Note;
 pub use payload::{PackRef, Payload, present as payload_present};
+pub use permissions::Permissions;
 pub use registered::{ActivityDefaults, Registration, WorkflowDefaults};
 pub use reset::{Branch, BranchReader, Branching};
 pub use retry::{RetryPolicy, WhenExhausted, retry_of_request};

@@ -1,5 +1,7 @@
 //! A run to test with: each step is one commit, and everything it comes to is held against the checker.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use crate::decision::{
@@ -9,8 +11,8 @@ use crate::decision::{
 use crate::event::{ActivityStarted, ActivityTimeouts, ChildPolicy, EventKind, RequestKey};
 use crate::{
     AnsweredTurn, AskedUpdate, Beat, Command, Decision, Duration, EffectKind, EffectResult, Event, EventId, Fault,
-    Links, Origin, Outcome, Payload, RetryPolicy, Run, Start, TaskId, Timestamp, Transition, TurnId, UpdateAnswer,
-    Verdict, check,
+    Links, Origin, Outcome, Payload, Permissions, RetryPolicy, Run, Start, TaskId, Timestamp, Transition, TurnId,
+    UpdateAnswer, Verdict, check,
 };
 
 #[derive(Debug, Clone)]
@@ -45,8 +47,20 @@ impl Scene {
 
     /// Admits one command as one commit, and holds everything against the laws.
     pub(crate) fn admit(&mut self, command: &Command) -> Result<(Outcome, Vec<Event>), Fault> {
+        self.admit_within(command, None)
+    }
+
+    /// The same, of a decider who may decide no more than this.
+    pub(crate) fn admit_within(
+        &mut self,
+        command: &Command,
+        may: Option<&Arc<Permissions>>,
+    ) -> Result<(Outcome, Vec<Event>), Fault> {
         let mut transition = Transition::linked(self.run.clone(), self.links.clone());
-        let outcome = transition.admit(command, self.now);
+        let outcome = match may {
+            Some(_) => transition.admit_within(command, may, self.now),
+            None => transition.admit(command, self.now),
+        };
         if let Err(fault) = outcome {
             assert_eq!(transition.links(), &self.links, "a refused command changed the links: {command:?}");
             assert_eq!(transition.run(), &self.run, "a refused command changed the run: {command:?}");
@@ -182,7 +196,13 @@ impl Scene {
 /// One case: what `when` adds to `given`, told in one line, or the code of its refusal.
 #[track_caller]
 pub(crate) fn check(given: &Scene, when: &Command, then: &str) {
-    let found = match given.clone().admit(when) {
+    check_within(given, None, when, then);
+}
+
+/// The same, of a decider who may decide no more than this.
+#[track_caller]
+pub(crate) fn check_within(given: &Scene, may: Option<&Arc<Permissions>>, when: &Command, then: &str) {
+    let found = match given.clone().admit_within(when, may) {
         Ok((Outcome::Recorded(_), events)) => told(&events),
         Ok((Outcome::Repeated(request), events)) => {
             assert!(events.is_empty());

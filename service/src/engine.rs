@@ -49,7 +49,7 @@ mod write;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use history::{Beat, Command, Event, EventId, Outbox, Run, Start, UpdateStanding};
+use history::{Beat, Command, Event, EventId, Outbox, Permissions, Run, Start, UpdateStanding};
 use store::{HeadKey, ListPage, ListQuery, PageToken, Store};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
@@ -426,7 +426,18 @@ impl Engine {
         run_id: Option<Uuid>,
         command: Command,
     ) -> Result<Told, Refusal> {
-        self.ask(key, |reply| Request::Tell { run_id, command, reply }).await
+        self.tell_within(key, run_id, command, None).await
+    }
+
+    /// The same, of a decider who may decide no more than this.
+    async fn tell_within(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        run_id: Option<Uuid>,
+        command: Command,
+        may: Option<Arc<Permissions>>,
+    ) -> Result<Told, Refusal> {
+        self.ask(key, |reply| Request::Tell { run_id, command, may, reply }).await
     }
 
     /// Asks something of a run and waits for the answer.

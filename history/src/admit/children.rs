@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 /// The reason that a child is given when it is ended because its parent closed.
 pub const PARENT_CLOSED: &str = "the parent has closed";
 
-fn not_tried(it: &StartChild, cause: ChildScheduleFailedCause, decision_event_id: EventId) -> EventKind {
+pub(super) fn not_tried(it: &StartChild, cause: ChildScheduleFailedCause, decision_event_id: EventId) -> EventKind {
     EventKind::ChildScheduleFailed(ChildScheduleFailed {
         workflow_id: it.workflow_id.clone(),
         cause,

@@ -51,6 +51,7 @@ impl Transition {
         // State first: an answer that comes too late hears that, whatever else may be wrong with it.
         must_hold(&self.run, turn)?;
         completion.validate(&self.run)?;
+        completion.moves_to.map_or(Ok(()), |to| self.may_move(to))?;
         let decision_event_id = self.turn_completed(turn, completion, now);
         self.carry_out_all(completion, decision_event_id, now);
         Ok(())
@@ -74,6 +75,10 @@ impl Transition {
 
     /// Records one decision; true when it failed, which the decider has yet to see.
     fn carry_out(&mut self, decision: &Decision, decision_event_id: EventId, unseen: bool, now: Timestamp) -> bool {
+        if let Some(kind) = self.not_permitted(decision, decision_event_id) {
+            self.push(now, kind);
+            return true;
+        }
         if let Some((decision, force)) = decision.closes()
             && unseen
             && !force

@@ -9,6 +9,7 @@ mod fields;
 mod liveness;
 mod others;
 mod pause;
+mod permitted;
 mod reset;
 mod retries;
 mod sending;

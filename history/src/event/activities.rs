@@ -373,6 +373,9 @@ pub enum ActivityScheduleFailedCause {
     /// The state of the run has no room for another.
     #[n(10)]
     StateLimit,
+    /// The decider's credential does not allow it.
+    #[n(11)]
+    OperationNotPermitted,
 }
 
 /// Why an activity could not be asked to stop.
@@ -383,6 +386,9 @@ pub enum ActivityTaskCancelFailedCause {
     /// No activity with this id is open.
     #[n(0)]
     ActivityIdUnknown,
+    /// The decider's credential does not allow it.
+    #[n(1)]
+    OperationNotPermitted,
 }
 
 /// How a try ended that was followed by another.

@@ -164,6 +164,9 @@ pub enum ChildScheduleFailedCause {
     /// The state of the run has no room for another.
     #[n(11)]
     StateLimit,
+    /// The decider's credential does not allow it.
+    #[n(12)]
+    OperationNotPermitted,
 }
 
 /// The child has begun.

@@ -69,4 +69,7 @@ pub enum MarkerFailedCause {
     /// Names that begin with `baton.` are reserved.
     #[n(0)]
     NameReserved,
+    /// The decider's credential does not allow it.
+    #[n(1)]
+    OperationNotPermitted,
 }

@@ -185,4 +185,7 @@ pub enum ExternalFailedCause {
     /// The state of the run has no room for another.
     #[n(3)]
     StateLimit,
+    /// The decider's credential does not allow it.
+    #[n(4)]
+    OperationNotPermitted,
 }

@@ -101,6 +101,9 @@ pub enum TimerScheduleFailedCause {
     /// The state of the run has no room for another.
     #[n(2)]
     StateLimit,
+    /// The decider's credential does not allow it.
+    #[n(3)]
+    OperationNotPermitted,
 }
 
 /// Why a timer could not be taken back.
@@ -111,4 +114,7 @@ pub enum TimerCancelFailedCause {
     /// No timer with this name is open, e.g. because it has expired.
     #[n(0)]
     TimerIdUnknown,
+    /// The decider's credential does not allow it.
+    #[n(1)]
+    OperationNotPermitted,
 }

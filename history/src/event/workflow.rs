@@ -343,4 +343,7 @@ pub enum CloseFailedCause {
     /// Neither says what becomes of its children. In runs over SWF's wire.
     #[n(6)]
     DefaultChildPolicyUndefined,
+    /// The decider's credential does not allow it.
+    #[n(7)]
+    OperationNotPermitted,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use history::Event;
+use history::{Event, Permissions};
 
 use super::{Holder, Need};
 
@@ -32,6 +32,11 @@ impl Caller {
     /// Whether they may look at the runs of the domain.
     pub(crate) fn may_look(&self, domain: &str) -> bool {
         self.meets(&Need::Reader(domain.to_owned()))
+    }
+
+    /// What they may decide where they answer a turn; everything when absent.
+    pub(crate) fn may_decide(&self) -> Option<Arc<Permissions>> {
+        self.0.as_ref().and_then(|holder| holder.may_decide().cloned())
     }
 
     /// Whether payloads of the domain are shown to them.

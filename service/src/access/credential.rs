@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Denials;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use history::{Decision, Permissions};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -50,6 +51,9 @@ pub struct Credential {
     /// Task lists, in the same way, where it may take and answer activities.
     #[serde(default)]
     pub runners: Vec<String>,
+    /// What it may decide where it answers turns; everything when absent.
+    #[serde(default)]
+    pub may_decide: Option<Permissions>,
 }
 
 impl std::fmt::Debug for Credential {
@@ -82,6 +86,7 @@ pub(crate) struct Holder {
     pub(super) operators: Domains,
     pub(super) deciders: Vec<Lists>,
     pub(super) runners: Vec<Lists>,
+    may_decide: Option<Arc<Permissions>>,
 }
 
 impl std::fmt::Debug for Holder {
@@ -125,8 +130,16 @@ impl Lists {
 impl Holder {
     fn read(credential: Credential) -> Result<Self, String> {
         let Credential { name, secret_sha256, access_key_id, secret_access_key, operator, metrics, .. } = credential;
-        let Credential { readers, readers_without_payloads, applications, operators, deciders, runners, .. } =
-            credential;
+        let Credential {
+            readers,
+            readers_without_payloads,
+            applications,
+            operators,
+            deciders,
+            runners,
+            may_decide,
+            ..
+        } = credential;
         if name.trim().is_empty() {
             return Err("a credential has an empty name; say whose it is".to_owned());
         }
@@ -166,6 +179,24 @@ impl Holder {
                 "operator, metrics, readers, readers-without-payloads, applications, operators, deciders, runners";
             return Err(format!("credential `{name}` may do nothing; give it one of: {levels}"));
         }
+        if let Some(may) = &may_decide {
+            let problem = if operator {
+                Some("limits nobody: with `operator = true` it may decide everything".to_owned())
+            } else if deciders.is_empty() {
+                Some("limits nobody: there are no `deciders`".to_owned())
+            } else if may.is_everything() {
+                let known = "decisions, task-lists, activity-types, child-types";
+                Some(format!("limits nothing; give one of: {known}"))
+            } else {
+                let unknown = may.decisions.iter().flatten().find(|name| !Decision::NAMES.contains(&name.as_str()));
+                unknown.map(|name| {
+                    format!("names the decision `{name}`, expected one of `{}`", Decision::NAMES.join("`, `"))
+                })
+            };
+            if let Some(problem) = problem {
+                return Err(format!("credential `{name}`: may-decide {problem}"));
+            }
+        }
         Ok(Self {
             name,
             digest,
@@ -178,7 +209,13 @@ impl Holder {
             operators: Domains(operators),
             deciders,
             runners,
+            may_decide: may_decide.map(Arc::new),
         })
+    }
+
+    /// What it may decide; everything when absent.
+    pub(super) fn may_decide(&self) -> Option<&Arc<Permissions>> {
+        self.may_decide.as_ref()
     }
 
     /// Whose it is.

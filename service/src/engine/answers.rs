@@ -123,7 +123,8 @@ impl Engine {
         let key = commit::head_key(&token.domain, &token.workflow_id);
         let mut answering = self.begin_answering(&key, token);
         let recorded = if updates.is_empty() && !self.has_updates(token) {
-            self.tell_key(&key, Some(token.run_id), command).await.map(|told| told.reflects)
+            let told = self.tell_within(&key, Some(token.run_id), command, token.may.clone()).await;
+            told.map(|told| told.reflects)
         } else {
             self.answer_with_updates(token, command, updates).await
         };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use history::{
-    AnsweredTurn, Beat, Command, EffectResult, Errand, ErrandTask, Outcome, Request as Repeated, Run, TaskId,
-    Timestamp, Transition, admit::held,
+    AnsweredTurn, Beat, Command, EffectResult, Errand, ErrandTask, Outcome, Permissions, Request as Repeated, Run,
+    TaskId, Timestamp, Transition, admit::held,
 };
 use uuid::Uuid;
 
@@ -38,10 +38,29 @@ impl Drop for Draining<'_> {
 
 /// A request of a batch that changes events, with the answer that it gets once they are durable.
 enum Pending {
-    Tell { run_id: Option<Uuid>, command: Command, reply: Reply<Told>, answer: Option<Result<Told, Refusal>> },
-    Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>>, taken: Option<u32> },
-    Effect { source: Source, errand: Box<Errand>, reply: Reply<Taken>, answer: Option<Result<Taken, Refusal>> },
-    Look { reply: Option<Reply<()>> },
+    Tell {
+        run_id: Option<Uuid>,
+        command: Command,
+        may: Option<Arc<Permissions>>,
+        reply: Reply<Told>,
+        answer: Option<Result<Told, Refusal>>,
+    },
+    Take {
+        task: WaitingTask,
+        list: ListKey,
+        taker: Taker,
+        reply: Reply<Option<Grant>>,
+        taken: Option<u32>,
+    },
+    Effect {
+        source: Source,
+        errand: Box<Errand>,
+        reply: Reply<Taken>,
+        answer: Option<Result<Taken, Refusal>>,
+    },
+    Look {
+        reply: Option<Reply<()>>,
+    },
 }
 
 /// The work on a run, done on the task of the caller who found nobody at it. A caller who goes away does not take a commit
@@ -128,8 +147,8 @@ impl Engine {
         let mut pending = Vec::with_capacity(batch.len());
         for request in batch {
             match request {
-                Request::Tell { run_id, command, reply } => {
-                    pending.push(Pending::Tell { run_id, command, reply, answer: None });
+                Request::Tell { run_id, command, may, reply } => {
+                    pending.push(Pending::Tell { run_id, command, may, reply, answer: None });
                 }
                 Request::Take { task, list, taker, reply } => {
                     pending.push(Pending::Take { task, list, taker, reply, taken: None });
@@ -296,9 +315,9 @@ impl Engine {
         self.recall(&cell.key, transition.run_mut(), &told.flatten().collect::<Vec<_>>()).await?;
         for request in pending.iter_mut() {
             match request {
-                Pending::Tell { run_id, command, answer, .. } => {
+                Pending::Tell { run_id, command, may, answer, .. } => {
                     says_no |= is_settled(command, &transition);
-                    let told = admit_told(cell, &mut transition, *run_id, command, now);
+                    let told = admit_told(cell, &mut transition, *run_id, (command, may.as_ref()), now);
                     says_no |= matches!(&told, Err(Refusal::Fault(fault)) if fault.depends_on_state());
                     says_no |= matches!(&told, Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownRun { .. }));
                     *answer = Some(told);
@@ -418,7 +437,7 @@ fn admit_told(
     cell: &RunCell,
     transition: &mut Transition,
     run_id: Option<Uuid>,
-    command: &Command,
+    (command, may): (&Command, Option<&Arc<Permissions>>),
     now: Timestamp,
 ) -> Result<Told, Refusal> {
     if let Some(Repeated { run_id, event_id }) = transition.repeated(command, run_id) {
@@ -428,7 +447,7 @@ fn admit_told(
     must_be_current(cell, transition.run(), run_id)?;
     let current = transition.run().started.run_id;
     let seen = transition.run().version;
-    let (event_id, repeated) = match transition.admit_new(command, now)? {
+    let (event_id, repeated) = match transition.admit_within(command, may, now)? {
         Outcome::Recorded(event_id) => (event_id, false),
         Outcome::Repeated(request) => (request.event_id, true),
     };

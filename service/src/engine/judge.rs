@@ -186,7 +186,7 @@ impl Engine {
             }
             // The turn ends without a word about its updates: the next one takes them along.
             (command, AnsweredTurn::Held(_)) => {
-                let told = self.tell_key(&key, Some(token.run_id), command).await;
+                let told = self.tell_within(&key, Some(token.run_id), command, token.may.clone()).await;
                 judging.fail(told.is_ok());
                 return told.map(|told| told.reflects);
             }
@@ -199,7 +199,7 @@ impl Engine {
         let asked = judging.asked.clone();
         let said = answers.clone();
         let command = Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting };
-        match self.tell_key(&key, Some(token.run_id), command).await {
+        match self.tell_within(&key, Some(token.run_id), command, token.may.clone()).await {
             Ok(told) => {
                 judging.succeed(&said, &told.judged, told.version);
                 Ok(told.reflects)

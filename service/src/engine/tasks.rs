@@ -348,6 +348,7 @@ impl Engine {
                 .filter(|_| !(grant.questions.is_empty() && grant.updates.is_empty()))
                 .map(Into::into),
             judges: !grant.updates.is_empty(),
+            may: None,
         };
         let question = |posed: &Posed| Question {
             id: self.mint.question(grant.run_id, posed.number),

@@ -5,7 +5,7 @@ use std::sync::{Arc, RwLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use history::{EventId, TaskId, Timestamp, TurnId};
+use history::{EventId, Permissions, TaskId, Timestamp, TurnId};
 use hmac::{Hmac, KeyInit, Mac};
 use minicbor::{Decode, Encode};
 use sha2::Sha256;
@@ -44,6 +44,8 @@ pub struct TurnToken {
     pub node: Option<Arc<str>>,
     /// Whether it takes updates along, so that the node which has them is the one to record its answer.
     pub judges: bool,
+    /// What its holder may decide; everything where that is not limited. No part of the token: whoever answers has it.
+    pub may: Option<Arc<Permissions>>,
 }
 
 /// Names an activity that a runner holds.
@@ -256,6 +258,7 @@ impl Mint {
                 speculative: wire.speculative,
                 node: wire.node.map(Into::into),
                 judges: wire.judges.unwrap_or_default(),
+                may: None,
             })
         })
     }
@@ -308,6 +311,7 @@ mod tests {
             speculative: None,
             node: None,
             judges: false,
+            may: None,
         }
     }
 
@@ -399,6 +403,7 @@ mod tests {
             speculative: Some(u64::MAX),
             node: Some(long.as_str().into()),
             judges: true,
+            may: None,
         };
         assert_eq!(mint.open_turn(&mint.turn(&token)).unwrap(), token);
     }

@@ -256,13 +256,14 @@ impl<T: Unpin> hyper::body::Body for Next<T> {
 
 async fn answer_turn(
     engine: Arc<Engine>,
-    token: &str,
+    (token, caller): (&str, &Caller),
     command: Command,
     results: Vec<body::QueryResult>,
     updates: Vec<body::UpdateResult>,
     next: Option<body::Next>,
 ) -> Answer {
     let mut token = engine.decider_token(token)?;
+    token.may = caller.may_decide();
     let updates = update_answers(updates)?;
     let next = next.map(next_poll).transpose()?;
     let command = match command {
@@ -298,22 +299,31 @@ pub(super) async fn complete_turn(
     State(engine): AppState,
     Path([token]): Path<1>,
     _: NoQuery,
+    caller: Caller,
     Json(complete): Json<body::CompleteTurn, TURN_BYTES_MAX>,
 ) -> Answer {
     let body::CompleteTurn { decisions, context, awaiting, query_results, update_results, next } = complete;
     let command = Command::CompleteTurn { turn: NO_TURN, decisions, context, awaiting };
-    answer_turn(engine, &token, command, query_results, update_results, next).await
+    answer_turn(engine, (&token, &caller), command, query_results, update_results, next).await
 }
 
 pub(super) async fn fail_turn(
     State(engine): AppState,
     Path([token]): Path<1>,
     _: NoQuery,
+    caller: Caller,
     Json(fail): Json<body::FailTurn>,
 ) -> Answer {
     let body::FailTurn { reason, details, next } = fail;
-    answer_turn(engine, &token, Command::FailTurn { turn: NO_TURN, reason, details }, Vec::new(), Vec::new(), next)
-        .await
+    answer_turn(
+        engine,
+        (&token, &caller),
+        Command::FailTurn { turn: NO_TURN, reason, details },
+        Vec::new(),
+        Vec::new(),
+        next,
+    )
+    .await
 }
 
 async fn answer_activity(engine: Arc<Engine>, token: &str, command: Command, next: Option<body::Next>) -> Answer {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use history::Permissions;
 use serde_json::{Value, json};
 use service::access::{Call, Level, Wire, page, table};
 use service::http::{Credential, Credentials, router_for};
@@ -285,6 +286,37 @@ async fn an_activity_leaves_its_list_by_the_hand_of_an_operator_and_by_no_other(
     }
     guarded.ask(bearer(moves(), "domain operator")).await.json(200);
     open.take_activity("mine").await;
+}
+
+#[tokio::test]
+async fn a_decider_decides_what_its_credential_allows_and_the_rest_is_recorded_as_failed() {
+    let open = Api::open().await;
+    open.start("w").await;
+    let may_decide = Some(Permissions { task_lists: Some(one("mail")), ..Permissions::default() });
+    let credentials = vec![
+        Credential { deciders: one("default/deciders"), may_decide, ..credential("limited") },
+        Credential { deciders: one("default/deciders"), ..credential("order-decider") },
+    ];
+    let router = router_for(Arc::clone(&open.engine), Credentials::new(credentials).unwrap());
+    let guarded = Api { engine: Arc::clone(&open.engine), clock: Arc::clone(&open.clock), router };
+    for (who, charged) in [("limited", "ActivityScheduleFailed"), ("order-decider", "ActivityScheduled")] {
+        let poll = bearer(Ask::post(crate::support::DECIDERS, &json!({})), who);
+        let turn = turn_path(&guarded.ask(poll).await.json(200));
+        let id = |what: &str| format!("{what} by {who}");
+        let decisions = json!({ "decisions": [schedule(&id("charge"), "PCI"), schedule(&id("letter"), "mail")] });
+        guarded.ask(bearer(Ask::post(&format!("{turn}/complete"), &decisions), who)).await.json(200);
+        let history = open.get(&format!("{WORKFLOWS}/w/history")).await.json(200);
+        let of = |name: String| {
+            let events = history["events"].as_array().unwrap();
+            events.iter().find(|event| event["activityId"] == *name).cloned().unwrap()
+        };
+        assert_eq!(of(id("letter"))["type"], "ActivityScheduled");
+        let charge = of(id("charge"));
+        assert_eq!(charge["type"], charged, "{charge}");
+        if who == "limited" {
+            assert_eq!(charge["cause"], "OperationNotPermitted", "{charge}");
+        }
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use history::Permissions;
 use serde_json::json;
 use service::http::{Credential, Credentials, Hosts, router_at, router_for};
 use sha2::{Digest, Sha256};
@@ -196,6 +197,20 @@ fn a_credential_that_means_nothing_is_refused_at_the_start() {
         let expected = format!("the credentials `one` and `{other}` have the same secret; only the first would count");
         assert_eq!(refused(vec![may("one"), same]), expected);
     }
+    let limited = |may_decide: Permissions| Credential { may_decide: Some(may_decide), ..credential("d") };
+    let decides = |may: Permissions| Credential { deciders: one("default/*"), ..limited(may) };
+    let lists = Permissions { task_lists: Some(Vec::new()), ..Permissions::default() };
+    let unknown = Permissions { decisions: Some(one("Schedule")), ..Permissions::default() };
+    for (credential, problem) in [
+        (Credential { operator: true, ..decides(lists.clone()) }, "limits nobody: with `operator = true`"),
+        (Credential { metrics: true, ..limited(lists.clone()) }, "limits nobody: there are no `deciders`"),
+        (decides(Permissions::default()), "limits nothing; give one of: decisions"),
+        (decides(unknown), "names the decision `Schedule`, expected one of `ScheduleActivity`"),
+    ] {
+        let refused = refused(vec![credential]);
+        assert!(refused.starts_with(&format!("credential `d`: may-decide {problem}")), "{refused}");
+    }
+    assert!(Credentials::new(vec![decides(lists)]).is_ok());
     // A name may have several secrets.
     let second = Credential { name: "one".to_owned(), ..may("two") };
     assert!(Credentials::new(vec![may("one"), second]).is_ok());

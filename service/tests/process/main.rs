@@ -223,9 +223,12 @@ async fn a_runner_s_credential_polls_its_own_list_and_nothing_else() {
     let config = scratch.0.join("baton.toml");
     let text = format!(
         "[[credentials]]\nname = 'ops'\nsecret-sha256 = '{}'\noperator = true\n\n\
-         [[credentials]]\nname = 'pci-rack'\nsecret-sha256 = '{}'\nrunners = ['default/PCI']\n",
+         [[credentials]]\nname = 'pci-rack'\nsecret-sha256 = '{}'\nrunners = ['default/PCI']\n\n\
+         [[credentials]]\nname = 'letters'\nsecret-sha256 = '{}'\ndeciders = ['default/*']\n\
+         may-decide = {{ task-lists = ['mail'], decisions = ['ScheduleActivity'] }}\n",
         sha256_hex("ops"),
         sha256_hex("pci"),
+        sha256_hex("letters"),
     );
     std::fs::write(&config, text).unwrap();
     let service = Service::start(&scratch.0, &["--config", config.to_str().unwrap()]);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use history::Permissions;
 use serde_json::{Value, json};
 use service::access::{Call, Level, Wire, table};
 use service::engine::{Engine, Settings, SystemClock};
@@ -209,4 +210,62 @@ async fn a_reader_without_payloads_sees_what_happened_and_nothing_of_what_was_sa
             assert_eq!(answer.text.contains(NEEDLE), sees, "{who} {operation}: {}", answer.text);
         }
     }
+}
+
+#[tokio::test]
+async fn a_decision_that_its_credential_does_not_allow_is_told_as_not_permitted() {
+    let Both { engine, open, .. } = both().await;
+    register(&open).await;
+    let run_id = start(&open, "w").await;
+    let may_decide = Some(Permissions { decisions: Some(Vec::new()), ..Permissions::default() });
+    let limited = Credential { deciders: one("default/deciders"), may_decide, ..credential("limited") };
+    let router = router_for(Arc::clone(&engine), Credentials::new(vec![limited]).unwrap());
+    let guarded = Swf { router };
+    let poll = json!({ "domain": "default", "taskList": { "name": "deciders" } });
+    let turn = as_of(&guarded, "limited", "PollForDecisionTask", &poll).await.json();
+    let activity = json!({ "name": "charge", "version": "1" });
+    let decisions = [
+        ("ScheduleActivityTask", json!({ "activityType": activity, "activityId": "a" }), "ScheduleActivityTaskFailed"),
+        ("RequestCancelActivityTask", json!({ "activityId": "a" }), "RequestCancelActivityTaskFailed"),
+        ("StartTimer", json!({ "timerId": "t", "startToFireTimeout": "1" }), "StartTimerFailed"),
+        ("CancelTimer", json!({ "timerId": "t" }), "CancelTimerFailed"),
+        ("RecordMarker", json!({ "markerName": "m" }), "RecordMarkerFailed"),
+        (
+            "StartChildWorkflowExecution",
+            json!({ "workflowType": kind(), "workflowId": "c" }),
+            "StartChildWorkflowExecutionFailed",
+        ),
+        (
+            "SignalExternalWorkflowExecution",
+            json!({ "workflowId": "o", "signalName": "s" }),
+            "SignalExternalWorkflowExecutionFailed",
+        ),
+        (
+            "RequestCancelExternalWorkflowExecution",
+            json!({ "workflowId": "o" }),
+            "RequestCancelExternalWorkflowExecutionFailed",
+        ),
+        ("ScheduleLambdaFunction", json!({ "id": "l", "name": "f" }), "ScheduleLambdaFunctionFailed"),
+        ("CompleteWorkflowExecution", json!({}), "CompleteWorkflowExecutionFailed"),
+    ];
+    let decided: Vec<Value> = decisions
+        .iter()
+        .map(|(kind, attributes, _)| {
+            let (first, rest) = kind.split_at(1);
+            let member = format!("{}{rest}DecisionAttributes", first.to_lowercase());
+            json!({ "decisionType": kind, member: attributes })
+        })
+        .collect();
+    let answer = json!({ "taskToken": turn["taskToken"], "decisions": decided });
+    as_of(&guarded, "limited", "RespondDecisionTaskCompleted", &answer).await.nothing();
+    let read = json!({ "domain": "default", "execution": { "workflowId": "w", "runId": run_id } });
+    let history = open.ask("GetWorkflowExecutionHistory", &read).await.json();
+    let events = history["events"].as_array().unwrap();
+    for (_, _, failed) in &decisions {
+        let event = events.iter().find(|event| event["eventType"] == *failed);
+        let event = event.unwrap_or_else(|| panic!("no {failed} in {history}")).to_string();
+        assert!(event.contains(r#""cause":"OPERATION_NOT_PERMITTED""#), "{event}");
+    }
+    let moved = as_of(&guarded, "limited", "PollForDecisionTask", &poll).await.json();
+    assert!(moved["taskToken"].is_string(), "its decider is told");
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::admit::must_hold;
-use history::{AskedUpdate, Command, Decision, EventId, Fault, Payload, Run, UpdateAnswer};
+use history::{AskedUpdate, Command, Decision, EventId, Fault, Payload, Permissions, Run, UpdateAnswer};
 use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use tokio::sync::oneshot;
@@ -83,6 +83,9 @@ pub struct PassedAnswer {
     what: Passed,
     results: Vec<(String, Outcome)>,
     updates: Vec<UpdateAnswer>,
+    /// What its decider may decide; everything when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    may: Option<Permissions>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -279,7 +282,8 @@ impl Engine {
             Command::FailTurn { reason, details, .. } => Passed::Failed { reason, details },
             other => return Err(Refusal::Corrupt { what: format!("an answer to a turn: {other:?}") }),
         };
-        let answer = PassedAnswer { token: self.mint.turn(token), what, results, updates };
+        let may = token.may.as_deref().cloned();
+        let answer = PassedAnswer { token: self.mint.turn(token), what, results, updates, may };
         let Some(peers) = self.elsewhere.peers() else {
             let why = "no other node can be reached".to_owned();
             return Err(Refusal::Unavailable { why, retry_after: None });
@@ -313,11 +317,12 @@ impl Engine {
 
     /// Records an answer that was given to another node.
     pub async fn record_for_node(self: &Arc<Self>, answer: PassedAnswer) -> FromRecorder {
-        let PassedAnswer { token, what, results, updates } = answer;
+        let PassedAnswer { token, what, results, updates, may } = answer;
         let recorded = match self.mint.open_turn(&token) {
             Err(refusal) => Err(refusal),
             Ok(token) if self.recorder_of(&token).is_some() => Err(Fault::TurnLost.into()),
-            Ok(token) => {
+            Ok(mut token) => {
+                token.may = may.map(Arc::new);
                 let turn = token.turn;
                 let command = match what {
                     Passed::Completed { decisions, context, awaiting } => {

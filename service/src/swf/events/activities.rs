@@ -5,7 +5,7 @@
 use history::event::{
     ActivityCanceled, ActivityFailed, ActivityScheduleFailed, ActivityScheduleFailedCause, ActivityScheduled,
     ActivityScheduledTimeout, ActivityStarted, ActivitySuccess, ActivityTaskCancel, ActivityTaskCancelFailed,
-    ActivityTimedOut, ActivityTimeout,
+    ActivityTaskCancelFailedCause, ActivityTimedOut, ActivityTimeout,
 };
 
 use super::{Words, decided, none, of_task, priority, reason};
@@ -74,7 +74,7 @@ pub(super) fn task_cancel(it: &ActivityTaskCancel) -> Words {
 
 pub(super) fn task_cancel_failed(it: &ActivityTaskCancelFailed) -> Words {
     let attributes = decided(it.decision_event_id).with("activityId", &it.activity_id);
-    ("RequestCancelActivityTaskFailed", attributes.with("cause", "ACTIVITY_ID_UNKNOWN"))
+    ("RequestCancelActivityTaskFailed", attributes.with("cause", cancel_cause(it.cause)))
 }
 
 pub(super) fn activity_timeout(timeout: ActivityTimeout) -> &'static str {
@@ -82,6 +82,13 @@ pub(super) fn activity_timeout(timeout: ActivityTimeout) -> &'static str {
         ActivityTimeout::StartToClose => "START_TO_CLOSE",
         ActivityTimeout::ScheduleToClose => "SCHEDULE_TO_CLOSE",
         ActivityTimeout::Heartbeat => "HEARTBEAT",
+    }
+}
+
+fn cancel_cause(cause: ActivityTaskCancelFailedCause) -> &'static str {
+    match cause {
+        ActivityTaskCancelFailedCause::ActivityIdUnknown => "ACTIVITY_ID_UNKNOWN",
+        ActivityTaskCancelFailedCause::OperationNotPermitted => "OPERATION_NOT_PERMITTED",
     }
 }
 
@@ -98,6 +105,6 @@ fn activity_cause(cause: ActivityScheduleFailedCause) -> &'static str {
         Cause::DefaultStartToCloseUndefined => "DEFAULT_START_TO_CLOSE_TIMEOUT_UNDEFINED",
         Cause::DefaultHeartbeatUndefined => "DEFAULT_HEARTBEAT_TIMEOUT_UNDEFINED",
         // Of Lambda tasks alone, which have words of their own.
-        Cause::LambdaUnavailable => "OPERATION_NOT_PERMITTED",
+        Cause::LambdaUnavailable | Cause::OperationNotPermitted => "OPERATION_NOT_PERMITTED",
     }
 }

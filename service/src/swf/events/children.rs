@@ -91,7 +91,7 @@ fn child_cause(cause: ChildScheduleFailedCause) -> &'static str {
         Cause::DefaultDeciderTimeoutUndefined => "DEFAULT_TASK_START_TO_CLOSE_TIMEOUT_UNDEFINED",
         Cause::DefaultChildPolicyUndefined => "DEFAULT_CHILD_POLICY_UNDEFINED",
         Cause::OpenRunsLimit => "OPEN_WORKFLOWS_LIMIT_EXCEEDED",
-        // SWF knows no limit that this could be.
-        Cause::StartRefused => "OPERATION_NOT_PERMITTED",
+        // SWF knows no limit that the first could be.
+        Cause::StartRefused | Cause::OperationNotPermitted => "OPERATION_NOT_PERMITTED",
     }
 }

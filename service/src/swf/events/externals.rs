@@ -77,6 +77,7 @@ fn external_failed(
             "UNKNOWN_EXTERNAL_WORKFLOW_EXECUTION"
         }
         ExternalFailedCause::OpenExternalsLimit | ExternalFailedCause::StateLimit => rate_exceeded,
+        ExternalFailedCause::OperationNotPermitted => "OPERATION_NOT_PERMITTED",
     };
     none()
         .maybe("runId", run_id)

@@ -15,6 +15,7 @@ fn schedule_cause(cause: ActivityScheduleFailedCause) -> &'static str {
         ActivityScheduleFailedCause::OpenActivitiesLimit | ActivityScheduleFailedCause::StateLimit => {
             "OPEN_LAMBDA_FUNCTIONS_LIMIT_EXCEEDED"
         }
+        ActivityScheduleFailedCause::OperationNotPermitted => "OPERATION_NOT_PERMITTED",
         _ => "LAMBDA_SERVICE_NOT_AVAILABLE_IN_REGION",
     }
 }

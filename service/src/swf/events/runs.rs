@@ -113,6 +113,7 @@ pub(super) fn marker_failed(it: &MarkerFailed) -> Words {
 fn close_cause(cause: CloseFailedCause) -> &'static str {
     match cause {
         CloseFailedCause::UnhandledEvents => "UNHANDLED_DECISION",
+        CloseFailedCause::OperationNotPermitted => "OPERATION_NOT_PERMITTED",
         CloseFailedCause::WorkflowTypeDeprecated => "WORKFLOW_TYPE_DEPRECATED",
         CloseFailedCause::WorkflowTypeUnknown => "WORKFLOW_TYPE_DOES_NOT_EXIST",
         CloseFailedCause::DefaultExecutionTimeoutUndefined => "DEFAULT_EXECUTION_START_TO_CLOSE_TIMEOUT_UNDEFINED",

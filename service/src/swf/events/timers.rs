@@ -3,7 +3,8 @@
 //! Source: SWF.md §6.
 
 use history::event::{
-    TimerCancelFailed, TimerCanceled, TimerExpired, TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled,
+    TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed,
+    TimerScheduleFailedCause, TimerScheduled,
 };
 
 use super::{Words, decided, none};
@@ -23,6 +24,7 @@ pub(super) fn schedule_failed(it: &TimerScheduleFailed) -> Words {
         TimerScheduleFailedCause::OpenTimersLimit | TimerScheduleFailedCause::StateLimit => {
             "OPEN_TIMERS_LIMIT_EXCEEDED"
         }
+        TimerScheduleFailedCause::OperationNotPermitted => "OPERATION_NOT_PERMITTED",
     };
     ("StartTimerFailed", decided(it.decision_event_id).with("timerId", &it.timer_id).with("cause", cause))
 }
@@ -38,5 +40,9 @@ pub(super) fn canceled(it: &TimerCanceled) -> Words {
 
 pub(super) fn cancel_failed(it: &TimerCancelFailed) -> Words {
     let attributes = decided(it.decision_event_id).with("timerId", &it.timer_id);
-    ("CancelTimerFailed", attributes.with("cause", "TIMER_ID_UNKNOWN"))
+    let cause = match it.cause {
+        TimerCancelFailedCause::TimerIdUnknown => "TIMER_ID_UNKNOWN",
+        TimerCancelFailedCause::OperationNotPermitted => "OPERATION_NOT_PERMITTED",
+    };
+    ("CancelTimerFailed", attributes.with("cause", cause))
 }

@@ -1,0 +1,162 @@
+//! What a decider may decide, where its credential says so.
+
+use std::sync::Arc;
+
+use crate::event::{CloseFailedCause, EventKind, TurnList};
+use crate::registered::{ActivityDefaults, Registration};
+use crate::scene::{
+    Scene, cancel, cancel_external, cancel_timer, cancellation, check_within, child, failure, marker, scene, schedule,
+    signal_external, success, timer,
+};
+use crate::{Command, ContinueAsNew, Decision, Permissions, ScheduleActivity, StartChild};
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn may(permissions: Permissions) -> Arc<Permissions> {
+    Arc::new(permissions)
+}
+
+/// An activity of this type, on a list, or on whichever there is.
+fn activity(kind: &str, list: Option<&str>) -> Decision {
+    let (activity_id, activity_type) = ("a".to_owned(), kind.to_owned());
+    let task_list = list.map(str::to_owned);
+    Decision::from(ScheduleActivity { activity_id, activity_type, task_list, ..ScheduleActivity::default() })
+}
+
+fn child_of(kind: &str, list: Option<&str>) -> Decision {
+    let (workflow_id, workflow_type) = ("c".to_owned(), kind.to_owned());
+    let task_list = list.map(str::to_owned);
+    Decision::from(StartChild { workflow_id, workflow_type, task_list, ..StartChild::default() })
+}
+
+fn go_on(kind: Option<&str>, list: Option<&str>) -> Decision {
+    let (workflow_type, task_list) = (kind.map(str::to_owned), list.map(str::to_owned));
+    Decision::from(ContinueAsNew { workflow_type, task_list, ..ContinueAsNew::default() })
+}
+
+/// The type of the run is `order`, its list `orders`.
+fn busy() -> Scene {
+    scene().take()
+}
+
+#[test]
+fn every_decision_that_is_not_allowed_is_recorded_as_failed_and_schedules_a_turn() {
+    let nothing = may(Permissions { decisions: Some(names(&[])), ..Permissions::default() });
+    let busy = busy();
+    for (decision, then) in [
+        (schedule("a"), "ActivityScheduleFailed(a, OperationNotPermitted)"),
+        (cancel("a"), "ActivityTaskCancelFailed(a, OperationNotPermitted)"),
+        (timer("t", 1), "TimerScheduleFailed(t, OperationNotPermitted)"),
+        (cancel_timer("t"), "TimerCancelFailed(t, OperationNotPermitted)"),
+        (marker("m"), "MarkerFailed(m, OperationNotPermitted)"),
+        (child("c"), "ChildScheduleFailed(c, OperationNotPermitted)"),
+        (signal_external("o"), "ExternalSignalFailed(o, OperationNotPermitted)"),
+        (cancel_external("o"), "ExternalCancelFailed(o, OperationNotPermitted)"),
+        (success(), "WorkflowCloseFailed(SucceedWorkflow)"),
+        (failure(), "WorkflowCloseFailed(FailWorkflow)"),
+        (cancellation(), "WorkflowCloseFailed(CancelWorkflow)"),
+        (go_on(None, None), "WorkflowCloseFailed(ContinueAsNew)"),
+    ] {
+        let then = format!("DeciderCompleted {then} DeciderScheduled");
+        check_within(&busy, Some(&nothing), &busy.complete([decision]), &then);
+    }
+    let (_, events) = busy.clone().admit_within(&busy.complete([success()]), Some(&nothing)).unwrap();
+    let closes = events.iter().find_map(|event| match &event.kind {
+        EventKind::WorkflowCloseFailed(it) => Some(it.cause),
+        _ => None,
+    });
+    assert_eq!(closes, Some(CloseFailedCause::OperationNotPermitted));
+}
+
+#[test]
+fn what_is_allowed_is_done_beside_what_is_not() {
+    let marks = may(Permissions { decisions: Some(names(&["RecordMarker"])), ..Permissions::default() });
+    let busy = busy();
+    let when = busy.complete([marker("m"), timer("t", 1), marker("n")]);
+    let then = "DeciderCompleted Marker(m) TimerScheduleFailed(t, OperationNotPermitted) Marker(n) DeciderScheduled";
+    check_within(&busy, Some(&marks), &when, then);
+    // A close that is allowed waits for the decider to see what was not.
+    let closes = may(Permissions { decisions: Some(names(&["SucceedWorkflow"])), ..Permissions::default() });
+    let then = "DeciderCompleted TimerScheduleFailed(t, OperationNotPermitted) WorkflowCloseFailed(SucceedWorkflow) \
+         DeciderScheduled";
+    check_within(&busy, Some(&closes), &busy.complete([timer("t", 1), success()]), then);
+    check_within(
+        &busy,
+        Some(&may(Permissions::default())),
+        &busy.complete([success()]),
+        "DeciderCompleted WorkflowSuccess",
+    );
+}
+
+#[test]
+fn an_activity_goes_to_the_lists_and_is_of_the_types_that_are_allowed() {
+    let busy = busy();
+    let lists = may(Permissions { task_lists: Some(names(&["mail"])), ..Permissions::default() });
+    let types = may(Permissions { activity_types: Some(names(&["charge", "refund/2"])), ..Permissions::default() });
+    let failed = "DeciderCompleted ActivityScheduleFailed(a, OperationNotPermitted) DeciderScheduled";
+    let scheduled = "DeciderCompleted ActivityScheduled(a)";
+    let by_default = |list: &str| {
+        let defaults = ActivityDefaults { task_list: Some(list.to_owned()), ..ActivityDefaults::default() };
+        let registration = Registration::Known(Box::new(defaults));
+        let (activity_id, activity_type) = ("a".to_owned(), "charge".to_owned());
+        Decision::from(ScheduleActivity { activity_id, activity_type, registration, ..ScheduleActivity::default() })
+    };
+    for (may, decision, then) in [
+        (&lists, activity("charge", Some("mail")), scheduled),
+        (&lists, activity("charge", Some("PCI")), failed),
+        // The run's own list, and that of the type.
+        (&lists, activity("charge", None), failed),
+        (&lists, by_default("PCI"), failed),
+        (&lists, by_default("mail"), scheduled),
+        (&types, activity("charge", Some("PCI")), scheduled),
+        (&types, activity("charge/7", None), scheduled),
+        (&types, activity("refund/2", None), scheduled),
+        (&types, activity("refund/1", None), failed),
+        (&types, activity("refund", None), failed),
+        (&types, activity("charge-all", None), failed),
+    ] {
+        check_within(&busy, Some(may), &busy.complete([decision]), then);
+    }
+}
+
+#[test]
+fn children_and_runs_that_go_on_are_of_the_types_and_on_the_lists_that_are_allowed() {
+    let busy = busy();
+    let lists = may(Permissions { task_lists: Some(names(&["mail"])), ..Permissions::default() });
+    let types = may(Permissions { child_types: Some(names(&["invoice"])), ..Permissions::default() });
+    let failed = "DeciderCompleted ChildScheduleFailed(c, OperationNotPermitted) DeciderScheduled";
+    let stays = "DeciderCompleted WorkflowCloseFailed(ContinueAsNew) DeciderScheduled";
+    let goes_on = "DeciderCompleted WorkflowContinuedAsNew";
+    for (may, decision, then) in [
+        (&lists, child_of("invoice", Some("mail")), "DeciderCompleted ChildScheduled(c)"),
+        (&lists, child_of("invoice", Some("PCI")), failed),
+        (&lists, child_of("invoice", None), failed),
+        (&types, child_of("invoice/3", None), "DeciderCompleted ChildScheduled(c)"),
+        (&types, child_of("order", None), failed),
+        // What the run has from its own start is none of the decider's choosing.
+        (&lists, go_on(None, None), goes_on),
+        (&lists, go_on(None, Some("orders")), goes_on),
+        (&lists, go_on(None, Some("mail")), goes_on),
+        (&lists, go_on(None, Some("PCI")), stays),
+        (&types, go_on(Some("order"), None), goes_on),
+        (&types, go_on(Some("invoice"), None), goes_on),
+        (&types, go_on(Some("refund"), None), stays),
+    ] {
+        check_within(&busy, Some(may), &busy.complete([decision]), then);
+    }
+}
+
+#[test]
+fn turns_are_moved_to_the_lists_that_are_allowed() {
+    let busy = busy();
+    let lists = may(Permissions { task_lists: Some(names(&["mail"])), ..Permissions::default() });
+    let Command::CompleteTurn { turn, .. } = busy.complete([]) else { unreachable!() };
+    let moves = |list: &str| {
+        let to = TurnList { task_list: list.to_owned(), schedule_to_start: None };
+        Command::CompleteTurnAndMove { turn, decisions: Vec::new(), context: None, to }
+    };
+    check_within(&busy, Some(&lists), &moves("mail"), "DeciderCompleted");
+    check_within(&busy, Some(&lists), &moves("PCI"), "fault invalid-field");
+}
