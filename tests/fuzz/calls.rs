@@ -1,0 +1,215 @@
+//! Requests of a caller: REST, SWF's wire, its signatures, and tokens that the service never gave.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode, Uri};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use service::engine::{Engine, Settings};
+use service::http::{Credential, Credentials, router, router_for};
+use simulation::told::Told;
+use store::memory::Memory;
+use tower::ServiceExt as _;
+
+/// A service of its own for each input: what is found is found again.
+async fn engine() -> Arc<Engine> {
+    let settings = Settings { seed: Some(7), ..Settings::default() };
+    Engine::open(Arc::new(Memory::new()), Told::new(), settings).await.expect("an empty store opens")
+}
+
+/// Runs a target by a clock that leaps over waits.
+pub(super) fn at_once(target: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime").block_on(target);
+}
+
+/// What stands in later requests for what earlier answers named.
+#[derive(Default)]
+struct Named(Vec<(&'static str, String)>);
+
+impl Named {
+    const MEMBERS: [(&'static str, &'static str); 7] = [
+        ("token", "$TOKEN"),
+        ("taskToken", "$TOKEN"),
+        ("nextPage", "$PAGE"),
+        ("nextPageToken", "$PAGE"),
+        ("runId", "$RUN"),
+        ("etag", "$TAG"),
+        ("updateId", "$UPDATE"),
+    ];
+
+    fn note(&mut self, answer: &Value) {
+        match answer {
+            Value::Object(members) => {
+                for (name, value) in members {
+                    if let (Some((_, word)), Value::String(text)) =
+                        (Self::MEMBERS.iter().find(|(member, _)| member == name), value)
+                    {
+                        self.0.retain(|(known, _)| known != word);
+                        self.0.push((word, text.clone()));
+                    }
+                    self.note(value);
+                }
+            }
+            Value::Array(values) => values.iter().for_each(|value| self.note(value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn put_into(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
+    }
+}
+
+/// Requests of an input at most.
+const REQUESTS_MAX: usize = 12;
+
+/// `METHOD path`, headers, an empty line, a body; a line `---` between two requests.
+struct Written<'a> {
+    head: &'a str,
+    body: &'a str,
+}
+
+impl<'a> Written<'a> {
+    fn all(text: &'a str) -> impl Iterator<Item = Self> {
+        text.split("\n---\n").take(REQUESTS_MAX).map(|text| {
+            let (head, body) = text.split_once("\n\n").unwrap_or((text, ""));
+            Self { head, body }
+        })
+    }
+
+    /// `None` where no HTTP request could look like this.
+    fn request(&self, named: &Named) -> Option<Request<Body>> {
+        let head = named.put_into(self.head);
+        let mut lines = head.lines();
+        let (method, path) = lines.next()?.split_once(' ')?;
+        let mut request = Request::builder()
+            .method(method.parse::<Method>().ok()?)
+            .uri(path.parse::<Uri>().ok().filter(|uri| uri.path().starts_with('/'))?);
+        for line in lines {
+            let (name, value) = line.split_once(": ")?;
+            request = request.header(name, value);
+        }
+        if !self.body.is_empty() && !head.to_ascii_lowercase().contains("content-type") {
+            request = request.header("content-type", "application/json");
+        }
+        request.body(named.put_into(self.body).into()).ok()
+    }
+}
+
+/// Answers a request, whose status must be one that a caller can do something about.
+async fn ask(router: &Router, request: Request<Body>) -> (StatusCode, Value) {
+    let what = format!("{} {}", request.method(), request.uri());
+    let answer = router.clone().oneshot(request).await.expect("a router refuses in answers alone");
+    let status = answer.status();
+    let is_stream = answer.headers().get("content-type").is_some_and(|it| it == "text/event-stream");
+    // What nobody was there to answer in time is no fault of the service's.
+    assert!(!status.is_server_error() || status == StatusCode::GATEWAY_TIMEOUT, "{what}: {status}");
+    if is_stream {
+        return (status, Value::Null);
+    }
+    let etag = answer.headers().get("etag").and_then(|tag| tag.to_str().ok()).map(str::to_owned);
+    let bytes = answer.into_body().collect().await.expect("a body from memory").to_bytes();
+    let mut said = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+    if let (Some(members), Some(etag)) = (said.as_object_mut(), etag) {
+        members.insert("etag".to_owned(), etag.into());
+    }
+    if status.is_client_error() && what.contains("/v1/") && !what.starts_with("HEAD") {
+        assert!(said.get("code").is_some_and(Value::is_string), "{what}: {status} without a code: {said}");
+    }
+    (status, said)
+}
+
+/// One request after the other to the REST API.
+pub(super) fn rest(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    at_once(async {
+        let router = router(engine().await);
+        let mut named = Named::default();
+        for written in Written::all(text) {
+            if let Some(request) = written.request(&named) {
+                named.note(&ask(&router, request).await.1);
+            }
+        }
+    });
+}
+
+/// `Operation {body}`, one a line, over SWF's wire.
+pub(super) fn swf(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    at_once(async {
+        let router = router(engine().await);
+        let mut named = Named::default();
+        for line in text.lines().take(REQUESTS_MAX) {
+            let (operation, body) = line.split_once(' ').unwrap_or((line, ""));
+            let request = Request::post("/")
+                .header("x-amz-target", format!("SimpleWorkflowService.{operation}"))
+                .header("content-type", "application/x-amz-json-1.0")
+                .body(named.put_into(body).into());
+            let Ok(request) = request else { continue };
+            let (status, said) = ask(&router, request).await;
+            let is_fault = said.get("__type").is_some_and(Value::is_string);
+            assert_eq!(status.is_client_error(), is_fault, "{line}: {status} {said}");
+            named.note(&said);
+        }
+    });
+}
+
+/// Header lines and a body where a signature is asked for: nobody gets in who has no secret.
+pub(super) fn signature(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    at_once(async {
+        let credential = Credential {
+            name: "robot".to_owned(),
+            access_key_id: Some("AKIDEXAMPLE".to_owned()),
+            secret_access_key: Some("nobody knows it".to_owned()),
+            operator: true,
+            ..Credential::default()
+        };
+        let credentials = Credentials::new(vec![credential]).expect("a credential");
+        let router = router_for(engine().await, credentials);
+        let (head, body) = text.split_once("\n\n").unwrap_or((text, ""));
+        let mut request = Request::post("/");
+        for line in head.lines() {
+            let Some((name, value)) = line.split_once(": ") else { continue };
+            request = request.header(name, value);
+        }
+        let Ok(request) = request.body(Body::from(body.to_owned())) else { return };
+        let (status, said) = ask(&router, request).await;
+        assert!(status.is_client_error(), "let in: {said}");
+    });
+}
+
+/// A token that the service never gave, in every place that takes one.
+pub(super) fn token(input: &[u8]) {
+    at_once(async {
+        let engine = engine().await;
+        let text = String::from_utf8_lossy(input);
+        assert!(engine.decider_token(&text).is_err(), "a turn of {text}");
+        assert!(engine.activity_token(&text).is_err(), "an activity of {text}");
+        let router = router(engine);
+        let escaped: String = input.iter().map(|byte| format!("%{byte:02X}")).collect();
+        for path in ["workflows", "schedules", "workflow-types", "activity-types"] {
+            let request = Request::get(format!("/v1/domains/default/{path}?page={escaped}")).body(Body::empty());
+            if let Ok(request) = request {
+                ask(&router, request).await;
+            }
+        }
+        let operations = [
+            ("ListOpenWorkflowExecutions", json!({ "domain": "default", "startTimeFilter": { "oldestDate": 0 } })),
+            ("ListDomains", json!({ "registrationStatus": "REGISTERED" })),
+            ("PollForDecisionTask", json!({ "domain": "default", "taskList": { "name": "l" } })),
+        ];
+        for (operation, mut body) in operations {
+            body["nextPageToken"] = text.clone().into();
+            let request = Request::post("/")
+                .header("x-amz-target", format!("SimpleWorkflowService.{operation}"))
+                .body(body.to_string().into());
+            if let Ok(request) = request {
+                ask(&router, request).await;
+            }
+        }
+    });
+}

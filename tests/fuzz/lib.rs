@@ -1,0 +1,38 @@
+//! Fuzz targets: each takes bytes as they may come from the network or from a disk, and panics where the service does what it never
+//! should. They go in through the doors that callers and disks have, so that nothing inside is opened for them.
+
+mod calls;
+mod files;
+mod rows;
+mod times;
+
+use std::sync::LazyLock;
+
+/// What is tried with each input.
+pub type Target = fn(&[u8]);
+
+/// All targets, by name. Each has a directory of inputs under `corpus`.
+pub const TARGETS: [(&str, Target); 7] = [
+    ("rest", calls::rest),
+    ("swf", calls::swf),
+    ("signature", calls::signature),
+    ("token", calls::token),
+    ("times", times::times),
+    ("row", rows::row),
+    ("file", files::file),
+];
+
+/// The target that `BATON_FUZZ` names.
+///
+/// # Panics
+///
+/// Where it names none.
+pub fn chosen() -> Target {
+    static CHOSEN: LazyLock<Target> = LazyLock::new(|| {
+        let name = std::env::var("BATON_FUZZ").unwrap_or_default();
+        let found = TARGETS.iter().find(|(known, _)| *known == name);
+        let known = TARGETS.map(|(name, _)| name).join(", ");
+        found.unwrap_or_else(|| panic!("BATON_FUZZ is `{name}`, expected one of {known}")).1
+    });
+    *CHOSEN
+}
