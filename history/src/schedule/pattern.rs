@@ -181,6 +181,10 @@ fn read(full: &[&str]) -> Result<Cron, (usize, String)> {
         text.trim_end_matches('.').to_owned()
     };
     for (place, text) in full.iter().enumerate() {
+        // croner takes these for a field that nothing fits, and looks for a time up to the year 5000, second by second.
+        if text.trim_start_matches('+').split(',').any(str::is_empty) {
+            return Err((place, "it is a list with an empty entry".to_owned()));
+        }
         let mut probe = ["0", "*", "*", "*", "*", "*", "*"];
         if let Some(part) = probe.get_mut(place) {
             *part = text;
