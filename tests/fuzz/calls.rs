@@ -190,7 +190,7 @@ pub(super) fn token(input: &[u8]) {
         assert!(engine.decider_token(&text).is_err(), "a turn of {text}");
         assert!(engine.activity_token(&text).is_err(), "an activity of {text}");
         let router = router(engine);
-        let escaped: String = input.iter().map(|byte| format!("%{byte:02X}")).collect();
+        let escaped = input.iter().fold(String::new(), |escaped, byte| format!("{escaped}%{byte:02X}"));
         for path in ["workflows", "schedules", "workflow-types", "activity-types"] {
             let request = Request::get(format!("/v1/domains/default/{path}?page={escaped}")).body(Body::empty());
             if let Ok(request) = request {
@@ -203,7 +203,9 @@ pub(super) fn token(input: &[u8]) {
             ("PollForDecisionTask", json!({ "domain": "default", "taskList": { "name": "l" } })),
         ];
         for (operation, mut body) in operations {
-            body["nextPageToken"] = text.clone().into();
+            if let Some(members) = body.as_object_mut() {
+                members.insert("nextPageToken".to_owned(), text.clone().into());
+            }
             let request = Request::post("/")
                 .header("x-amz-target", format!("SimpleWorkflowService.{operation}"))
                 .body(body.to_string().into());

@@ -25,7 +25,7 @@ fn runtime() -> tokio::runtime::Runtime {
 /// The files of a store as a power cut leaves them: in the log, and not yet in its tables.
 static FILES: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| {
     let directory = tempfile::TempDir::new().expect("a directory");
-    let copied = runtime().block_on(async {
+    runtime().block_on(async {
         let store = Embedded::open(options(directory.path())).await.expect("an empty directory");
         for number in 0..COMMITS {
             let head = Head {
@@ -42,8 +42,7 @@ static FILES: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| {
         let copied = read_all(directory.path(), directory.path());
         store.close().await.expect("an end");
         copied
-    });
-    copied
+    })
 });
 
 fn read_all(root: &Path, directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {

@@ -1,4 +1,4 @@
-//! One fuzz target, which BATON_FUZZ names, under libFuzzer. `.ci/fuzz` builds and runs it.
+//! One fuzz target, which `BATON_FUZZ` names, under libFuzzer. `.ci/fuzz` builds and runs it.
 
 #![cfg_attr(fuzzing, no_main)]
 
