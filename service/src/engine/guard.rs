@@ -87,6 +87,13 @@ impl Seen {
         self.doubt = None;
     }
 
+    /// What is written down, as far as it need not be read again to judge the clock: an hour of no doubt takes one read.
+    fn known(&self, now: Timestamp) -> Option<Timestamp> {
+        let (newest, written) = (self.newest?, self.written?);
+        let is_clear = self.doubt.is_none() && now.since(newest) <= CLOCK_AHEAD_MAX;
+        (is_clear && newest.max(now).since(written) < WRITE_EVERY).then_some(written)
+    }
+
     /// What is to be written down.
     fn news(&self) -> Option<Timestamp> {
         let newest = self.newest?;
@@ -119,9 +126,16 @@ impl Engine {
 
     /// What the clock says, if it can be believed; writes down how far it has come.
     pub(super) async fn believed_now(&self) -> Result<Option<Timestamp>, Refusal> {
-        let head = self.store.load(&own_key(RECORD)).await?;
-        let stored = read(head.as_ref())?;
         let now = self.clock.now();
+        let known = self.guard.lock().known(now);
+        let (head, stored) = match known {
+            Some(written) => (None, Some(written)),
+            None => {
+                let head = self.store.load(&own_key(RECORD)).await?;
+                let stored = read(head.as_ref())?;
+                (head, stored)
+            }
+        };
         let (before, doubt, news) = {
             let mut seen = self.guard.lock();
             let before = seen.doubt;
@@ -138,8 +152,10 @@ impl Engine {
             (None, None) | (Some(_), Some(_)) => {}
         }
         if let Some(newest) = news {
-            // Another node that was first has written about the same.
-            self.write_own(RECORD, head.as_ref(), &Record { newest }).await?;
+            // Another node that was first has written about the same, which is read with the next look.
+            if self.write_own(RECORD, head.as_ref(), &Record { newest }).await? == Cas::Won {
+                self.guard.lock().written = Some(newest);
+            }
         }
         Ok(doubt.is_none().then_some(now))
     }
@@ -214,6 +230,20 @@ mod tests {
         assert!(!bench.is_believed(60 * DAY + 23 * HOUR, DAY + 23 * HOUR));
         assert!(bench.is_believed(61 * DAY, 2 * DAY));
         assert!(bench.is_believed(61 * DAY + 30, 2 * DAY + 30));
+    }
+
+    #[test]
+    fn what_is_written_down_is_read_once_an_hour_and_whenever_the_clock_is_doubted() {
+        let mut bench = Bench::new();
+        let known =
+            |bench: &Bench, says: u64| bench.seen.known(Timestamp::from_millis(1_700_000_000_000 + says * 1_000));
+        assert_eq!(known(&bench, 0), None);
+        bench.is_believed(0, 0);
+        bench.is_believed(30, 30);
+        assert!(known(&bench, HOUR - 1).is_some() && known(&bench, HOUR).is_none());
+        assert!(known(&bench, 2 * DAY).is_none(), "another node may have been told that it is right");
+        bench.is_believed(2 * DAY, 60);
+        assert!(known(&bench, 60).is_none());
     }
 
     #[test]
