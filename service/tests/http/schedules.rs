@@ -336,7 +336,8 @@ async fn a_schedule_that_excludes_nearly_everything_holds_nobody_up_and_says_how
             answers = &mut all => break answers,
         }
     };
-    assert!(looks > 50, "{looks} looks in {:?}", begin.elapsed());
+    // A search gives way a hundred times, and a look takes two to four turns of this loop.
+    assert!(looks >= 20, "{looks} looks in {:?}", begin.elapsed());
     assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{:?}", begin.elapsed());
     for answer in answers {
         let answer = answer.json(200);
