@@ -288,6 +288,8 @@ impl std::ops::Deref for Gathered {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[test]
@@ -366,7 +368,7 @@ mod tests {
         drop((share, more));
         let making: Vec<_> = futures_util::future::join_all((0..PAGES_AT_ONCE).map(|_| budget.page())).await;
         let mut next = std::pin::pin!(budget.page());
-        assert!(futures_util::poll!(next.as_mut()).is_pending(), "so many are made at once");
+        assert!(next.as_mut().now_or_never().is_none(), "so many are made at once");
         drop(making);
         drop(next.await.unwrap());
         assert_eq!(budget.taken(), 0);
