@@ -1,7 +1,7 @@
 //! Bytes in flight: what requests that are being read, pages that are being made and answers that are being written take of
 //! this process's memory, held to one bound for all connections together.
 //!
-//! Bytes are held by way of a [`Purse`], which a request has from its first byte to its answer, or of a [`Share`] that goes
+//! Bytes are held by way of a `Purse`, which a request has from its first byte to its answer, or of a `Share` that goes
 //! with the bytes of an answer until the last of them is written. Either gives back what it took when it is dropped.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
