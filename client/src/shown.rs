@@ -37,7 +37,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false, as_people_write)
 }
 
-/// Shows a text of several lines, as [`line`] does each of them; tabs stay.
+/// Shows a text of several lines, as [`line()`] does each of them; tabs stay.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| matches!(c, '\n' | '\t'), as_people_write)
 }

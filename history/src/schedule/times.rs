@@ -113,7 +113,7 @@ impl Times {
         self.search(after).next(EVALUATIONS_AT_ONCE)
     }
 
-    /// The next times, at most `limit` of them, as far as [`EVALUATIONS_MAX`] goes.
+    /// The next times, at most `limit` of them, as far as `EVALUATIONS_MAX` goes.
     pub fn upcoming(&self, after: Timestamp, limit: usize) -> Upcoming {
         let mut listing = self.list(after, limit);
         while !listing.is_done() {}
