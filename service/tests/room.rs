@@ -1,4 +1,4 @@
-//! Runs that are as full as may be, over the memory store, DynamoDB's engine, and the embedded one.
+//! Runs that are as full as may be, over the memory store and the embedded one; `store/dynamodb/tests/crowd.rs` has them over a table.
 
 use std::sync::Arc;
 
