@@ -1,4 +1,5 @@
-//! Runs that are as full as may be, over the memory store and the embedded one; `store/dynamodb/tests/crowd.rs` has them over a table.
+//! Runs that are as full as may be, over the memory store and the embedded one; over a table they are in
+//! `store/dynamodb/tests/crowd.rs`.
 
 use std::sync::Arc;
 
