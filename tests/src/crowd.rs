@@ -10,7 +10,7 @@ use history::{
     Command, Decision, Event, EventKind, Payload, RetryPolicy, Run, ScheduleActivity, SignalExternal, Start,
     StartChild, StartTimer, SucceedWorkflow, UpdateAnswer, Verdict, check, limits,
 };
-use service::engine::{ActivityToken, DeciderTask, Delivery, Engine, Page, Poll, Refusal, RunRef, Settings, Update};
+use service::engine::{ActivityToken, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings, Update};
 use store::Store;
 use tokio::task::JoinSet;
 
@@ -64,16 +64,6 @@ where
     }
     done.extend(under_way.join_all().await);
     done
-}
-
-/// Asks again where the store had no time for it and nothing was done, as callers do.
-async fn insist<T, F: Future<Output = Result<T, Refusal>>>(what: &str, ask: impl Fn() -> F) -> T {
-    loop {
-        match ask().await {
-            Err(Refusal::Unavailable { .. }) => tokio::time::sleep(Duration::from_millis(50)).await,
-            answer => return answer.expect(what),
-        }
-    }
 }
 
 impl Crowd {
@@ -140,7 +130,7 @@ impl Crowd {
         self.start(ID).await;
         each((0..LEDGERS).map(|index| named("ledger", index)), |id| {
             let engine = Arc::clone(&self.engine);
-            async move { insist("it starts", || engine.start(DOMAIN, Start::new(&id, "ledger/1", "ledgers"))).await }
+            async move { engine.start(DOMAIN, Start::new(&id, "ledger/1", "ledgers")).await.expect("it starts") }
         })
         .await;
         let retry = RetryPolicy { maximum_attempts: Some(3), ..RetryPolicy::default() };
@@ -219,8 +209,7 @@ impl Crowd {
             async move {
                 let (wait, identity) = (Duration::from_secs(60), Some(long("漢", 256)));
                 let poll = Poll { wait, identity, poll_id: Some(format!("poll-{index}")), ..Poll::default() };
-                let polled = insist("a poll", || engine.poll_activity(DOMAIN, "work", poll.clone())).await;
-                let task = polled.expect("a task waits");
+                let task = engine.poll_activity(DOMAIN, "work", poll).await.expect("a poll").expect("a task waits");
                 let token = engine.activity_token(&task.task().token).expect("its own token");
                 task.delivered();
                 token
@@ -238,7 +227,7 @@ impl Crowd {
             async move {
                 let (task, retry_after) = (token.task, None);
                 let fail = Command::FailActivity { task, reason, details, non_retryable: false, retry_after };
-                insist("a failure has room", || engine.answer_activity(&token, fail.clone())).await;
+                engine.answer_activity(&token, fail).await.expect("a failure has room");
             }
         })
         .await;
@@ -264,7 +253,7 @@ impl Crowd {
             let engine = Arc::clone(&self.engine);
             async move {
                 let succeed = Command::SucceedActivity { task: token.task, result: None };
-                insist("a result has room", || engine.answer_activity(&token, succeed.clone())).await;
+                engine.answer_activity(&token, succeed).await.expect("a result has room");
             }
         })
         .await;
