@@ -56,6 +56,7 @@ use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
 use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
+use crate::reload::Reloads;
 
 pub use ask::{Answered, Ask, Forwarded, FromNode, Said, Seen};
 pub use clock::{Clock, SystemClock};
@@ -227,6 +228,7 @@ pub struct Engine {
     absent: known::Absent,
     metrics: Metrics,
     budget: Arc<Budget>,
+    reloads: Reloads,
     quotas: Option<Quotas>,
     open_runs: quotas::OpenRuns,
     run_counts: run_counts::RunCounts,
@@ -294,6 +296,7 @@ impl Engine {
             absent: known::Absent::default(),
             metrics: Metrics::new(),
             budget: Budget::new(settings.bytes_in_flight_max),
+            reloads: Reloads::default(),
             quotas: settings.quotas,
             open_runs: quotas::OpenRuns::default(),
             run_counts: run_counts::RunCounts::default(),
@@ -317,6 +320,11 @@ impl Engine {
         &self.budget
     }
 
+    /// What came of files that were read again.
+    pub fn reloads(&self) -> &Reloads {
+        &self.reloads
+    }
+
     /// Everything that is measured, as Prometheus text; runs as they were [counted](Self::count_runs) last.
     pub fn render_metrics(&self) -> String {
         let (cached_runs, cached_bytes) = self.cache.size();
@@ -333,6 +341,7 @@ impl Engine {
             store: self.store.stats(),
             runs: self.run_counts.gauged(),
             is_clock_doubted: self.clock_doubt().is_some(),
+            reloads: self.reloads.all(),
         };
         self.metrics.render(&gauges)
     }

@@ -6,4 +6,5 @@ pub mod engine;
 pub mod http;
 pub mod lambda;
 mod openapi;
+pub mod reload;
 mod swf;

@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 
 use super::matching::{ListKey, Side};
 use super::run_counts::{GAUGES, Gauged};
+use crate::reload::Tally;
 
 /// Counters of the engine.
 #[derive(Debug)]
@@ -55,6 +56,7 @@ pub(super) struct Gauges {
     pub(super) store: store::Stats,
     pub(super) runs: Option<Gauged>,
     pub(super) is_clock_doubted: bool,
+    pub(super) reloads: Vec<(&'static str, Tally)>,
 }
 
 impl Metrics {
@@ -266,6 +268,15 @@ impl Gauges {
         text.family("tasks_waiting", Kind::Gauge, "Tasks that wait for somebody", tasks);
         let pollers = self.lists.iter().map(|(list, _, pollers)| (of_list(list), *pollers as u64));
         text.family("pollers_waiting", Kind::Gauge, "Polls that wait for a task", pollers);
+        let reloads = self.reloads.iter().flat_map(|(what, tally)| {
+            let of = |outcome| format!("what=\"{what}\",outcome=\"{outcome}\"");
+            [(of("taken"), tally.taken), (of("refused"), tally.refused)]
+        });
+        text.family("reloads", Kind::Counter, "Files that were read again, by what came of it", reloads);
+        let refused =
+            self.reloads.iter().map(|(what, tally)| (format!("what=\"{what}\""), u64::from(tally.is_refused)));
+        let help = "1 while what is in the file is refused and what was there before is in force";
+        text.family("reload_refused", Kind::Gauge, help, refused);
         if let Some(runs) = &self.runs {
             runs.write(text);
         }
@@ -347,6 +358,7 @@ mod tests {
             store: store::Stats::default(),
             runs: Some(Gauged { by_domain, all_at: at, flagged_at: at }),
             is_clock_doubted: false,
+            reloads: vec![("credentials", Tally::default())],
         };
         let text = metrics.render(&gauges);
         let lines = text.lines().filter(|line| !line.starts_with('#'));
