@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::TlsProblem;
 use crate::body::Problem;
 
 /// Why a call did not do what was asked.
@@ -21,6 +22,17 @@ pub enum Error {
         /// Where it was looked for.
         url: String,
         /// What stood in the way.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// No connection to it could be encrypted. Nothing was done; it may go better once a certificate is renewed.
+    #[error("the service at {url} cannot be reached securely: {problem}")]
+    Insecure {
+        /// Where it was looked for.
+        url: String,
+        /// Why.
+        problem: TlsProblem,
+        /// What was found.
         #[source]
         source: reqwest::Error,
     },
@@ -54,7 +66,11 @@ impl Error {
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Refused { problem, .. } => Some(problem.status),
-            Self::Unreachable { .. } | Self::Lost { .. } | Self::Unexpected { .. } | Self::Setup { .. } => None,
+            Self::Unreachable { .. }
+            | Self::Insecure { .. }
+            | Self::Lost { .. }
+            | Self::Unexpected { .. }
+            | Self::Setup { .. } => None,
         }
     }
 
@@ -62,7 +78,11 @@ impl Error {
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused { problem, .. } => Some(&problem.code),
-            Self::Unreachable { .. } | Self::Lost { .. } | Self::Unexpected { .. } | Self::Setup { .. } => None,
+            Self::Unreachable { .. }
+            | Self::Insecure { .. }
+            | Self::Lost { .. }
+            | Self::Unexpected { .. }
+            | Self::Setup { .. } => None,
         }
     }
 
@@ -70,7 +90,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Refused { problem, .. } => problem.retryable,
-            Self::Unreachable { .. } | Self::Lost { .. } => true,
+            Self::Unreachable { .. } | Self::Insecure { .. } | Self::Lost { .. } => true,
             Self::Unexpected { .. } | Self::Setup { .. } => false,
         }
     }
@@ -79,7 +99,7 @@ impl Error {
     pub fn had_no_side_effect(&self) -> bool {
         match self {
             Self::Refused { problem, .. } => problem.recorded == serde_json::Value::Bool(false),
-            Self::Unreachable { .. } | Self::Setup { .. } => true,
+            Self::Unreachable { .. } | Self::Insecure { .. } | Self::Setup { .. } => true,
             Self::Lost { .. } | Self::Unexpected { .. } => false,
         }
     }
@@ -88,7 +108,11 @@ impl Error {
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { retry_after, .. } => *retry_after,
-            Self::Unreachable { .. } | Self::Lost { .. } | Self::Unexpected { .. } | Self::Setup { .. } => None,
+            Self::Unreachable { .. }
+            | Self::Insecure { .. }
+            | Self::Lost { .. }
+            | Self::Unexpected { .. }
+            | Self::Setup { .. } => None,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use history::{Event, EventId, Payload};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
-use reqwest::{ClientBuilder, Method, StatusCode, Url};
+use reqwest::{Method, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -20,6 +20,7 @@ use crate::body::{
 };
 use crate::retry::{Patience, Waits};
 use crate::tasks::Told;
+use crate::tls::{self, ClientCertificate};
 
 pub use operate::ActivityAct;
 
@@ -56,6 +57,8 @@ pub struct Access<'a> {
     /// Certificates of authorities to trust beside those that this machine trusts, as PEM: for a service whose certificate is
     /// signed by your own.
     pub ca: Option<&'a [u8]>,
+    /// A certificate to show: for a service that asks for one, or takes one in the place of a secret.
+    pub certificate: Option<ClientCertificate<'a>>,
 }
 
 impl std::fmt::Debug for Access<'_> {
@@ -163,7 +166,7 @@ impl Client {
             }
             other => return Err(setup(format!("`{url}`: `{other}` is neither http nor https"))),
         }
-        let Access { secret, ca } = access;
+        let Access { secret, ca, certificate } = access;
         let mut headers = HeaderMap::new();
         if let Some(secret) = secret {
             let mut value = HeaderValue::try_from(format!("Bearer {secret}"))
@@ -177,8 +180,10 @@ impl Client {
             .pool_max_idle_per_host(1_024)
             .pool_idle_timeout(IDLE_WAIT)
             .tcp_nodelay(true)
+            // Whoever is told to go elsewhere goes nowhere with a secret that nobody should read.
+            .https_only(root.scheme() == "https")
             .no_proxy();
-        let http = trusting(http, &root, ca)?.build().map_err(|error| setup(error.to_string()))?;
+        let http = tls::equipped(http, &root, ca, certificate)?.build().map_err(|error| setup(error.to_string()))?;
         let base = url.trim_end_matches('/').to_owned();
         let patience = Patience::For(Duration::from_secs(30));
         Ok(Self { http, base, root, domain: "default".to_owned(), patience, unpolled: Told::default() })
@@ -270,6 +275,9 @@ impl Client {
         }
         let lost = |source: reqwest::Error| {
             let url = self.base.clone();
+            if let Some(problem) = tls::problem(&source) {
+                return Error::Insecure { url, problem, source };
+            }
             if source.is_connect() { Error::Unreachable { url, source } } else { Error::Lost { url, source } }
         };
         let mut response = request.send().await.map_err(lost)?;
@@ -610,29 +618,6 @@ impl Client {
         let (_, bytes) = self.send(Method::GET, &format!("{}/metrics", self.base), None, None, None).await?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
-}
-
-/// Has the client trust the right certificates.
-#[cfg(feature = "tls")]
-fn trusting(http: ClientBuilder, root: &Url, ca: Option<&[u8]>) -> Result<ClientBuilder, Error> {
-    let bad = |problem: String| Error::Setup { what: format!("the certificates of authorities: {problem}") };
-    if root.scheme() == "http" {
-        // Those of this machine need not be read.
-        return Ok(http.tls_certs_only([]));
-    }
-    let Some(ca) = ca else { return Ok(http) };
-    let certificates = reqwest::Certificate::from_pem_bundle(ca).map_err(|error| bad(error.to_string()))?;
-    if certificates.is_empty() {
-        return Err(bad("there is none; they are expected as PEM, `-----BEGIN CERTIFICATE-----`".to_owned()));
-    }
-    Ok(http.tls_certs_merge(certificates))
-}
-
-/// Without TLS there are none.
-#[cfg(not(feature = "tls"))]
-#[expect(clippy::unnecessary_wraps, reason = "as with TLS")]
-fn trusting(http: ClientBuilder, _: &Url, _: Option<&[u8]>) -> Result<ClientBuilder, Error> {
-    Ok(http)
 }
 
 /// An address with what people leave out: `localhost:7420` is http, and `:7420` is this machine.

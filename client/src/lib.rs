@@ -13,10 +13,12 @@ pub mod shown;
 pub mod shutdown;
 pub mod table;
 pub mod tasks;
+mod tls;
 mod updates;
 
 pub use error::Error;
 pub use http::{Access, ActivityAct, Client, Filter, Order, Page};
 pub use queries::{Answer, Tag, Watch, Watched};
 pub use retry::{Patience, Waits};
+pub use tls::{ClientCertificate, TlsProblem};
 pub use updates::UpdateAnswer;

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 
 use ::history::Payload;
 use clap::{Args, Parser, Subcommand};
-use client::{Access, Client, Patience};
+use client::{Access, Client, ClientCertificate, Patience};
 
 use crate::bench::Bench;
 use crate::failed::Failed;
@@ -101,18 +101,32 @@ pub(crate) struct Target {
     #[arg(long, env = "BATON_SECRET_FILE", value_name = "FILE")]
     secret_file: Option<PathBuf>,
     /// Certificates of authorities to trust for https beside those that this machine trusts, as PEM
-    #[arg(long, env = "BATON_CA", value_name = "FILE")]
-    ca: Option<PathBuf>,
+    #[arg(long, env = "BATON_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// A certificate to show to the service, as PEM, where it takes one in the place of a secret or wants one of everybody
+    #[arg(long, env = "BATON_CLIENT_CERT", value_name = "FILE")]
+    client_cert: Option<PathBuf>,
+    /// Its key, as PEM without a passphrase
+    #[arg(long, env = "BATON_CLIENT_KEY", value_name = "FILE")]
+    client_key: Option<PathBuf>,
 }
 
 impl Target {
     pub(crate) fn client(&self) -> Result<Client, Failed> {
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|error| Failed::Usage(format!("--ca {}: {error}", path.display())))
+        let read = |option: &str, path: &Option<PathBuf>| {
+            let Some(path) = path else { return Ok(None) };
+            let failed = |error| Failed::Usage(format!("{option} {}: {error}", path.display()));
+            std::fs::read(path).map(Some).map_err(failed)
         };
-        let ca = self.ca.as_ref().map(read).transpose()?;
+        let ca = read("--ca-file", &self.ca_file)?;
+        let (certificate, key) = (read("--client-cert", &self.client_cert)?, read("--client-key", &self.client_key)?);
+        let certificate = match (&certificate, &key) {
+            (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
+            (None, None) => None,
+            _ => return Err(Failed::Usage("--client-cert and --client-key belong together: give both".to_owned())),
+        };
         let secret = self.secret()?;
-        let access = Access { secret: secret.as_deref(), ca: ca.as_deref() };
+        let access = Access { secret: secret.as_deref(), ca: ca.as_deref(), certificate };
         let client = Client::with_access(&self.url, access)?;
         // A person waits: say at once that nobody is there.
         Ok(client.domain(&self.domain).patience(Patience::None))

@@ -43,15 +43,16 @@ impl Failed {
             }
             Self::Client(error) => {
                 note(&format!("baton: {}", shown::line(&error.to_string())));
-                let (mut source, mut causes) = (std::error::Error::source(error), String::new());
+                if let Error::Insecure { problem, .. } = error {
+                    note(&format!("       {}", advice::of_tls(problem)));
+                    return ExitCode::from(3);
+                }
+                let mut source = std::error::Error::source(error);
                 while let Some(cause) = source {
                     note(&format!("       {}", shown::line(&cause.to_string())));
-                    causes.push_str(&cause.to_string());
                     source = cause.source();
                 }
-                if causes.contains("certificate") {
-                    note("       --ca or BATON_CA names the certificates of an authority of your own");
-                } else if matches!(error, Error::Unreachable { .. }) {
+                if matches!(error, Error::Unreachable { .. }) {
                     note("       is `baton serve` running there? --url or BATON_URL says where to look");
                 }
                 ExitCode::from(3)

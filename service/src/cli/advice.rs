@@ -1,5 +1,6 @@
 //! What to do about a problem, in the words of the command line: the service's own are those of its REST API.
 
+use client::TlsProblem;
 use client::body::Problem;
 use serde_json::Value;
 
@@ -21,6 +22,22 @@ pub(crate) fn advice(problem: &Problem) -> String {
             None => "correct the name".to_owned(),
         },
         code => spoken(code).unwrap_or(&problem.advice).to_owned(),
+    }
+}
+
+/// What to do where nothing can be encrypted.
+pub(crate) fn of_tls(problem: &TlsProblem) -> &'static str {
+    match problem {
+        TlsProblem::UnknownAuthority => "--ca-file or BATON_CA_FILE names the certificates of an authority of your own",
+        TlsProblem::OtherName { .. } => "--url or BATON_URL: ask for it by a name that its certificate has",
+        TlsProblem::Expired => "the service's operator renews it; this machine's clock may be ahead",
+        TlsProblem::NotYetValid => "this machine's clock may be behind",
+        TlsProblem::NotEncrypted => "--url or BATON_URL: it may be http:// there, or another program's port",
+        TlsProblem::CertificateWanted => "--client-cert and --client-key show one",
+        TlsProblem::CertificateRefused(_) => {
+            "--client-cert and --client-key: show one that is good, of an authority that the service takes"
+        }
+        TlsProblem::BadCertificate(_) | TlsProblem::Other(_) => "the service's log may say more",
     }
 }
 

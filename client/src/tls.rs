@@ -1,0 +1,192 @@
+//! Why a connection could not be encrypted, in words that say what to do; and what of certificates a client is made with.
+
+use std::fmt;
+
+/// Why a connection could not be encrypted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TlsProblem {
+    /// Its certificate is signed by nobody who is trusted here.
+    UnknownAuthority,
+    /// Its certificate is for other names than the one that it was asked by.
+    OtherName {
+        /// The names that it is for, as far as they are known.
+        shown: Vec<String>,
+    },
+    /// Its certificate has expired, or this machine's clock is ahead.
+    Expired,
+    /// Its certificate is not valid yet, or this machine's clock is behind.
+    NotYetValid,
+    /// Its certificate cannot be taken for another reason.
+    BadCertificate(String),
+    /// What is there does not speak TLS.
+    NotEncrypted,
+    /// It wants a certificate of its callers, and none was shown.
+    CertificateWanted,
+    /// It does not take the certificate that was shown.
+    CertificateRefused(String),
+    /// Something else.
+    Other(String),
+}
+
+impl fmt::Display for TlsProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownAuthority => f.write_str("its certificate is signed by no authority that is trusted here"),
+            Self::OtherName { shown } if shown.is_empty() => f.write_str("its certificate is for another name"),
+            Self::OtherName { shown } => write!(f, "its certificate is for another name: {}", shown.join(", ")),
+            Self::Expired => f.write_str("its certificate has expired"),
+            Self::NotYetValid => f.write_str("its certificate is not valid yet"),
+            Self::BadCertificate(why) => write!(f, "its certificate cannot be taken: {why}"),
+            Self::NotEncrypted => f.write_str("what is there does not speak TLS"),
+            Self::CertificateWanted => f.write_str("it wants a certificate of whoever asks, and none was shown"),
+            Self::CertificateRefused(why) => write!(f, "it does not take the certificate that was shown: {why}"),
+            Self::Other(why) => f.write_str(why),
+        }
+    }
+}
+
+/// A certificate to show, and its key, as PEM.
+#[derive(Clone, Copy)]
+pub struct ClientCertificate<'a> {
+    /// The certificate, and after it those that lead to its authority.
+    pub certificate: &'a [u8],
+    /// Its key, without a passphrase.
+    pub key: &'a [u8],
+}
+
+impl fmt::Debug for ClientCertificate<'_> {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientCertificate").finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "tls")]
+mod with_tls {
+    use reqwest::{Certificate, ClientBuilder, Identity, Url};
+    use rustls::{AlertDescription, CertificateError, Error as Rustls};
+
+    use super::{ClientCertificate, TlsProblem};
+    use crate::Error;
+
+    /// Has the client trust the right certificates, and show its own.
+    pub(crate) fn equipped(
+        http: ClientBuilder,
+        root: &Url,
+        ca: Option<&[u8]>,
+        own: Option<ClientCertificate<'_>>,
+    ) -> Result<ClientBuilder, Error> {
+        if root.scheme() == "http" {
+            // Those of this machine need not be read.
+            return Ok(http.tls_certs_only([]));
+        }
+        let http = match ca {
+            Some(ca) => http.tls_certs_merge(authorities(ca)?),
+            None => http,
+        };
+        match own {
+            Some(own) => Ok(http.identity(identity(own)?)),
+            None => Ok(http),
+        }
+    }
+
+    fn authorities(ca: &[u8]) -> Result<Vec<Certificate>, Error> {
+        let bad = |problem: String| Error::Setup { what: format!("the certificates of authorities: {problem}") };
+        let certificates = Certificate::from_pem_bundle(ca).map_err(|error| bad(error.to_string()))?;
+        if certificates.is_empty() {
+            return Err(bad("there is none; they are expected as PEM, `-----BEGIN CERTIFICATE-----`".to_owned()));
+        }
+        Ok(certificates)
+    }
+
+    fn identity(own: ClientCertificate<'_>) -> Result<Identity, Error> {
+        const HOW: &str = "expected as PEM: a certificate, `-----BEGIN CERTIFICATE-----`, and its key without a \
+                           passphrase, `-----BEGIN PRIVATE KEY-----`";
+        let whole = [own.certificate, b"\n", own.key].concat();
+        Identity::from_pem(&whole).map_err(|_| Error::Setup { what: format!("the client's certificate: {HOW}") })
+    }
+
+    /// What of an error is about encrypting.
+    pub(crate) fn problem(error: &reqwest::Error) -> Option<TlsProblem> {
+        let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        while let Some(error) = next {
+            if let Some(found) = error.downcast_ref::<Rustls>() {
+                return Some(of(found));
+            }
+            // What an error of this kind wraps is not its source, but that one's source is.
+            next = match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+                Some(inner) => Some(inner),
+                None => error.source(),
+            };
+        }
+        None
+    }
+
+    fn of(error: &Rustls) -> TlsProblem {
+        match error {
+            Rustls::InvalidCertificate(why) => of_certificate(why),
+            Rustls::InvalidMessage(_) => TlsProblem::NotEncrypted,
+            Rustls::AlertReceived(AlertDescription::CertificateRequired) => TlsProblem::CertificateWanted,
+            Rustls::AlertReceived(alert) => of_alert(*alert),
+            other => TlsProblem::Other(other.to_string()),
+        }
+    }
+
+    fn of_certificate(why: &CertificateError) -> TlsProblem {
+        match why {
+            CertificateError::UnknownIssuer => TlsProblem::UnknownAuthority,
+            CertificateError::NotValidForName => TlsProblem::OtherName { shown: Vec::new() },
+            CertificateError::NotValidForNameContext { presented, .. } => {
+                TlsProblem::OtherName { shown: presented.clone() }
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => TlsProblem::Expired,
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => TlsProblem::NotYetValid,
+            other => TlsProblem::BadCertificate(other.to_string()),
+        }
+    }
+
+    /// What a service says of the certificate that it was shown.
+    fn of_alert(alert: AlertDescription) -> TlsProblem {
+        let why = match alert {
+            AlertDescription::CertificateExpired => "it has expired, or is not valid yet",
+            AlertDescription::UnknownCA => "its authority is not one that the service takes",
+            AlertDescription::CertificateRevoked => "it was revoked",
+            AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::AccessDenied
+            | AlertDescription::DecryptError => "the service's log says why, at the level `debug`",
+            other => return TlsProblem::Other(format!("the service broke it off: {other:?}")),
+        };
+        TlsProblem::CertificateRefused(why.to_owned())
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+mod without_tls {
+    use reqwest::{ClientBuilder, Url};
+
+    use super::{ClientCertificate, TlsProblem};
+    use crate::Error;
+
+    /// Without TLS there are no certificates.
+    #[expect(clippy::unnecessary_wraps, reason = "as with TLS")]
+    pub(crate) fn equipped(
+        http: ClientBuilder,
+        _: &Url,
+        _: Option<&[u8]>,
+        _: Option<ClientCertificate<'_>>,
+    ) -> Result<ClientBuilder, Error> {
+        Ok(http)
+    }
+
+    /// Without TLS nothing is about it.
+    pub(crate) fn problem(_: &reqwest::Error) -> Option<TlsProblem> {
+        None
+    }
+}
+
+#[cfg(feature = "tls")]
+pub(crate) use with_tls::{equipped, problem};
+#[cfg(not(feature = "tls"))]
+pub(crate) use without_tls::{equipped, problem};
