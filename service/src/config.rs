@@ -50,12 +50,16 @@ fn place(text: &str, offset: usize) -> String {
 /// Warns where others may use a file that has secrets: the hash of one that people have thought of can be guessed from, one
 /// that signs stands there itself, and whoever writes there says who may do what.
 pub(crate) fn warn_if_open(path: &Path) {
+    warn_if_others_use("the configuration", "credentials or functions", path);
+}
+
+/// Warns where others than its owner may use a file that has this in it.
+pub(crate) fn warn_if_others_use(file: &str, what: &str, path: &Path) {
     let Ok(found) = std::fs::metadata(path) else { return };
-    let (mode, file) = (found.permissions().mode() & 0o777, path.display());
+    let (mode, shown) = (found.permissions().mode() & 0o777, path.display());
     if mode & OTHERS != 0 {
         tracing::warn!(
-            "others can use the configuration `{file}` (mode {mode:03o}), which has credentials or functions in it: \
-             `chmod go= {file}`"
+            "others can use {file} `{shown}` (mode {mode:03o}), which has {what} in it: `chmod go= {shown}`"
         );
     }
 }

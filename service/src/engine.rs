@@ -57,6 +57,7 @@ use uuid::Uuid;
 
 use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
 use crate::reload::Reloads;
+use crate::tls::TlsStanding;
 
 pub use ask::{Answered, Ask, Forwarded, FromNode, Said, Seen};
 pub use clock::{Clock, SystemClock};
@@ -229,6 +230,8 @@ pub struct Engine {
     metrics: Metrics,
     budget: Arc<Budget>,
     reloads: Reloads,
+    /// Of the listener, where it has TLS.
+    tls: OnceLock<Arc<TlsStanding>>,
     quotas: Option<Quotas>,
     open_runs: quotas::OpenRuns,
     run_counts: run_counts::RunCounts,
@@ -297,6 +300,7 @@ impl Engine {
             metrics: Metrics::new(),
             budget: Budget::new(settings.bytes_in_flight_max),
             reloads: Reloads::default(),
+            tls: OnceLock::new(),
             quotas: settings.quotas,
             open_runs: quotas::OpenRuns::default(),
             run_counts: run_counts::RunCounts::default(),
@@ -325,6 +329,11 @@ impl Engine {
         &self.reloads
     }
 
+    /// Has the metrics tell how TLS stands.
+    pub fn tells_of_tls(&self, standing: &Arc<TlsStanding>) {
+        drop(self.tls.set(Arc::clone(standing)));
+    }
+
     /// Everything that is measured, as Prometheus text; runs as they were [counted](Self::count_runs) last.
     pub fn render_metrics(&self) -> String {
         let (cached_runs, cached_bytes) = self.cache.size();
@@ -342,6 +351,7 @@ impl Engine {
             runs: self.run_counts.gauged(),
             is_clock_doubted: self.clock_doubt().is_some(),
             reloads: self.reloads.all(),
+            tls: self.tls.get().map(|tls| (Arc::clone(tls), self.clock.now())),
         };
         self.metrics.render(&gauges)
     }

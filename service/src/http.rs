@@ -8,6 +8,7 @@ mod deliver;
 mod domains;
 mod extract;
 mod guard;
+mod handshake;
 mod history;
 mod home;
 mod in_flight;
@@ -45,7 +46,7 @@ use crate::engine::Engine;
 
 pub use crate::access::{Credential, Credentials};
 pub use guard::Hosts;
-pub use nodes::join;
+pub use nodes::{Joined, NodeTrust, Renewal, join, join_trusting};
 pub use server::{Server, ServerLimits};
 
 pub(crate) use deliver::task as deliver_task;

@@ -8,3 +8,4 @@ pub mod lambda;
 mod openapi;
 pub mod reload;
 mod swf;
+pub mod tls;

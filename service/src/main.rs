@@ -5,6 +5,7 @@ mod cli;
 mod config;
 mod descriptors;
 mod dynamodb;
+mod encryption;
 mod failed;
 mod serve;
 

@@ -315,7 +315,7 @@ const REFUSALS: [(u16, &[&str]); 8] = [
 ];
 
 /// What every call may be refused with, whatever it is.
-const REFUSALS_EVERYWHERE: [(u16, &[&str]); 2] = [(400, &["bad-header"]), (421, &["misdirected"])];
+const REFUSALS_EVERYWHERE: [(u16, &[&str]); 2] = [(400, &["bad-header", "not-encrypted"]), (421, &["misdirected"])];
 
 /// What a call that changes something may be refused with, whether or not it has a body.
 const REFUSALS_OF_WRITES: [(u16, &[&str]); 1] = [(415, &["unsupported-media-type"])];

@@ -10,8 +10,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use service::engine::{Engine, Node, Quotas, Settings, SystemClock};
-use service::http::{Credential, Credentials, Hosts, Server, ServerLimits, join, router_at};
+use service::http::{Credential, Credentials, Hosts, Server, ServerLimits, router_at};
 use service::lambda::Function;
+use service::reload::Hangups;
 use store::Store;
 use store::memory::Memory;
 use store_embedded::{Embedded, Options};
@@ -19,6 +20,7 @@ use tokio::net::TcpListener;
 
 use crate::config;
 use crate::dynamodb::Table;
+use crate::encryption::Encryption;
 
 /// Where the service listens unless told otherwise: this machine only.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7420";
@@ -62,12 +64,15 @@ pub(crate) struct Serve {
     #[arg(long, env = "BATON_ALLOW_REMOTE_WITHOUT_CREDENTIALS")]
     #[serde(default)]
     allow_remote_without_credentials: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    encryption: Encryption,
     /// Names under which the service may be asked beside this machine's own, where it listens on this machine alone and nobody
     /// is asked who they are; separated by commas
     #[arg(long, env = "BATON_ALLOWED_HOSTS", value_name = "NAME", value_delimiter = ',')]
     #[serde(default)]
     allowed_hosts: Vec<String>,
-    /// Where the other nodes over the same store reach this one, e.g. `http://10.0.0.7:7420` [default: where it listens]
+    /// Where the other nodes over the same store reach this one, e.g. `https://10.0.0.7:7420` [default: where it listens]
     #[arg(long, env = "BATON_NODE_ADDRESS", value_name = "URL")]
     node_address: Option<String>,
     /// Write the address that is listened on to this file, once the service is ready
@@ -130,6 +135,7 @@ impl Serve {
             listen: self.listen.or(file.listen),
             allow_remote_without_credentials: self.allow_remote_without_credentials
                 || file.allow_remote_without_credentials,
+            encryption: self.encryption.or(file.encryption),
             allowed_hosts: if self.allowed_hosts.is_empty() { file.allowed_hosts } else { self.allowed_hosts },
             node_address: self.node_address.or(file.node_address),
             port_file: self.port_file.or(file.port_file),
@@ -216,12 +222,14 @@ impl Serve {
     }
 
     /// Which of several nodes this is, where the store may be shared.
-    fn node(&self, listened: SocketAddr) -> Result<Option<Node>, String> {
+    fn node(&self, listened: SocketAddr, encrypts: bool) -> Result<Option<Node>, String> {
         let is_shared = matches!(self.store, Some(StoreKind::Dynamodb));
         match &self.node_address {
             Some(address) if is_shared => {
-                if !address.starts_with("http://") || address.ends_with('/') {
-                    return Err(format!("`--node-address {address}`: expected e.g. http://10.0.0.7:7420"));
+                let is_address = address.starts_with("https://") || address.starts_with("http://") && !encrypts;
+                if !is_address || address.ends_with('/') {
+                    let example = if encrypts { "https" } else { "http" };
+                    return Err(format!("`--node-address {address}`: expected e.g. {example}://10.0.0.7:7420"));
                 }
                 Ok(Some(Node { address: address.clone() }))
             }
@@ -230,7 +238,7 @@ impl Serve {
             None if listened.ip().is_unspecified() => Err(format!(
                 "{listened} is no address where other nodes could reach this one; give it with --node-address"
             )),
-            None => Ok(Some(Node { address: format!("http://{listened}") })),
+            None => Ok(Some(Node { address: format!("{}://{listened}", if encrypts { "https" } else { "http" }) })),
         }
     }
 
@@ -254,28 +262,33 @@ impl Serve {
                  in the --config file, or --allow-remote-without-credentials"
             ));
         }
+        let hangups = Hangups::listen().map_err(|error| format!("SIGHUP: {error}"))?;
+        let tls = self.encryption.open(listen, &hangups)?;
         // Stop requests are heard from the very beginning.
         let stop = tokio::spawn(client::shutdown::requested());
         let listener = TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
         let address = listener.local_addr().map_err(|error| format!("{listen}: {error}"))?;
         let store = self.open_store().await?;
         let cache_bytes = self.cache_mib.unwrap_or(32) << 20;
-        let node = self.node(address)?;
+        let node = self.node(address, tls.is_some())?;
         let quotas = self.swf_limits.then(Quotas::default);
         let settings = Settings { cache_bytes, node: node.clone(), quotas, ..Settings::default() };
         let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings)
             .await
             .map_err(|refusal| refusal.to_string())?;
         let calls = (!functions.is_empty()).then(|| service::lambda::serve(&engine, functions));
-        if let Some(node) = &node {
-            join(&engine, &node.address)?;
-        }
+        let joined = node.as_ref().map(|node| self.encryption.join(&engine, node)).transpose()?;
         let data = match self.store.unwrap_or(StoreKind::Embedded) {
             StoreKind::Embedded => self.data_dir().display().to_string(),
             StoreKind::Memory => "memory only".to_owned(),
             StoreKind::Dynamodb => format!("the DynamoDB table `{}`", self.table.name()),
         };
-        tracing::info!(address = %format_args!("http://{address}"), data, version = env!("CARGO_PKG_VERSION"), "ready");
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let tls = tls.map(|(tls, files)| {
+            self.encryption.clone().follow(&tls, files, &engine, joined);
+            tls
+        });
+        tracing::info!(address = %format_args!("{scheme}://{address}"), data, version = env!("CARGO_PKG_VERSION"), "ready");
         if let Some(path) = &self.port_file {
             write_port_file(path, address)?;
         }
@@ -286,7 +299,7 @@ impl Serve {
         } else {
             Hosts::any()
         };
-        let server = Server { listener, router: router_at(Arc::clone(&engine), credentials, hosts), limits };
+        let server = Server { listener, router: router_at(Arc::clone(&engine), credentials, hosts), limits, tls };
         let stopping = async {
             drop(stop.await);
             tracing::info!("stopping: polls are answered, requests under way are finished");

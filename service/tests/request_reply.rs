@@ -133,7 +133,9 @@ async fn service() -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let router = router_for(engine, Credentials::default());
-    tokio::spawn(Server { listener, router, limits: ServerLimits::default() }.run_until(std::future::pending()));
+    tokio::spawn(
+        Server { listener, router, limits: ServerLimits::default(), tls: None }.run_until(std::future::pending()),
+    );
     let client = Client::new(&url).unwrap();
     let deciders = decider_kit::Host::new(client.clone(), LIST);
     let deciders = deciders.register("dispatch", Dispatch).register("anything", Anything);

@@ -1,8 +1,9 @@
 //! What operators can see of the engine, as Prometheus metrics.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-use history::{ScheduleCounts, Standing};
+use history::{ScheduleCounts, Standing, Timestamp};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -11,6 +12,7 @@ use prometheus_client::registry::Registry;
 use super::matching::{ListKey, Side};
 use super::run_counts::{GAUGES, Gauged};
 use crate::reload::Tally;
+use crate::tls::TlsStanding;
 
 /// Counters of the engine.
 #[derive(Debug)]
@@ -57,6 +59,8 @@ pub(super) struct Gauges {
     pub(super) runs: Option<Gauged>,
     pub(super) is_clock_doubted: bool,
     pub(super) reloads: Vec<(&'static str, Tally)>,
+    /// And what time it is.
+    pub(super) tls: Option<(Arc<TlsStanding>, Timestamp)>,
 }
 
 impl Metrics {
@@ -280,6 +284,9 @@ impl Gauges {
         if let Some(runs) = &self.runs {
             runs.write(text);
         }
+        if let Some((tls, now)) = &self.tls {
+            tls.write(text, *now);
+        }
     }
 }
 
@@ -306,6 +313,23 @@ impl Gauged {
             ("runs_flagged_counted_timestamp_seconds", "When the others of these states were", self.flagged_at),
         ] {
             text.family(name, Kind::Gauge, help, [(String::new(), at.as_millis() / 1_000)]);
+        }
+    }
+}
+
+impl TlsStanding {
+    fn write(&self, text: &mut Text, now: Timestamp) {
+        let left = self.until().since(now).as_millis() / 1_000;
+        for (name, kind, help, number) in [
+            ("tls_certificate_left_seconds", Kind::Gauge, "Until the certificate of the listener expires", left),
+            (
+                "tls_handshakes_failed",
+                Kind::Counter,
+                "Connections that ended before they were encrypted",
+                self.handshakes_failed(),
+            ),
+        ] {
+            text.family(name, kind, help, [(String::new(), number)]);
         }
     }
 }
@@ -359,6 +383,7 @@ mod tests {
             runs: Some(Gauged { by_domain, all_at: at, flagged_at: at }),
             is_clock_doubted: false,
             reloads: vec![("credentials", Tally::default())],
+            tls: Some((Arc::new(TlsStanding::of(at)), at)),
         };
         let text = metrics.render(&gauges);
         let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -1,6 +1,7 @@
 //! Nodes over one store talk to each other: a few small calls, for those who know the store's secret. No part of the API.
 
-use std::sync::{Arc, Weak};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -104,12 +105,87 @@ pub(super) fn routes() -> Routes {
         .post("/nodes/lost", Level::Node, lost)
 }
 
+/// Whom a node trusts among the others, and what it shows to them; as PEM.
+#[derive(Clone, Default)]
+pub struct NodeTrust {
+    /// Certificates of authorities, and nobody else is trusted; those that this machine trusts when absent.
+    pub ca: Option<Vec<u8>>,
+    /// A certificate and its key, for nodes that ask for one.
+    pub own: Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for NodeTrust {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeTrust").field("has_ca", &self.ca.is_some()).finish_non_exhaustive()
+    }
+}
+
 /// Reaches other nodes over HTTP.
 struct OverHttp {
-    http: reqwest::Client,
+    http: RwLock<reqwest::Client>,
     me: String,
+    /// Nodes without TLS that this one, which has it, was heard to say nothing to.
+    shunned: Mutex<BTreeSet<String>>,
     /// Whose pass is shown. The engine has this, so this must not have the engine.
     engine: Weak<Engine>,
+}
+
+/// How a node reaches the others, for whoever renews its certificates.
+pub struct Joined(Arc<OverHttp>);
+
+impl std::fmt::Debug for Joined {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Joined").field("me", &self.0.me).finish_non_exhaustive()
+    }
+}
+
+impl Joined {
+    /// What would trust others, and show another certificate.
+    ///
+    /// # Errors
+    ///
+    /// For what is not PEM.
+    pub fn prepare(&self, trust: &NodeTrust) -> Result<Renewal, String> {
+        http_client(&self.0.me, trust).map(Renewal)
+    }
+
+    /// Has it be so in connections that begin from now on.
+    pub fn renew(&self, Renewal(http): Renewal) {
+        *self.0.http.write().unwrap_or_else(PoisonError::into_inner) = http;
+    }
+}
+
+/// What a node is to reach the others with.
+#[derive(Debug)]
+pub struct Renewal(reqwest::Client);
+
+fn is_encrypted(address: &str) -> bool {
+    address.starts_with("https://")
+}
+
+fn http_client(me: &str, trust: &NodeTrust) -> Result<reqwest::Client, String> {
+    let http = reqwest::Client::builder().connect_timeout(PEER_WAIT).tcp_nodelay(true).no_proxy();
+    // The pass is for the node that it is sent to.
+    let http = http.redirect(reqwest::redirect::Policy::none());
+    if !is_encrypted(me) {
+        return http.tls_certs_only([]).build().map_err(|error| error.to_string());
+    }
+    let http = match &trust.ca {
+        None => http,
+        Some(ca) => {
+            let found = reqwest::Certificate::from_pem_bundle(ca).map_err(|error| error.to_string())?;
+            if found.is_empty() {
+                return Err("there is no certificate of an authority in it; expected PEM".to_owned());
+            }
+            http.tls_certs_only(found)
+        }
+    };
+    let http = match &trust.own {
+        None => http,
+        Some(own) => http.identity(reqwest::Identity::from_pem(own).map_err(|error| error.to_string())?),
+    };
+    http.https_only(true).build().map_err(|error| error.to_string())
 }
 
 impl OverHttp {
@@ -122,14 +198,28 @@ impl OverHttp {
         Ok(pass)
     }
 
+    /// Whether this node may show its pass there: a node with TLS shows it to nobody without.
+    fn may_ask(&self, url: &str) -> Result<(), String> {
+        if is_encrypted(url) || !is_encrypted(&self.me) {
+            return Ok(());
+        }
+        let node = url.split("/nodes/").next().unwrap_or_default();
+        let mut shunned = self.shunned.lock().unwrap_or_else(PoisonError::into_inner);
+        if shunned.insert(node.to_owned()) {
+            tracing::warn!(node, "a node is at an address without TLS, and is told nothing: this one has TLS");
+        }
+        Err(format!("{node} is an address without TLS"))
+    }
+
     async fn call(&self, url: String, body: &impl Serialize) -> Result<Vec<u8>, String> {
         self.call_within(url, body, PEER_WAIT).await
     }
 
     async fn call_within(&self, url: String, body: &impl Serialize, wait: Duration) -> Result<Vec<u8>, String> {
+        self.may_ask(&url)?;
         let body = serde_json::to_vec(body).map_err(|error| error.to_string())?;
-        let request =
-            self.http.post(url).header(AUTHORIZATION, self.pass()?).header("content-type", "application/json");
+        let http = self.http.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let request = http.post(url).header(AUTHORIZATION, self.pass()?).header("content-type", "application/json");
         let answer = request.timeout(wait).body(body).send().await.map_err(|error| error.to_string())?;
         let status = answer.status();
         if !status.is_success() {
@@ -194,8 +284,40 @@ impl Peers for OverHttp {
 ///
 /// When there can be no HTTP client.
 pub fn join(engine: &Arc<Engine>, address: &str) -> Result<(), String> {
-    let http = reqwest::Client::builder().connect_timeout(PEER_WAIT).tcp_nodelay(true).no_proxy().build();
-    let http = http.map_err(|error| error.to_string())?;
-    engine.join(Arc::new(OverHttp { http, me: address.to_owned(), engine: Arc::downgrade(engine) }));
-    Ok(())
+    join_trusting(engine, address, &NodeTrust::default()).map(drop)
+}
+
+/// The same for an address with https: others are told something where they prove their certificate, and nowhere else.
+///
+/// # Errors
+///
+/// When there can be no HTTP client, or for certificates that are not PEM.
+pub fn join_trusting(engine: &Arc<Engine>, address: &str, trust: &NodeTrust) -> Result<Joined, String> {
+    let http = RwLock::new(http_client(address, trust)?);
+    let (me, engine_of) = (address.to_owned(), Arc::downgrade(engine));
+    let over_http = Arc::new(OverHttp { http, me, shunned: Mutex::default(), engine: engine_of });
+    engine.join(Arc::clone(&over_http) as Arc<dyn Peers>);
+    Ok(Joined(over_http))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_node_with_tls_says_nothing_to_an_address_without() {
+        let reach = |me: &str| {
+            let http = RwLock::new(http_client(me, &NodeTrust::default()).unwrap());
+            OverHttp { http, me: me.to_owned(), shunned: Mutex::default(), engine: Weak::new() }
+        };
+        for (me, to, says) in [
+            ("https://a", "http://b", "http://b is an address without TLS"),
+            // Beyond that, the pass of a node that has ended is missing.
+            ("https://a", "https://b", "this node has ended"),
+            ("http://a", "http://b", "this node has ended"),
+            ("http://a", "https://b", "this node has ended"),
+        ] {
+            assert_eq!(reach(me).lost(to, &[1]).await.unwrap_err(), says, "{me} to {to}");
+        }
+    }
 }

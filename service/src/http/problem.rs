@@ -53,6 +53,8 @@ pub(crate) enum Refused {
     CrossSite { from: String },
     /// It names a host that this service is not.
     Misdirected { host: String },
+    /// It is not encrypted, and nothing else is answered here.
+    NotEncrypted,
     /// A handler gave up; a defect.
     Panicked,
 }
@@ -449,6 +451,12 @@ impl Parts {
                 "misdirected",
                 format!("`{host}` is no name of this machine that the service knows"),
                 "ask for it as localhost, or name the host with --allowed-hosts where the service is started",
+            ),
+            Refused::NotEncrypted => plain(
+                StatusCode::BAD_REQUEST,
+                "not-encrypted",
+                "this port speaks HTTPS, and this request is plain HTTP".to_owned(),
+                "ask with https://",
             ),
             Refused::Panicked => Self {
                 recorded: json!("unknown"),

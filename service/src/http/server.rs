@@ -16,19 +16,24 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
 
+use super::handshake::{Begun, shake_hands};
 use super::problem::Refused;
 use super::stall::Stalling;
+use crate::tls::Tls;
 
 /// Limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
     /// Connections at once; further ones wait to be accepted.
     pub connections_max: usize,
+    /// How long a connection may take until it is encrypted, where it is to be.
+    pub handshake_wait: Duration,
     /// How long the headers of a request may take to come, and how long a connection may have none under way. Callers
     /// keep connections for less than this, so that none is closed under a request: ten seconds in `client`.
     pub header_wait: Duration,
@@ -42,6 +47,7 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections_max: 20_000,
+            handshake_wait: Duration::from_secs(10),
             header_wait: Duration::from_secs(15),
             write_wait: Duration::from_secs(60),
             shutdown_wait: Duration::from_secs(10),
@@ -70,14 +76,17 @@ pub struct Server {
     pub router: Router,
     /// The limits.
     pub limits: ServerLimits,
+    /// What encrypts; without it nothing does.
+    pub tls: Option<Arc<Tls>>,
 }
 
 impl Server {
     /// Serves until `stop` resolves; then accepts no more, and waits for what is under way.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
-        let Self { listener, router, limits } = self;
+        let Self { listener, router, limits, tls } = self;
         let connections = Arc::new(Semaphore::new(limits.connections_max));
         let graceful = GracefulShutdown::new();
+        let (stopping, stopped) = watch::channel(false);
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(limits.header_wait)
@@ -87,7 +96,7 @@ impl Server {
         let mut is_refused = false;
         loop {
             let permit = tokio::select! {
-                permit = Arc::clone(&connections).acquire_owned() => permit,
+                permit = Arc::clone(&connections).acquire_owned() => permit.ok(),
                 () = &mut stop => break,
             };
             let accepted = tokio::select! {
@@ -109,18 +118,19 @@ impl Server {
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection without TCP_NODELAY");
             }
-            let router = router.clone();
-            let service = service_fn(move |request| answer(router.clone(), request));
-            let stream = TokioIo::new(Stalling::new(stream, limits.write_wait));
-            let connection = graceful.watch(http.serve_connection(stream, service));
-            tokio::spawn(async move {
-                if let Err(error) = connection.await {
-                    tracing::debug!(%error, "a connection ended early");
-                }
-                drop(permit);
-            });
+            let connection = Connection {
+                http: http.clone(),
+                router: router.clone(),
+                limits,
+                watcher: graceful.watcher(),
+                stopped: stopped.clone(),
+                permit,
+            };
+            tokio::spawn(connection.serve(stream, tls.clone()));
         }
         drop(listener);
+        // What has not begun to speak HTTP has nothing under way.
+        stopping.send_replace(true);
         tokio::select! {
             () = graceful.shutdown() => {}
             () = tokio::time::sleep(limits.shutdown_wait) => {
@@ -130,9 +140,61 @@ impl Server {
     }
 }
 
+/// A connection, before anything came over it.
+struct Connection {
+    http: http1::Builder,
+    router: Router,
+    limits: ServerLimits,
+    watcher: Watcher,
+    stopped: watch::Receiver<bool>,
+    /// Held until the connection is over.
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Connection {
+    async fn serve(self, stream: TcpStream, tls: Option<Arc<Tls>>) {
+        let Some(tls) = tls else {
+            let stream = Stalling::new(stream, self.limits.write_wait);
+            return self.speak(stream).await;
+        };
+        let mut stopped = self.stopped.clone();
+        let begun = tokio::select! {
+            begun = shake_hands(stream, &tls, &self.limits) => begun,
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+        };
+        match begun {
+            Begun::Encrypted(stream) => self.speak(stream).await,
+            Begun::Plain(stream) => self.refuse(stream).await,
+            Begun::Failed => {}
+        }
+    }
+
+    /// Answers what comes over it until it ends.
+    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
+        let Self { http, router, watcher, permit, .. } = self;
+        let service = service_fn(move |request| answer(router.clone(), request));
+        if let Err(error) = watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await {
+            tracing::debug!(%error, "a connection ended early");
+        }
+        drop(permit);
+    }
+
+    /// Tells whoever does not encrypt that it is to be.
+    async fn refuse(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
+        let service = service_fn(|_: Request<Incoming>| async {
+            Ok::<_, Infallible>(with_own_headers(Refused::NotEncrypted.into_response()))
+        });
+        let connection = self.http.keep_alive(false).serve_connection(TokioIo::new(stream), service);
+        if let Err(error) = self.watcher.watch(connection).await {
+            tracing::debug!(%error, "a connection that was not encrypted ended early");
+        }
+        drop(self.permit);
+    }
+}
+
 /// One call. A handler that panics, which none should, is answered for.
 async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
-    let mut answer = if head_bytes(&request) > HEADER_BYTES_MAX {
+    let answer = if head_bytes(&request) > HEADER_BYTES_MAX {
         Refused::HeadersTooLarge { max: HEADER_BYTES_MAX }.into_response()
     } else {
         match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
@@ -143,9 +205,13 @@ async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, 
             }
         }
     };
+    Ok(with_own_headers(answer))
+}
+
+fn with_own_headers(mut answer: Response) -> Response {
     // Nothing here is what it does not say that it is.
     answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    Ok(answer)
+    answer
 }
 
 /// The bytes of a request's head, each line with its end.

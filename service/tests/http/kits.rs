@@ -58,7 +58,7 @@ async fn open(states: usize) -> (Arc<Engine>, Client) {
     let engine = Engine::open(fresh().await, Arc::new(SystemClock), Settings::default()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let server = Server { listener, router: router(Arc::clone(&engine)), limits: ServerLimits::default() };
+    let server = Server { listener, router: router(Arc::clone(&engine)), limits: ServerLimits::default(), tls: None };
     tokio::spawn(server.run_until(std::future::pending()));
     let client = Client::new(&address).unwrap().patience(Patience::None);
     let host = Host::new(client.clone(), "default").register("decider", Sum).register("flow", Flow::new(sum));

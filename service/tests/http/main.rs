@@ -13,6 +13,8 @@ mod access;
 mod bad_input;
 mod by_hand;
 mod calls;
+#[path = "../shared/certificates.rs"]
+mod certificates;
 mod conditions;
 mod contract;
 mod decisions;
@@ -35,6 +37,7 @@ mod standing;
 mod starts;
 mod successors;
 mod support;
+mod tls;
 mod tries;
 mod types;
 mod unpolled;

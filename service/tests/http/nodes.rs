@@ -4,16 +4,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::body::{CompleteTurn, PollDecider, Rejection, StartWorkflow, UpdateResult, UpdateWorkflow};
-use client::{Client, Patience};
+use client::{Access, Client, Patience};
 use serde_json::json;
 use service::access::{Wire, table};
 use service::engine::{Engine, Node, Settings, SystemClock};
-use service::http::{Credential, Credentials, Server, ServerLimits, join, router_for};
+use service::http::{Credential, Credentials, NodeTrust, Server, ServerLimits, join, join_trusting, router_for};
+use service::tls::{Tls, TlsFiles};
 use simulation::stores::fresh;
 use store::Store;
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tower::ServiceExt;
 
+use crate::certificates::Authority;
 use crate::support::{Ask, PATIENCE};
 
 const SECRET: &str = "of an operator";
@@ -31,7 +39,9 @@ async fn open(store: &Arc<dyn Store>) -> (Arc<Engine>, Client) {
     let secret_sha256 = SECRET_SHA256.to_owned();
     let operator = Credential { name: "operator".to_owned(), secret_sha256, operator: true, ..Credential::default() };
     let router = router_for(Arc::clone(&engine), Credentials::new(vec![operator]).unwrap());
-    tokio::spawn(Server { listener, router, limits: ServerLimits::default() }.run_until(std::future::pending()));
+    tokio::spawn(
+        Server { listener, router, limits: ServerLimits::default(), tls: None }.run_until(std::future::pending()),
+    );
     let client = Client::with_secret(&address, SECRET).unwrap().patience(Patience::None);
     (engine, client)
 }
@@ -157,4 +167,89 @@ async fn a_service_that_shares_its_store_with_nobody_has_no_paths_for_nodes() {
     for path in ["/nodes/waiting", "/nodes/offer"] {
         api.ask(Ask::post(path, &json!({}))).await.problem(404, "no-such-path");
     }
+}
+
+/// A node that encrypts, with a certificate of this authority, and trusts that one alone.
+async fn open_encrypting(store: &Arc<dyn Store>, authority: &Authority) -> (Arc<Engine>, Client) {
+    let directory = tempfile::tempdir().unwrap();
+    let issued = authority.issue(&["localhost"]);
+    let (certificate, key) = issued.write(directory.path());
+    let clock = Arc::new(SystemClock);
+    let tls = Some(Tls::open(TlsFiles { certificate, key, callers: None }, Arc::clone(&clock) as _).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+    let settings = Settings { node: Some(Node { address: address.clone() }), ..Settings::default() };
+    let engine = Engine::open(Arc::clone(store), clock, settings).await.unwrap();
+    let own = Some([issued.certificate, issued.key].concat().into_bytes());
+    let trust = NodeTrust { ca: Some(authority.pem().into_bytes()), own };
+    join_trusting(&engine, &address, &trust).unwrap();
+    let router = router_for(Arc::clone(&engine), Credentials::default());
+    let limits = ServerLimits::default();
+    tokio::spawn(Server { listener, router, limits, tls }.run_until(std::future::pending()));
+    let ca = authority.pem();
+    let access = Access { ca: Some(ca.as_bytes()), ..Access::default() };
+    (engine, Client::with_access(&address, access).unwrap().patience(Patience::None))
+}
+
+#[tokio::test]
+async fn nodes_with_tls_reach_each_other_and_nobody_who_does_not_prove_a_certificate() {
+    let store = fresh().await;
+    let (authority, other) = (Authority::new(), Authority::new());
+    // Addresses that anybody who can write the record may have put there: one without TLS, one with another authority's
+    // certificate. Whoever connects there is noted, and what comes over TLS, too.
+    let plain = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stranger = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let of = |scheme: &str, at: &TcpListener| format!("{scheme}://localhost:{}", at.local_addr().unwrap().port());
+    let mut others = Vec::new();
+    for address in [of("http", &plain), of("https", &stranger)] {
+        let settings = Settings { node: Some(Node { address }), ..Settings::default() };
+        others.push(Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings).await.unwrap());
+    }
+    let issued = other.issue(&["localhost"]);
+    let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let (chain, key) = (issued.certificate.as_bytes(), issued.key.as_bytes());
+        let chain = vec![CertificateDer::from_pem_slice(chain).unwrap()];
+        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let config = config.with_single_cert(chain, PrivateKeyDer::from_pem_slice(key).unwrap()).unwrap();
+        loop {
+            let (stream, _) = stranger.accept().await.unwrap();
+            let begun = TlsAcceptor::from(Arc::new(config.clone())).accept(stream).await;
+            let mut came = Vec::new();
+            if let Ok(mut stream) = begun {
+                // With TLS 1.3 this end is done before the other has looked at the certificate.
+                drop(stream.read_to_end(&mut came).await);
+            }
+            heard.send(came).unwrap();
+        }
+    });
+    let (one, at_one) = open_encrypting(&store, &authority).await;
+    let (two, at_two) = open_encrypting(&store, &authority).await;
+    while one.nodes_alive().len() < 4 || two.nodes_alive().len() < 4 {
+        tokio::task::yield_now().await;
+    }
+    let polling = tokio::spawn(async move {
+        at_two.poll_decider("deciders", &PollDecider::default(), Duration::from_secs(20)).await.unwrap()
+    });
+    while !two.render_metrics().contains("baton_pollers_waiting{") {
+        tokio::task::yield_now().await;
+    }
+    let start = StartWorkflow {
+        workflow_id: "w".to_owned(),
+        workflow_type: "t".to_owned(),
+        task_list: Some("deciders".to_owned()),
+        ..StartWorkflow::default()
+    };
+    at_one.start(&start, None).await.unwrap();
+    let task = tokio::time::timeout(Duration::from_secs(25), polling).await.expect("it comes").unwrap();
+    assert_eq!(task.expect("a turn").workflow_id, "w");
+    // The second has told everybody that somebody waits there; it broke off where it found another authority's certificate.
+    let came = tokio::time::timeout(PATIENCE, hears.recv()).await.expect("it was asked").unwrap();
+    assert_eq!(String::from_utf8_lossy(&came), "");
+    while let Ok(came) = hears.try_recv() {
+        assert_eq!(String::from_utf8_lossy(&came), "");
+    }
+    // Nobody has come to the one without.
+    assert!(tokio::time::timeout(Duration::ZERO, plain.accept()).await.is_err());
 }

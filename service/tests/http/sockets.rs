@@ -37,7 +37,7 @@ impl Socket {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let server = Server { listener, router: api.router.clone(), limits };
+        let server = Server { listener, router: api.router.clone(), limits, tls: None };
         let served = tokio::spawn(server.run_until(async {
             stopped.await.ok();
         }));

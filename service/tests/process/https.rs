@@ -4,30 +4,29 @@
 use std::sync::Arc;
 
 use client::{Access, Client, Patience};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::certificates::Authority;
 use crate::start;
 use crate::support::{Scratch, Service, baton};
 
 /// A proxy in front of a service that shows a certificate for `localhost`; answers its port, and the authority's own
 /// certificate.
 async fn proxy(service: &Service) -> (u16, String) {
-    let mut authority = CertificateParams::default();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let shown = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let authority = Authority::new();
+    let issued = authority.issue(&["localhost"]);
+    let shown = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![shown.der().clone()], key)
+        .with_single_cert(vec![shown], key)
         .unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -63,18 +62,26 @@ async fn a_service_behind_a_proxy_that_encrypts_is_reached_by_whoever_trusts_its
         let output = baton(args);
         (output.status.code().unwrap(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
     };
-    let (code, listed) = run(&["workflow", "list", "--url", &url, "--ca", file]);
+    let (code, listed) = run(&["workflow", "list", "--url", &url, "--ca-file", file]);
     assert!(code == 0 && listed.contains(" w "), "{code}: {listed}");
 
     // The same without it, and by a name that the certificate is not for.
     let (code, refused) = run(&["workflow", "list", "--url", &url]);
-    assert!(code == 3 && refused.contains("certificate") && refused.contains("--ca"), "{code}: {refused}");
+    let says = ["signed by no authority that is trusted here", "--ca-file or BATON_CA_FILE"];
+    assert!(code == 3 && says.iter().all(|says| refused.contains(says)), "{code}: {refused}");
     let other = format!("https://127.0.0.1:{port}");
-    let (code, refused) = run(&["workflow", "list", "--url", &other, "--ca", file]);
-    assert!(code == 3 && refused.contains("certificate"), "{code}: {refused}");
+    let (code, refused) = run(&["workflow", "list", "--url", &other, "--ca-file", file]);
+    assert!(code == 3 && refused.contains("for another name") && refused.contains("--url"), "{code}: {refused}");
+    let (code, refused) = run(&["workflow", "list", "--url", &service.url.replace("http:", "https:")]);
+    assert!(code == 3 && refused.contains("does not speak TLS"), "{code}: {refused}");
+    let (code, refused) = run(&["workflow", "list", "--url", &url, "--client-cert", file]);
+    assert!(code == 2 && refused.contains("--client-cert and --client-key belong together"), "{code}: {refused}");
+    let alone = ["--client-cert", file, "--client-key", file];
+    let (code, refused) = run(&[["workflow", "list", "--url", &url].as_slice(), &alone].concat());
+    assert!(code == 2 && refused.contains("a certificate") && refused.contains("its key"), "{code}: {refused}");
     let stranger = Client::new(&url).unwrap().patience(Patience::None);
     assert!(stranger.describe("w", None).await.is_err());
     // Nor is it reached without encrypting.
     assert_ne!(run(&["workflow", "list", "--url", &format!("http://localhost:{port}")]).0, 0);
-    assert_eq!(run(&["workflow", "list", "--url", &url, "--ca", "/nowhere"]).0, 2);
+    assert_eq!(run(&["workflow", "list", "--url", &url, "--ca-file", "/nowhere"]).0, 2);
 }

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+#[path = "../shared/certificates.rs"]
+mod certificates;
 mod commands;
 // The example's own sources, which know each other as `crate::…`.
 #[path = "../../../examples/subscription/customers.rs"]
@@ -19,6 +21,7 @@ mod secrets;
 mod subscription;
 mod support;
 mod terminal;
+mod tls;
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -311,8 +314,8 @@ fn a_setting_of_the_file_that_nobody_knows_is_refused_and_one_of_the_table_is_no
         std::fs::write(&config, text).unwrap();
         let path = config.to_str().unwrap();
         // An address that is taken by nobody ends it before it serves.
-        let output =
-            baton(&["serve", "--config", path, "--listen", "192.0.2.1:1", "--allow-remote-without-credentials"]);
+        let told = ["--allow-remote-without-credentials", "--allow-remote-without-tls"];
+        let output = baton(&[&["serve", "--config", path, "--listen", "192.0.2.1:1"], told.as_slice()].concat());
         assert_eq!(output.status.code(), Some(1));
         String::from_utf8(output.stderr).unwrap()
     };

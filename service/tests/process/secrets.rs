@@ -34,8 +34,8 @@ fn a_configuration_with_credentials_that_others_can_read_is_named_in_a_warning()
         std::fs::set_permissions(&config, std::fs::Permissions::from_mode(mode)).unwrap();
         let path = config.to_str().unwrap();
         // An address that is taken by nobody ends it before it serves.
-        let output =
-            baton(&["serve", "--config", path, "--listen", "192.0.2.1:1", "--allow-remote-without-credentials"]);
+        let told = ["--allow-remote-without-credentials", "--allow-remote-without-tls"];
+        let output = baton(&[&["serve", "--config", path, "--listen", "192.0.2.1:1"], told.as_slice()].concat());
         let said = String::from_utf8(output.stderr).unwrap();
         let warning = format!("others can use the configuration `{path}` (mode {mode:03o})");
         assert_eq!(said.contains(&warning), is_warned, "{text}{said}");

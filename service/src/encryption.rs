@@ -1,0 +1,146 @@
+//! The options of TLS, and what goes on around it while the service runs.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Deserialize;
+use service::engine::{Engine, Node, SystemClock};
+use service::http::{Joined, NodeTrust, join_trusting};
+use service::reload::{Files, Hangups};
+use service::tls::{Tls, TlsCallers, TlsFiles};
+
+use crate::config;
+
+/// What the files of TLS are called where it is said what came of reading them again.
+const RELOADED: &str = "tls";
+
+/// How the listener encrypts.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Encryption {
+    /// The certificate to show, as PEM, and after it those that lead to its authority: the service then speaks HTTPS alone. Read
+    /// again when it changes
+    #[arg(long, env = "BATON_TLS_CERT", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// Its key, as PEM without a passphrase
+    #[arg(long, env = "BATON_TLS_KEY", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Authorities that sign certificates of callers, as PEM: callers are asked for one
+    #[arg(long, env = "BATON_TLS_CLIENT_CA", value_name = "FILE")]
+    tls_client_ca: Option<PathBuf>,
+    /// Give nobody a connection who shows none
+    #[arg(long, env = "BATON_TLS_CLIENT_REQUIRED")]
+    #[serde(default)]
+    tls_client_required: bool,
+    /// Authorities of the other nodes' certificates, as PEM, where they reach each other over https; nobody else is trusted
+    /// then [default: those that this machine trusts]
+    #[arg(long, env = "BATON_NODES_CA", value_name = "FILE")]
+    nodes_ca: Option<PathBuf>,
+    /// Listen beyond this machine although nothing is encrypted
+    #[arg(long, env = "BATON_ALLOW_REMOTE_WITHOUT_TLS")]
+    #[serde(default)]
+    allow_remote_without_tls: bool,
+}
+
+impl Encryption {
+    /// These options, with others where they are absent.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            tls_cert: self.tls_cert.or(other.tls_cert),
+            tls_key: self.tls_key.or(other.tls_key),
+            tls_client_ca: self.tls_client_ca.or(other.tls_client_ca),
+            tls_client_required: self.tls_client_required || other.tls_client_required,
+            nodes_ca: self.nodes_ca.or(other.nodes_ca),
+            allow_remote_without_tls: self.allow_remote_without_tls || other.allow_remote_without_tls,
+        }
+    }
+
+    /// What encrypts at this address, if anything is to, and the files that it was made of.
+    pub(crate) fn open(&self, listen: SocketAddr, hangups: &Hangups) -> Result<Option<(Arc<Tls>, Files)>, String> {
+        let is_required = self.tls_client_required;
+        let callers = self.tls_client_ca.clone().map(|ca| TlsCallers { ca, is_required });
+        if callers.is_none() && is_required {
+            return Err("`tls-client-required` needs `tls-client-ca`: whose certificates are they to be?".to_owned());
+        }
+        let (certificate, key) = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => (certificate.clone(), key.clone()),
+            (None, None) if callers.is_some() => {
+                return Err("`tls-client-ca` needs `tls-cert` and `tls-key`: nothing is encrypted without".to_owned());
+            }
+            (None, None) if listen.ip().is_loopback() || self.allow_remote_without_tls => return Ok(None),
+            (None, None) => {
+                return Err(format!(
+                    "{listen} can be reached from other machines, and nothing is encrypted; give --tls-cert and --tls-key, \
+                     or --allow-remote-without-tls where something else encrypts"
+                ));
+            }
+            _ => return Err("`tls-cert` and `tls-key` belong together: give both".to_owned()),
+        };
+        config::warn_if_others_use("the file", "the key of a certificate", &key);
+        let files = TlsFiles { certificate, key, callers };
+        let followed = hangups.files(files.paths().into_iter().chain(self.nodes_ca.clone()).collect());
+        let tls = Tls::open(files, Arc::new(SystemClock)).map_err(|error| format!("TLS: {error}"))?;
+        Ok(Some((tls, followed)))
+    }
+
+    /// Lets a node reach the others, at addresses of one scheme.
+    pub(crate) fn join(&self, engine: &Arc<Engine>, node: &Node) -> Result<Joined, String> {
+        if self.nodes_ca.is_some() && !node.address.starts_with("https://") {
+            let address = &node.address;
+            return Err(format!("`nodes-ca` is for nodes that reach each other over https, and this one is {address}"));
+        }
+        join_trusting(engine, &node.address, &self.trust()?).map_err(|error| format!("nodes-ca: {error}"))
+    }
+
+    fn trust(&self) -> Result<NodeTrust, String> {
+        let read = |path: &PathBuf| std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+        let ca = self.nodes_ca.as_ref().map(read).transpose()?;
+        let own = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => Some([read(certificate)?, vec![b'\n'], read(key)?].concat()),
+            _ => None,
+        };
+        Ok(NodeTrust { ca, own })
+    }
+
+    /// Reads the files again, and takes what they have as a whole or not at all.
+    fn reload(&self, tls: &Tls, joined: Option<&Joined>) -> Result<(), String> {
+        let renewal = match joined {
+            Some(joined) => Some((joined, joined.prepare(&self.trust()?)?)),
+            None => None,
+        };
+        tls.reload()?;
+        if let Some((joined, renewal)) = renewal {
+            joined.renew(renewal);
+        }
+        Ok(())
+    }
+
+    /// Reads the files again when they change, as long as the process lives.
+    pub(crate) fn follow(self, tls: &Arc<Tls>, mut files: Files, engine: &Arc<Engine>, joined: Option<Joined>) {
+        engine.tells_of_tls(tls.standing());
+        engine.reloads().expect(RELOADED);
+        let (tls, engine) = (Arc::clone(tls), Arc::downgrade(engine));
+        let read_by = Arc::new((self, joined));
+        tokio::spawn(async move {
+            loop {
+                files.changed().await;
+                let (reading, by) = (Arc::clone(&tls), Arc::clone(&read_by));
+                let read = tokio::task::spawn_blocking(move || by.0.reload(&reading, by.1.as_ref())).await;
+                let Some(engine) = engine.upgrade() else { return };
+                let read = read.unwrap_or_else(|error| Err(error.to_string()));
+                engine.reloads().note(RELOADED, read.is_ok());
+                match read {
+                    Ok(()) => {
+                        tracing::info!("the files of TLS were read again, for connections that begin from now on");
+                    }
+                    Err(problem) => tracing::error!(
+                        %problem,
+                        "the files of TLS cannot be used as they are; what they had before still is"
+                    ),
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,108 @@
+//! TLS of the listener: the files that it is made of, which of their contents is in use, and how others take their place.
+//! What is in them is read in `read`; connections are `http::Server`'s.
+//!
+//! Files that changed are taken as a whole or not at all. A connection keeps what it began with.
+
+mod read;
+mod standing;
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio_rustls::rustls::ServerConfig;
+
+use crate::engine::Clock;
+use read::Loaded;
+
+pub use standing::TlsStanding;
+
+/// The files that TLS is made of, as PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate that is shown, and after it those that lead to its authority.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// Whose certificates are looked at; where it is absent callers are asked for none.
+    pub callers: Option<TlsCallers>,
+}
+
+/// Certificates of callers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsCallers {
+    /// The certificates of the authorities that sign them.
+    pub ca: PathBuf,
+    /// Whether nobody gets a connection without one.
+    pub is_required: bool,
+}
+
+impl TlsFiles {
+    /// All of them.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let Self { certificate, key, callers } = self;
+        let ca = callers.iter().map(|callers| callers.ca.clone());
+        [certificate.clone(), key.clone()].into_iter().chain(ca).collect()
+    }
+}
+
+/// TLS as it is now.
+pub struct Tls {
+    files: TlsFiles,
+    clock: Arc<dyn Clock>,
+    loaded: RwLock<Arc<Loaded>>,
+    standing: Arc<TlsStanding>,
+}
+
+impl std::fmt::Debug for Tls {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    ///
+    /// For a file that cannot be read, that is not PEM or has not in it what it should, and for a key of another certificate.
+    pub fn open(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Arc<Self>, String> {
+        let loaded = Loaded::read(&files)?;
+        if let Some(problem) = loaded.validity.problem(clock.now()) {
+            tracing::warn!("the TLS certificate {}: {problem}; callers will refuse it", files.certificate.display());
+        }
+        let standing = Arc::new(TlsStanding::of(loaded.validity.until));
+        Ok(Arc::new(Self { files, clock, loaded: RwLock::new(Arc::new(loaded)), standing }))
+    }
+
+    /// Reads the files again, for connections that begin from now on.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Self::open), and for a certificate that is not good now where the one before is. Everything is as before
+    /// then.
+    pub fn reload(&self) -> Result<(), String> {
+        let loaded = Loaded::read(&self.files)?;
+        let (now, before) = (self.clock.now(), self.loaded());
+        if let Some(problem) = loaded.validity.problem(now).filter(|_| before.validity.problem(now).is_none()) {
+            return Err(format!("{}: {problem}, and the one before is good still", self.files.certificate.display()));
+        }
+        self.standing.renewed(loaded.validity.until);
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
+        Ok(())
+    }
+
+    /// How it stands, for the metrics.
+    pub fn standing(&self) -> &Arc<TlsStanding> {
+        &self.standing
+    }
+
+    /// What a new connection begins with.
+    pub(crate) fn begin(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.loaded().config)
+    }
+
+    fn loaded(&self) -> Arc<Loaded> {
+        Arc::clone(&self.loaded.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}

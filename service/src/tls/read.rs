@@ -1,0 +1,166 @@
+//! What is in the files of TLS, and what is wrong with it.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use history::Timestamp;
+use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
+use x509_parser::parse_x509_certificate;
+use x509_parser::time::ASN1Time;
+
+use super::{TlsCallers, TlsFiles};
+
+/// Most bytes of one of these files. Ours: the authorities that browsers know are 200 KB.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What a block of PEM begins with.
+const PEM: &[u8] = b"-----BEGIN ";
+
+/// What stands in the block of a key that takes a passphrase.
+const ENCRYPTED: &[u8] = b"ENCRYPTED";
+
+/// The one protocol that is spoken here.
+const PROTOCOL: &[u8] = b"http/1.1";
+
+/// When a certificate is good.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Validity {
+    pub(super) from: Timestamp,
+    pub(super) until: Timestamp,
+}
+
+impl Validity {
+    /// Why it is not good at this time.
+    pub(super) fn problem(&self, now: Timestamp) -> Option<String> {
+        if now > self.until {
+            Some(format!("it has expired at {}", self.until))
+        } else if now < self.from {
+            Some(format!("it is not valid before {}", self.from))
+        } else {
+            None
+        }
+    }
+}
+
+/// What they make together.
+pub(super) struct Loaded {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) validity: Validity,
+}
+
+impl Loaded {
+    /// Makes it of these files.
+    pub(super) fn read(files: &TlsFiles) -> Result<Self, String> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let chain = certificates(&files.certificate)?;
+        let validity = validity(&files.certificate, &chain)?;
+        let key = key(&files.key)?;
+        let (shown, shown_key) = (files.certificate.display(), files.key.display());
+        let certified = CertifiedKey::from_der(chain, key, &provider).map_err(|error| match error {
+            Error::InconsistentKeys(_) => {
+                format!("{shown_key}: the key does not fit the certificate {shown}; it is another certificate's")
+            }
+            error => format!("{shown} with the key {shown_key}: {error}"),
+        })?;
+        let verifier = files.callers.as_ref().map(|callers| verifier(callers, &provider)).transpose()?;
+        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.map_err(|error| format!("TLS: {error}"))?;
+        let config = match verifier {
+            Some(verifier) => config.with_client_cert_verifier(verifier),
+            None => config.with_no_client_auth(),
+        };
+        let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        // Nobody comes back to what was agreed on before: who comes again is looked at again.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Self { config: Arc::new(config), validity })
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let shown = path.display();
+    let failed = |error: std::io::Error| format!("{shown}: {error}");
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("{shown}: it has more than {FILE_BYTES_MAX} bytes, expected a few certificates or a key"));
+    }
+    Ok(bytes)
+}
+
+fn has(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// Why a file has not in it what it should.
+fn lacks(path: &Path, bytes: &[u8], what: &str, begins: &str) -> String {
+    let shown = path.display();
+    if has(bytes, PEM) {
+        format!("{shown}: there is no {what} in it; expected a block that begins with `-----BEGIN {begins}-----`")
+    } else {
+        format!("{shown}: this is not PEM; expected a {what} that begins with `-----BEGIN {begins}-----`")
+    }
+}
+
+/// The certificates in a file, at least one.
+pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let bytes = read(path)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let found = found.map_err(|error| format!("{}: {error}", path.display()))?;
+    if found.is_empty() {
+        return Err(lacks(path, &bytes, "certificate", "CERTIFICATE"));
+    }
+    Ok(found)
+}
+
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    let bytes = read(path)?;
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| {
+        if has(&bytes, ENCRYPTED) {
+            let how = "`openssl pkey -in FILE -out FILE` writes it without";
+            return format!("{}: the key takes a passphrase, and nobody is there to be asked; {how}", path.display());
+        }
+        lacks(path, &bytes, "private key", "PRIVATE KEY")
+    })
+}
+
+/// What looks at the certificates of callers.
+fn verifier(callers: &TlsCallers, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let shown = callers.ca.display();
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(&callers.ca)? {
+        roots.add(certificate).map_err(|error| format!("{shown}: a certificate cannot be used: {error}"))?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    let verifier = if callers.is_required { verifier } else { verifier.allow_unauthenticated() };
+    verifier.build().map_err(|error| format!("{shown}: {error}"))
+}
+
+/// When the first of them is good.
+fn validity(path: &Path, chain: &[CertificateDer<'_>]) -> Result<Validity, String> {
+    let unreadable = |error: String| format!("{}: the certificate cannot be read: {error}", path.display());
+    let first = chain.first().ok_or_else(|| unreadable("there is none".to_owned()))?;
+    validity_of(first).map_err(unreadable)
+}
+
+/// When a certificate is good.
+pub(super) fn validity_of(certificate: &CertificateDer<'_>) -> Result<Validity, String> {
+    let (_, certificate) = parse_x509_certificate(certificate).map_err(|error| error.to_string())?;
+    let found = certificate.validity();
+    Ok(Validity { from: instant(found.not_before), until: instant(found.not_after) })
+}
+
+/// An instant of a certificate; those before 1970 are taken as then.
+fn instant(time: ASN1Time) -> Timestamp {
+    Timestamp::from_millis(u64::try_from(time.timestamp()).unwrap_or_default().saturating_mul(1_000))
+}

@@ -1,0 +1,36 @@
+//! How TLS stands, as the metrics say.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use history::Timestamp;
+
+/// How TLS of the listener stands.
+#[derive(Debug)]
+pub struct TlsStanding {
+    until: AtomicU64,
+    handshakes_failed: AtomicU64,
+}
+
+impl TlsStanding {
+    pub(crate) fn of(until: Timestamp) -> Self {
+        Self { until: AtomicU64::new(until.as_millis()), handshakes_failed: AtomicU64::new(0) }
+    }
+
+    pub(super) fn renewed(&self, until: Timestamp) {
+        self.until.store(until.as_millis(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn handshake_failed(&self) {
+        self.handshakes_failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// When the certificate in use expires.
+    pub(crate) fn until(&self) -> Timestamp {
+        Timestamp::from_millis(self.until.load(Ordering::Relaxed))
+    }
+
+    /// Connections that ended before they were encrypted.
+    pub(crate) fn handshakes_failed(&self) -> u64 {
+        self.handshakes_failed.load(Ordering::Relaxed)
+    }
+}

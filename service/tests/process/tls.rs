@@ -1,0 +1,181 @@
+//! The real binary with a certificate of its own: what it refuses to start with, what it reads again, and SWF's wire.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use client::{Access, Client, Patience};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::certificates::{Authority, expired, not_yet};
+use crate::support::{Scratch, Service, baton};
+use crate::{sha256_hex, start};
+
+/// A service that encrypts; what it says goes to the file `log`.
+fn serve(scratch: &Scratch, more: &[&str]) -> Service {
+    let (certificate, key) = (scratch.0.join("tls.crt"), scratch.0.join("tls.key"));
+    let args = ["--tls-cert", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    let mut service = Service::start_after(&scratch.0, "true", &[&args, more].concat());
+    service.url = service.url.replace("http://127.0.0.1", "https://localhost");
+    service
+}
+
+fn said(scratch: &Scratch) -> String {
+    std::fs::read_to_string(scratch.0.join("log")).unwrap()
+}
+
+fn client(service: &Service, ca: &str) -> Client {
+    let access = Access { ca: Some(ca.as_bytes()), ..Access::default() };
+    Client::with_access(&service.url, access).unwrap().patience(Patience::None)
+}
+
+fn hang_up(service: &Service) {
+    let pid = Pid::from_raw(i32::try_from(service.child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::HUP).unwrap();
+}
+
+/// A call by name that trusts this authority alone: the status and the body.
+async fn get(service: &Service, ca: &str, path: &str) -> Result<(u16, String), reqwest::Error> {
+    let ca = reqwest::Certificate::from_pem(ca.as_bytes()).unwrap();
+    let http = reqwest::Client::builder().tls_certs_only([ca]).build().unwrap();
+    let answer = http.get(format!("{}{path}", service.url)).send().await?;
+    Ok((answer.status().as_u16(), answer.text().await?))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_is_renewed_on_sighup_and_a_broken_one_is_told_and_changes_nothing() {
+    let scratch = Scratch::new("tls-renewed");
+    let (first, second) = (Authority::new(), Authority::new());
+    first.issue(&["localhost"]).write(&scratch.0);
+    let service = serve(&scratch, &[]);
+    let kept = client(&service, &first.pem());
+    kept.start(&start("w"), None).await.unwrap();
+    assert_eq!(get(&service, &first.pem(), "/readyz").await.unwrap(), (200, "ok\n".to_owned()));
+
+    // One that cannot be used: the one before stays, and it is told.
+    std::fs::write(scratch.0.join("tls.key"), "rubbish").unwrap();
+    hang_up(&service);
+    let ready = loop {
+        let (status, ready) = get(&service, &first.pem(), "/readyz").await.unwrap();
+        assert_eq!(status, 200);
+        if ready != "ok\n" {
+            break ready;
+        }
+    };
+    assert!(ready.contains("tls: what the file has now is refused"), "{ready}");
+    let log = said(&scratch);
+    assert!(log.contains("tls.key: this is not PEM") && !log.contains("rubbish"), "{log}");
+    let (_, metrics) = get(&service, &first.pem(), "/metrics").await.unwrap();
+    assert!(metrics.contains("baton_reload_refused{what=\"tls\"} 1"), "{metrics}");
+
+    // Another that can: who trusts its authority alone gets in now, who trusts the one before alone does not any more.
+    second.issue(&["localhost"]).write(&scratch.0);
+    hang_up(&service);
+    while get(&service, &second.pem(), "/readyz").await.is_err() {}
+    assert_eq!(get(&service, &second.pem(), "/readyz").await.unwrap().1, "ok\n");
+    get(&service, &first.pem(), "/readyz").await.unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_is_replaced_is_noticed_without_a_signal() {
+    let scratch = Scratch::new("tls-noticed");
+    let (first, second) = (Authority::new(), Authority::new());
+    first.issue(&["localhost"]).write(&scratch.0);
+    let service = serve(&scratch, &[]);
+    client(&service, &first.pem()).ready().await.unwrap();
+    second.issue(&["localhost"]).write(&scratch.0);
+    let noticed = async {
+        while get(&service, &second.pem(), "/readyz").await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), noticed).await.expect("it is noticed");
+}
+
+#[test]
+fn a_service_that_could_be_reached_from_elsewhere_encrypts_or_is_told_that_something_else_does() {
+    let scratch = Scratch::new("tls-beyond");
+    Authority::new().issue(&["localhost"]).write(&scratch.0);
+    let config = scratch.0.join("baton.toml");
+    let text = format!("[[credentials]]\nname = 'ops'\nsecret-sha256 = '{}'\noperator = true\n", sha256_hex("o"));
+    std::fs::write(&config, text).unwrap();
+    let path = |name: &str| scratch.0.join(name).to_str().unwrap().to_owned();
+    let (config, certificate, key) = (path("baton.toml"), path("tls.crt"), path("tls.key"));
+    // Nobody listens at this address: what may, ends there.
+    let serve = |args: &[&str]| {
+        let output = baton(&[&["serve", "--listen", "192.0.2.1:1"], args].concat());
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let encrypts = ["--tls-cert", certificate.as_str(), "--tls-key", key.as_str()];
+    let known = ["--config", config.as_str()];
+    for (args, says) in [
+        (vec![], "nobody is asked who they are"),
+        (vec!["--allow-remote-without-tls"], "nobody is asked who they are"),
+        (encrypts.to_vec(), "nobody is asked who they are"),
+        (vec!["--allow-remote-without-credentials"], "nothing is encrypted"),
+        (known.to_vec(), "nothing is encrypted"),
+        ([known.as_slice(), &["--allow-remote-without-tls"]].concat(), "192.0.2.1:1: "),
+        ([known.as_slice(), &encrypts].concat(), "192.0.2.1:1: "),
+        (vec!["--allow-remote-without-credentials", "--allow-remote-without-tls"], "192.0.2.1:1: "),
+        ([known.as_slice(), &["--tls-cert", &certificate]].concat(), "`tls-cert` and `tls-key` belong together"),
+    ] {
+        let said = serve(&args);
+        assert!(said.contains(says), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_start_with_files_that_cannot_be_used_ends_with_a_sentence_and_others_who_can_read_the_key_are_told() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scratch = Scratch::new("tls-start");
+    let authority = Authority::new();
+    let (certificate, key) = authority.issue_with(&["localhost"], expired).write(&scratch.0);
+    let serve = |listen: &str| {
+        let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
+        let anybody = "--allow-remote-without-credentials";
+        let output = baton(&["serve", "--listen", listen, anybody, "--tls-cert", certificate, "--tls-key", key]);
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for (mode, is_told) in [(0o644, true), (0o600, false)] {
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
+        let said = serve("192.0.2.1:1");
+        assert!(said.contains("it has expired at 2001-01-01T00:00:00.000Z"), "{said}");
+        let warning = format!("others can use the file `{}` (mode {mode:03o})", key.display());
+        assert_eq!(said.contains(&warning), is_told, "{said}");
+    }
+    authority.issue_with(&["localhost"], not_yet).write(&scratch.0);
+    assert!(serve("192.0.2.1:1").contains("it is not valid before 2999-01-01T00:00:00.000Z"));
+    std::fs::write(&key, authority.issue(&["localhost"]).key).unwrap();
+    let said = serve("127.0.0.1:0");
+    assert!(said.contains("baton serve: TLS: ") && said.contains("does not fit the certificate"), "{said}");
+    std::fs::remove_file(&key).unwrap();
+    assert!(serve("127.0.0.1:0").contains("tls.key: No such file"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn swfs_wire_and_the_command_line_speak_to_it() {
+    let scratch = Scratch::new("tls-wires");
+    let authority = Authority::new();
+    authority.issue(&["localhost"]).write(&scratch.0);
+    let service = serve(&scratch, &[]);
+    let ca = reqwest::Certificate::from_pem(authority.pem().as_bytes()).unwrap();
+    let http = reqwest::Client::builder().tls_certs_only([ca]).build().unwrap();
+    let ask = http.post(&service.url).header("x-amz-target", "SimpleWorkflowService.ListDomains");
+    let ask = ask.header("content-type", "application/x-amz-json-1.0");
+    let answer = ask.body("{\"registrationStatus\":\"REGISTERED\"}").send().await.unwrap();
+    let (status, text) = (answer.status().as_u16(), answer.text().await.unwrap());
+    assert!(status == 200 && text.contains("\"default\""), "{status} {text}");
+    client(&service, &authority.pem()).start(&start("w"), None).await.unwrap();
+    let listed = list(&service.url, &scratch.0, &authority);
+    assert!(listed.contains(" w "), "{listed}");
+}
+
+fn list(url: &str, scratch: &Path, authority: &Authority) -> String {
+    let ca = scratch.join("ca.pem");
+    std::fs::write(&ca, authority.pem()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    let output = command.args(["workflow", "list"]).env("BATON_URL", url).env("BATON_CA_FILE", ca).stdin(Stdio::null());
+    let output = output.output().unwrap();
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
