@@ -34,9 +34,12 @@ fn text(table: &Table) -> String {
 }
 
 /// A history as a table, in the order given: id, time, time since the oldest of the events, event, what it says, what caused
-/// it. Turns are set apart.
+/// it; and with whose credential, where any of them says. Turns are set apart.
 pub fn history(events: &[Event]) -> String {
-    let mut table = plain(&["#", "time", "after", "event", "what", "because of"]);
+    let is_signed = events.iter().any(|event| event.by.is_some());
+    let header = ["#", "time", "after", "event", "what", "because of", "credential"];
+    let columns = if is_signed { header.len() } else { header.len() - 1 };
+    let mut table = plain(header.get(..columns).unwrap_or(&header));
     for column in [0, 2] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -45,17 +48,19 @@ pub fn history(events: &[Event]) -> String {
     let oldest = events.iter().min_by_key(|event| event.id).map(|event| event.timestamp).unwrap_or_default();
     for event in events {
         if matches!(event.kind, EventKind::DeciderStarted(_)) && event.id != 1 {
-            table.add_row(["", "", "", "", "", ""]);
+            table.add_row(vec![""; columns]);
         }
         let after = event.timestamp.since(oldest).as_millis();
-        table.add_row([
+        let row = [
             event.id.to_string(),
             event.timestamp.to_string(),
             elapsed(after),
             event.kind.name().to_owned(),
             shown::line(&summary(event)).into_owned(),
             shown::line(&because(event)).into_owned(),
-        ]);
+            event.by.as_ref().map(|by| shown::line(by.as_str()).into_owned()).unwrap_or_default(),
+        ];
+        table.add_row(row.into_iter().take(columns));
     }
     text(&table)
 }

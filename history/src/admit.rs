@@ -21,8 +21,6 @@ mod tests;
 mod updates;
 mod validate;
 
-use std::sync::Arc;
-
 use uuid::Uuid;
 
 pub use children::PARENT_CLOSED;
@@ -31,6 +29,7 @@ use activities::Report;
 use decisions::Completion;
 pub use updates::{may_update, may_update_in, speculative_turn, starting_for};
 
+use crate::author::{Author, CallerName};
 use crate::command::{Command, Start, StartSignal, TaskId, TurnId};
 use crate::event::{
     ByHand, DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, Event, EventId, EventKind, RequestKey,
@@ -41,7 +40,6 @@ use crate::ids::{ConflictPolicy, ReusePolicy, RunId};
 use crate::limits;
 use crate::links::Links;
 use crate::payload::Payload;
-use crate::permissions::Permissions;
 use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::room::Room;
 use crate::run::{PendingActivity, Request, Run, Spilled, Status, Tries};
@@ -68,8 +66,8 @@ pub struct Transition {
     has_changed_beside: bool,
     /// What is reserved, once a decision of this command has asked.
     room: Option<Room>,
-    /// What the decider may decide whose answer is admitted; everything where that is not limited.
-    may: Option<Arc<Permissions>>,
+    /// Who gives the command that is admitted.
+    author: Author,
 }
 
 /// The events that `command` adds to `run` at `now`.
@@ -254,7 +252,15 @@ impl Transition {
 
     /// A transition of a run that exists.
     pub fn linked(run: Run, links: Links) -> Self {
-        Self { run, links, events: Vec::new(), copied: 0, has_changed_beside: false, room: None, may: None }
+        Self {
+            run,
+            links,
+            events: Vec::new(),
+            copied: 0,
+            has_changed_beside: false,
+            room: None,
+            author: Author::default(),
+        }
     }
 
     /// A new run: WorkflowStarted, DeciderScheduled (S3.6), and the signal that came with its start.
@@ -292,14 +298,16 @@ impl Transition {
             schedule: start.schedule.clone(),
         };
         let run = Run::begin(now, &started, start.key);
+        let (by, author) = (start.by.clone(), Author::named(start.by.clone()));
         let event =
-            Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key: start.key };
-        let mut transition = Self { events: vec![event], ..Self::of(run) };
+            Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key: start.key, by };
+        let mut transition = Self { events: vec![event], author, ..Self::of(run) };
         transition.schedule_turn(now);
         if let Some(StartSignal { name, input }) = start.signal.clone() {
             let identity = start.identity.clone();
             transition.push(now, EventKind::Signal(Signal { name, input, identity, origin: None }));
         }
+        transition.author = Author::default();
         Ok(transition)
     }
 
@@ -377,20 +385,16 @@ impl Transition {
         }
     }
 
-    /// Admits one command that is not [repeated](Self::repeated), of a decider who may decide no more than this.
+    /// Admits one command that is not [repeated](Self::repeated), which this author gives: its events have his name, and it decides
+    /// no more than he may.
     ///
     /// # Errors
     ///
     /// As for [`admit`](Self::admit).
-    pub fn admit_within(
-        &mut self,
-        command: &Command,
-        may: Option<&Arc<Permissions>>,
-        now: Timestamp,
-    ) -> Result<Outcome, Fault> {
-        self.may = may.cloned();
+    pub fn admit_of(&mut self, command: &Command, author: &Author, now: Timestamp) -> Result<Outcome, Fault> {
+        self.author = author.clone();
         let outcome = self.admit_new(command, now);
-        self.may = None;
+        self.author = Author::default();
         outcome
     }
 
@@ -557,7 +561,12 @@ impl Transition {
     }
 
     fn push_keyed(&mut self, now: Timestamp, kind: EventKind, key: Option<RequestKey>) -> EventId {
-        let event = Event { id: self.run.last_event_id + 1, timestamp: now, kind, key };
+        self.push_by(now, kind, key, self.author.by.clone())
+    }
+
+    /// Records what another caused than whoever gives the command.
+    fn push_by(&mut self, now: Timestamp, kind: EventKind, key: Option<RequestKey>, by: Option<CallerName>) -> EventId {
+        let event = Event { id: self.run.last_event_id + 1, timestamp: now, kind, key, by };
         self.owe(&event);
         self.take_room(&event.kind);
         self.run.evolve(&event);

@@ -3,6 +3,7 @@
 mod by_hand;
 mod requests;
 
+use crate::author::CallerName;
 use crate::decision::Decision;
 use crate::dialect::SwfRun;
 use crate::event::{ActivityTimeouts, ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey, TurnList};
@@ -73,6 +74,8 @@ pub struct Start {
     pub task_priority: Option<i32>,
     /// Present where the run is to speak SWF's dialect.
     pub swf: Option<SwfRun>,
+    /// The name of the credential of whoever asks.
+    pub by: Option<CallerName>,
 }
 
 impl Start {
@@ -104,6 +107,7 @@ impl Start {
             parent: None,
             schedule: None,
             task_priority: None,
+            by: None,
         }
     }
 }
@@ -154,6 +158,9 @@ pub struct AskedUpdate {
     pub identity: Option<String>,
     /// Not to be accepted unless the run's version is this one (S1.7).
     pub if_version: Option<EventId>,
+    /// The name of the credential of whoever asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<CallerName>,
 }
 
 /// What a decider says to an update.
@@ -210,6 +217,8 @@ pub enum AnsweredTurn {
         started_at: Timestamp,
         /// Who the decider is.
         identity: Option<String>,
+        /// With what credential it took the turn.
+        by: Option<CallerName>,
     },
 }
 

@@ -6,6 +6,7 @@ use minicbor::{Decode, Encode};
 use serde::de::{Error, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::author::CallerName;
 pub use crate::ids::EventId;
 use crate::ids::RunId;
 use crate::payload::Payload;
@@ -69,17 +70,22 @@ pub struct Event {
     #[n(3)]
     #[serde(skip_serializing_if = "Option::is_none", rename = "requestKey")]
     pub key: Option<RequestKey>,
+    /// The name of the credential of whoever caused it; absent where time or the service did, and where there are no credentials.
+    #[n(4)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<CallerName>,
 }
 
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (Common { id, timestamp, key }, kind) = tagged::read(deserializer)?;
+        let (Common { id, timestamp, key, by }, kind) = tagged::read(deserializer)?;
         let missing = D::Error::missing_field;
         Ok(Self {
             id: id.ok_or_else(|| missing("id"))?,
             timestamp: timestamp.ok_or_else(|| missing("timestamp"))?,
             kind,
             key,
+            by,
         })
     }
 }
@@ -90,6 +96,7 @@ struct Common {
     id: Option<EventId>,
     timestamp: Option<Timestamp>,
     key: Option<RequestKey>,
+    by: Option<CallerName>,
 }
 
 impl tagged::Common for Common {
@@ -98,6 +105,7 @@ impl tagged::Common for Common {
             "id" => tagged::set(&mut self.id, "id", map),
             "timestamp" => tagged::set(&mut self.timestamp, "timestamp", map),
             "requestKey" => tagged::set(&mut self.key, "requestKey", map),
+            "by" => tagged::set(&mut self.by, "by", map),
             _ => Ok(false),
         }
     }

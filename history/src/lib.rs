@@ -20,6 +20,7 @@
 //! ```
 
 pub mod admit;
+mod author;
 pub mod check;
 pub mod codec;
 mod command;
@@ -50,6 +51,7 @@ mod tally;
 mod time;
 
 pub use admit::{Outcome, Transition, admit};
+pub use author::{Author, CallerName};
 pub use command::{
     ActivityAct, AnsweredTurn, AskedUpdate, Beat, Command, EffectResult, OptionsChange, Start, StartSignal, TaskId,
     TurnId, UpdateAnswer, Verdict,

@@ -11,6 +11,10 @@ pub const NAME_CHARS_MAX: usize = 256;
 /// workflow id in 2,048 bytes, and another a workflow id in 1,024.
 pub const NAME_BYTES_MAX: usize = 3 * NAME_CHARS_MAX;
 
+/// Longest name of a credential, in bytes: it stands in every event that its holder causes. Ours: an address of mail with room to
+/// spare, and a third of what the shortest events have beside it.
+pub const CALLER_NAME_BYTES_MAX: usize = 128;
+
 /// Longest name of a type together with its version, in characters. Source: SWF's 256 and 64 with the slash between them
 /// (SWF.md §4).
 pub const TYPE_CHARS_MAX: usize = NAME_CHARS_MAX + 1 + 64;

@@ -4,7 +4,8 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::event::{ActivityStarted, EventKind, LastFailure};
+use crate::author::CallerName;
+use crate::event::{ActivityStarted, Event, EventKind, LastFailure};
 use crate::payload::{PackRef, Payload};
 use crate::run::{HeldTry, Run};
 
@@ -23,6 +24,8 @@ pub struct Note {
     /// Where the identity is kept, which went to a pack before the rest.
     #[n(3)]
     kept: Option<PackRef>,
+    #[n(4)]
+    by: Option<CallerName>,
 }
 
 impl Note {
@@ -62,7 +65,7 @@ impl Noted for LastFailure {
 
     fn keep(&mut self, at: impl FnOnce(Note) -> PackRef) {
         let (reason, details, identity) = (self.reason.take(), self.details.take(), self.identity.take());
-        self.kept = Some(at(Note { reason, details, identity, kept: self.kept }));
+        self.kept = Some(at(Note { reason, details, identity, kept: self.kept, by: None }));
     }
 
     fn fill(&mut self, note: Note) {
@@ -73,31 +76,50 @@ impl Noted for LastFailure {
     }
 }
 
-macro_rules! noted_by_identity {
-    ($($of:ty),*) => {$(
-        impl Noted for $of {
-            fn kept(&self) -> Option<PackRef> {
-                self.kept
-            }
+impl Noted for HeldTry {
+    fn kept(&self) -> Option<PackRef> {
+        self.kept
+    }
 
-            fn text_bytes(&self) -> usize {
-                bytes(self.identity.as_ref())
-            }
+    fn text_bytes(&self) -> usize {
+        bytes(self.identity.as_ref()) + self.by.as_ref().map_or(0, |by| by.as_str().len())
+    }
 
-            fn keep(&mut self, at: impl FnOnce(Note) -> PackRef) {
-                let note = Note { identity: self.identity.take(), kept: self.kept, ..Note::default() };
-                self.kept = Some(at(note));
-            }
+    fn keep(&mut self, at: impl FnOnce(Note) -> PackRef) {
+        let (identity, by) = (self.identity.take(), self.by.take());
+        self.kept = Some(at(Note { identity, by, kept: self.kept, ..Note::default() }));
+    }
 
-            fn fill(&mut self, note: Note) {
-                self.identity = self.identity.take().or(note.identity);
-                self.kept = note.kept;
-            }
-        }
-    )*};
+    fn fill(&mut self, note: Note) {
+        self.identity = self.identity.take().or(note.identity);
+        self.by = self.by.take().or(note.by);
+        self.kept = note.kept;
+    }
 }
 
-noted_by_identity!(HeldTry, ActivityStarted);
+/// Of a try that was held: with whose credential, stands beside it.
+struct Started<'a>(&'a mut ActivityStarted, &'a mut Option<CallerName>);
+
+impl Noted for Started<'_> {
+    fn kept(&self) -> Option<PackRef> {
+        self.0.kept
+    }
+
+    fn text_bytes(&self) -> usize {
+        bytes(self.0.identity.as_ref()) + self.1.as_ref().map_or(0, |by| by.as_str().len())
+    }
+
+    fn keep(&mut self, at: impl FnOnce(Note) -> PackRef) {
+        let (identity, by) = (self.0.identity.take(), self.1.take());
+        self.0.kept = Some(at(Note { identity, by, kept: self.0.kept, ..Note::default() }));
+    }
+
+    fn fill(&mut self, note: Note) {
+        self.0.identity = self.0.identity.take().or(note.identity);
+        *self.1 = self.1.take().or(note.by);
+        self.0.kept = note.kept;
+    }
+}
 
 /// Whether a note is better kept elsewhere.
 fn is_long(noted: &impl Noted) -> bool {
@@ -156,14 +178,14 @@ impl Run {
     }
 }
 
-impl EventKind {
+impl Event {
     /// Where its notes are kept that are not here.
     pub fn notes_kept(&self) -> impl Iterator<Item = PackRef> {
-        let (started, failure) = match self {
-            Self::ActivityStarted(it) => (it.kept(), it.last_failure.as_ref()),
-            Self::ActivityPaused(it) => (None, it.last_failure.as_ref()),
-            Self::ActivityTimedOut(it) => (None, it.last_failure.as_ref()),
-            Self::ActivityScheduledTimeout(it) => (None, it.last_failure.as_ref()),
+        let (started, failure) = match &self.kind {
+            EventKind::ActivityStarted(it) => (it.kept, it.last_failure.as_ref()),
+            EventKind::ActivityPaused(it) => (None, it.last_failure.as_ref()),
+            EventKind::ActivityTimedOut(it) => (None, it.last_failure.as_ref()),
+            EventKind::ActivityScheduledTimeout(it) => (None, it.last_failure.as_ref()),
             _ => (None, None),
         };
         started.into_iter().chain(failure.and_then(Noted::kept))
@@ -171,14 +193,14 @@ impl EventKind {
 
     /// Puts its notes back; `read` as for [`Run::fill_notes`].
     pub fn fill_notes(&mut self, mut read: impl FnMut(PackRef) -> Option<Note>) {
-        let failure = match self {
-            Self::ActivityStarted(it) => {
-                fill(it, &mut read);
+        let failure = match &mut self.kind {
+            EventKind::ActivityStarted(it) => {
+                fill(&mut Started(&mut *it, &mut self.by), &mut read);
                 it.last_failure.as_mut()
             }
-            Self::ActivityPaused(it) => it.last_failure.as_mut(),
-            Self::ActivityTimedOut(it) => it.last_failure.as_mut(),
-            Self::ActivityScheduledTimeout(it) => it.last_failure.as_mut(),
+            EventKind::ActivityPaused(it) => it.last_failure.as_mut(),
+            EventKind::ActivityTimedOut(it) => it.last_failure.as_mut(),
+            EventKind::ActivityScheduledTimeout(it) => it.last_failure.as_mut(),
             _ => None,
         };
         if let Some(failure) = failure {
@@ -191,5 +213,43 @@ fn fill(noted: &mut impl Noted, read: &mut impl FnMut(PackRef) -> Option<Note>) 
     // What is kept may say where the rest is.
     while let Some(note) = noted.kept().and_then(&mut *read) {
         noted.fill(note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::author::{Author, CallerName};
+    use crate::event::ActivityTimeouts;
+    use crate::event::EventKind;
+    use crate::payload::PackRef;
+    use crate::scene::{scene, schedule_again};
+    use crate::{Command, Links, Note, RetryPolicy, Transition};
+
+    #[test]
+    fn who_took_a_try_is_told_with_its_start_also_where_that_is_kept_elsewhere() {
+        let scene = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]);
+        let of = |name: &str| Author::named(Some(CallerName::new(name).unwrap()));
+        for identity in [None, Some("a runner with a long name".to_owned())] {
+            let mut transition = Transition::linked(scene.run.clone(), Links::default());
+            let start = Command::StartActivity { scheduled_event_id: 5, identity: identity.clone(), poll: None };
+            transition.admit_of(&start, &of("the runner that took it"), scene.now).unwrap();
+            let mut pack = Vec::new();
+            let place = PackRef { op: 1, offset: 0, len: 0 };
+            transition.run_mut().keep_notes(|bytes| {
+                pack = bytes.to_vec();
+                place
+            });
+            let task = transition.run().activities.get(&5).unwrap().task(5).unwrap();
+            let success = Command::SucceedActivity { task, result: None };
+            transition.admit_of(&success, &of("another"), scene.now).unwrap();
+            let mut events = transition.into_parts().1.into_iter();
+            let mut started = events.next().unwrap();
+            assert_eq!((started.by.clone(), started.notes_kept().collect::<Vec<_>>()), (None, vec![place]));
+            started.fill_notes(|_| Note::read(&pack));
+            let EventKind::ActivityStarted(it) = &started.kind else { panic!("{started:?}") };
+            assert_eq!((&it.identity, it.kept), (&identity, None));
+            assert_eq!(started.by.unwrap().as_str(), "the runner that took it");
+            assert_eq!(events.next().unwrap().by.unwrap().as_str(), "another");
+        }
     }
 }

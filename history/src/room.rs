@@ -26,8 +26,8 @@ const HEAD: usize = 1;
 const WORD: usize = 1;
 /// The place of a note in a pack: operation, offset, length.
 const KEPT: usize = HEAD + 9 + 5 + 5;
-/// A try that a runner holds: since when, by whom.
-const HELD: usize = HEAD + AT + larger(str_of(NOTE_TEXT_MAX), WORD + KEPT);
+/// A try that a runner holds: since when, by whom: two texts, or their place.
+const HELD: usize = HEAD + AT + larger(NOTE_TEXT_MAX + 3, WORD + KEPT);
 /// How a try failed: when, the timeout, and a note of three texts or its place.
 const FAILURE: usize = HEAD + AT + WORD + larger(NOTE_TEXT_MAX + 3, 3 * WORD + KEPT);
 /// What has been tried: two counts, a try that is held, or what it waits for, and the last failure.
@@ -45,6 +45,7 @@ const EFFECT_TAKEN_OVER: usize = EFFECT + RUN_ID;
 
 const NAME: usize = str_of(limits::NAME_BYTES_MAX);
 const REASON: usize = str_of(4 * limits::REASON_CHARS_MAX);
+const CALLER: usize = str_of(limits::CALLER_NAME_BYTES_MAX);
 const BY_HAND: usize = HEAD + NAME + REASON;
 /// A turn that waits and one that a decider has.
 const TURNS: usize = 2 * (HEAD + 2 * ID + 3 * AT + COUNT + NAME) + SENT;
@@ -59,7 +60,7 @@ const AWAITING: usize = limits::AWAITING_BYTES_MAX + 3 * limits::AWAITING_MAX;
 const CLOCK: usize = limits::CLOCK_STOPS_MAX * (HEAD + 2 * AT) + HEAD + AT;
 const PAUSE: usize = HEAD + ID + AT + WORD + BY_HAND;
 const BRANCHED: usize = HEAD + 2 * ID + RUN_ID + NAME;
-const RESET: usize = HEAD + 2 * RUN_ID + 2 * ID + AT + 9 + 2 * WORD + BY_HAND;
+const RESET: usize = HEAD + 2 * RUN_ID + 2 * ID + AT + 9 + 2 * WORD + BY_HAND + CALLER;
 /// Status, instants, counts, what stands before each of them.
 const REST: usize = 256;
 
@@ -206,6 +207,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::author::CallerName;
     use crate::event::{ActivityPausedCause, ActivityTimeout, ActivityTimeouts, ByHand, ChildPolicy, LastFailure};
     use crate::links::{Effect, EffectKind, PollId};
     use crate::payload::{PackRef, Payload};
@@ -242,8 +244,9 @@ mod tests {
     }
 
     fn held(text: bool) -> HeldTry {
-        let identity = text.then(|| "n".repeat(NOTE_TEXT_MAX));
-        HeldTry { at: AT_MAX, identity, kept: (!text).then_some(PLACE) }
+        let identity = text.then(|| "n".repeat(NOTE_TEXT_MAX / 2));
+        let by = text.then(|| CallerName::new(&"n".repeat(NOTE_TEXT_MAX / 2)).unwrap());
+        HeldTry { at: AT_MAX, identity, kept: (!text).then_some(PLACE), by }
     }
 
     fn pending(retry: Option<RetryPolicy>, tries: Option<Tries>) -> PendingActivity {

@@ -10,9 +10,9 @@ use crate::decision::{
 };
 use crate::event::{ActivityStarted, ActivityTimeouts, ChildPolicy, EventKind, RequestKey};
 use crate::{
-    AnsweredTurn, AskedUpdate, Beat, Command, Decision, Duration, EffectKind, EffectResult, Event, EventId, Fault,
-    Links, Origin, Outcome, Payload, Permissions, RetryPolicy, Run, Start, TaskId, Timestamp, Transition, TurnId,
-    UpdateAnswer, Verdict, check,
+    AnsweredTurn, AskedUpdate, Author, Beat, Command, Decision, Duration, EffectKind, EffectResult, Event, EventId,
+    Fault, Links, Origin, Outcome, Payload, Permissions, RetryPolicy, Run, Start, TaskId, Timestamp, Transition,
+    TurnId, UpdateAnswer, Verdict, check,
 };
 
 #[derive(Debug, Clone)]
@@ -58,7 +58,10 @@ impl Scene {
     ) -> Result<(Outcome, Vec<Event>), Fault> {
         let mut transition = Transition::linked(self.run.clone(), self.links.clone());
         let outcome = match may {
-            Some(_) => transition.admit_within(command, may, self.now),
+            Some(may) => {
+                let author = Author { by: None, may: Some(Arc::clone(may)) };
+                transition.admit_of(command, &author, self.now)
+            }
             None => transition.admit(command, self.now),
         };
         if let Err(fault) = outcome {
@@ -173,8 +176,12 @@ impl Scene {
         answers: &[(&str, Verdict)],
         decisions: [Decision; N],
     ) -> Command {
-        let turn =
-            AnsweredTurn::Speculative { last_event_id: self.run.last_event_id, started_at: self.now, identity: None };
+        let turn = AnsweredTurn::Speculative {
+            last_event_id: self.run.last_event_id,
+            started_at: self.now,
+            identity: None,
+            by: None,
+        };
         answer_updates(turn, asked, answers, decisions.into())
     }
 
@@ -228,6 +235,7 @@ pub(crate) fn update(update_id: &str) -> AskedUpdate {
         input: Some(Payload::from_json("1").unwrap()),
         identity: None,
         if_version: None,
+        by: None,
     }
 }
 

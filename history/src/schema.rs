@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use schemars::generate::Contract;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use crate::author::CallerName;
 use crate::event::RequestKey;
 use crate::factor::Factor;
 use crate::ids::NamedRun;
@@ -37,6 +38,20 @@ impl JsonSchema for RequestKey {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string", "pattern": "^[0-9a-f]{16}$" })
+    }
+}
+
+impl JsonSchema for CallerName {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "CallerName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
     }
 }
 

@@ -25,10 +25,11 @@ use history::event::{
     WorkflowSuccess, WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
-    Branched, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, LostTurns,
-    OpenCounts, Origin, PackRef, PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer,
-    PollId, Released, RequestKey, RetryPolicy, ReusePolicy, Run, Scheduled, SignalExternal, Start, Status, SwfLimits,
-    SwfRun, SwfSuccessor, Timestamp, Transition, Tries, Turn, TurnId, TurnLists, TurnTask, WhenExhausted, codec,
+    Branched, CallerName, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links,
+    LostTurns, OpenCounts, Origin, PackRef, PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal,
+    PendingTimer, PollId, Released, RequestKey, RetryPolicy, ReusePolicy, Run, Scheduled, SignalExternal, Start,
+    Status, SwfLimits, SwfRun, SwfSuccessor, Timestamp, Transition, Tries, Turn, TurnId, TurnLists, TurnTask,
+    WhenExhausted, codec,
 };
 use uuid::Uuid;
 
@@ -1288,7 +1289,7 @@ fn bare() -> Vec<(&'static str, EventKind)> {
 }
 
 fn event(kind: EventKind) -> Event {
-    Event { id: 300, timestamp: Timestamp::from_millis(1_700_000_000_042), kind, key: None }
+    Event { id: 300, timestamp: Timestamp::from_millis(1_700_000_000_042), kind, key: None, by: None }
 }
 
 fn samples() -> Vec<(String, Event)> {
@@ -1298,7 +1299,12 @@ fn samples() -> Vec<(String, Event)> {
         (name, Event { key, ..event(kind) })
     });
     let bare = bare().into_iter().map(|(name, kind)| (name.to_owned(), event(kind)));
-    full.chain(bare).collect()
+    let by = Some(CallerName::new("ops@corp").unwrap());
+    let of_whom = ["Signal", "DeciderScheduled"].map(|name| {
+        let kind = self::full().into_iter().find(|kind| kind.name() == name).unwrap();
+        (format!("{name}-by"), Event { by: by.clone(), ..event(kind) })
+    });
+    full.chain(bare).chain(of_whom).collect()
 }
 
 fn cbor(event: &Event) -> Vec<u8> {
@@ -1444,7 +1450,7 @@ fn run_with_tries() -> Run {
     let mut run = run();
     let at = Timestamp::from_millis;
     let mut activities: BTreeMap<_, _> = (*run.activities).clone();
-    let held = Some(HeldTry { at: at(1_700_000_200_000), identity: text("runner-1"), kept: None });
+    let held = Some(HeldTry { at: at(1_700_000_200_000), identity: text("runner-1"), kept: None, by: None });
     let tries = [
         None,
         Some(Tries { starts: 1, held: held.clone(), ..Tries::default() }),
@@ -1677,7 +1683,7 @@ fn stored_links_to_other_runs_can_still_be_read() {
     let mut transition = Transition::start(&Start::new("w", "t", "l"), Uuid::nil(), now).unwrap();
     let mut closed = transition.clone();
     closed.admit(&terminate(), now).unwrap();
-    closed.plan_reset(reset_plan(), &by_hand().unwrap(), Some(RequestKey(0xBA70)), now).unwrap();
+    closed.plan_reset(reset_plan(), &by_hand().unwrap(), (Some(RequestKey(0xBA70)), None), now).unwrap();
     let sample = closed.links().clone();
     assert!(sample.reset.is_some());
     let current = minicbor::to_vec(&sample).unwrap();

@@ -273,7 +273,7 @@ fn decision(choice: &Choice) -> Decision {
 
 fn asked(id: u8, if_version: Option<u64>) -> AskedUpdate {
     let input = Some(Payload::from_json("[1]").unwrap());
-    AskedUpdate { update_id: format!("u{id}"), name: "u".to_owned(), input, identity: None, if_version }
+    AskedUpdate { update_id: format!("u{id}"), name: "u".to_owned(), input, identity: None, if_version, by: None }
 }
 
 fn answer(id: u8, verdict: u8) -> UpdateAnswer {
@@ -337,7 +337,7 @@ fn command(
                     let last_event_id = run.last_event_id.saturating_sub(*ago);
                     // Taken in time, or at some other time when the clock was elsewhere.
                     let started_at = Timestamp::from_millis(now.as_millis() - 1_500 + 1_000 * ago);
-                    AnsweredTurn::Speculative { last_event_id, started_at, identity: None }
+                    AnsweredTurn::Speculative { last_event_id, started_at, identity: None, by: None }
                 }
             },
             // One of them was not asked.
@@ -720,7 +720,7 @@ fn reset(
     let new_run_id = Uuid::from_u128(run_id.as_u128() + 1);
     let plan = ResetPlan { new_run_id, run_id, event_id, signals };
     let was_open = transition.run().is_open();
-    transition.plan_reset(plan, &ByHand::default(), None, now).unwrap();
+    transition.plan_reset(plan, &ByHand::default(), (None, None), now).unwrap();
     let planned = match transition.events() {
         [closing] => PlannedReset::of(closing).unwrap(),
         _ => transition.links().reset.as_deref().unwrap().clone(),

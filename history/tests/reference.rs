@@ -243,6 +243,7 @@ fn reference() -> String {
         text += &decisions.table(&fields);
     }
     text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`; the first event of a request with a key has its `requestKey`, too. ";
+    text += "Where there are credentials, `by` is the name of the one of whoever caused it (`docs/access.md`). ";
     text += "`?` marks a field that may be absent.\n\n";
     let (mut events, variants) = Reference::of::<Event>();
     let names: Vec<_> = variants.iter().map(|variant| events.variant(variant).0).collect();

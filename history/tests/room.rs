@@ -85,6 +85,7 @@ impl Told {
             input: None,
             identity: None,
             if_version: None,
+            by: None,
         };
         let later = |update_id| UpdateAnswer { update_id, verdict: Verdict::Later };
         let (asked, answers) = (ids.clone().map(ask).collect(), ids.map(later).collect());

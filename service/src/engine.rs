@@ -49,7 +49,7 @@ mod write;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use history::{Beat, Command, Event, EventId, Outbox, Permissions, Run, Start, UpdateStanding};
+use history::{Author, Beat, Command, Event, EventId, Outbox, Run, Start, UpdateStanding};
 use store::{HeadKey, ListPage, ListQuery, PageToken, Store};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
@@ -430,8 +430,17 @@ impl Engine {
     ///
     /// As for [`start`](Self::start); also when there is no such run, or it is not the current one.
     pub async fn tell(self: &Arc<Self>, at: &RunRef, command: Command) -> Result<Told, Refusal> {
+        self.tell_of(at, command, Author::default()).await
+    }
+
+    /// The same, of this author.
+    ///
+    /// # Errors
+    ///
+    /// As for [`tell`](Self::tell).
+    pub async fn tell_of(self: &Arc<Self>, at: &RunRef, command: Command, author: Author) -> Result<Told, Refusal> {
         self.must_know(&at.domain).await?;
-        let told = self.tell_key(&head_key(at), at.run_id, command).await;
+        let told = self.tell_key_of(&head_key(at), at.run_id, command, author).await;
         if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&told, at.run_id) {
             // An earlier run, or none at all?
             self.load_run(&head_key(at), run_id).await?;
@@ -445,18 +454,18 @@ impl Engine {
         run_id: Option<Uuid>,
         command: Command,
     ) -> Result<Told, Refusal> {
-        self.tell_within(key, run_id, command, None).await
+        self.tell_key_of(key, run_id, command, Author::default()).await
     }
 
-    /// The same, of a decider who may decide no more than this.
-    async fn tell_within(
+    /// The same, of this author.
+    async fn tell_key_of(
         self: &Arc<Self>,
         key: &HeadKey,
         run_id: Option<Uuid>,
         command: Command,
-        may: Option<Arc<Permissions>>,
+        author: Author,
     ) -> Result<Told, Refusal> {
-        self.ask(key, |reply| Request::Tell { run_id, command, may, reply }).await
+        self.ask(key, |reply| Request::Tell { run_id, command, author, reply }).await
     }
 
     /// Asks something of a run and waits for the answer.

@@ -125,6 +125,7 @@ async fn update(world: &World, at: &RunRef) {
             identity: None,
             if_version,
             start: None,
+            by: None,
         };
         match Box::pin(answer(world.node().update(&at, update, WAIT))).await {
             Ok(updated) => {

@@ -187,7 +187,8 @@ impl Crowd {
             .iter()
             .map(|id| {
                 let (engine, update_id, name) = (Arc::clone(&self.engine), Some(id.clone()), "change".to_owned());
-                let update = Update { update_id, name, input: None, identity: None, if_version: None, start: None };
+                let update =
+                    Update { update_id, name, input: None, identity: None, if_version: None, start: None, by: None };
                 tokio::spawn(async move { engine.update(&at(ID), update, Duration::from_secs(600)).await })
             })
             .collect();

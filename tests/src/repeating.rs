@@ -122,7 +122,7 @@ async fn ask(world: &World, at: &RunRef, asked: Asked) -> Option<(Heard, bool)> 
             Asked::Update(update_id) => {
                 let input = Payload::from_json("1").ok();
                 let (update_id, name) = (Some(update_id.clone()), "u".to_owned());
-                let update = Update { update_id, name, input, identity: None, if_version: None, start: None };
+                let update = Update { update_id, name, input, identity: None, if_version: None, start: None, by: None };
                 match Box::pin(answer(node.update(at, update, WAIT))).await {
                     // Known by its answer alone.
                     Ok(updated) if updated.done.is_none() => return None,

@@ -32,7 +32,8 @@ async fn reset(world: &World, at: &RunRef) {
     let key = RequestKey(world.dice(u64::MAX));
     let signals = if world.dice(3) == 0 { LaterSignals::Drop } else { LaterSignals::Reapply };
     for _ in 0..REPEATS {
-        let reset = Reset { branching: Branching { event_id, signals }, by_hand: ByHand::default(), key: Some(key) };
+        let reset =
+            Reset { branching: Branching { event_id, signals }, by_hand: ByHand::default(), key: Some(key), by: None };
         match answer(world.node().reset(at, reset)).await {
             Ok(reset) => {
                 world.facts().promises.push(Promise::Reset { run_id: reset.run_id, key });

@@ -41,7 +41,7 @@ async fn begin(store: &Arc<dyn Store>, is_closed: bool) -> Uuid {
 
 fn reset() -> Reset {
     let branching = Branching { event_id: 2, signals: LaterSignals::Reapply };
-    Reset { branching, by_hand: ByHand::default(), key: Some(RequestKey(7)) }
+    Reset { branching, by_hand: ByHand::default(), key: Some(RequestKey(7)), by: None }
 }
 
 async fn names(engine: &Arc<Engine>, run_id: Uuid) -> Vec<&'static str> {

@@ -218,6 +218,7 @@ fn asked_update(kind: &EventKind) -> Option<AskedUpdate> {
             input: it.input.clone(),
             identity: it.identity.clone(),
             if_version: None,
+            by: None,
         }),
         _ => None,
     }

@@ -43,7 +43,8 @@ impl Transition {
         let activity = self.run.activities.get(&scheduled_event_id).filter(|_| self.run.paused.is_none()).filter(waits);
         let has_policy = activity.ok_or(Fault::ActivityNotWaiting { scheduled_event_id })?.retry.is_some();
         if has_policy {
-            self.change_tries(scheduled_event_id, |tries| tries.start(now, identity.cloned()));
+            let by = self.author.by.clone();
+            self.change_tries(scheduled_event_id, |tries| tries.start(now, identity.cloned(), by));
         } else {
             let identity = identity.cloned();
             let (attempt, started_at, last_failure) = (None, None, None);
@@ -251,7 +252,9 @@ impl Transition {
             last_failure: activity.last_failure().map(earlier),
             kept: held.and_then(|held| held.kept),
         };
-        self.push_keyed(now, EventKind::ActivityStarted(started), key.take())
+        // Who took it, not who ends it.
+        let by = held.map_or_else(|| self.author.by.clone(), |held| held.by.clone());
+        self.push_by(now, EventKind::ActivityStarted(started), key.take(), by)
     }
 }
 

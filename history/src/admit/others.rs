@@ -1,6 +1,7 @@
 //! What runs do to each other: effects that a run owes, what it takes of others', what became of its own.
 
 use super::{Outcome, Transition, may_start, must_be_open};
+use crate::author::Author;
 use crate::command::{Command, EffectResult};
 use crate::decision::{CancelExternal, SignalExternal};
 use crate::event::{
@@ -39,7 +40,7 @@ impl Transition {
             }
             return if self.run.is_open() { EffectResult::Unknown } else { EffectResult::Closed };
         }
-        match self.admit(command, now) {
+        match self.admit_of(command, &Author::named(errand.by.clone()), now) {
             Ok(_) => EffectResult::Done { run_id },
             Err(_) => EffectResult::Closed,
         }

@@ -1,6 +1,7 @@
 //! Resetting a run: another one goes on from an earlier event of it.
 
 use super::{Transition, validate};
+use crate::author::{Author, CallerName};
 use crate::event::{ByHand, EventKind, RequestKey, ResetPlan, WorkflowReset, WorkflowTerminated};
 use crate::fault::Fault;
 use crate::links::PlannedReset;
@@ -8,7 +9,8 @@ use crate::reset::Branch;
 use crate::time::Timestamp;
 
 impl Transition {
-    /// Has the run of the plan go on in place of this one, which is terminated if it is open. That the plan can be carried out
+    /// Has the run of the plan go on in place of this one, which is terminated if it is open; by a request with this key, of this
+    /// credential. That the plan can be carried out
     /// is for its maker to have found out.
     ///
     /// # Errors
@@ -18,7 +20,7 @@ impl Transition {
         &mut self,
         plan: ResetPlan,
         by_hand: &ByHand,
-        key: Option<RequestKey>,
+        (key, by): (Option<RequestKey>, Option<CallerName>),
         now: Timestamp,
     ) -> Result<(), Fault> {
         validate::by_hand(by_hand)?;
@@ -27,9 +29,9 @@ impl Transition {
             let ByHand { identity, reason } = by_hand.clone();
             let (details, origin, child_policy, reset) = (None, None, None, Some(plan));
             let terminated = WorkflowTerminated { reason, details, identity, origin, child_policy, reset, cause: None };
-            self.push_keyed(at, EventKind::WorkflowTerminated(terminated), key);
+            self.push_by(at, EventKind::WorkflowTerminated(terminated), key, by);
         } else {
-            self.links.reset = Some(Box::new(PlannedReset { plan, by_hand: by_hand.clone(), at, key }));
+            self.links.reset = Some(Box::new(PlannedReset { plan, by_hand: by_hand.clone(), at, key, by }));
             self.has_changed_beside = true;
         }
         Ok(())
@@ -46,7 +48,8 @@ impl Transition {
             }
         }
         let now = reset.at.max(run.last_timestamp);
-        let mut transition = Self { events, ..Self::of(run) };
+        let author = Author::named(reset.by.clone());
+        let mut transition = Self { events, author, ..Self::of(run) };
         let ByHand { identity, reason } = reset.by_hand.clone();
         let ResetPlan { run_id, event_id, signals: later, .. } = reset.plan;
         let reset_event = WorkflowReset { run_id, event_id, workflow_id: None, signals: later, identity, reason };
@@ -54,9 +57,10 @@ impl Transition {
         let reset_event_id = transition.run.last_event_id;
         transition.schedule_turn(now);
         for signal in signals {
-            transition.push_keyed(now, signal.kind, signal.key);
+            transition.push_by(now, signal.kind, signal.key, signal.by);
         }
         transition.run.branch_requests(reset.key, reset_event_id);
+        transition.author = Author::default();
         transition.copied = transition.events.len();
         transition
     }

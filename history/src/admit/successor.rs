@@ -1,6 +1,7 @@
 //! The run that goes on for another: for one that continued as new (S3.32), or that failed and is tried again (S2.30).
 
 use super::Transition;
+use crate::author::{Author, CallerName};
 use crate::event::{ByHand, Event, EventKind, WorkflowContinuedAsNew, WorkflowPaused, WorkflowStarted};
 use crate::ids::RunId;
 use crate::links::child_run_id;
@@ -10,9 +11,10 @@ use crate::run::Run;
 use crate::time::{Duration, Timestamp};
 
 impl Transition {
-    /// The run that goes on for `run`, which has closed with `it`: WorkflowStarted, DeciderScheduled. Whoever starts it, and
+    /// The run that goes on for `run`, which has closed with `it`, as a decider with the credential `by` decided: WorkflowStarted,
+    /// DeciderScheduled. Whoever starts it, and
     /// however often, starts the same.
-    pub fn successor(run: &Run, it: &WorkflowContinuedAsNew, now: Timestamp) -> Self {
+    pub fn successor(run: &Run, it: &WorkflowContinuedAsNew, by: Option<CallerName>, now: Timestamp) -> Self {
         let before = like(run, it.new_run_id);
         // In SWF's dialect the run that goes on has a clock and settings of its own (SWF.md §8.9).
         let own = it.swf.clone();
@@ -33,7 +35,7 @@ impl Transition {
             swf: own.map(|own| own.run),
             ..before
         };
-        Self::follow(run, started, now)
+        Self::follow(run, started, by, now)
     }
 
     /// The run that tries again what `run` failed at, with the `input` of that run. Its first turn is held back until
@@ -46,18 +48,20 @@ impl Transition {
             start_after: Some(not_before.since(now)).filter(|wait| *wait > Duration::ZERO),
             ..like(run, run_id)
         };
-        Self::follow(run, started, now)
+        Self::follow(run, started, None, now)
     }
 
-    fn follow(run: &Run, started: WorkflowStarted, now: Timestamp) -> Self {
+    fn follow(run: &Run, started: WorkflowStarted, by: Option<CallerName>, now: Timestamp) -> Self {
         let now = now.max(run.last_timestamp);
         // Who repeats the request that started the first run hears of the one that is open now.
         let key = run.known.start();
         let next = Run::begin(now, &started, key);
-        let event = Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key };
-        let mut transition = Self::of(next);
+        let event =
+            Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key, by: by.clone() };
+        let mut transition = Self { author: Author::named(by), ..Self::of(next) };
         transition.events.push(event);
         transition.schedule_turn(now);
+        transition.author = Author::default();
         // Who goes on for a paused run is paused.
         if let Some(pause) = &run.paused {
             let ByHand { identity, reason } = pause.by_hand.clone();

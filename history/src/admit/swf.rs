@@ -201,7 +201,8 @@ impl Transition {
     pub(super) fn end_beyond_limit(&mut self, now: Timestamp) {
         let is_beyond = self.swf_limits().is_some_and(|limits| self.run.last_event_id > limits.events);
         if is_beyond && self.run.is_open() {
-            self.push(
+            // Nobody asked for it.
+            self.push_by(
                 now,
                 EventKind::WorkflowTerminated(WorkflowTerminated {
                     reason: None,
@@ -212,6 +213,8 @@ impl Transition {
                     reset: None,
                     cause: Some(TerminatedCause::EventLimit),
                 }),
+                None,
+                None,
             );
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::decisions::Completion;
 use super::{Starting, Transition, must_be_at, must_be_open, must_hold, starting, validate};
+use crate::author::{Author, CallerName};
 use crate::command::{AnsweredTurn, AskedUpdate, Start, TurnId, UpdateAnswer, Verdict};
 use crate::event::{DeciderStarted, Event, EventId, EventKind, UpdateAccepted, UpdateCompleted, UpdateFailed};
 use crate::fault::Fault;
@@ -83,9 +84,14 @@ fn validate_asked(asked: &AskedUpdate) -> Result<(), Fault> {
 }
 
 /// The events that a speculative turn will have if it is recorded: DeciderScheduled and DeciderStarted.
-pub fn speculative_turn(run: &Run, identity: Option<&str>, started_at: Timestamp) -> Vec<Event> {
+pub fn speculative_turn(
+    run: &Run,
+    identity: Option<&str>,
+    by: Option<&CallerName>,
+    started_at: Timestamp,
+) -> Vec<Event> {
     let mut transition = Transition::of(run.clone());
-    transition.turn_of_its_own(identity, started_at.max(run.last_timestamp));
+    transition.turn_of_its_own(identity, by, started_at.max(run.last_timestamp));
     transition.into_parts().1
 }
 
@@ -114,8 +120,8 @@ impl Transition {
         let turn = match turn {
             AnsweredTurn::Held(turn) => *turn,
             AnsweredTurn::Speculative { .. } if !records => return Ok(()),
-            AnsweredTurn::Speculative { identity, started_at, .. } => {
-                self.turn_of_its_own(identity.as_deref(), (*started_at).max(self.run.last_timestamp))
+            AnsweredTurn::Speculative { identity, by, started_at, .. } => {
+                self.turn_of_its_own(identity.as_deref(), by.as_ref(), (*started_at).max(self.run.last_timestamp))
             }
         };
         // A clock that went back meanwhile must not take the history along.
@@ -177,11 +183,13 @@ impl Transition {
     }
 
     /// Records that a turn was scheduled and started, for an update alone.
-    fn turn_of_its_own(&mut self, identity: Option<&str>, at: Timestamp) -> TurnId {
+    fn turn_of_its_own(&mut self, identity: Option<&str>, by: Option<&CallerName>, at: Timestamp) -> TurnId {
+        let answers = std::mem::replace(&mut self.author, Author::named(by.cloned()));
         self.schedule_turn(at);
         let scheduled_event_id = self.run.last_event_id;
         let started = DeciderStarted { scheduled_event_id, identity: identity.map(str::to_owned) };
         let started_event_id = self.push(at, EventKind::DeciderStarted(started));
+        self.author = answers;
         TurnId { scheduled_event_id, started_event_id }
     }
 
@@ -211,7 +219,8 @@ impl Transition {
                     identity: asked.identity.clone(),
                     decision_event_id,
                 };
-                self.push(now, EventKind::UpdateAccepted(accepted))
+                // Who asks, not who judges.
+                self.push_by(now, EventKind::UpdateAccepted(accepted), None, asked.by.clone())
             }
         };
         let kind = match answer.verdict.clone() {

@@ -1,6 +1,7 @@
 //! What an effect is for the run that it is done to.
 
 use super::{Effect, EffectKind};
+use crate::author::CallerName;
 use crate::command::{Command, Start};
 use crate::event::{ChildScheduled, Event, EventId, EventKind, Origin};
 use crate::ids::{NamedRun, RunId};
@@ -16,6 +17,8 @@ pub struct Errand {
     pub run_id: Option<RunId>,
     /// What is done.
     pub task: ErrandTask,
+    /// The name of the credential of the decider who wants it; absent for what follows from the end of a run.
+    pub by: Option<CallerName>,
 }
 
 /// What an errand is about.
@@ -45,14 +48,17 @@ impl Effect {
     /// What the effect comes to that `event` of the run `source` asks for; `None` when that event asks for no such thing.
     pub fn errand(&self, source: &RunStart, event: &Event) -> Option<Errand> {
         let own = Origin { workflow_id: source.workflow_id.clone(), run_id: source.run_id, event_id: event.id };
-        let tell = |workflow_id: &str, run_id, command| {
-            Some(Errand { workflow_id: workflow_id.to_owned(), run_id, task: ErrandTask::Tell(command) })
+        let tell_of = |workflow_id: &str, run_id, command, by| {
+            Some(Errand { workflow_id: workflow_id.to_owned(), run_id, task: ErrandTask::Tell(command), by })
         };
+        let tell = |workflow_id: &str, run_id, command| tell_of(workflow_id, run_id, command, None);
+        let by = event.by.clone();
         match (self.kind, &event.kind) {
             (EffectKind::StartChild, EventKind::ChildScheduled(it)) => {
                 let run_id = child_run_id(source.run_id, event.id, event.timestamp);
-                let task = ErrandTask::Start(Box::new(start(it, own)));
-                Some(Errand { workflow_id: it.workflow_id.clone(), run_id: Some(run_id), task })
+                let start = Start { by: by.clone(), ..start(it, own) };
+                let task = ErrandTask::Start(Box::new(start));
+                Some(Errand { workflow_id: it.workflow_id.clone(), run_id: Some(run_id), task, by })
             }
             (EffectKind::EndChild, EventKind::ChildScheduled(it)) => {
                 // Owed only where there is something to do (`RunStart::policy_at_close`).
@@ -68,11 +74,11 @@ impl Effect {
             }
             (EffectKind::Signal, EventKind::ExternalSignalScheduled(it)) => {
                 let command = Command::TakeSignal { origin: own, name: it.name.clone(), input: it.input.clone() };
-                tell(&it.workflow_id, it.run_id.as_ref().and_then(NamedRun::id), command)
+                tell_of(&it.workflow_id, it.run_id.as_ref().and_then(NamedRun::id), command, by)
             }
             (EffectKind::RequestCancel, EventKind::ExternalCancelScheduled(it)) => {
                 let command = Command::TakeCancelRequest { origin: own, reason: it.reason.clone() };
-                tell(&it.workflow_id, it.run_id.as_ref().and_then(NamedRun::id), command)
+                tell_of(&it.workflow_id, it.run_id.as_ref().and_then(NamedRun::id), command, by)
             }
             _ => None,
         }

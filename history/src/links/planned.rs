@@ -2,6 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
+use crate::author::CallerName;
 use crate::event::{ByHand, Event, EventKind, RequestKey, ResetPlan};
 use crate::time::Timestamp;
 
@@ -20,6 +21,9 @@ pub struct PlannedReset {
     /// The key of the request.
     #[n(3)]
     pub key: Option<RequestKey>,
+    /// With what credential.
+    #[n(4)]
+    pub by: Option<CallerName>,
 }
 
 impl PlannedReset {
@@ -27,6 +31,6 @@ impl PlannedReset {
     pub fn of(closing: &Event) -> Option<Self> {
         let EventKind::WorkflowTerminated(it) = &closing.kind else { return None };
         let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
-        it.reset.map(|plan| Self { plan, by_hand, at: closing.timestamp, key: closing.key })
+        it.reset.map(|plan| Self { plan, by_hand, at: closing.timestamp, key: closing.key, by: closing.by.clone() })
     }
 }

@@ -6,6 +6,7 @@
 use minicbor::{Decode, Encode};
 
 use super::PendingActivity;
+use crate::author::CallerName;
 use crate::command::TaskId;
 use crate::event::EventId;
 use crate::event::LastFailure;
@@ -44,15 +45,18 @@ pub struct HeldTry {
     /// Who took it.
     #[n(1)]
     pub identity: Option<String>,
-    /// Where the identity is kept that is not here.
+    /// Where the identity and the credential are kept that are not here.
     #[n(2)]
     pub kept: Option<PackRef>,
+    /// With what credential.
+    #[n(3)]
+    pub by: Option<CallerName>,
 }
 
 impl Tries {
-    pub(crate) fn start(&mut self, at: Timestamp, identity: Option<String>) {
+    pub(crate) fn start(&mut self, at: Timestamp, identity: Option<String>, by: Option<CallerName>) {
         self.starts = self.starts.saturating_add(1);
-        self.held = Some(HeldTry { at, identity, kept: None });
+        self.held = Some(HeldTry { at, identity, kept: None, by });
         self.not_before = None;
         self.waits_since = None;
     }

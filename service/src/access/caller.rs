@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use history::{Event, Permissions};
+use history::{Author, CallerName, Event};
 
 use super::{Holder, Need};
 
@@ -34,9 +34,15 @@ impl Caller {
         self.meets(&Need::Reader(domain.to_owned()))
     }
 
-    /// What they may decide where they answer a turn; everything when absent.
-    pub(crate) fn may_decide(&self) -> Option<Arc<Permissions>> {
-        self.0.as_ref().and_then(|holder| holder.may_decide().cloned())
+    /// The name of their credential; `None` where nobody is asked for one.
+    pub(crate) fn by(&self) -> Option<CallerName> {
+        self.0.as_ref().map(|holder| holder.by().clone())
+    }
+
+    /// Who gives their commands: the name of their credential, and what it may decide.
+    pub(crate) fn author(&self) -> Author {
+        let may = self.0.as_ref().and_then(|holder| holder.may_decide().cloned());
+        Author { by: self.by(), may }
     }
 
     /// Whether payloads of the domain are shown to them.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Denials;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
-use history::{Decision, Permissions};
+use history::{CallerName, Decision, Permissions};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -73,7 +73,7 @@ pub struct Credentials {
 /// A credential, read.
 #[derive(Clone)]
 pub(crate) struct Holder {
-    name: String,
+    name: CallerName,
     /// None for one that only signs.
     digest: Option<[u8; 32]>,
     /// Its id and its secret.
@@ -143,6 +143,7 @@ impl Holder {
         if name.trim().is_empty() {
             return Err("a credential has an empty name; say whose it is".to_owned());
         }
+        let name = CallerName::new(&name).map_err(|fault| format!("credential `{}`: {fault}", name.escape_debug()))?;
         let key = match (access_key_id, secret_access_key) {
             (None, None) => None,
             (Some(id), Some(secret)) if !id.is_empty() && !secret.is_empty() => Some((id, secret)),
@@ -220,6 +221,11 @@ impl Holder {
 
     /// Whose it is.
     pub(crate) fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// The same, as events have it.
+    pub(super) fn by(&self) -> &CallerName {
         &self.name
     }
 

@@ -57,7 +57,8 @@ impl History {
                     print_json_text(&line.map_err(|error| super::Failed::Other(1, error.to_string()))?)?;
                 } else {
                     let (id, name) = (event.id, event.kind.name());
-                    print_line(&format!("{id:>5}  {}  {name:<26} {}", event.timestamp, table::summary(event)))?;
+                    let by = event.by.as_ref().map(|by| format!("  (credential `{by}`)")).unwrap_or_default();
+                    print_line(&format!("{id:>5}  {}  {name:<26} {}{by}", event.timestamp, table::summary(event)))?;
                 }
             }
             if read.closed && page.after == Some(read.last_event_id) {

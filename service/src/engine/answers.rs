@@ -123,7 +123,7 @@ impl Engine {
         let key = commit::head_key(&token.domain, &token.workflow_id);
         let mut answering = self.begin_answering(&key, token);
         let recorded = if updates.is_empty() && !self.has_updates(token) {
-            let told = self.tell_within(&key, Some(token.run_id), command, token.may.clone()).await;
+            let told = self.tell_key_of(&key, Some(token.run_id), command, token.author.clone()).await;
             told.map(|told| told.reflects)
         } else {
             self.answer_with_updates(token, command, updates).await
@@ -193,7 +193,7 @@ impl Engine {
     /// A fault of the rules, e.g. [`Fault::ActivityClosed`], or the store's.
     pub async fn answer_activity(self: &Arc<Self>, token: &ActivityToken, command: Command) -> Result<(), Refusal> {
         let key = commit::head_key(&token.domain, &token.workflow_id);
-        match self.tell_key(&key, Some(token.run_id), command).await {
+        match self.tell_key_of(&key, Some(token.run_id), command, token.author.clone()).await {
             Ok(_) => Ok(()),
             Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
         }

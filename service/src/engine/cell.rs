@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use history::{
-    ActivityAct, AskedUpdate, Command, Effect, EffectResult, Errand, ErrandTask, Event, EventId, Payload,
-    PendingActivity, Permissions, PollId, Start, TaskId, TurnId,
+    ActivityAct, AskedUpdate, Author, Command, Effect, EffectResult, Errand, ErrandTask, Event, EventId, Payload,
+    PendingActivity, PollId, Start, TaskId, TurnId,
 };
 use store::HeadKey;
 use tokio::sync::oneshot;
@@ -31,7 +31,7 @@ pub(super) enum Request {
     /// Have a new run go on from an event of a run.
     Reset { run_id: Option<Uuid>, reset: Box<Reset>, reply: Reply<WasReset> },
     /// Admit a command.
-    Tell { run_id: Option<Uuid>, command: Command, may: Option<Arc<Permissions>>, reply: Reply<Told> },
+    Tell { run_id: Option<Uuid>, command: Command, author: Author, reply: Reply<Told> },
     /// Take a waiting task; `None` when it no longer waits.
     Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>> },
     /// Take what this run is asked, without a turn, or with one if one waits by now.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::Command;
+use history::{Author, CallerName, Command};
 use store::ListQuery;
 use uuid::Uuid;
 
@@ -33,6 +33,8 @@ pub struct Deletion {
     pub reason: Option<String>,
     /// Who deletes, for the termination.
     pub identity: Option<String>,
+    /// The name of the credential of whoever deletes, for the termination.
+    pub by: Option<CallerName>,
 }
 
 impl Engine {
@@ -95,7 +97,8 @@ impl Engine {
                 let (reason, identity) = (deletion.reason.clone(), deletion.identity.clone());
                 let terminate = Command::Terminate { reason, details: None, identity, key: None, child_policy: None };
                 // Whether it is this that closes it or something else, the next look finds.
-                self.run_told(cell, state, run, Some(&terminate), &mut attempt).await?;
+                let author = Author::named(deletion.by.clone());
+                self.run_told(cell, state, run, Some((&terminate, &author)), &mut attempt).await?;
                 continue;
             }
             if matches!(&*state, State::Loaded(loaded) if !loaded.body.links.outbox.is_empty()) {

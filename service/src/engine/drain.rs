@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use history::{
-    AnsweredTurn, Beat, Command, EffectResult, Errand, ErrandTask, Outcome, Permissions, Request as Repeated, Run,
-    TaskId, Timestamp, Transition, admit::held,
+    AnsweredTurn, Author, Beat, Command, EffectResult, Errand, ErrandTask, Outcome, Request as Repeated, Run, TaskId,
+    Timestamp, Transition, admit::held,
 };
 use uuid::Uuid;
 
@@ -41,7 +41,7 @@ enum Pending {
     Tell {
         run_id: Option<Uuid>,
         command: Command,
-        may: Option<Arc<Permissions>>,
+        author: Author,
         reply: Reply<Told>,
         answer: Option<Result<Told, Refusal>>,
     },
@@ -147,8 +147,8 @@ impl Engine {
         let mut pending = Vec::with_capacity(batch.len());
         for request in batch {
             match request {
-                Request::Tell { run_id, command, may, reply } => {
-                    pending.push(Pending::Tell { run_id, command, may, reply, answer: None });
+                Request::Tell { run_id, command, author, reply } => {
+                    pending.push(Pending::Tell { run_id, command, author, reply, answer: None });
                 }
                 Request::Take { task, list, taker, reply } => {
                     pending.push(Pending::Take { task, list, taker, reply, taken: None });
@@ -315,9 +315,9 @@ impl Engine {
         self.recall(&cell.key, transition.run_mut(), &told.flatten().collect::<Vec<_>>()).await?;
         for request in pending.iter_mut() {
             match request {
-                Pending::Tell { run_id, command, may, answer, .. } => {
+                Pending::Tell { run_id, command, author, answer, .. } => {
                     says_no |= is_settled(command, &transition);
-                    let told = admit_told(cell, &mut transition, *run_id, (command, may.as_ref()), now);
+                    let told = admit_told(cell, &mut transition, *run_id, (command, author), now);
                     says_no |= matches!(&told, Err(Refusal::Fault(fault)) if fault.depends_on_state());
                     says_no |= matches!(&told, Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownRun { .. }));
                     *answer = Some(told);
@@ -437,7 +437,7 @@ fn admit_told(
     cell: &RunCell,
     transition: &mut Transition,
     run_id: Option<Uuid>,
-    (command, may): (&Command, Option<&Arc<Permissions>>),
+    (command, author): (&Command, &Author),
     now: Timestamp,
 ) -> Result<Told, Refusal> {
     if let Some(Repeated { run_id, event_id }) = transition.repeated(command, run_id) {
@@ -447,7 +447,7 @@ fn admit_told(
     must_be_current(cell, transition.run(), run_id)?;
     let current = transition.run().started.run_id;
     let seen = transition.run().version;
-    let (event_id, repeated) = match transition.admit_within(command, may, now)? {
+    let (event_id, repeated) = match transition.admit_of(command, author, now)? {
         Outcome::Recorded(event_id) => (event_id, false),
         Outcome::Repeated(request) => (request.event_id, true),
     };

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use history::{Command, EventId, LAMBDA_LIST, PollId, Run, TaskRef, Timestamp, Transition, TurnId};
+use history::{Author, Command, EventId, LAMBDA_LIST, PollId, Run, TaskRef, Timestamp, Transition, TurnId};
 
 use super::cell::{Grant, Granted, RunCell, State};
 use super::commit::Loaded;
@@ -276,7 +276,7 @@ pub(super) fn take_task(
     taker: &Taker,
     now: Timestamp,
 ) -> Option<u32> {
-    let Taker { identity, poll, .. } = taker.clone();
+    let Taker { identity, by, poll, .. } = taker.clone();
     let is_here = |task_list: &str| task_list == &*list.name;
     let activity = transition.run().activities.get(&scheduled_event_id);
     if activity.is_some_and(|activity| !is_here(&activity.task_list)) {
@@ -291,7 +291,7 @@ pub(super) fn take_task(
         None if list.side == Side::Decider => Command::StartTurn { scheduled_event_id, identity, poll },
         None => Command::StartActivity { scheduled_event_id, identity, poll },
     };
-    transition.admit(&command, now).ok()?;
+    transition.admit_of(&command, &Author::named(by), now).ok()?;
     let started = transition.run().activities.get(&scheduled_event_id).and_then(|it| it.task(scheduled_event_id));
     Some(started.map_or(0, |task| task.start))
 }

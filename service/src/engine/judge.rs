@@ -65,8 +65,9 @@ impl Engine {
         let started_at = self.clock.now().max(run.last_timestamp);
         let timer = self.lose_updates_after(key, run_id, task, run.started.decider_start_to_close.into());
         let identity = taker.identity.clone();
-        let shown = speculative_turn(run, identity.as_deref(), started_at);
-        let speculation = Speculation { last_event_id, started_at, identity, _timer: timer };
+        let shown = speculative_turn(run, identity.as_deref(), taker.by.as_ref(), started_at);
+        let by = taker.by.clone();
+        let speculation = Speculation { last_event_id, started_at, identity, by, _timer: timer };
         let updates = self.updates.send(key, run_id, task, taker.updates, speculation);
         if updates.is_empty() {
             return None;
@@ -172,8 +173,9 @@ impl Engine {
         let turn = match (&judging.speculation, token.speculative) {
             (_, None) => AnsweredTurn::Held(token.turn),
             (Some(it), Some(_)) => {
-                let (last_event_id, started_at, identity) = (it.last_event_id, it.started_at, it.identity.clone());
-                AnsweredTurn::Speculative { last_event_id, started_at, identity }
+                let (last_event_id, started_at) = (it.last_event_id, it.started_at);
+                let (identity, by) = (it.identity.clone(), it.by.clone());
+                AnsweredTurn::Speculative { last_event_id, started_at, identity, by }
             }
             // It was answered before, or lost, or another node made it.
             (None, Some(_)) => return Err(self.speculation_lost(&key, token).await),
@@ -186,7 +188,7 @@ impl Engine {
             }
             // The turn ends without a word about its updates: the next one takes them along.
             (command, AnsweredTurn::Held(_)) => {
-                let told = self.tell_within(&key, Some(token.run_id), command, token.may.clone()).await;
+                let told = self.tell_key_of(&key, Some(token.run_id), command, token.author.clone()).await;
                 judging.fail(told.is_ok());
                 return told.map(|told| told.reflects);
             }
@@ -199,7 +201,7 @@ impl Engine {
         let asked = judging.asked.clone();
         let said = answers.clone();
         let command = Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting };
-        match self.tell_within(&key, Some(token.run_id), command, token.may.clone()).await {
+        match self.tell_key_of(&key, Some(token.run_id), command, token.author.clone()).await {
             Ok(told) => {
                 judging.succeed(&said, &told.judged, told.version);
                 Ok(told.reflects)

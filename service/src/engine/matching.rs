@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use history::{EventId, PollId};
+use history::{CallerName, EventId, PollId};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -72,6 +72,8 @@ impl WaitingTask {
 pub(super) struct Taker {
     /// Shown in the history.
     pub(super) identity: Option<String>,
+    /// With what credential.
+    pub(super) by: Option<CallerName>,
     /// Whether it answers queries.
     pub(super) answers: bool,
     /// How many updates it judges at once, at most.

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use history::{EventId, PollId};
+use history::{CallerName, EventId, PollId};
 use lru::LruCache;
 use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
@@ -27,6 +27,8 @@ pub struct Poll {
     pub wait: Duration,
     /// Who polls; shown in the history.
     pub identity: Option<String>,
+    /// The name of the credential of whoever polls.
+    pub by: Option<CallerName>,
     /// The most events of the window that come with a decider task; 10,000 when absent or more.
     pub events_max: Option<usize>,
     /// Whether whoever polls answers queries. Others are given no question.
@@ -120,7 +122,7 @@ fn poll_id(list: &ListKey, id: &str, attempt: u32) -> PollId {
 
 /// Who asks, and the earlier tries of the poll.
 pub(super) fn taker(list: &ListKey, poll: &Poll) -> Result<(Taker, Vec<PollId>), Refusal> {
-    let identity = poll.identity.clone();
+    let (identity, by) = (poll.identity.clone(), poll.by.clone());
     if let Some(identity) = &identity {
         history::admit::check_name("identity", identity)?;
     }
@@ -129,10 +131,10 @@ pub(super) fn taker(list: &ListKey, poll: &Poll) -> Result<(Taker, Vec<PollId>),
         Side::Decider => (poll.queries, poll.updates),
         Side::Activity => (false, 0),
     };
-    let Some(id) = &poll.poll_id else { return Ok((Taker { identity, answers, updates, poll: None }, Vec::new())) };
+    let Some(id) = &poll.poll_id else { return Ok((Taker { identity, by, answers, updates, poll: None }, Vec::new())) };
     let attempt = poll.attempt.unwrap_or(1);
     let earlier = (1..attempt).map(|attempt| poll_id(list, id, attempt)).collect();
-    Ok((Taker { identity, answers, updates, poll: Some(poll_id(list, id, attempt)) }, earlier))
+    Ok((Taker { identity, by, answers, updates, poll: Some(poll_id(list, id, attempt)) }, earlier))
 }
 
 impl Engine {

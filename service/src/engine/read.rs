@@ -405,7 +405,7 @@ impl Engine {
     async fn redeem(&self, source: &Source<'_>, events: &mut [Event]) -> Result<(), Refusal> {
         let claims = |event: &Event| {
             let payload = event.kind.payload().and_then(Payload::claim);
-            payload.into_iter().chain(event.kind.notes_kept()).collect::<Vec<_>>()
+            payload.into_iter().chain(event.notes_kept()).collect::<Vec<_>>()
         };
         // Twice where a note names a pack that has the rest of it.
         loop {
@@ -422,7 +422,7 @@ impl Engine {
                 {
                     *payload = Payload::from_trusted(text);
                 }
-                event.kind.fill_notes(|place| kept(&packs, place).and_then(Note::read));
+                event.fill_notes(|place| kept(&packs, place).and_then(Note::read));
                 let id = event.id;
                 if !before.is_empty() && claims(event) == before {
                     return Err(self.missing(source, &format!("the payload of event {id}")).await);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use history::event::{ByHand, ResetPlan};
 use history::{
-    Branch, BranchReader, Branching, Event, Fault, PlannedReset, RequestKey, Transition, admit::check_by_hand,
+    Branch, BranchReader, Branching, CallerName, Event, Fault, PlannedReset, RequestKey, Transition,
+    admit::check_by_hand,
 };
 use store::HeadKey;
 use uuid::Uuid;
@@ -28,6 +29,8 @@ pub struct Reset {
     pub by_hand: ByHand,
     /// The same key never does it twice.
     pub key: Option<RequestKey>,
+    /// The name of the credential of whoever does it.
+    pub by: Option<CallerName>,
 }
 
 /// A reset that was recorded.
@@ -86,7 +89,7 @@ impl Engine {
             let base_run_id = base.run().started.run_id;
             let plan = ResetPlan { new_run_id: self.ids.run_id(now), run_id: base_run_id, event_id, signals };
             let mut transition = Transition::linked(current.run().clone(), current.body.links.clone());
-            transition.plan_reset(plan, &reset.by_hand, reset.key, now)?;
+            transition.plan_reset(plan, &reset.by_hand, (reset.key, reset.by.clone()), now)?;
             let (last_event_id, waiting_turn) = (current.run().last_event_id, waiting_turn(current.run()));
             if self.write(cell, state, transition, last_event_id, waiting_turn, &mut attempt).await?.is_none() {
                 continue;
@@ -197,7 +200,10 @@ mod tests {
         transition.events().iter().try_for_each(|event| reader.read(event.clone())).unwrap();
         let plan = ResetPlan { new_run_id: Uuid::from_u128(8), run_id: old, event_id, signals };
         let by_hand = ByHand::default();
-        Transition::branch(reader.finish().unwrap(), &PlannedReset { plan, by_hand, at: at(9_000), key: None })
+        Transition::branch(
+            reader.finish().unwrap(),
+            &PlannedReset { plan, by_hand, at: at(9_000), key: None, by: None },
+        )
     }
 
     fn laid_out(mut transition: Transition, now: Timestamp, op: u64) -> commit::Prepared {

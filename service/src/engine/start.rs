@@ -6,7 +6,7 @@ use client::body::StartWorkflow;
 use history::admit::{Starting, starting, starting_for};
 use history::event::ActivityTimeouts;
 use history::{
-    Command, ConflictPolicy, EventKind, Fault, PlannedReset, Registration, RequestKey, Run, Start, StartSignal,
+    Author, Command, ConflictPolicy, EventKind, Fault, PlannedReset, Registration, RequestKey, Run, Start, StartSignal,
     Transition, WorkflowDefaults, limits,
 };
 
@@ -73,6 +73,7 @@ pub(super) async fn start_of(
         parent: None,
         schedule: None,
         swf: None,
+        by: None,
     })
 }
 
@@ -86,6 +87,7 @@ impl Engine {
         mut update: Option<&mut PutUpdate>,
     ) -> Result<Started, Refusal> {
         let mut attempt = 0;
+        let author = Author::named(start.by.clone());
         loop {
             let was_loaded = matches!(state, State::Loaded(_));
             self.go_on(cell, state).await?;
@@ -109,7 +111,9 @@ impl Engine {
                 }
                 (Starting::Existing { run_id }, Some(run)) => {
                     let told = signal_of(start);
-                    if told.is_none() || self.run_told(cell, state, run, told.as_ref(), &mut attempt).await? {
+                    if told.is_none()
+                        || self.run_told(cell, state, run, told.as_ref().map(|it| (it, &author)), &mut attempt).await?
+                    {
                         return Ok(Started { run_id, repeated: false, existing: true });
                     }
                     continue;
@@ -123,7 +127,7 @@ impl Engine {
                         child_policy: None,
                     };
                     // Whether it is this that closes it or something else: the next look finds what there is to do.
-                    self.run_told(cell, state, run, Some(&terminate), &mut attempt).await?;
+                    self.run_told(cell, state, run, Some((&terminate, &author)), &mut attempt).await?;
                     continue;
                 }
                 (Starting::New | Starting::Existing { .. } | Starting::TerminateFirst, _) => {}
@@ -185,9 +189,10 @@ impl Engine {
             let planned = loaded.body.links.reset.as_deref().cloned();
             let planned = planned.or_else(|| closing.as_ref().and_then(PlannedReset::of));
             let (run, now) = (loaded.run(), self.clock.now());
+            let by = closing.as_ref().and_then(|event| event.by.clone());
             let mut transition = match (planned, closing.map(|event| event.kind)) {
                 (Some(reset), _) => self.branch(&cell.key, loaded, &reset).await?,
-                (None, Some(EventKind::WorkflowContinuedAsNew(it))) => Transition::successor(run, &it, now),
+                (None, Some(EventKind::WorkflowContinuedAsNew(it))) => Transition::successor(run, &it, by, now),
                 (None, closing) => {
                     let followed_by = closing.and_then(|closing| closing.followed_by());
                     let Some((run_id, not_before)) = followed_by else {
@@ -213,14 +218,16 @@ impl Engine {
         cell: &Arc<RunCell>,
         state: &mut State,
         run: Run,
-        command: Option<&Command>,
+        told: Option<(&Command, &Author)>,
         attempt: &mut u32,
     ) -> Result<bool, Refusal> {
         let (last_event_id, waiting_turn) = (run.last_event_id, waiting_turn(&run));
         let State::Loaded(loaded) = &*state else { return Ok(false) };
         let mut transition = Transition::linked(run, loaded.body.links.clone());
-        if let Some(command) = command {
-            transition.admit(command, self.clock.now())?;
+        if let Some((command, author)) = told
+            && transition.repeated(command, None).is_none()
+        {
+            transition.admit_of(command, author, self.clock.now())?;
         }
         Ok(self.write(cell, state, transition, last_event_id, waiting_turn, attempt).await?.is_some())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use history::{
-    AskedUpdate, Command, Event, EventId, EventKind, Payload, TurnId,
+    AskedUpdate, Author, Command, Event, EventId, EventKind, Payload, TurnId,
     event::{ActivityTimeouts, DeciderCompleted},
 };
 use store::HeadKey;
@@ -348,7 +348,7 @@ impl Engine {
                 .filter(|_| !(grant.questions.is_empty() && grant.updates.is_empty()))
                 .map(Into::into),
             judges: !grant.updates.is_empty(),
-            may: None,
+            author: Author::default(),
         };
         let question = |posed: &Posed| Question {
             id: self.mint.question(grant.run_id, posed.number),
@@ -411,6 +411,7 @@ impl Engine {
             run_id: grant.run_id,
             task_list: activity.task_list.clone(),
             task: *task,
+            author: Author::default(),
         };
         Ok(ActivityTask {
             token: self.mint.activity(&token),

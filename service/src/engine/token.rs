@@ -5,7 +5,7 @@ use std::sync::{Arc, RwLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use history::{EventId, Permissions, TaskId, Timestamp, TurnId};
+use history::{Author, EventId, TaskId, Timestamp, TurnId};
 use hmac::{Hmac, KeyInit, Mac};
 use minicbor::{Decode, Encode};
 use sha2::Sha256;
@@ -44,8 +44,8 @@ pub struct TurnToken {
     pub node: Option<Arc<str>>,
     /// Whether it takes updates along, so that the node which has them is the one to record its answer.
     pub judges: bool,
-    /// What its holder may decide; everything where that is not limited. No part of the token: whoever answers has it.
-    pub may: Option<Arc<Permissions>>,
+    /// Who answers with it. No part of the token.
+    pub author: Author,
 }
 
 /// Names an activity that a runner holds.
@@ -61,6 +61,8 @@ pub struct ActivityToken {
     pub task_list: String,
     /// The activity.
     pub task: TaskId,
+    /// Who answers with it. No part of the token.
+    pub author: Author,
 }
 
 #[derive(Encode, Decode)]
@@ -258,7 +260,7 @@ impl Mint {
                 speculative: wire.speculative,
                 node: wire.node.map(Into::into),
                 judges: wire.judges.unwrap_or_default(),
-                may: None,
+                author: Author::default(),
             })
         })
     }
@@ -275,6 +277,7 @@ impl Mint {
                     started_event_id: wire.started,
                     start: wire.start.unwrap_or(0),
                 },
+                author: Author::default(),
             })
         })
     }
@@ -311,7 +314,7 @@ mod tests {
             speculative: None,
             node: None,
             judges: false,
-            may: None,
+            author: Author::default(),
         }
     }
 
@@ -326,7 +329,7 @@ mod tests {
         for (started_event_id, start) in [(7, 0), (0, 3)] {
             let TurnToken { domain, workflow_id, run_id, task_list, .. } = turn();
             let task = TaskId { scheduled_event_id: 5, started_event_id, start };
-            let activity = ActivityToken { domain, workflow_id, run_id, task_list, task };
+            let activity = ActivityToken { domain, workflow_id, run_id, task_list, task, author: Author::default() };
             assert_eq!(mint.open_activity(&mint.activity(&activity)).unwrap(), activity);
         }
     }
@@ -403,7 +406,7 @@ mod tests {
             speculative: Some(u64::MAX),
             node: Some(long.as_str().into()),
             judges: true,
-            may: None,
+            author: Author::default(),
         };
         assert_eq!(mint.open_turn(&mint.turn(&token)).unwrap(), token);
     }

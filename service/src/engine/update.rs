@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::admit::may_update_in;
-use history::{AskedUpdate, EventId, EventKind, Fault, Level, Payload, Start, Status, UpdateStanding, key_of_update};
+use history::{
+    AskedUpdate, CallerName, EventId, EventKind, Fault, Level, Payload, Start, Status, UpdateStanding, key_of_update,
+};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -46,6 +48,8 @@ pub struct Update {
     pub input: Option<Payload>,
     /// Who asks.
     pub identity: Option<String>,
+    /// The name of the credential of whoever asks.
+    pub by: Option<CallerName>,
     /// Refuse it unless the run's version is this one when it commits (S1.7).
     pub if_version: Option<EventId>,
     /// Starts the run first unless it is open, so that its first turn judges the update.
@@ -137,9 +141,9 @@ impl Engine {
             None => self.must_know(&at.domain).await?,
         }
         let is_named = update.update_id.is_some();
-        let Update { update_id, name, input, identity, if_version, start } = update;
+        let Update { update_id, name, input, identity, by, if_version, start } = update;
         let update_id = update_id.unwrap_or_else(|| self.ids.run_id(self.clock.now()).to_string());
-        let asked = AskedUpdate { update_id, name, input, identity, if_version };
+        let asked = AskedUpdate { update_id, name, input, identity, if_version, by };
         let mut beginning = Beginning { start, began: None };
         let updated = self.update_within(at, asked, is_named, &mut beginning, Instant::now() + wait).await;
         match &updated {

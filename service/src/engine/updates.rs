@@ -12,7 +12,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use history::{AskedUpdate, EventId, Fault, Payload, Run, Status, Timestamp, TurnId, UpdateStanding, limits};
+use history::{
+    AskedUpdate, CallerName, EventId, Fault, Payload, Run, Status, Timestamp, TurnId, UpdateStanding, limits,
+};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -74,6 +76,8 @@ pub(super) struct Speculation {
     pub(super) started_at: Timestamp,
     /// By whom.
     pub(super) identity: Option<String>,
+    /// With what credential.
+    pub(super) by: Option<CallerName>,
     /// Loses it when its time is over.
     pub(super) _timer: Timer,
 }

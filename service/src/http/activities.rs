@@ -11,11 +11,12 @@ use history::{ActivityAct, Command, OptionsChange};
 use super::extract::{IdempotencyKey, Json, Path, Query};
 use super::workflows::{RunQuery, run_ref, tell};
 use super::{Answer, AppState};
+use crate::access::Caller;
 use crate::engine::Engine;
 
 /// Has it done, on the run that the path and the query name.
 async fn act(
-    engine: &Arc<Engine>,
+    (engine, caller): (&Arc<Engine>, &Caller),
     [domain, id, activity_id]: [String; 3],
     query: &RunQuery,
     key: &IdempotencyKey,
@@ -32,7 +33,7 @@ async fn act(
     };
     let key = key.of(&format!("activity/{verb}/{activity_id}"));
     let command = Command::ActOnActivity { activity_id, act, by_hand, key };
-    tell(engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
+    tell(engine, caller, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
 }
 
 pub(super) async fn succeed(
@@ -40,10 +41,11 @@ pub(super) async fn succeed(
     Path(path): Path<3>,
     Query(query): Query<RunQuery>,
     key: IdempotencyKey,
+    caller: Caller,
     Json(body): Json<body::CompleteByHand>,
 ) -> Answer {
     let body::CompleteByHand { result, identity, reason } = body;
-    act(&engine, path, &query, &key, ActivityAct::Succeed { result }, ByHand { identity, reason }).await
+    act((&engine, &caller), path, &query, &key, ActivityAct::Succeed { result }, ByHand { identity, reason }).await
 }
 
 pub(super) async fn fail(
@@ -51,11 +53,12 @@ pub(super) async fn fail(
     Path(path): Path<3>,
     Query(query): Query<RunQuery>,
     key: IdempotencyKey,
+    caller: Caller,
     Json(body): Json<body::FailByHand>,
 ) -> Answer {
     let body::FailByHand { failure_reason, details, identity, reason } = body;
     let fail = ActivityAct::Fail { reason: failure_reason, details };
-    act(&engine, path, &query, &key, fail, ByHand { identity, reason }).await
+    act((&engine, &caller), path, &query, &key, fail, ByHand { identity, reason }).await
 }
 
 pub(super) async fn retry(
@@ -63,9 +66,10 @@ pub(super) async fn retry(
     Path(path): Path<3>,
     Query(query): Query<RunQuery>,
     key: IdempotencyKey,
+    caller: Caller,
     Json(body::ByHand { identity, reason }): Json<body::ByHand>,
 ) -> Answer {
-    act(&engine, path, &query, &key, ActivityAct::Retry, ByHand { identity, reason }).await
+    act((&engine, &caller), path, &query, &key, ActivityAct::Retry, ByHand { identity, reason }).await
 }
 
 pub(super) async fn pause(
@@ -73,9 +77,10 @@ pub(super) async fn pause(
     Path(path): Path<3>,
     Query(query): Query<RunQuery>,
     key: IdempotencyKey,
+    caller: Caller,
     Json(body::ByHand { identity, reason }): Json<body::ByHand>,
 ) -> Answer {
-    act(&engine, path, &query, &key, ActivityAct::Pause, ByHand { identity, reason }).await
+    act((&engine, &caller), path, &query, &key, ActivityAct::Pause, ByHand { identity, reason }).await
 }
 
 pub(super) async fn resume(
@@ -83,9 +88,10 @@ pub(super) async fn resume(
     Path(path): Path<3>,
     Query(query): Query<RunQuery>,
     key: IdempotencyKey,
+    caller: Caller,
     Json(body::ByHand { identity, reason }): Json<body::ByHand>,
 ) -> Answer {
-    act(&engine, path, &query, &key, ActivityAct::Resume, ByHand { identity, reason }).await
+    act((&engine, &caller), path, &query, &key, ActivityAct::Resume, ByHand { identity, reason }).await
 }
 
 pub(super) async fn change(
@@ -93,10 +99,12 @@ pub(super) async fn change(
     Path(path): Path<3>,
     Query(query): Query<RunQuery>,
     key: IdempotencyKey,
+    caller: Caller,
     Json(body): Json<body::ChangeActivity>,
 ) -> Answer {
     let body::ChangeActivity { task_list, timeouts, retry, identity, reason } = body;
     let body::ChangeTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat } = timeouts;
     let change = OptionsChange { task_list, schedule_to_start, start_to_close, schedule_to_close, heartbeat, retry };
-    act(&engine, path, &query, &key, ActivityAct::Change(Box::new(change)), ByHand { identity, reason }).await
+    act((&engine, &caller), path, &query, &key, ActivityAct::Change(Box::new(change)), ByHand { identity, reason })
+        .await
 }

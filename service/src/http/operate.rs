@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::extract::{IdempotencyKey, Json, Path, Query};
 use super::workflows::{RunQuery, run_ref, tell};
 use super::{Answer, AppState, json};
+use crate::access::Caller;
 use crate::engine::{Deletion, Reset};
 
 #[derive(Deserialize, JsonSchema)]
@@ -32,9 +33,10 @@ pub(super) async fn delete(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
     Query(query): Query<DeleteQuery>,
+    caller: Caller,
 ) -> Answer {
     let DeleteQuery { run_id, terminate, reason, identity } = query;
-    let deletion = Deletion { terminates: terminate, reason, identity };
+    let deletion = Deletion { terminates: terminate, reason, identity, by: caller.by() };
     let runs = engine.delete(&run_ref(&domain, &id, run_id), &deletion).await?;
     Ok(json(StatusCode::OK, &body::Deleted { runs }))
 }
@@ -44,11 +46,12 @@ pub(super) async fn pause(
     Path([domain, id]): Path<2>,
     Query(query): Query<RunQuery>,
     key: IdempotencyKey,
+    caller: Caller,
     Json(pause): Json<body::PauseWorkflow>,
 ) -> Answer {
     let body::PauseWorkflow { stop_clocks, identity, reason } = pause;
     let command = Command::Pause { stop_clocks, by_hand: ByHand { identity, reason }, key: key.of("pause") };
-    tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
+    tell(&engine, &caller, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
 }
 
 pub(super) async fn resume(
@@ -56,10 +59,11 @@ pub(super) async fn resume(
     Path([domain, id]): Path<2>,
     Query(query): Query<RunQuery>,
     key: IdempotencyKey,
+    caller: Caller,
     Json(body::ByHand { identity, reason }): Json<body::ByHand>,
 ) -> Answer {
     let command = Command::Resume { by_hand: ByHand { identity, reason }, key: key.of("resume") };
-    tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
+    tell(&engine, &caller, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
 }
 
 pub(super) async fn reset(
@@ -67,11 +71,12 @@ pub(super) async fn reset(
     Path([domain, id]): Path<2>,
     Query(query): Query<RunQuery>,
     key: IdempotencyKey,
+    caller: Caller,
     Json(reset): Json<body::ResetWorkflow>,
 ) -> Answer {
     let body::ResetWorkflow { event_id, signals, identity, reason } = reset;
     let branching = Branching { event_id, signals };
-    let reset = Reset { branching, by_hand: ByHand { identity, reason }, key: key.of("reset") };
+    let reset = Reset { branching, by_hand: ByHand { identity, reason }, key: key.of("reset"), by: caller.by() };
     let done = engine.reset(&run_ref(&domain, &id, query.run_id), reset).await?;
     let status = if done.repeated { StatusCode::OK } else { StatusCode::CREATED };
     let (run_id, base_run_id, base_event_id) = (done.run_id, done.base_run_id, done.base_event_id);

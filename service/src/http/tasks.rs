@@ -137,7 +137,7 @@ pub(super) async fn poll_decider(
 ) -> Answer {
     let body::PollDecider { identity, max_events: events_max, queries, updates, poll_id, attempt } = poll;
     let (at_most, updates) = (wait.unwrap_or(WAIT_MAX), updates.unwrap_or(0));
-    let poll = Poll { wait: at_most, identity, events_max, queries, updates, poll_id, attempt };
+    let poll = Poll { wait: at_most, identity, events_max, queries, updates, poll_id, attempt, by: caller.by() };
     let delivery = engine.poll_decider(&domain, &list, poll).await?;
     look_at_connection().await;
     let render = |(task, receipt)| deliver::task(render_turn(task), receipt);
@@ -154,7 +154,7 @@ pub(super) async fn poll_activity(
     Json(poll): Json<body::PollActivity, POLL_BYTES_MAX>,
 ) -> Answer {
     let body::PollActivity { identity, poll_id, attempt } = poll;
-    let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, ..Poll::default() };
+    let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, by: caller.by(), ..Poll::default() };
     let delivery = engine.poll_activity(&domain, &list, poll).await?;
     look_at_connection().await;
     let render = |(task, receipt)| deliver::task(render_activity(task), receipt);
@@ -162,7 +162,7 @@ pub(super) async fn poll_activity(
     Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(none, render), wait))
 }
 
-fn next_poll(next: body::Next) -> Result<Poll, Refused> {
+fn next_poll(next: body::Next, caller: &Caller) -> Result<Poll, Refused> {
     let wait: Duration = match next.wait {
         None => WAIT_MAX,
         Some(seconds) => seconds_to_wait(Some(seconds))
@@ -174,7 +174,16 @@ fn next_poll(next: body::Next) -> Result<Poll, Refused> {
     }
     history::admit::check_poll(next.poll_id.as_deref(), None)?;
     let body::Next { identity, max_events: events_max, queries, updates, poll_id, .. } = next;
-    Ok(Poll { wait, identity, events_max, queries, updates: updates.unwrap_or(0), poll_id, attempt: None })
+    Ok(Poll {
+        wait,
+        identity,
+        events_max,
+        queries,
+        updates: updates.unwrap_or(0),
+        poll_id,
+        attempt: None,
+        by: caller.by(),
+    })
 }
 
 /// How long an answer may wait for its next task before it is said that it was recorded. Where tasks are plenty the two
@@ -263,9 +272,9 @@ async fn answer_turn(
     next: Option<body::Next>,
 ) -> Answer {
     let mut token = engine.decider_token(token)?;
-    token.may = caller.may_decide();
+    token.author = caller.author();
     let updates = update_answers(updates)?;
-    let next = next.map(next_poll).transpose()?;
+    let next = next.map(|next| next_poll(next, caller)).transpose()?;
     let command = match command {
         Command::CompleteTurn { decisions, context, awaiting, .. } => {
             Command::CompleteTurn { turn: token.turn, decisions, context, awaiting }
@@ -326,9 +335,15 @@ pub(super) async fn fail_turn(
     .await
 }
 
-async fn answer_activity(engine: Arc<Engine>, token: &str, command: Command, next: Option<body::Next>) -> Answer {
+async fn answer_activity(
+    engine: Arc<Engine>,
+    (token, caller): (&str, &Caller),
+    command: Command,
+    next: Option<body::Next>,
+) -> Answer {
     let mut token = engine.activity_token(token)?;
-    let next = next.map(next_poll).transpose()?;
+    token.author = caller.author();
+    let next = next.map(|next| next_poll(next, caller)).transpose()?;
     let task = token.task;
     let command = match command {
         Command::SucceedActivity { result, .. } => Command::SucceedActivity { task, result },
@@ -355,31 +370,34 @@ pub(super) async fn succeed_activity(
     State(engine): AppState,
     Path([token]): Path<1>,
     _: NoQuery,
+    caller: Caller,
     Json(succeed): Json<body::SucceedActivity>,
 ) -> Answer {
     let body::SucceedActivity { result, next } = succeed;
-    answer_activity(engine, &token, Command::SucceedActivity { task: NO_TASK, result }, next).await
+    answer_activity(engine, (&token, &caller), Command::SucceedActivity { task: NO_TASK, result }, next).await
 }
 
 pub(super) async fn fail_activity(
     State(engine): AppState,
     Path([token]): Path<1>,
     _: NoQuery,
+    caller: Caller,
     Json(fail): Json<body::FailActivity>,
 ) -> Answer {
     let body::FailActivity { reason, details, non_retryable, retry_after, next } = fail;
     let command = Command::FailActivity { task: NO_TASK, reason, details, non_retryable, retry_after };
-    answer_activity(engine, &token, command, next).await
+    answer_activity(engine, (&token, &caller), command, next).await
 }
 
 pub(super) async fn cancel_activity(
     State(engine): AppState,
     Path([token]): Path<1>,
     _: NoQuery,
+    caller: Caller,
     Json(cancel): Json<body::CancelActivity>,
 ) -> Answer {
     let body::CancelActivity { details, next } = cancel;
-    answer_activity(engine, &token, Command::CancelActivity { task: NO_TASK, details }, next).await
+    answer_activity(engine, (&token, &caller), Command::CancelActivity { task: NO_TASK, details }, next).await
 }
 
 pub(super) async fn heartbeat(

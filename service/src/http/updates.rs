@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use client::body;
-use history::{ConflictPolicy, Fault};
+use history::{ConflictPolicy, Fault, Start};
 
 use super::extract::{
     IdempotencyKey, IfMatch, Json, Path, Query, Tag, Wait, request_key, with_etag, with_wait_applied,
@@ -14,11 +14,13 @@ use super::extract::{
 use super::problem::Refused;
 use super::workflows::{RunQuery, run_ref};
 use super::{Answer, AppState, json};
+use crate::access::Caller;
 use crate::engine::{RunRef, Update, Updated};
 
 /// How long an update waits that does not say. Ours: a turn that is under way, one that was lost, and its own.
 const UPDATE_WAIT_DEFAULT: Duration = Duration::from_secs(30);
 
+#[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
 pub(super) async fn update(
     State(engine): AppState,
     Path([domain, id, name]): Path<3>,
@@ -26,6 +28,7 @@ pub(super) async fn update(
     key: IdempotencyKey,
     Wait(wait): Wait,
     IfMatch(matches): IfMatch,
+    caller: Caller,
     Json(update): Json<body::UpdateWorkflow>,
 ) -> Answer {
     let mut at = run_ref(&domain, &id, query.run_id);
@@ -51,12 +54,13 @@ pub(super) async fn update(
             let start = body::StartWorkflow { conflict_policy: use_existing, ..*start };
             // Whoever asks again with the same id must not start it a second time.
             let key = update_id.as_ref().map(|update_id| request_key("update-with-start", update_id.as_bytes()));
-            Some(Box::new(engine.start_of(&domain, start, key).await?))
+            let start = engine.start_of(&domain, start, key).await?;
+            Some(Box::new(Start { by: caller.by(), ..start }))
         }
         None => None,
     };
     let if_version = matches.map(|tag| tag.version);
-    let update = Update { update_id, name, input, identity, if_version, start };
+    let update = Update { update_id, name, input, identity, by: caller.by(), if_version, start };
     let updated = engine.update(&at, update, wait.unwrap_or(UPDATE_WAIT_DEFAULT)).await?;
     Ok(with_wait_applied(rendered(updated), wait))
 }

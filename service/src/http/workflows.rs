@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use client::body;
 use history::event::ByHand;
 use history::{
-    ComingKind, Command, DeadlineKind, Effect, EffectKind, EventKind, PausedActivity, Run, RunPause, Standing, Status,
-    Timestamp,
+    ComingKind, Command, DeadlineKind, Effect, EffectKind, EventKind, PausedActivity, Run, RunPause, Standing, Start,
+    Status, Timestamp,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -49,11 +49,12 @@ pub(super) async fn start(
     _: NoQuery,
     key: IdempotencyKey,
     Wait(wait): Wait,
+    caller: Caller,
     Json(start): Json<body::StartWorkflow>,
 ) -> Answer {
     let key = key.of("start");
     let workflow_id = start.workflow_id.clone();
-    let start = engine.start_of(&domain, start, key).await?;
+    let start = Start { by: caller.by(), ..engine.start_of(&domain, start, key).await? };
     let started = engine.start(&domain, start).await?;
     let status = if started.repeated || started.existing { StatusCode::OK } else { StatusCode::CREATED };
     let mut body = body::Started { workflow_id, run_id: started.run_id, existing: started.existing, closed: None };
@@ -474,8 +475,14 @@ pub(super) async fn result(
     Ok(with_etag(with_wait_applied(response, wait), tag(&run)))
 }
 
-pub(super) async fn tell(engine: &Arc<Engine>, at: RunRef, command: Command, status: StatusCode) -> Answer {
-    let told = engine.tell(&at, command).await?;
+pub(super) async fn tell(
+    engine: &Arc<Engine>,
+    caller: &Caller,
+    at: RunRef,
+    command: Command,
+    status: StatusCode,
+) -> Answer {
+    let told = engine.tell_of(&at, command, caller.author()).await?;
     Ok(json(status, &body::Recorded { event_id: told.event_id, run_id: told.run_id }))
 }
 
@@ -485,6 +492,7 @@ pub(super) async fn signal(
     Query(query): Query<RunQuery>,
     key: IdempotencyKey,
     IfMatch(matches): IfMatch,
+    caller: Caller,
     Json(signal): Json<body::SignalWorkflow>,
 ) -> Answer {
     let key = key.of(&format!("signal/{name}"));
@@ -497,7 +505,7 @@ pub(super) async fn signal(
     }
     let (input, identity, if_version) = (signal.input, signal.identity, matches.map(|tag| tag.version));
     let command = Command::Signal { name, input, identity, key, if_version };
-    tell(&engine, at, command, StatusCode::ACCEPTED).await
+    tell(&engine, &caller, at, command, StatusCode::ACCEPTED).await
 }
 
 pub(super) async fn cancel(
@@ -505,11 +513,12 @@ pub(super) async fn cancel(
     Path([domain, id]): Path<2>,
     Query(query): Query<RunQuery>,
     key: IdempotencyKey,
+    caller: Caller,
     Json(cancel): Json<body::CancelWorkflow>,
 ) -> Answer {
     let key = key.of("cancel");
     let command = Command::RequestCancel { reason: cancel.reason, identity: cancel.identity, key };
-    tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::ACCEPTED).await
+    tell(&engine, &caller, run_ref(&domain, &id, query.run_id), command, StatusCode::ACCEPTED).await
 }
 
 pub(super) async fn terminate(
@@ -517,10 +526,11 @@ pub(super) async fn terminate(
     Path([domain, id]): Path<2>,
     Query(query): Query<RunQuery>,
     key: IdempotencyKey,
+    caller: Caller,
     Json(terminate): Json<body::TerminateWorkflow>,
 ) -> Answer {
     let key = key.of("terminate");
     let body::TerminateWorkflow { reason, details, identity } = terminate;
     let command = Command::Terminate { reason, details, identity, key, child_policy: None };
-    tell(&engine, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
+    tell(&engine, &caller, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
 }

@@ -16,6 +16,7 @@ use super::types::shown;
 use super::words::{self, List, set};
 use super::workflows::{run_ref, told, unknown_execution};
 use super::{Answer, Call, body, take};
+use crate::access::Caller;
 use crate::engine::{ActivityToken, Engine, Page, Poll, Receipt, Refusal, TurnToken};
 use crate::http::{deliver_task, look_at_connection};
 
@@ -34,10 +35,10 @@ struct PollTask {
 }
 
 impl PollTask {
-    fn poll(&self, events_max: Option<usize>) -> Poll {
+    fn poll(&self, caller: &Caller, events_max: Option<usize>) -> Poll {
         // Shown in histories; an empty one is none.
         let identity = self.identity.clone().filter(|identity| !identity.is_empty());
-        Poll { wait: POLL_WAIT, identity, events_max, queries: false, updates: 0, attempt: None, poll_id: None }
+        Poll { wait: POLL_WAIT, identity, by: caller.by(), events_max, ..Poll::default() }
     }
 }
 
@@ -145,7 +146,9 @@ pub(super) async fn poll_decision(call: Call, input: Map<String, Value>) -> Answ
     }
     call.engine.must_have_room_for_poller(&it.domain, &it.task_list.name, true)?;
     let size = it.paging.size();
-    let Some(delivery) = call.engine.poll_decider(&it.domain, &it.task_list.name, it.poll(Some(size))).await? else {
+    let Some(delivery) =
+        call.engine.poll_decider(&it.domain, &it.task_list.name, it.poll(&call.caller, Some(size))).await?
+    else {
         // Without a token: every client that was seen takes that for no task (SWF.md §10.1).
         return body(&json!({ "startedEventId": 0, "previousStartedEventId": 0 }));
     };
@@ -172,7 +175,8 @@ pub(super) async fn poll_decision(call: Call, input: Map<String, Value>) -> Answ
 pub(super) async fn poll_activity(call: Call, input: Map<String, Value>) -> Answer {
     let it: PollTask = take(input)?;
     call.engine.must_have_room_for_poller(&it.domain, &it.task_list.name, false)?;
-    let Some(delivery) = call.engine.poll_activity(&it.domain, &it.task_list.name, it.poll(None)).await? else {
+    let Some(delivery) = call.engine.poll_activity(&it.domain, &it.task_list.name, it.poll(&call.caller, None)).await?
+    else {
         return body(&json!({ "startedEventId": 0 }));
     };
     look_at_connection().await;
@@ -202,7 +206,7 @@ struct RespondDecision {
 pub(super) async fn respond_decision(call: Call, input: Map<String, Value>) -> Answer {
     let it: RespondDecision = take(input)?;
     let mut token = call.engine.decider_token(&it.task_token)?;
-    token.may = call.caller.may_decide();
+    token.author = call.caller.author();
     let schedule_to_start = words::limited_span(it.task_list_schedule_to_start_timeout.as_deref());
     let moves_to = it.task_list.map(|list| TurnList { task_list: list.name, schedule_to_start });
     let given = it.decisions.unwrap_or_default();
@@ -277,7 +281,8 @@ async fn respond(
     command: impl FnOnce(&ActivityToken, RespondActivity) -> Result<Command, Fault>,
 ) -> Answer {
     let it: RespondActivity = take(input)?;
-    let token = call.engine.activity_token(&it.task_token)?;
+    let mut token = call.engine.activity_token(&it.task_token)?;
+    token.author = call.caller.author();
     let command = command(&token, it)?;
     call.engine.answer_activity(&token, command).await.map_err(|refusal| activity_fault(&token, refusal))?;
     Ok(None)

@@ -79,6 +79,7 @@ pub(super) async fn start(call: Call, input: Map<String, Value>) -> Answer {
             lambda_role: it.lambda_role.or(defaults.lambda_role),
             limits: call.engine.quotas().map(|quotas| quotas.run),
         }),
+        by: call.caller.by(),
         ..Start::new(&it.workflow_id, &full, &task_list)
     };
     call.engine.must_have_room(&it.domain).await?;
@@ -120,7 +121,7 @@ async fn tell(call: &Call, it: &Tell, command: Command) -> Answer {
     let unknown = || unknown_execution(&it.workflow_id, named);
     let run_id: Option<Uuid> = named.map(str::parse).transpose().map_err(|_| unknown())?;
     let at = RunRef { domain: it.domain.as_str().into(), workflow_id: it.workflow_id.as_str().into(), run_id };
-    match call.engine.tell(&at, command).await {
+    match call.engine.tell_of(&at, command, call.caller.author()).await {
         Ok(_) => Ok(None),
         Err(
             Refusal::Fault(Rule::RunClosed { .. })

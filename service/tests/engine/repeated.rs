@@ -227,7 +227,7 @@ async fn what_came_before_a_reset_is_known_after_it_and_so_is_the_reset() {
     let branch_at = service.events("w").await.last().unwrap().id;
     let first = service.tell_many("w", 0..MANY).await;
     let branching = Branching { event_id: branch_at, signals: LaterSignals::Drop };
-    let reset = Reset { branching, by_hand: ByHand::default(), key: Some(RequestKey(700_000)) };
+    let reset = Reset { branching, by_hand: ByHand::default(), key: Some(RequestKey(700_000)), by: None };
     let done = service.engine.reset(&at("w"), reset.clone()).await.unwrap();
     for key in [0, MANY - 1] {
         service.tell_again("w", key, &first[usize::try_from(key).unwrap()]).await;

@@ -18,7 +18,7 @@ pub(crate) type Asking = tokio::task::JoinHandle<Result<Updated, Refusal>>;
 
 pub(crate) fn named(update_id: &str) -> Update {
     let (update_id, name) = (Some(update_id.to_owned()), "match".to_owned());
-    Update { update_id, name, input: json("1"), identity: None, if_version: None, start: None }
+    Update { update_id, name, input: json("1"), identity: None, if_version: None, start: None, by: None }
 }
 
 pub(crate) fn done(text: &str) -> Verdict {

@@ -134,6 +134,9 @@ async fn an_update_goes_to_a_decider_at_another_node_and_its_verdict_comes_by_a_
             Err(error) => assert_eq!((id, error.code()), ("r", Some("update-rejected")), "{error}"),
         }
     }
+    let events = at_one.events("w", None).await.unwrap();
+    let names: Vec<_> = events.iter().map(|event| event.by.as_ref().map(history::CallerName::as_str)).collect();
+    assert_eq!((names.len(), names), (9, vec![Some("operator"); 9]), "whichever node it went by");
 }
 
 #[tokio::test]

@@ -269,3 +269,66 @@ async fn a_decision_that_its_credential_does_not_allow_is_told_as_not_permitted(
     let moved = as_of(&guarded, "limited", "PollForDecisionTask", &poll).await.json();
     assert!(moved["taskToken"].is_string(), "its decider is told");
 }
+
+#[tokio::test]
+async fn every_operation_that_causes_an_event_names_its_caller_to_rest_and_not_over_the_wire() {
+    let Both { engine, open, guarded } = both().await;
+    register(&open).await;
+    let start = |id: &str| json!({ "domain": "default", "workflowId": id, "workflowType": kind() });
+    let started = as_of(&guarded, "application", "StartWorkflowExecution", &start("w")).await.json();
+    let run_id = started["runId"].as_str().unwrap().to_owned();
+    let poll = |list: &str| json!({ "domain": "default", "taskList": { "name": list }, "identity": "ops@corp" });
+    let respond = |turn: &Value, decisions: Value| json!({ "taskToken": turn["taskToken"], "decisions": decisions });
+    let schedule = |id: &str| {
+        let activity = json!({ "name": "charge", "version": "1" });
+        let attributes = json!({ "activityType": activity, "activityId": id });
+        json!({ "decisionType": "ScheduleActivityTask", "scheduleActivityTaskDecisionAttributes": attributes })
+    };
+    let turn = as_of(&guarded, "decider", "PollForDecisionTask", &poll("deciders")).await.json();
+    let decisions = json!([schedule("a"), schedule("b"), schedule("c")]);
+    as_of(&guarded, "decider", "RespondDecisionTaskCompleted", &respond(&turn, decisions)).await.nothing();
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        tasks.push(as_of(&guarded, "runner", "PollForActivityTask", &poll("runners")).await.json());
+    }
+    let of = |task: &Value| json!({ "taskToken": task["taskToken"] });
+    as_of(&guarded, "runner", "RespondActivityTaskCompleted", &of(&tasks[0])).await.nothing();
+    as_of(&guarded, "runner", "RespondActivityTaskFailed", &of(&tasks[1])).await.nothing();
+    as_of(&guarded, "runner", "RespondActivityTaskCanceled", &of(&tasks[2])).await.nothing();
+    let named = |more: Value| {
+        let mut body = json!({ "domain": "default", "workflowId": "w" });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    as_of(&guarded, "application", "SignalWorkflowExecution", &named(json!({ "signalName": "s" }))).await.nothing();
+    as_of(&guarded, "application", "RequestCancelWorkflowExecution", &named(json!({}))).await.nothing();
+    as_of(&guarded, "application", "TerminateWorkflowExecution", &named(json!({}))).await.nothing();
+    let at = service::engine::RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
+    let events = engine.history(&at, &service::engine::Page::default()).await.unwrap().events;
+    let told: Vec<_> = events.iter().map(|event| (event.kind.name(), event.by.as_ref().unwrap().as_str())).collect();
+    let (application, decider, runner) = ("application", "decider", "runner");
+    let expected = [
+        ("WorkflowStarted", application),
+        ("DeciderScheduled", application),
+        ("DeciderStarted", decider),
+        ("DeciderCompleted", decider),
+        ("ActivityScheduled", decider),
+        ("ActivityScheduled", decider),
+        ("ActivityScheduled", decider),
+        ("ActivityStarted", runner),
+        ("ActivityStarted", runner),
+        ("ActivityStarted", runner),
+        ("ActivitySuccess", runner),
+        ("DeciderScheduled", runner),
+        ("ActivityFailed", runner),
+        ("ActivityCanceled", runner),
+        ("Signal", application),
+        ("WorkflowCancelRequested", application),
+        ("WorkflowTerminated", application),
+    ];
+    assert_eq!(told, expected);
+    let read = json!({ "domain": "default", "execution": { "workflowId": "w", "runId": run_id } });
+    let history = as_of(&guarded, "reader", "GetWorkflowExecutionHistory", &read).await;
+    history.json();
+    assert!(!history.text.contains("\"by\"") && history.text.contains("ops@corp"), "{}", history.text);
+}

@@ -29,7 +29,7 @@ fn mended_code_goes_on_over_a_reset_and_the_old_code_does_not_fit_any_more() {
     let (run_id, at) = (started.run_id, old.last().unwrap().timestamp);
     let new_run_id = history::child_run_id(run_id, event_id, at);
     let plan = ResetPlan { new_run_id, run_id, event_id, signals };
-    let planned = PlannedReset { plan, by_hand: ByHand::default(), at, key: None };
+    let planned = PlannedReset { plan, by_hand: ByHand::default(), at, key: None, by: None };
     let mut new = Transition::branch(reader.finish().unwrap(), &planned);
     for code in [flow(wrong), flow(right)] {
         replay(&code, &json(new.events())).unwrap();

@@ -20,7 +20,7 @@ impl<D: Decider> Given<D> {
         }
         self.updates += 1;
         let update_id = format!("update-{}", self.updates);
-        let asked = AskedUpdate { update_id, name, input: Some(input), identity: None, if_version: None };
+        let asked = AskedUpdate { update_id, name, input: Some(input), identity: None, if_version: None, by: None };
         match may_update(&self.run, &asked) {
             Ok(UpdateStanding::New) => self.asked = Some(asked),
             Ok(known) => fail(format_args!("the history has an update `{}`: {known:?}", asked.update_id), &self.events),
@@ -46,9 +46,9 @@ impl<D: Decider> Given<D> {
             let window = window_of(&events, &self.run, turn.started_event_id, attempt);
             (AnsweredTurn::Held(turn), window, EventId::MAX)
         } else {
-            events.extend(speculative_turn(&self.run, None, self.now));
+            events.extend(speculative_turn(&self.run, None, None, self.now));
             let window = window_of(&events, &self.run, last_event_id + 2, 1);
-            let turn = AnsweredTurn::Speculative { last_event_id, started_at: self.now, identity: None };
+            let turn = AnsweredTurn::Speculative { last_event_id, started_at: self.now, identity: None, by: None };
             (turn, window, last_event_id + 1)
         };
         let update = [Update::from(asked.clone())];

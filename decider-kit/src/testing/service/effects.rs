@@ -61,7 +61,7 @@ impl TestService {
         }
         let links = Links { seen: run.links.seen.clone(), ..Links::default() };
         let next = match closing {
-            EventKind::WorkflowContinuedAsNew(it) => Transition::successor(&run.run, it, self.now),
+            EventKind::WorkflowContinuedAsNew(it) => Transition::successor(&run.run, it, None, self.now),
             _ => {
                 let input = run.events.first().and_then(|first| first.kind.payload().cloned());
                 Transition::retry(&run.run, run_id, input, not_before.unwrap_or(self.now), self.now)

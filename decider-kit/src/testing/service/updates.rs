@@ -75,7 +75,8 @@ impl TestService {
         let index = self.index(workflow_id);
         self.items += 1;
         let (update_id, name) = (format!("update-{}", self.items), name.to_owned());
-        let asked = AskedUpdate { update_id, name, input: Some(payload(input)), identity: None, if_version: None };
+        let asked =
+            AskedUpdate { update_id, name, input: Some(payload(input)), identity: None, if_version: None, by: None };
         match may_update(&self.at(index).run, &asked) {
             Ok(_) => {}
             Err(Fault::RunClosed { status }) => return Answered::Closed(status),
@@ -136,7 +137,7 @@ impl TestService {
         let identity = Some("test decider".to_owned());
         let last_event_id = run.run.last_event_id;
         let mut events = run.events.clone();
-        events.extend(speculative_turn(&run.run, identity.as_deref(), now));
+        events.extend(speculative_turn(&run.run, identity.as_deref(), None, now));
         let window = window_of(&events, &run.run, last_event_id + 2, 1);
         let judging = AssertUnwindSafe(|| run.mind.judge(&events, &window, None, &updates, last_event_id + 1));
         let decisions = match catch_unwind(judging) {
@@ -148,7 +149,7 @@ impl TestService {
             fail(format_args!("the decider gives the turn back: {message}"), &events);
         }
         let said = decisions.updates.clone();
-        let turn = AnsweredTurn::Speculative { last_event_id, started_at: now, identity };
+        let turn = AnsweredTurn::Speculative { last_event_id, started_at: now, identity, by: None };
         let command = judged(turn, asked, decisions);
         match self.admit(index, &command) {
             Ok(_) => self.heard(index, said),

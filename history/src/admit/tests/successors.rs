@@ -22,7 +22,7 @@ fn last(scene: &Scene) -> &WorkflowContinuedAsNew {
 }
 
 fn successor(scene: &Scene) -> Scene {
-    let (run, events) = Transition::successor(&scene.run, last(scene), scene.now).into_parts();
+    let (run, events) = Transition::successor(&scene.run, last(scene), None, scene.now).into_parts();
     checker::history(&events).unwrap();
     assert_eq!(Run::replay(&events).as_ref(), Some(&run));
     Scene { run, events, ..scene.clone() }
@@ -119,6 +119,6 @@ fn the_run_that_goes_on_is_the_same_whoever_starts_it_and_its_id_looks_like_any(
     let again = successor(&given).decide([go_on()]);
     assert_ne!(last(&again).new_run_id, id);
     // Its time does not go back, whatever the clock says.
-    let early = Transition::successor(&given.run, last(&given), Timestamp::from_millis(1));
+    let early = Transition::successor(&given.run, last(&given), None, Timestamp::from_millis(1));
     assert_eq!(early.run().started.at, given.run.last_timestamp);
 }

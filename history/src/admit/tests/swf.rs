@@ -254,7 +254,7 @@ fn children_and_runs_that_go_on_are_held_to_the_same() {
     let go_on = ContinueAsNew { registration: known(order()), ..ContinueAsNew::default() };
     let closed = Scene::of(&limited(100, Duration::from_days(1))).decide([go_on.into()]);
     let EventKind::WorkflowContinuedAsNew(it) = &closed.events.last().unwrap().kind else { panic!("not closed") };
-    let next = Transition::successor(&closed.run, it, closed.now).into_parts().0.started;
+    let next = Transition::successor(&closed.run, it, None, closed.now).into_parts().0.started;
     assert_eq!(next.swf.unwrap().limits, closed.run.started.swf.unwrap().limits);
     assert_eq!(next.execution_timeout, Duration::from_days(1));
 }

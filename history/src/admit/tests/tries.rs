@@ -173,6 +173,6 @@ fn the_policy_goes_on_with_a_run_that_continues_as_new_and_its_tries_are_counted
     let second = next_try(&Scene::of(&start()).decide([fails("busy")])).after(10);
     let third = second.decide([ContinueAsNew::default().into()]);
     let EventKind::WorkflowContinuedAsNew(it) = closing(&third) else { panic!("{}", told(&third.events)) };
-    let started = Transition::successor(&third.run, it, third.now).run().started.clone();
+    let started = Transition::successor(&third.run, it, None, third.now).run().started.clone();
     assert_eq!((started.attempt, started.retry), (Some(1), Some(policy())));
 }

@@ -318,8 +318,8 @@ fn what_an_update_says_and_its_answer_are_in_the_history() {
     let scene = idle();
     let asked = AskedUpdate { identity: Some("ann".to_owned()), ..update("u") };
     let (last_event_id, started_at) = (scene.run.last_event_id, scene.now.plus(Duration::from_secs(3)));
-    let turn = AnsweredTurn::Speculative { last_event_id, started_at, identity: Some("d".to_owned()) };
-    let shown = speculative_turn(&scene.run, Some("d"), started_at);
+    let turn = AnsweredTurn::Speculative { last_event_id, started_at, identity: Some("d".to_owned()), by: None };
+    let shown = speculative_turn(&scene.run, Some("d"), None, started_at);
     let scene = scene.after(5);
     let Command::AnswerUpdates { turn, asked, answers, decisions, .. } =
         answer_updates(turn, &[asked], &[("u", updated())], Vec::new())

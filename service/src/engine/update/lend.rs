@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::admit::must_hold;
-use history::{AskedUpdate, Command, Decision, EventId, Fault, Payload, Permissions, Run, UpdateAnswer};
+use history::{
+    AskedUpdate, Author, CallerName, Command, Decision, EventId, Fault, Payload, Permissions, Run, UpdateAnswer,
+};
 use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use tokio::sync::oneshot;
@@ -86,6 +88,9 @@ pub struct PassedAnswer {
     /// What its decider may decide; everything when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     may: Option<Permissions>,
+    /// The name of its decider's credential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<CallerName>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -282,8 +287,9 @@ impl Engine {
             Command::FailTurn { reason, details, .. } => Passed::Failed { reason, details },
             other => return Err(Refusal::Corrupt { what: format!("an answer to a turn: {other:?}") }),
         };
-        let may = token.may.as_deref().cloned();
-        let answer = PassedAnswer { token: self.mint.turn(token), what, results, updates, may };
+        let Author { may, by } = token.author.clone();
+        let may = may.as_deref().cloned();
+        let answer = PassedAnswer { token: self.mint.turn(token), what, results, updates, may, by };
         let Some(peers) = self.elsewhere.peers() else {
             let why = "no other node can be reached".to_owned();
             return Err(Refusal::Unavailable { why, retry_after: None });
@@ -317,12 +323,12 @@ impl Engine {
 
     /// Records an answer that was given to another node.
     pub async fn record_for_node(self: &Arc<Self>, answer: PassedAnswer) -> FromRecorder {
-        let PassedAnswer { token, what, results, updates, may } = answer;
+        let PassedAnswer { token, what, results, updates, may, by } = answer;
         let recorded = match self.mint.open_turn(&token) {
             Err(refusal) => Err(refusal),
             Ok(token) if self.recorder_of(&token).is_some() => Err(Fault::TurnLost.into()),
             Ok(mut token) => {
-                token.may = may.map(Arc::new);
+                token.author = Author { by, may: may.map(Arc::new) };
                 let turn = token.turn;
                 let command = match what {
                     Passed::Completed { decisions, context, awaiting } => {
