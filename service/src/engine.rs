@@ -66,6 +66,7 @@ pub use domains::{DEFAULT_DOMAIN, Domain};
 pub use elsewhere::{ListName, Offer, Peers};
 pub use fsck::{Finding, FsckReport};
 pub use guard::{CLOCK_AHEAD_MAX, Doubt};
+pub use matching::WaitingBounds;
 pub use metrics::Metrics;
 pub use nodes::Node;
 pub use pollers::Unpolled;
@@ -95,14 +96,11 @@ pub struct Settings {
     pub node: Option<Node>,
     /// What programs over SWF's wire are held to; `None` where to nothing but what all runs are.
     pub quotas: Option<Quotas>,
-    /// The most tasks of one list that wait in memory; more of them wait in the store alone.
-    pub list_tasks_max: usize,
+    /// The most tasks that wait in memory; more of them wait in the store alone.
+    pub waiting: WaitingBounds,
     /// The most bytes of requests and answers in flight.
     pub bytes_in_flight_max: usize,
 }
-
-/// The most tasks of one list that wait in memory, unless told otherwise: about 200 bytes each, so a list takes 10 MB at most.
-pub(crate) const LIST_TASKS_MAX: usize = 50_000;
 
 impl Default for Settings {
     fn default() -> Self {
@@ -111,7 +109,7 @@ impl Default for Settings {
             seed: None,
             node: None,
             quotas: None,
-            list_tasks_max: LIST_TASKS_MAX,
+            waiting: WaitingBounds::default(),
             bytes_in_flight_max: BYTES_IN_FLIGHT_MAX,
         }
     }
@@ -290,7 +288,7 @@ impl Engine {
             domains: domains::Domains::default(),
             types: types::Types::default(),
             cache: cache::Cache::new(settings.cache_bytes),
-            matching: matching::Matching::new(settings.list_tasks_max),
+            matching: matching::Matching::new(settings.waiting),
             backlog: backlog::Backlog::default(),
             agenda,
             watchers: watch::Watchers::default(),
@@ -334,7 +332,8 @@ impl Engine {
         drop(self.tls.set(Arc::clone(standing)));
     }
 
-    /// Everything that is measured, as Prometheus text; runs as they were [counted](Self::count_runs) last.
+    /// Everything that is measured, as Prometheus text; runs as they were [counted](Self::count_runs) last. Takes some
+    /// milliseconds of a processor where there are many lists.
     pub fn render_metrics(&self) -> String {
         let (cached_runs, cached_bytes) = self.cache.size();
         let gauges = metrics::Gauges {
@@ -346,7 +345,7 @@ impl Engine {
             updates: self.updates.len(),
             bytes_in_flight: self.budget.taken(),
             requests_put_off: self.budget.put_off(),
-            lists: self.matching.depths(),
+            lists: metrics::shown(self.matching.depths()),
             store: self.store.stats(),
             runs: self.run_counts.gauged(),
             is_clock_doubted: self.clock_doubt().is_some(),

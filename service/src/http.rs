@@ -151,10 +151,13 @@ async fn ready(State(engine): AppState) -> Answer {
     Ok((said + "\n").into_response())
 }
 
-async fn metrics(State(engine): AppState) -> Response {
+async fn metrics(State(engine): AppState) -> Answer {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     engine.count_runs().await;
-    ([(CONTENT_TYPE, content_type)], engine.render_metrics()).into_response()
+    // Not on a worker, which others wait for.
+    let rendered = tokio::task::spawn_blocking(move || engine.render_metrics()).await;
+    let rendered = rendered.map_err(|_| crate::engine::Refusal::Stopping)?;
+    Ok(([(CONTENT_TYPE, content_type)], rendered).into_response())
 }
 
 async fn openapi() -> Response {

@@ -100,12 +100,12 @@ impl Backlog {
         true
     }
 
-    /// The rows of a list were read to their end; whether they are to be read anew.
-    fn ends(&self, list: &ListKey) -> bool {
+    /// The rows of a list were read, and are known from now on or not; whether they are to be read anew at once.
+    fn ends(&self, list: &ListKey, are_known: bool) -> bool {
         let mut lists = self.lock();
         let reading = lists.get_or_insert_mut(list.clone(), Reading::default);
         let again = std::mem::take(&mut reading.again);
-        (reading.is_under_way, reading.done_at) = (again, Some(Instant::now()));
+        (reading.is_under_way, reading.done_at) = (again, are_known.then(Instant::now));
         again
     }
 
@@ -246,6 +246,12 @@ impl Engine {
                     let (key, now) = (key_of(&list, &run), engine.clock.now());
                     if let Err(error) = engine.store.commit(&key, Expect::Absent, &row(None, now), &[]).await {
                         tracing::debug!(%error, workflow_id = %run.workflow_id, "that a run waits could not be written down");
+                        return;
+                    }
+                    // Its list may not be in memory at all: whoever polls it, or has come meanwhile, is to look into the store.
+                    engine.backlog.forget(&list);
+                    if engine.matching.pollers(&list) > 0 {
+                        engine.seek(&list);
                     }
                 });
             }
@@ -311,7 +317,8 @@ impl Engine {
     async fn read_rows(self: &Arc<Self>, list: &ListKey) {
         loop {
             self.read_rows_once(list).await;
-            if !self.backlog.ends(list) {
+            // Of a list that found no room in memory nothing is known.
+            if !self.backlog.ends(list, self.matching.has_room_for_list(list)) {
                 return;
             }
         }
@@ -393,16 +400,18 @@ mod tests {
         let hour = Some(READ_AGAIN_AFTER);
         assert!(backlog.begins(&list, hour));
         assert!(!backlog.begins(&list, hour), "somebody reads them");
-        assert!(!backlog.ends(&list));
+        assert!(!backlog.ends(&list, true));
         assert!(!backlog.begins(&list, hour), "they are known");
         tokio::time::advance(READ_AGAIN_AFTER).await;
         assert!(!backlog.begins(&list, None), "nobody else writes");
         assert!(backlog.begins(&list, hour));
         backlog.forget_all();
         assert!(!backlog.begins(&list, hour), "whoever reads them goes on");
-        assert!(backlog.ends(&list), "and begins anew");
-        assert!(!backlog.ends(&list));
+        assert!(backlog.ends(&list, true), "and begins anew");
+        assert!(!backlog.ends(&list, true));
         backlog.forget(&list);
         assert!(backlog.begins(&list, None));
+        assert!(!backlog.ends(&list, false));
+        assert!(backlog.begins(&list, None), "what was read found no room");
     }
 }

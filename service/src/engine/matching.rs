@@ -3,6 +3,8 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use history::{CallerName, EventId, PollId};
@@ -104,10 +106,29 @@ impl Poller {
 /// Where a task stands on its list: higher priorities first, and of equals the one that came first.
 type Place = (Reverse<i32>, u64);
 
+/// A task that is kept in memory, counted as long as it is.
+struct Kept {
+    task: WaitingTask,
+    all: Arc<AtomicUsize>,
+}
+
+impl Kept {
+    fn new(task: WaitingTask, all: &Arc<AtomicUsize>) -> Self {
+        all.fetch_add(1, Relaxed);
+        Self { task, all: Arc::clone(all) }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.all.fetch_sub(1, Relaxed);
+    }
+}
+
 #[derive(Default)]
 struct List {
     /// In the order in which they are taken.
-    tasks: BTreeMap<Place, WaitingTask>,
+    tasks: BTreeMap<Place, Kept>,
     /// How many have ever waited.
     came: u64,
     /// Where each of them stands.
@@ -141,8 +162,8 @@ impl List {
 
     /// The task that comes first, of those that such a taker can do.
     fn pop_task(&mut self, can: impl Fn(&WaitingTask) -> bool) -> Option<WaitingTask> {
-        let at = self.tasks.iter().find(|(_, task)| can(task)).map(|(at, _)| *at)?;
-        let task = self.tasks.remove(&at)?;
+        let at = self.tasks.iter().find(|(_, kept)| can(&kept.task)).map(|(at, _)| *at)?;
+        let task = self.tasks.remove(&at)?.task.clone();
         self.known.remove(&task.known());
         self.asking -= usize::from(task.only_asks());
         Some(task)
@@ -156,7 +177,7 @@ impl List {
             return false;
         }
         let Some(place) = self.known.remove(&asks) else { return false };
-        let Some(task) = self.tasks.get_mut(&place) else { return false };
+        let Some(Kept { task, .. }) = self.tasks.get_mut(&place) else { return false };
         (task.scheduled_event_id, task.lost) = (turn.scheduled_event_id, turn.lost);
         self.known.insert(turn.known(), place);
         self.asking -= 1;
@@ -164,12 +185,34 @@ impl List {
     }
 }
 
+/// What waits in memory. What waits beyond that waits in the store alone, and is fetched when somebody polls for it.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitingBounds {
+    /// Lists, but for those that somebody polls.
+    pub lists_max: usize,
+    /// Tasks of one list.
+    pub list_tasks_max: usize,
+    /// Tasks of all lists; each list has room for a hundred all the same, so that none is ever kept out by others.
+    pub tasks_max: usize,
+}
+
+impl Default for WaitingBounds {
+    /// Ours: a task takes about 200 bytes and a list some hundred, so one list takes 10 MB at most, and all of them 300 MB.
+    fn default() -> Self {
+        Self { lists_max: 10_000, list_tasks_max: 50_000, tasks_max: 500_000 }
+    }
+}
+
+/// Tasks that a list has room for however many others wait. Ours: the rows that are read at once.
+const LIST_TASKS_ALWAYS: usize = 100;
+
 /// Every list that has a task or a poller.
 pub(super) struct Matching {
-    /// The most tasks that wait on one list. More of them wait in the store alone and are fetched when these have gone.
-    tasks_max: usize,
+    bounds: WaitingBounds,
     lists: Mutex<HashMap<ListKey, List>>,
-    next_poller: std::sync::atomic::AtomicU64,
+    /// Tasks of all lists.
+    all: Arc<AtomicUsize>,
+    next_poller: AtomicU64,
     /// Notified when a poller finds a list empty that has overflowed.
     pub(super) starving: tokio::sync::Notify,
 }
@@ -206,9 +249,10 @@ impl Drop for Waiting<'_> {
 }
 
 impl Matching {
-    pub(super) fn new(tasks_max: usize) -> Self {
-        let tasks_max = tasks_max.max(1);
-        Self { tasks_max, lists: Mutex::default(), next_poller: 0.into(), starving: tokio::sync::Notify::new() }
+    pub(super) fn new(bounds: WaitingBounds) -> Self {
+        let bounds = WaitingBounds { list_tasks_max: bounds.list_tasks_max.max(1), ..bounds };
+        let (lists, all, next_poller) = (Mutex::default(), Arc::default(), AtomicU64::default());
+        Self { bounds, lists, all, next_poller, starving: tokio::sync::Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ListKey, List>> {
@@ -269,7 +313,7 @@ impl Matching {
         let list = lists.get_mut(key)?;
         // What is only asked is asked at another node in another way, and so are updates judged.
         let task = list.pop_task(|task| !task.only_asks());
-        if list.overflowed && list.tasks.len() < self.refill_below() {
+        if self.is_to_refill(list) {
             self.starving.notify_one();
         }
         if list.is_idle() {
@@ -278,28 +322,44 @@ impl Matching {
         task
     }
 
-    /// With fewer tasks than this a list that has overflowed is filled again.
-    fn refill_below(&self) -> usize {
-        self.tasks_max.div_ceil(2)
+    /// How many tasks a list has room for just now.
+    fn room(&self) -> usize {
+        let is_full = self.all.load(Relaxed) >= self.bounds.tasks_max;
+        if is_full { self.bounds.list_tasks_max.min(LIST_TASKS_ALWAYS) } else { self.bounds.list_tasks_max }
+    }
+
+    /// Whether there is much room again on a list that has overflowed.
+    fn is_to_refill(&self, list: &List) -> bool {
+        list.overflowed && list.tasks.len() < self.room().div_ceil(2)
     }
 
     /// Whether there is room for no more tasks on a list. What else waits there is fetched once there is.
     pub(super) fn is_full(&self, key: &ListKey) -> bool {
         let mut lists = self.lock();
-        let Some(list) = lists.get_mut(key).filter(|list| list.tasks.len() >= self.tasks_max) else { return false };
-        list.overflowed = true;
-        true
+        let Some(list) = lists.get_mut(key) else { return lists.len() >= self.bounds.lists_max };
+        let is_full = list.tasks.len() >= self.room();
+        list.overflowed |= is_full;
+        is_full
+    }
+
+    /// Whether a list is in memory, or would be.
+    pub(super) fn has_room_for_list(&self, key: &ListKey) -> bool {
+        let lists = self.lock();
+        lists.len() < self.bounds.lists_max || lists.contains_key(key)
     }
 
     /// Adds a task that waits; false when it is known already or the list is full. Answers a poller if one waits, who
     /// then must be given the task.
     pub(super) fn offer(&self, key: &ListKey, task: WaitingTask) -> Offered {
         let mut lists = self.lock();
+        if lists.len() >= self.bounds.lists_max && !lists.contains_key(key) {
+            return Offered::Full;
+        }
         let list = lists.entry(key.clone()).or_default();
         if list.known.contains_key(&task.known()) || list.convert(&task) {
             return Offered::Known;
         }
-        if list.tasks.len() >= self.tasks_max {
+        if list.tasks.len() >= self.room() {
             list.overflowed = true;
             return Offered::Full;
         }
@@ -313,7 +373,7 @@ impl Matching {
         list.came += 1;
         let place = (Reverse(task.priority), list.came);
         list.known.insert(task.known(), place);
-        list.tasks.insert(place, task);
+        list.tasks.insert(place, Kept::new(task, &self.all));
         Offered::Waits
     }
 
@@ -332,9 +392,11 @@ impl Matching {
     /// Polls a list.
     pub(super) fn poll(&self, key: &ListKey, taker: &Taker) -> Found<'_> {
         let mut lists = self.lock();
-        let list = lists.entry(key.clone()).or_default();
+        // Where there was no room for a list, its tasks may be in the store.
+        let overflowed = lists.len() >= self.bounds.lists_max;
+        let list = lists.entry(key.clone()).or_insert_with(|| List { overflowed, ..List::default() });
         if let Some(task) = list.pop_task(|task| task.is_for(taker)) {
-            if list.overflowed && list.tasks.len() < self.refill_below() {
+            if self.is_to_refill(list) {
                 self.starving.notify_one();
             }
             if list.is_idle() {
@@ -345,7 +407,7 @@ impl Matching {
         if list.overflowed {
             self.starving.notify_one();
         }
-        let id = self.next_poller.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let id = self.next_poller.fetch_add(1, Relaxed);
         let (answer, receiver) = oneshot::channel();
         list.pollers.push_back(Poller { taker: taker.clone(), id, answer });
         Found::Wait(Waiting { matching: self, list: key.clone(), id, answer: receiver })
@@ -365,7 +427,7 @@ impl Matching {
     pub(super) fn take_overflowed(&self) -> Vec<ListKey> {
         let (mut lists, mut taken) = (self.lock(), Vec::new());
         lists.retain(|key, list| {
-            if list.overflowed && list.tasks.len() < self.refill_below() {
+            if self.is_to_refill(list) {
                 list.overflowed = false;
                 taken.push(key.clone());
             }
@@ -383,7 +445,9 @@ impl Matching {
 
     /// How many tasks wait on a list, but for those that only ask something; and whether more of them wait in the store alone.
     pub(super) fn waiting(&self, key: &ListKey) -> (usize, bool) {
-        self.lock().get(key).map_or((0, false), |list| (list.tasks.len() - list.asking, list.overflowed))
+        let lists = self.lock();
+        let has_others = lists.len() >= self.bounds.lists_max;
+        lists.get(key).map_or((0, has_others), |list| (list.tasks.len() - list.asking, list.overflowed))
     }
 
     /// Lists of a domain on which tasks wait, among so many lists as are looked at.

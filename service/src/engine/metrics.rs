@@ -1,5 +1,7 @@
 //! What operators can see of the engine, as Prometheus metrics.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -13,6 +15,43 @@ use super::matching::{ListKey, Side};
 use super::run_counts::{GAUGES, Gauged};
 use crate::reload::Tally;
 use crate::tls::TlsStanding;
+
+/// Lists of a domain that have series of their own, and lists of all domains together. Ours: scrapes stay below 1 MB.
+const LISTS_OF_A_DOMAIN: usize = 100;
+const LISTS_SHOWN: usize = 300;
+
+/// Stands for all other lists of a domain. A list of this name is among them.
+const OTHER_LISTS: &str = "*";
+
+/// Tasks and pollers that wait, by list.
+pub(super) type Depth = (ListKey, usize, usize);
+
+/// Those with the most tasks, and of equals with the most pollers, by name; of each domain the others as one.
+pub(super) fn shown(mut lists: Vec<Depth>) -> Vec<Depth> {
+    lists.sort_unstable_by(|(one, tasks, pollers), (other, other_tasks, other_pollers)| {
+        let sizes = (Reverse(tasks), Reverse(pollers)).cmp(&(Reverse(other_tasks), Reverse(other_pollers)));
+        let names = || (&one.domain, one.side, &one.name).cmp(&(&other.domain, other.side, &other.name));
+        sizes.then_with(names)
+    });
+    let mut of_domain: HashMap<Arc<str>, usize> = HashMap::new();
+    let mut others: BTreeMap<(Arc<str>, Side), (usize, usize)> = BTreeMap::new();
+    let mut shown = Vec::new();
+    for (list, tasks, pollers) in lists {
+        let count = of_domain.entry(Arc::clone(&list.domain)).or_default();
+        if &*list.name != OTHER_LISTS && *count < LISTS_OF_A_DOMAIN && shown.len() < LISTS_SHOWN {
+            *count += 1;
+            shown.push((list, tasks, pollers));
+        } else {
+            let sums = others.entry((list.domain, list.side)).or_default();
+            *sums = (sums.0 + tasks, sums.1 + pollers);
+        }
+    }
+    let others = others
+        .into_iter()
+        .map(|((domain, side), (tasks, pollers))| (ListKey { domain, side, name: OTHER_LISTS.into() }, tasks, pollers));
+    shown.extend(others);
+    shown
+}
 
 /// Counters of the engine.
 #[derive(Debug)]
@@ -54,7 +93,7 @@ pub(super) struct Gauges {
     pub(super) updates: usize,
     pub(super) bytes_in_flight: usize,
     pub(super) requests_put_off: u64,
-    pub(super) lists: Vec<(ListKey, usize, usize)>,
+    pub(super) lists: Vec<Depth>,
     pub(super) store: store::Stats,
     pub(super) runs: Option<Gauged>,
     pub(super) is_clock_doubted: bool,
@@ -398,6 +437,56 @@ mod tests {
             assert!(kind == "counter" || kind == "gauge" && !name.ends_with("_total"), "{family}");
         }
         names
+    }
+
+    #[test]
+    fn a_hundred_thousand_lists_are_told_in_less_than_a_megabyte_and_all_are_counted() {
+        let list = |domain: &str, number: usize| ListKey {
+            domain: domain.into(),
+            side: if number.is_multiple_of(2) { Side::Decider } else { Side::Activity },
+            name: format!("{number:0>200}").into(),
+        };
+        let mut lists: Vec<Depth> =
+            (0..100_000).map(|number| (list(&format!("d{}", number % 10), number), number, 1)).collect();
+        // Its own name would be that of the others.
+        lists.push((ListKey { domain: "d0".into(), side: Side::Decider, name: OTHER_LISTS.into() }, 200_000, 1));
+        let expected: usize = lists.iter().map(|(_, tasks, _)| tasks).sum();
+        let lists = shown(lists);
+        assert_eq!(lists.iter().map(|(_, tasks, _)| tasks).sum::<usize>(), expected);
+        assert_eq!(lists.iter().map(|(_, _, pollers)| pollers).sum::<usize>(), 100_001);
+        assert_eq!(lists.first().map(|(_, tasks, _)| *tasks), Some(99_999), "the largest come first");
+        assert!(lists.len() <= LISTS_SHOWN + 20, "{}", lists.len());
+        let keys: std::collections::HashSet<_> = lists.iter().map(|(list, ..)| list.clone()).collect();
+        assert_eq!(keys.len(), lists.len(), "each has one series");
+        let gauges = Gauges {
+            cached_runs: 0,
+            cached_bytes: 0,
+            agenda: 0,
+            watched_runs: 0,
+            askers: 0,
+            updates: 0,
+            bytes_in_flight: 0,
+            requests_put_off: 0,
+            is_clock_doubted: false,
+            lists,
+            store: store::Stats::default(),
+            runs: None,
+        };
+        let text = Metrics::new().render(&gauges);
+        assert!(text.len() < 1_000_000, "{}", text.len());
+    }
+
+    #[test]
+    fn the_lists_of_one_domain_leave_room_for_those_of_others() {
+        let of = |domain: &str, number: usize| {
+            let list = ListKey { domain: domain.into(), side: Side::Decider, name: number.to_string().into() };
+            (list, 1_000 - number, 0)
+        };
+        let lists: Vec<Depth> =
+            (0..500).map(|number| of("a", number)).chain((900..910).map(|number| of("b", number))).collect();
+        let shown = shown(lists);
+        let count = |domain: &str| shown.iter().filter(|(list, ..)| &*list.domain == domain).count();
+        assert_eq!((count("a"), count("b")), (LISTS_OF_A_DOMAIN + 1, 10));
     }
 
     #[test]

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use service::engine::{Engine, Poll, Settings};
-use store::HeadKey;
+use history::Start;
+use service::engine::{Engine, Poll, Settings, WaitingBounds};
+use simulation::told::Told;
+use store::{HeadKey, Store};
 
 use crate::members::{clock, open, pass, slow_store};
 use crate::{DOMAIN, Service};
@@ -101,15 +103,78 @@ async fn tasks_that_have_waited_for_hours_at_a_node_that_vanished_are_offered_by
 #[tokio::test(start_paused = true)]
 async fn what_had_no_room_in_memory_is_found_when_there_is_room_again() {
     let (store, clock) = (slow_store().await, clock());
-    let settings = Settings { seed: Some(9), list_tasks_max: 4, ..Settings::default() };
-    let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings).await.unwrap();
-    let service = Service { engine, clock, store };
+    let waiting = WaitingBounds { list_tasks_max: 4, ..WaitingBounds::default() };
+    let service = bounded(&store, &clock, waiting).await;
     for number in 0..30 {
         service.start(&format!("w{number}")).await;
     }
     assert_eq!(service.engine.waiting_tasks(DOMAIN, "deciders", true), (4, true));
     // The clock stands still: nothing is found because it is due.
     finds_all(&service, 30).await;
+    assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
+}
+
+async fn bounded(store: &Arc<dyn Store>, clock: &Arc<Told>, waiting: WaitingBounds) -> Service {
+    let settings = Settings { seed: Some(9), waiting, ..Settings::default() };
+    let engine = Engine::open(Arc::clone(store), Arc::clone(clock) as _, settings).await.unwrap();
+    Service { engine, clock: Arc::clone(clock), store: Arc::clone(store) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poller_finds_the_tasks_of_a_list_that_had_no_room_in_memory() {
+    let (store, clock) = (slow_store().await, clock());
+    let waiting = WaitingBounds { lists_max: 3, ..WaitingBounds::default() };
+    let service = bounded(&store, &clock, waiting).await;
+    let list = |number: u64| format!("list{}", number % 20);
+    for number in 0..40 {
+        let start = Start::new(&format!("w{number}"), "order/1", &list(number));
+        service.engine.start(DOMAIN, start).await.unwrap();
+    }
+    assert_eq!(service.engine.waiting_tasks(DOMAIN, &list(0), true), (2, false));
+    assert_eq!(service.engine.waiting_tasks(DOMAIN, &list(19), true), (0, true));
+    let metrics = service.engine.render_metrics();
+    assert_eq!(metrics.matches("baton_tasks_waiting{").count(), 3, "{metrics}");
+    // The clock stands still: nothing is found because it is due.
+    let mut found = BTreeSet::new();
+    // One of a list without room first; those in memory then, which makes room; and the others.
+    let in_memory = [0, 1, 2, 20, 21, 22];
+    let others = (0..40).rev().filter(|number| !in_memory.contains(number) && *number != 39);
+    for number in [39].into_iter().chain(in_memory).chain(others) {
+        let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
+        let turn = service.engine.poll_decider(DOMAIN, &list(number), poll).await.unwrap().expect("one waits there");
+        found.insert(turn.task().workflow_id.clone());
+        turn.delivered();
+    }
+    assert_eq!(found.len(), 40);
+    assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poller_who_comes_before_it_is_written_down_that_a_run_waits_gets_its_task() {
+    let (store, clock) = (slow_store().await, clock());
+    let waiting = WaitingBounds { lists_max: 0, ..WaitingBounds::default() };
+    let service = bounded(&store, &clock, waiting).await;
+    // How long a read and a write take is chance.
+    for number in 0..20 {
+        let list = format!("list{number}");
+        service.engine.start(DOMAIN, Start::new(&format!("w{number}"), "order/1", &list)).await.unwrap();
+        let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
+        service.engine.poll_decider(DOMAIN, &list, poll).await.unwrap().expect("one waits there").delivered();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_list_is_kept_out_of_memory_by_the_tasks_of_others() {
+    let (store, clock) = (slow_store().await, clock());
+    let waiting = WaitingBounds { tasks_max: 5, ..WaitingBounds::default() };
+    let service = bounded(&store, &clock, waiting).await;
+    for number in 0..230 {
+        service.start(&format!("w{number}")).await;
+    }
+    assert_eq!(service.engine.waiting_tasks(DOMAIN, "deciders", true), (100, true));
+    service.engine.start(DOMAIN, Start::new("other", "order/1", "others")).await.unwrap();
+    assert_eq!(service.engine.waiting_tasks(DOMAIN, "others", true), (1, false));
+    finds_all(&service, 230).await;
     assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
 }
 

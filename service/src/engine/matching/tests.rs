@@ -1,7 +1,6 @@
 //! What waits on lists, by itself.
 
 use super::*;
-use crate::engine::LIST_TASKS_MAX;
 
 fn list() -> ListKey {
     ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() }
@@ -21,7 +20,7 @@ fn next(matching: &Matching) -> Option<WaitingTask> {
 
 #[test]
 fn a_task_that_is_withdrawn_is_neither_counted_nor_handed_out() {
-    let matching = Matching::new(LIST_TASKS_MAX);
+    let matching = Matching::new(WaitingBounds::default());
     for run in 1..=3 {
         assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
     }
@@ -40,7 +39,7 @@ fn a_task_that_is_withdrawn_is_neither_counted_nor_handed_out() {
 
 #[test]
 fn a_question_that_becomes_the_turn_of_its_run_is_withdrawn_as_that() {
-    let matching = Matching::new(LIST_TASKS_MAX);
+    let matching = Matching::new(WaitingBounds::default());
     assert!(matches!(matching.offer(&list(), task(1, QUESTIONS)), Offered::Waits));
     assert_eq!(matching.waiting(&list()), (0, false), "what only asks is no turn");
     assert!(matches!(matching.offer(&list(), task(1, 5)), Offered::Known));
@@ -51,13 +50,57 @@ fn a_question_that_becomes_the_turn_of_its_run_is_withdrawn_as_that() {
 }
 
 #[test]
+fn there_are_so_many_lists_in_memory_and_one_that_somebody_polls_is_always_among_them() {
+    let matching = Matching::new(WaitingBounds::default());
+    let lists_max = WaitingBounds::default().lists_max;
+    let list = |number: usize| ListKey { name: number.to_string().into(), ..list() };
+    for number in 0..100_000 {
+        let is_full = matches!(matching.offer(&list(number), task(1, 2)), Offered::Full);
+        assert_eq!(is_full, number >= lists_max, "{number}");
+    }
+    assert_eq!(matching.depths().len(), lists_max);
+    assert_eq!(matching.waiting(&list(99_999)), (0, true), "it may have some in the store");
+    let Found::Wait(waiting) = matching.poll(&list(99_999), &Taker::default()) else { panic!("nothing is there") };
+    assert_eq!(matching.take_overflowed(), [list(99_999)], "which are looked for");
+    assert!(matches!(matching.offer(&list(99_999), task(1, 2)), Offered::Poller(..)));
+    drop(waiting);
+    assert_eq!(matching.depths().len(), lists_max);
+}
+
+#[test]
 fn a_list_has_so_many_tasks_and_says_that_there_are_more() {
-    let matching = Matching::new(LIST_TASKS_MAX);
-    let all = u128::try_from(LIST_TASKS_MAX).unwrap();
+    let bounds = WaitingBounds::default();
+    let matching = Matching::new(bounds);
+    let all = u128::try_from(bounds.list_tasks_max).unwrap();
     for run in 1..=all {
         assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
     }
-    assert_eq!(matching.waiting(&list()), (LIST_TASKS_MAX, false));
+    assert_eq!(matching.waiting(&list()), (bounds.list_tasks_max, false));
     assert!(matches!(matching.offer(&list(), task(all + 1, 2)), Offered::Full));
-    assert_eq!(matching.waiting(&list()), (LIST_TASKS_MAX, true));
+    assert_eq!(matching.waiting(&list()), (bounds.list_tasks_max, true));
+}
+
+#[test]
+fn all_lists_together_have_so_many_tasks_and_each_has_room_for_some() {
+    let matching = Matching::new(WaitingBounds { tasks_max: 150, ..WaitingBounds::default() });
+    let other = ListKey { name: "other".into(), ..list() };
+    for run in 1..=150 {
+        assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
+    }
+    assert!(matches!(matching.offer(&list(), task(151, 2)), Offered::Full));
+    for run in 201..=300 {
+        assert!(matches!(matching.offer(&other, task(run, 2)), Offered::Waits), "{run}");
+    }
+    assert!(matches!(matching.offer(&other, task(301, 2)), Offered::Full));
+    assert!(matching.is_full(&other));
+    // What is taken, withdrawn or turned into another makes room.
+    for run in 201..=251 {
+        matching.withdraw(&other, Uuid::from_u128(run), 2);
+    }
+    assert_eq!(matching.take_overflowed(), [other.clone()]);
+    for _ in 0..101 {
+        assert!(next(&matching).is_some());
+    }
+    assert!(matches!(matching.offer(&list(), task(151, 2)), Offered::Waits));
+    assert_eq!(matching.all.load(Relaxed), 49 + 50);
 }
