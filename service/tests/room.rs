@@ -1,5 +1,4 @@
-//! Runs that are as full as may be, over the memory store and the embedded one; over a table they are in
-//! `store/dynamodb/tests/crowd.rs`.
+//! Runs that are as full as may be, over the memory store, a table where tests run over one, and the embedded store.
 
 use std::sync::Arc;
 
