@@ -11,9 +11,7 @@ mod commands;
 mod customers;
 #[path = "../../../examples/subscription/decider.rs"]
 mod decider;
-mod descriptors;
 mod ending;
-mod floods;
 #[path = "../../../examples/subscription/flow.rs"]
 mod flow;
 mod https;

@@ -1,0 +1,30 @@
+//! The service as somebody meets it who means harm: a real process, and nothing but what anybody could send to it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod credentials;
+mod descriptors;
+mod files;
+mod floods;
+mod hostile;
+mod line;
+mod lists;
+mod pages;
+#[path = "../swf/right.rs"]
+mod right;
+mod schedules;
+#[path = "../process/support.rs"]
+mod support;
+
+use client::body::StartWorkflow;
+
+fn start(id: &str) -> StartWorkflow {
+    StartWorkflow { workflow_id: id.to_owned(), workflow_type: "test".to_owned(), ..StartWorkflow::default() }
+}
+
+fn sha256_hex(text: &str) -> String {
+    use sha2::Digest as _;
+    let hex = |text: String, byte: &u8| text + &format!("{byte:02x}");
+    sha2::Sha256::digest(text).iter().fold(String::new(), hex)
+}

@@ -1,0 +1,45 @@
+//! A schedule whose times are nowhere to be found, and callers who ask for them.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::line::Line;
+use crate::support::{Scratch, Service};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_that_is_hard_to_look_through_holds_nobody_up() {
+    let scratch = Scratch::new("hard-schedule");
+    let service = Service::start(&scratch.0, &[]);
+    let address = service.url.trim_start_matches("http://").to_owned();
+    let mut line = Line::to(&address);
+    let spec = json!({ "cron": vec!["* * * * * *"; 100], "exclude": vec![json!({ "year": "*" }); 100] });
+    let action = json!({ "workflowId": "w", "workflowType": "order/1", "taskList": "deciders" });
+    let create = json!({ "scheduleId": "s", "schedule": { "spec": spec, "action": action.clone() } });
+    let made = line.call("POST", "/v1/domains/default/schedules", &[], Some(&create)).await;
+    assert_eq!(made.json(400)["field"], json!("spec"), "it never comes");
+    let cron: Vec<String> = (0..100).map(|second| format!("{} * * * * *", second % 60)).collect();
+    let spec = json!({ "cron": cron, "exclude": vec![json!({ "minute": "1-59" }); 100] });
+    let create = json!({ "scheduleId": "s", "schedule": { "spec": spec, "action": action } });
+    line.call("POST", "/v1/domains/default/schedules", &[], Some(&create)).await.json(201);
+    let calls: Vec<_> = (0..8)
+        .map(|_| {
+            let (mut line, path) = (Line::to(&address), "/v1/domains/default/schedules/s/next?limit=1000");
+            tokio::spawn(async move { line.call("GET", path, &[], None).await.status })
+        })
+        .collect();
+    let (mut looks, mut longest) = (0, Duration::ZERO);
+    while !calls.iter().all(tokio::task::JoinHandle::is_finished) {
+        let begin = Instant::now();
+        line.call("GET", "/healthz", &[], None).await.json(200);
+        longest = longest.max(begin.elapsed());
+        looks += 1;
+    }
+    println!("{looks} looks, {longest:?} at the most");
+    for call in calls {
+        assert_eq!(call.await.unwrap(), 200);
+    }
+    // It was 16 seconds. A search gives way after a few milliseconds; the rest is what else this machine does.
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
+}
