@@ -139,16 +139,16 @@ async fn ready(State(engine): AppState) -> Answer {
         return Err(crate::engine::Refusal::Stopping.into());
     }
     // It takes work, whatever else is said.
-    let mut said = "ok".to_owned();
+    let mut said = vec!["ok".to_owned()];
     if let Some(doubt) = engine.clock_doubt() {
         let (found, newest) = (doubt.found, doubt.newest);
         let clock = format!("the clock said {found}, and the newest time that was seen is {newest}");
-        said += &format!("; {clock}: nothing is deleted by retention until `baton clock confirm`");
+        said.push(format!("{clock}: nothing is deleted by retention until `baton clock confirm`"));
     }
     for what in engine.reloads().refused() {
-        said += &format!("; {what}: what the file has now is refused, and what it had before is in force: see the log");
+        said.push(format!("{what}: what the file has now is refused, and what it had before is in force: see the log"));
     }
-    Ok((said + "\n").into_response())
+    Ok((said.join("; ") + "\n").into_response())
 }
 
 async fn metrics(State(engine): AppState) -> Answer {
