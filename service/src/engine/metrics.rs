@@ -84,6 +84,7 @@ pub struct Metrics {
 }
 
 /// What is read off at the moment of asking.
+#[derive(Default)]
 pub(super) struct Gauges {
     pub(super) cached_runs: usize,
     pub(super) cached_bytes: usize,
@@ -458,20 +459,7 @@ mod tests {
         assert!(lists.len() <= LISTS_SHOWN + 20, "{}", lists.len());
         let keys: std::collections::HashSet<_> = lists.iter().map(|(list, ..)| list.clone()).collect();
         assert_eq!(keys.len(), lists.len(), "each has one series");
-        let gauges = Gauges {
-            cached_runs: 0,
-            cached_bytes: 0,
-            agenda: 0,
-            watched_runs: 0,
-            askers: 0,
-            updates: 0,
-            bytes_in_flight: 0,
-            requests_put_off: 0,
-            is_clock_doubted: false,
-            lists,
-            store: store::Stats::default(),
-            runs: None,
-        };
+        let gauges = Gauges { lists, ..Gauges::default() };
         let text = Metrics::new().render(&gauges);
         assert!(text.len() < 1_000_000, "{}", text.len());
     }

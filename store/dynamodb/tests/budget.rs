@@ -12,7 +12,7 @@ use std::time::Duration;
 use history::{
     Command, Decision, Payload, RequestKey, RetryPolicy, ScheduleActivity, Start, StartTimer, SucceedWorkflow, check,
 };
-use service::engine::{ActivityTask, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings};
+use service::engine::{ActivityTask, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings, WaitingBounds};
 use simulation::told::Told;
 use store::{HeadKey, Store};
 use store_dynamodb::{Create, Options};
@@ -364,7 +364,11 @@ async fn an_open_run_that_nobody_polls_for_takes_3_write_units_a_day() {
 async fn what_overflowed_a_list_is_read_for_what_waits_there_not_for_all_open_runs() {
     const WAITING: u64 = 24;
     const OTHERS: u64 = 400;
-    let service = Service::open_with(Settings { list_tasks_max: 8, ..Settings::default() }).await;
+    let service = Service::open_with(Settings {
+        waiting: WaitingBounds { list_tasks_max: 8, ..WaitingBounds::default() },
+        ..Settings::default()
+    })
+    .await;
     for number in 0..OTHERS {
         let start = Start::new(&format!("other-{number}"), "parallel", &format!("list-{number}"));
         service.engine.start(DOMAIN, start).await.unwrap();

@@ -97,7 +97,7 @@ fn all_lists_together_have_so_many_tasks_and_each_has_room_for_some() {
     for run in 201..=251 {
         matching.withdraw(&other, Uuid::from_u128(run), 2);
     }
-    assert_eq!(matching.take_overflowed(), [other.clone()]);
+    assert_eq!(matching.take_overflowed().as_slice(), std::slice::from_ref(&other));
     for _ in 0..101 {
         assert!(next(&matching).is_some());
     }
