@@ -13,13 +13,21 @@ const OTHERS: u32 = 0o077;
 const SECRET_KEYS: [&str; 2] = ["credentials", "lambda"];
 
 /// What messages begin with that name a key, and show no value.
-const NAMES_A_KEY: [&str; 3] = ["unknown field", "missing field", "duplicate field"];
+const NAMES_A_KEY: [&str; 4] = ["unknown field", "missing field", "duplicate field", "expected a time such as"];
 
 /// Reads a file.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
-    parse(&text).map_err(|error| format!("{shown}: {error}"))
+    parse_file(path, &text(path)?)
+}
+
+/// The text of a file.
+pub(crate) fn text(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Reads the text of a file.
+pub(crate) fn parse_file<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, String> {
+    parse(text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
@@ -95,6 +103,10 @@ mod tests {
             (format!("{credential}secret-access-key = hunter2"), "line 3, column 21: this is not TOML"),
             (format!("{credential}secret-access-key = 'hunter2"), "line 3"),
             (format!("{credential}secret-access-key 'hunter2'"), "line 3"),
+            (
+                format!("{credential}secrets = [{{ sha256 = 'x', expires = 'hunter2' }}]"),
+                "`credentials[0].secrets[0].expires`: expected a time such as 2027-01-31T00:00:00Z",
+            ),
             ("credentials = 'hunter2'".to_owned(), "line 1, column 15: `credentials`"),
             ("[lambda]\ncharge = { url = 'hunter2' }".to_owned(), "line 2, column 10: `lambda.charge`"),
             ("log-jsn = 'hunter2'".to_owned(), "unknown field `log-jsn`"),

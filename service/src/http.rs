@@ -9,6 +9,7 @@ mod domains;
 mod extract;
 mod guard;
 mod handshake;
+mod held;
 mod history;
 mod home;
 mod in_flight;
@@ -44,13 +45,14 @@ use serde::Serialize;
 use crate::access::{Call, Level, Wire};
 use crate::engine::Engine;
 
-pub use crate::access::{Credential, Credentials};
+pub use crate::access::{AccessKey, Credential, Credentials, Moment, Secret};
 pub use guard::Hosts;
 pub use nodes::{Joined, NodeTrust, Renewal, join, join_trusting};
 pub use server::{Server, ServerLimits};
 
 pub(crate) use deliver::task as deliver_task;
 pub(crate) use extract::{BODY_BYTES_MAX, POLL_BYTES_MAX, read as read_body};
+pub(crate) use held::hold_body;
 pub(crate) use in_flight::hold as hold_answer;
 pub(crate) use problem::Refused;
 pub(crate) use routes::Routes;
@@ -65,8 +67,7 @@ pub fn router_for(engine: Arc<Engine>, credentials: Credentials) -> Router {
 
 /// The same, under these names.
 pub fn router_at(engine: Arc<Engine>, credentials: Credentials, hosts: Hosts) -> Router {
-    let credentials = Arc::new(credentials);
-    let gate = auth::Gate { engine: Arc::clone(&engine), credentials: Arc::clone(&credentials) };
+    let gate = auth::Gate { engine: Arc::clone(&engine), credentials: credentials.clone() };
     let known = || from_fn_with_state((gate.clone(), Level::Known, "nothing"), auth::judge);
     let rest = routes().into_router(&gate);
     // Nodes show each other something else.

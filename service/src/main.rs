@@ -3,6 +3,7 @@
 mod bench;
 mod cli;
 mod config;
+mod credentials;
 mod descriptors;
 mod dynamodb;
 mod encryption;

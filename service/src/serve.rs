@@ -12,13 +12,14 @@ use serde::Deserialize;
 use service::engine::{Engine, Node, Quotas, Settings, SystemClock};
 use service::http::{Credential, Credentials, Hosts, Server, ServerLimits, router_at};
 use service::lambda::Function;
-use service::reload::Hangups;
+use service::reload::{Files, Hangups};
 use store::Store;
 use store::memory::Memory;
 use store_embedded::{Embedded, Options};
 use tokio::net::TcpListener;
 
 use crate::config;
+use crate::credentials::Keeper;
 use crate::dynamodb::Table;
 use crate::encryption::Encryption;
 
@@ -156,10 +157,22 @@ impl Serve {
         })
     }
 
+    /// Who may do what.
+    pub(crate) fn credentials(self) -> Vec<Credential> {
+        self.credentials
+    }
+
     pub(crate) async fn run(self) -> ExitCode {
-        let outcome = match self.with_file() {
-            Ok(serve) => serve.serve().await,
-            Err(error) => Err(error),
+        // Before the file is read, so that no change is missed; and before all else, so that SIGHUP ends nothing.
+        let outcome = match Hangups::listen() {
+            Ok(hangups) => {
+                let files = hangups.files(self.config.iter().cloned().collect());
+                match self.with_file() {
+                    Ok(serve) => serve.serve(&hangups, files).await,
+                    Err(error) => Err(error),
+                }
+            }
+            Err(error) => Err(format!("signals cannot be listened to: {error}")),
         };
         match outcome {
             Ok(()) => ExitCode::SUCCESS,
@@ -242,7 +255,7 @@ impl Serve {
         }
     }
 
-    async fn serve(self) -> Result<(), String> {
+    async fn serve(self, hangups: &Hangups, files: Files) -> Result<(), String> {
         self.start_log()?;
         let listen = match self.listen {
             Some(listen) => listen,
@@ -262,8 +275,7 @@ impl Serve {
                  in the --config file, or --allow-remote-without-credentials"
             ));
         }
-        let hangups = Hangups::listen().map_err(|error| format!("SIGHUP: {error}"))?;
-        let tls = self.encryption.open(listen, &hangups)?;
+        let tls = self.encryption.open(listen, hangups)?;
         // Stop requests are heard from the very beginning.
         let stop = tokio::spawn(client::shutdown::requested());
         let listener = TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
@@ -278,6 +290,10 @@ impl Serve {
             .map_err(|refusal| refusal.to_string())?;
         let calls = (!functions.is_empty()).then(|| service::lambda::serve(&engine, functions));
         let joined = node.as_ref().map(|node| self.encryption.join(&engine, node)).transpose()?;
+        if let Some(path) = self.config.clone() {
+            let keeper = Keeper { path, files, credentials: credentials.clone(), engine: Arc::clone(&engine) };
+            tokio::spawn(keeper.keep());
+        }
         let data = match self.store.unwrap_or(StoreKind::Embedded) {
             StoreKind::Embedded => self.data_dir().display().to_string(),
             StoreKind::Memory => "memory only".to_owned(),

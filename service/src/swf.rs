@@ -33,10 +33,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::access::{Call as Row, Caller, Credentials};
+use crate::access::{Call as Row, Caller, Credentials, Pass};
 use crate::budget::{Purse, Who};
 use crate::engine::Engine;
-use crate::http::{hold_answer, read_body};
+use crate::http::{hold_answer, hold_body, read_body};
 use fault::{Fault, FaultKind, JSON};
 use operations::Operation;
 
@@ -71,7 +71,7 @@ type Answer = Result<Option<Response>, Fault>;
 pub(crate) const PATH: &str = "/";
 
 /// The one route.
-pub(crate) fn router(engine: Arc<Engine>, credentials: Arc<Credentials>) -> Router {
+pub(crate) fn router(engine: Arc<Engine>, credentials: Credentials) -> Router {
     #[expect(clippy::disallowed_methods, reason = "its operations have their levels themselves")]
     let router = Router::new().route(PATH, post(call));
     router.layer(Extension(credentials)).with_state(engine)
@@ -102,7 +102,7 @@ async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     let operation = operation(request.headers())?;
     must_be_json(request.headers())?;
     let region = region(request.headers()).unwrap_or(REGION_DEFAULT).to_owned();
-    let credentials = request.extensions().get::<Arc<Credentials>>().cloned();
+    let credentials = request.extensions().get::<Credentials>().cloned();
     let credentials = credentials.ok_or_else(|| Fault::new(FaultKind::Internal, "no credentials to look at"))?;
     // Where there are none nobody is asked who they are.
     let credentials = Some(credentials).filter(|credentials| !credentials.is_empty());
@@ -119,9 +119,9 @@ async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     let purse = Purse::new(engine.budget(), who);
     request.extensions_mut().insert(purse.clone());
     let bytes = read_body(request, operation.body_bytes_max()).await?;
-    let holder = match (claim, &signed) {
+    let admitted = match (claim, &signed) {
         (Some(claim), Some((credentials, uri, headers))) => {
-            let proven = claim.prove(credentials, uri, headers, &bytes);
+            let proven = claim.prove(credentials, &engine, uri, headers, &bytes);
             Some(proven.map_err(|fault| noted(fault, credentials, &engine, None, operation))?)
         }
         _ => None,
@@ -130,17 +130,20 @@ async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     let input = object(&bytes)?;
     shape::check(operation.fields(), &input)?;
     drop(bytes);
-    let caller = match holder {
-        Some(holder) => {
-            let may = access::check(holder, operation, &engine, &input);
-            if let (Err(fault), Some((credentials, ..))) = (may, &signed) {
-                return Err(noted(fault, credentials, &engine, Some(holder.name()), operation));
-            }
-            Caller::holding(Arc::clone(holder))
-        }
-        None => Caller::anybody(),
+    let (Some(admitted), Some((credentials, ..))) = (admitted, &signed) else {
+        let call = Call { engine, caller: Caller::anybody(), region };
+        return operations::perform(operation, call, input).await;
     };
-    operations::perform(operation, Call { engine, caller, region }, input).await
+    let noted = |fault, who: &str| noted(fault, credentials, &engine, Some(who), operation);
+    let may = access::check(admitted.holder(), operation, &engine, &input);
+    let need = may.map_err(|fault| noted(fault, admitted.holder().name()))?;
+    let pass = Pass::new(credentials, engine.clock(), admitted, need);
+    let caller = Caller::holding(Arc::clone(pass.holder()));
+    let call = Call { engine: Arc::clone(&engine), caller, region };
+    match pass.hold(operations::perform(operation, call, input)).await {
+        Some(answer) => Ok(answer?.map(|response| hold_body(pass, response))),
+        None => Err(noted(Fault::revoked(), pass.holder().name())),
+    }
 }
 
 /// A fault; counted and told where it is that somebody was not let in.

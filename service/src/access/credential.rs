@@ -1,31 +1,34 @@
 //! Credentials: how an operator writes them down, and what is read of them.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Denials;
-use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
 use history::{CallerName, Decision, Permissions};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
+
+use super::secret::{AccessKey, SECRETS_MAX, Secret, Validity};
 
 /// A credential, as an operator writes it down. The secret of a bearer is nowhere but with its holder.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Credential {
-    /// Whose it is, for people.
+    /// Whose it is, for people. No other credential has it.
     pub name: String,
-    /// The SHA-256 of the secret, in hexadecimal. Empty for one that only signs.
+    /// The SHA-256 of the secret, in hexadecimal, where there is one that is good for ever. Empty for none.
     #[serde(default)]
     pub secret_sha256: String,
+    /// Further secrets, each with when it is good.
+    #[serde(default)]
+    pub secrets: Vec<Secret>,
     /// Names this credential in signatures over SWF's wire.
     #[serde(default)]
     pub access_key_id: Option<String>,
     /// What those signatures are made with. The secret itself: a signature cannot be checked with less.
     #[serde(default)]
     pub secret_access_key: Option<String>,
+    /// Further keys that sign, each with when it is good.
+    #[serde(default)]
+    pub access_keys: Vec<AccessKey>,
     /// May do everything.
     #[serde(default)]
     pub operator: bool,
@@ -63,21 +66,13 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// Every credential.
-#[derive(Debug, Clone, Default)]
-pub struct Credentials {
-    known: Vec<Arc<Holder>>,
-    denials: Arc<Denials>,
-}
-
 /// A credential, read.
 #[derive(Clone)]
 pub(crate) struct Holder {
     name: CallerName,
-    /// None for one that only signs.
-    digest: Option<[u8; 32]>,
-    /// Its id and its secret.
-    key: Option<(String, String)>,
+    /// None where it only signs.
+    pub(super) secrets: Vec<Digest>,
+    pub(super) keys: Vec<Key>,
     pub(super) is_operator: bool,
     pub(super) metrics: bool,
     pub(super) readers: Domains,
@@ -87,6 +82,21 @@ pub(crate) struct Holder {
     pub(super) deciders: Vec<Lists>,
     pub(super) runners: Vec<Lists>,
     may_decide: Option<Arc<Permissions>>,
+}
+
+/// A secret, by its SHA-256.
+#[derive(Clone)]
+pub(super) struct Digest {
+    pub(super) sha256: [u8; 32],
+    pub(super) validity: Validity,
+}
+
+/// A key that signs.
+#[derive(Clone)]
+pub(super) struct Key {
+    pub(super) id: String,
+    pub(super) secret: String,
+    pub(super) validity: Validity,
 }
 
 impl std::fmt::Debug for Holder {
@@ -128,37 +138,31 @@ impl Lists {
 }
 
 impl Holder {
-    fn read(credential: Credential) -> Result<Self, String> {
-        let Credential { name, secret_sha256, access_key_id, secret_access_key, operator, metrics, .. } = credential;
-        let Credential {
-            readers,
-            readers_without_payloads,
-            applications,
-            operators,
-            deciders,
-            runners,
-            may_decide,
-            ..
-        } = credential;
+    pub(super) fn read(credential: Credential) -> Result<Self, String> {
+        let (secrets, keys) = (secrets(&credential)?, keys(&credential)?);
+        if secrets.is_empty() && keys.is_empty() {
+            let how = "give it a secret, as secret-sha256 or one of secrets, or a key that signs";
+            return Err(format!("credential `{}` has nothing to be known by; {how}", credential.name));
+        }
+        if secrets.len() + keys.len() > SECRETS_MAX {
+            return Err(format!(
+                "credential `{}` has {} secrets and keys, expected at most {SECRETS_MAX}; give each program a credential \
+                 of its own",
+                credential.name,
+                secrets.len() + keys.len()
+            ));
+        }
+        Ok(Self { secrets, keys, ..Self::of_levels(credential)? })
+    }
+
+    /// One by its levels, whatever it is known by.
+    pub(super) fn of_levels(credential: Credential) -> Result<Self, String> {
+        let Credential { name, operator, metrics, readers, readers_without_payloads, .. } = credential;
+        let Credential { applications, operators, deciders, runners, may_decide, .. } = credential;
         if name.trim().is_empty() {
             return Err("a credential has an empty name; say whose it is".to_owned());
         }
         let name = CallerName::new(&name).map_err(|fault| format!("credential `{}`: {fault}", name.escape_debug()))?;
-        let key = match (access_key_id, secret_access_key) {
-            (None, None) => None,
-            (Some(id), Some(secret)) if !id.is_empty() && !secret.is_empty() => Some((id, secret)),
-            _ => {
-                let both = "access-key-id and secret-access-key belong together, and neither is empty";
-                return Err(format!("credential `{name}`: {both}"));
-            }
-        };
-        // One that signs needs no other secret.
-        let digest = if key.is_some() && secret_sha256.is_empty() { None } else { Some(unhex(&secret_sha256)) };
-        let digest = digest
-            .map(|digest| {
-                digest.ok_or_else(|| format!("credential `{name}`: secret-sha256 must have 64 hexadecimal digits"))
-            })
-            .transpose()?;
         let lists = |entries: Vec<String>| -> Result<Vec<Lists>, String> {
             let read = |entry: String| {
                 if entry.starts_with("*/") {
@@ -200,8 +204,8 @@ impl Holder {
         }
         Ok(Self {
             name,
-            digest,
-            key,
+            secrets: Vec::new(),
+            keys: Vec::new(),
             is_operator: operator,
             metrics,
             readers: Domains(readers),
@@ -245,67 +249,39 @@ impl Holder {
     }
 }
 
-impl Credentials {
-    /// Takes credentials as they were written down.
-    ///
-    /// # Errors
-    ///
-    /// For a hash that is not 64 hexadecimal digits, a task list that is not `domain/list`, half a key, nothing that it may
-    /// do, naming the credential; for an empty name; and for two of the same key id or the same secret.
-    pub fn new(credentials: Vec<Credential>) -> Result<Self, String> {
-        let known = credentials.into_iter().map(|it| Holder::read(it).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
-        let mut ids = BTreeSet::new();
-        for (id, _) in known.iter().filter_map(|holder| holder.key.as_ref()) {
-            if !ids.insert(id) {
-                return Err(format!("two credentials have the access-key-id `{id}`"));
-            }
-        }
-        for (at, holder) in known.iter().enumerate() {
-            let is_twin = |other: &&Arc<Holder>| holder.digest.is_some() && other.digest == holder.digest;
-            if let Some(twin) = known.iter().take(at).find(is_twin) {
-                let (one, other) = (&twin.name, &holder.name);
-                return Err(format!(
-                    "the credentials `{one}` and `{other}` have the same secret; only the first would count"
-                ));
-            }
-        }
-        Ok(Self { known, denials: Arc::default() })
-    }
-
-    /// Whether there is none, so that nobody is asked.
-    pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
-    }
-
-    /// Whoever holds this secret.
-    fn holder(&self, secret: &str) -> Option<&Arc<Holder>> {
-        let digest: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
-        self.known.iter().find(|holder| holder.digest.is_some_and(|own| is_same(&own, &digest)))
-    }
-
-    /// Whoever shows a secret in these headers.
-    pub(crate) fn bearer(&self, headers: &HeaderMap) -> Option<&Arc<Holder>> {
-        let (scheme, secret) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-        if scheme.eq_ignore_ascii_case("bearer") { self.holder(secret.trim_start_matches(' ')) } else { None }
-    }
-
-    /// What becomes of those who are not let in.
-    pub(crate) fn denials(&self) -> &Denials {
-        &self.denials
-    }
-
-    /// Whoever signs with this key, and what with.
-    pub(crate) fn signer(&self, access_key_id: &str) -> Option<(&Arc<Holder>, &str)> {
-        self.known.iter().find_map(|holder| {
-            let (id, secret) = holder.key.as_ref()?;
-            (id == access_key_id).then_some((holder, secret.as_str()))
-        })
-    }
+/// The secrets that it is known by, without what is in no form to be one.
+fn secrets(credential: &Credential) -> Result<Vec<Digest>, String> {
+    let Credential { name, secret_sha256, secrets, .. } = credential;
+    let first = Some(Secret { sha256: secret_sha256.clone(), ..Secret::default() });
+    let first = first.filter(|first| !first.sha256.is_empty());
+    let read = |what: &str, secret: Secret| {
+        let validity = Validity::read(secret.not_before, secret.expires);
+        let sha256 = unhex(&secret.sha256)
+            .ok_or_else(|| format!("credential `{name}`: {what} must have 64 hexadecimal digits"))?;
+        Ok(Digest { sha256, validity: validity.map_err(|why| format!("credential `{name}`: a secret {why}"))? })
+    };
+    let first = first.into_iter().map(|secret| read("secret-sha256", secret));
+    first.chain(secrets.iter().map(|secret| read("the sha256 of a secret", secret.clone()))).collect()
 }
 
-/// Looks at every byte, wherever they differ, so that the time it takes tells nothing.
-fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
-    one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
+/// The keys that it signs with.
+fn keys(credential: &Credential) -> Result<Vec<Key>, String> {
+    let Credential { name, access_key_id, secret_access_key, access_keys, .. } = credential;
+    let first = match (access_key_id, secret_access_key) {
+        (None, None) => None,
+        (Some(id), Some(secret)) => Some(AccessKey { id: id.clone(), secret: secret.clone(), ..AccessKey::default() }),
+        _ => Some(AccessKey::default()),
+    };
+    let read = |key: AccessKey| {
+        if key.id.is_empty() || key.secret.is_empty() {
+            let both = "access-key-id and secret-access-key belong together, and neither is empty";
+            return Err(format!("credential `{name}`: {both}"));
+        }
+        let validity = Validity::read(key.not_before, key.expires);
+        let validity = validity.map_err(|why| format!("credential `{name}`: the key `{}` {why}", key.id))?;
+        Ok(Key { id: key.id, secret: key.secret, validity })
+    };
+    first.into_iter().chain(access_keys.iter().cloned()).map(read).collect()
 }
 
 fn unhex(text: &str) -> Option<[u8; 32]> {

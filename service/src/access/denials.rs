@@ -19,6 +19,12 @@ const SPAN: Duration = Duration::from_secs(1);
 pub(crate) enum Denied {
     /// No credential, or one that is not known.
     Unauthorized,
+    /// One that is known, and no longer good.
+    Expired,
+    /// One that is known, and not yet good.
+    Early,
+    /// One that was revoked, or that expired, while the request was under way.
+    Revoked,
     /// One that may not do this.
     Forbidden,
     /// Too many that are not known.
@@ -29,6 +35,9 @@ impl Denied {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Unauthorized => "unauthorized",
+            Self::Expired => "expired",
+            Self::Early => "early",
+            Self::Revoked => "revoked",
             Self::Forbidden => "forbidden",
             Self::TooManyGuesses => "too-many-guesses",
         }

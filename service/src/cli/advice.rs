@@ -121,6 +121,9 @@ fn spoken(code: &str) -> Option<&'static str> {
         "bad-json" | "bad-query" | "bad-header" | "bad-path" | "no-such-path" | "method-not-allowed" => {
             "this `baton` and the service may be of different versions; `baton --version` tells one, the service's log the other"
         }
+        "expired-secret" | "early-secret" | "revoked-secret" => {
+            "give another secret with --secret-file or BATON_SECRET; `baton credential list` shows until when each is good"
+        }
         "unauthorized" | "too-many-guesses" => "give a credential's secret with --secret-file or BATON_SECRET",
         "invalid-field" => "correct it",
         "unknown-type" | "type-deprecated" => "correct the name of the type; types with a version are registered first",

@@ -9,6 +9,7 @@ use history::{ScheduleCounts, Standing, Timestamp};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::matching::{ListKey, Side};
@@ -81,6 +82,7 @@ pub struct Metrics {
     actions: Family<[(&'static str, &'static str); 1], Counter>,
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
     denied: Family<[(&'static str, &'static str); 1], Counter>,
+    secrets_expiring: Gauge,
 }
 
 /// What is read off at the moment of asking.
@@ -150,6 +152,9 @@ impl Metrics {
         registry.register("refusals", "Refused commands, by code", refusals.clone());
         let denied = Family::default();
         registry.register("denied_requests", "Requests that were not let in, by why", denied.clone());
+        let secrets_expiring = Gauge::default();
+        let what = "Secrets and keys of credentials that expire within a week";
+        registry.register("secrets_expiring", what, secrets_expiring.clone());
         Self {
             registry,
             commits,
@@ -175,6 +180,7 @@ impl Metrics {
             actions,
             refusals,
             denied,
+            secrets_expiring,
         }
     }
 
@@ -208,6 +214,11 @@ impl Metrics {
 
     pub(super) fn denied(&self, why: &'static str) {
         self.denied.get_or_create(&[("why", why)]).inc();
+    }
+
+    /// So many secrets of credentials expire soon.
+    pub fn secrets_expiring(&self, count: usize) {
+        self.secrets_expiring.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     pub(super) fn refused(&self, code: &'static str) {

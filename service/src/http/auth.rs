@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::held::hold_body;
 use super::problem::Refused;
-use crate::access::{Caller, Credentials, Denied, Level, Subject};
+use crate::access::{Admitted, Caller, Credentials, Denied, Level, NoEntry, Pass, Subject};
 use crate::engine::Engine;
 use crate::openapi::{Operation, Takes};
 
@@ -21,7 +23,7 @@ pub(super) const NODE_SCHEME: &str = "Baton-Node ";
 #[derive(Clone)]
 pub(crate) struct Gate {
     pub(super) engine: Arc<Engine>,
-    pub(super) credentials: Arc<Credentials>,
+    pub(super) credentials: Credentials,
 }
 
 /// What a path is about.
@@ -68,22 +70,24 @@ pub(super) async fn judge(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let caller = {
+    let what = format!("{} {path}", request.method());
+    let pass = gate.admit(level, request.headers()).and_then(|admitted| {
         let subject = InPath { engine: &gate.engine, params };
-        gate.caller(level, &subject, &request)
-    };
-    match caller {
-        Ok(caller) => {
-            request.extensions_mut().insert(caller);
+        admitted.map(|admitted| gate.pass(level, &subject, admitted)).transpose()
+    });
+    match pass {
+        Ok(None) => {
+            request.extensions_mut().insert(Caller::anybody());
             next.run(request).await
         }
-        Err((denied, who)) => {
-            if let Some(denied) = denied.denied() {
-                let what = format!("{} {path}", request.method());
-                gate.credentials.denials().note(&gate.engine, denied, who.as_deref(), &what);
+        Ok(Some(pass)) => {
+            request.extensions_mut().insert(Caller::holding(Arc::clone(pass.holder())));
+            match pass.hold(next.run(request)).await {
+                Some(answer) => hold_body(pass, answer),
+                None => gate.turned_away(Refused::Revoked, Some(pass.holder().name()), &what),
             }
-            denied.into_response()
         }
+        Err((refused, who)) => gate.turned_away(refused, who.as_deref(), &what),
     }
 }
 
@@ -92,6 +96,9 @@ impl Refused {
     fn denied(&self) -> Option<Denied> {
         match self {
             Self::Unauthorized => Some(Denied::Unauthorized),
+            Self::ExpiredSecret { .. } => Some(Denied::Expired),
+            Self::EarlySecret { .. } => Some(Denied::Early),
+            Self::Revoked => Some(Denied::Revoked),
             Self::Forbidden { .. } => Some(Denied::Forbidden),
             Self::TooManyGuesses => Some(Denied::TooManyGuesses),
             _ => None,
@@ -99,35 +106,53 @@ impl Refused {
     }
 }
 
+impl From<NoEntry> for Refused {
+    fn from(no: NoEntry) -> Self {
+        match no {
+            NoEntry::Unknown => Self::Unauthorized,
+            NoEntry::Expired { since, .. } => Self::ExpiredSecret { since },
+            NoEntry::Early { from, .. } => Self::EarlySecret { from },
+        }
+    }
+}
+
 impl Gate {
-    /// Who asks; or why not, and whose credential it was.
-    fn caller(
-        &self,
-        level: Level,
-        subject: &InPath<'_>,
-        request: &Request,
-    ) -> Result<Caller, (Refused, Option<String>)> {
+    /// Who asks, with nothing where nobody is asked; or why they are not let in, and whose credential it was.
+    fn admit(&self, level: Level, headers: &HeaderMap) -> Result<Option<Admitted>, (Refused, Option<String>)> {
         if level == Level::Node {
-            let value = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+            let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
             let pass = value.and_then(|value| value.strip_prefix(NODE_SCHEME));
             let is_node = pass.is_some_and(|pass| self.engine.is_node_pass(pass));
-            return if is_node { Ok(Caller::anybody()) } else { Err((Refused::Unauthorized, None)) };
+            return if is_node { Ok(None) } else { Err((Refused::Unauthorized, None)) };
         }
         if level == Level::Nothing || self.credentials.is_empty() {
-            return Ok(Caller::anybody());
+            return Ok(None);
         }
-        let Some(holder) = self.credentials.bearer(request.headers()) else {
-            let is_guess = request.headers().contains_key(AUTHORIZATION);
+        self.credentials.admit(headers, self.engine.clock().now()).map(Some).map_err(|no| {
+            let is_guess = no == NoEntry::Unknown && headers.contains_key(AUTHORIZATION);
             let is_one_too_many = is_guess && self.credentials.denials().has_guessed_too_often();
-            return Err((if is_one_too_many { Refused::TooManyGuesses } else { Refused::Unauthorized }, None));
-        };
-        let of = |refused| (refused, Some(holder.name().to_owned()));
+            let who = no.who().map(str::to_owned);
+            (if is_one_too_many { Refused::TooManyGuesses } else { no.into() }, who)
+        })
+    }
+
+    /// What lets them do this; or why not, and whose credential it was.
+    fn pass(&self, level: Level, subject: &InPath<'_>, admitted: Admitted) -> Result<Pass, (Refused, Option<String>)> {
+        let of = |refused| (refused, Some(admitted.holder().name().to_owned()));
         let need = level.need(subject).map_err(of)?;
-        if need.is_met_by(holder) {
-            Ok(Caller::holding(Arc::clone(holder)))
+        if need.is_met_by(admitted.holder()) {
+            Ok(Pass::new(&self.credentials, self.engine.clock(), admitted, need))
         } else {
             Err(of(Refused::Forbidden { what: need.words() }))
         }
+    }
+
+    /// Says why somebody is not let in, also to those who look after the service.
+    fn turned_away(&self, refused: Refused, who: Option<&str>, what: &str) -> Response {
+        if let Some(denied) = refused.denied() {
+            self.credentials.denials().note(&self.engine, denied, who, what);
+        }
+        refused.into_response()
     }
 }
 

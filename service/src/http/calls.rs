@@ -73,7 +73,7 @@ pub(crate) fn calls() -> Calls {
             super::metrics,
             Doc::of("readMetrics", "Metrics for Prometheus")
                 .answers_text("application/openmetrics-text", "The metrics, as OpenMetrics text.")
-                .refuses(401, &["unauthorized"])
+                .refuses(401, &["early-secret", "expired-secret", "revoked-secret", "unauthorized"])
                 .refuses(403, &["forbidden"])
                 .refuses(429, &["too-many-guesses"]),
         )

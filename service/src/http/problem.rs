@@ -5,7 +5,7 @@ use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use client::body::Problem;
-use history::{Fault, TurnLoss};
+use history::{Fault, Timestamp, TurnLoss};
 use serde_json::{Map, Value, json};
 
 use crate::budget::Exhausted;
@@ -45,6 +45,12 @@ pub(crate) enum Refused {
     Precondition { expected: String },
     /// No credential, or one that is not known.
     Unauthorized,
+    /// A secret that is right, and no longer good.
+    ExpiredSecret { since: Timestamp },
+    /// A secret that is right, and not yet good.
+    EarlySecret { from: Timestamp },
+    /// A credential that was revoked, or that expired, meanwhile.
+    Revoked,
     /// A credential that may not do this.
     Forbidden { what: String },
     /// Too many wrong secrets within a second.
@@ -425,6 +431,27 @@ impl Parts {
                 "no credential, or one that is not known here".to_owned(),
                 "send `Authorization: Bearer <secret>`",
             ),
+            Refused::ExpiredSecret { since } => plain(
+                StatusCode::UNAUTHORIZED,
+                "expired-secret",
+                format!("this secret was good until {since}"),
+                "use the newer secret of this credential; who looks after the service makes one with `baton credential new`",
+            ),
+            Refused::EarlySecret { from } => plain(
+                StatusCode::UNAUTHORIZED,
+                "early-secret",
+                format!("this secret is good from {from} on"),
+                "use the older secret of this credential until then; check the clocks if it should be good by now",
+            ),
+            Refused::Revoked => Self {
+                recorded: json!("unknown"),
+                ..plain(
+                    StatusCode::UNAUTHORIZED,
+                    "revoked-secret",
+                    "the credential was revoked, or its secret expired, while this was under way".to_owned(),
+                    "use another secret; what changes something may have been done: ask again with its Idempotency-Key",
+                )
+            },
             Refused::Forbidden { what } => plain(
                 StatusCode::FORBIDDEN,
                 "forbidden",
@@ -503,7 +530,7 @@ impl IntoResponse for Refused {
             | Self::Engine(Refusal::Stopping | Refusal::TooManyQuestions { .. }) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(1));
             }
-            Self::Unauthorized => {
+            Self::Unauthorized | Self::ExpiredSecret { .. } | Self::EarlySecret { .. } | Self::Revoked => {
                 headers.insert(axum::http::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             _ => {}

@@ -1,8 +1,6 @@
 //! Who may ask for which operation: whose request it is, and what it is about. What each operation needs stands in
 //! `operations.rs`. Where there are no credentials nobody is asked.
 
-use std::sync::Arc;
-
 use axum::http::HeaderMap;
 use axum::http::Uri;
 use axum::http::header::AUTHORIZATION;
@@ -13,14 +11,14 @@ use super::fault::{Fault, FaultKind};
 use super::operations::Operation;
 use super::signature::Signature;
 use super::tasks::turn_of_page;
-use crate::access::{Credentials, Holder, Subject};
+use crate::access::{Admitted, Credentials, Holder, Need, NoEntry, Subject};
 use crate::engine::Engine;
 
 /// Who a request says that it comes from, by its headers.
 pub(super) struct Claim<'a> {
-    holder: &'a Arc<Holder>,
+    admitted: Admitted,
     /// What must still be held against the body: the signature, and the secret that it is made with.
-    signature: Option<(Signature<'a>, &'a str)>,
+    signature: Option<(Signature<'a>, String)>,
 }
 
 /// What the headers say of whoever sent a request: by its signature, or as everywhere else by a secret.
@@ -29,23 +27,45 @@ pub(super) struct Claim<'a> {
 ///
 /// For whatever of a signature can be told to be wrong without the body: nothing more is read then.
 pub(super) fn claim<'a>(
-    credentials: &'a Credentials,
+    credentials: &Credentials,
     engine: &Engine,
     headers: &'a HeaderMap,
 ) -> Result<Claim<'a>, Fault> {
-    if let Some(holder) = credentials.bearer(headers) {
-        return Ok(Claim { holder, signature: None });
+    match credentials.admit(headers, engine.clock().now()) {
+        Ok(admitted) => Ok(Claim { admitted, signature: None }),
+        Err(NoEntry::Unknown) => {
+            signer(credentials, engine, headers).map_err(|fault| slowed(fault, credentials, headers))
+        }
+        Err(no) => Err(no.into()),
     }
-    signer(credentials, engine, headers).map_err(|fault| slowed(fault, credentials, headers))
 }
 
-fn signer<'a>(credentials: &'a Credentials, engine: &Engine, headers: &'a HeaderMap) -> Result<Claim<'a>, Fault> {
+impl From<NoEntry> for Fault {
+    fn from(no: NoEntry) -> Self {
+        match no {
+            NoEntry::Unknown => unrecognized(),
+            NoEntry::Expired { since, .. } => {
+                let message =
+                    format!("The security token included in the request is expired: it was good until {since}");
+                Self::new(FaultKind::ExpiredToken, message)
+            }
+            NoEntry::Early { from, .. } => {
+                let message = format!("The security token included in the request is good from {from} on");
+                Self::new(FaultKind::UnrecognizedClient, message)
+            }
+        }
+    }
+}
+
+fn unrecognized() -> Fault {
+    Fault::new(FaultKind::UnrecognizedClient, "The security token included in the request is invalid.")
+}
+
+fn signer<'a>(credentials: &Credentials, engine: &Engine, headers: &'a HeaderMap) -> Result<Claim<'a>, Fault> {
     let signature = Signature::read(headers)?;
-    let (holder, secret) = credentials.signer(signature.access_key_id).ok_or_else(|| {
-        Fault::new(FaultKind::UnrecognizedClient, "The security token included in the request is invalid.")
-    })?;
+    let (admitted, secret) = credentials.signer(signature.access_key_id).ok_or_else(unrecognized)?;
     signature.check_headers(headers, engine.clock().now())?;
-    Ok(Claim { holder, signature: Some((signature, secret)) })
+    Ok(Claim { admitted, signature: Some((signature, secret)) })
 }
 
 /// What is said to one of too many who guess. Who sends nothing at all guesses nothing.
@@ -57,7 +77,7 @@ fn slowed(fault: Fault, credentials: &Credentials, headers: &HeaderMap) -> Fault
     }
 }
 
-impl<'a> Claim<'a> {
+impl Claim<'_> {
     /// Whether it needs no body to be believed.
     pub(super) fn is_proven(&self) -> bool {
         self.signature.is_none()
@@ -67,19 +87,21 @@ impl<'a> Claim<'a> {
     ///
     /// # Errors
     ///
-    /// For a signature that is of another request, or made with another secret.
+    /// For a signature that is of another request, or made with another secret; and for a key that is not good at this time.
     pub(super) fn prove(
         self,
         credentials: &Credentials,
+        engine: &Engine,
         uri: &Uri,
         headers: &HeaderMap,
         body: &[u8],
-    ) -> Result<&'a Arc<Holder>, Fault> {
+    ) -> Result<Admitted, Fault> {
         if let Some((signature, secret)) = self.signature {
-            let checked = signature.check(secret, uri, headers, body);
+            let checked = signature.check(&secret, uri, headers, body);
             checked.map_err(|fault| slowed(fault, credentials, headers))?;
         }
-        Ok(self.holder)
+        self.admitted.must_be_good(engine.clock().now())?;
+        Ok(self.admitted)
     }
 }
 
@@ -144,7 +166,7 @@ impl Subject for Asked<'_> {
     }
 }
 
-/// Whether the holder may ask for this.
+/// What the holder needs to ask for this, and has.
 ///
 /// # Errors
 ///
@@ -154,10 +176,10 @@ pub(super) fn check(
     operation: Operation,
     engine: &Engine,
     input: &Map<String, Value>,
-) -> Result<(), Fault> {
+) -> Result<Need, Fault> {
     let need = operation.level().need(&Asked { engine, input })?;
     if need.is_met_by(holder) {
-        return Ok(());
+        return Ok(need);
     }
     Err(Fault::new(FaultKind::OperationNotPermitted, format!("The credential does not allow to {}", need.words())))
 }

@@ -51,6 +51,7 @@ kinds! {
     InvalidSignature BAD_REQUEST "com.amazon.coral.service#InvalidSignatureException";
     MissingAuthenticationToken BAD_REQUEST "com.amazon.coral.service#MissingAuthenticationTokenException";
     UnrecognizedClient BAD_REQUEST "com.amazon.coral.service#UnrecognizedClientException";
+    ExpiredToken BAD_REQUEST "com.amazon.coral.service#ExpiredTokenException";
     Serialization BAD_REQUEST "com.amazon.coral.service#SerializationException";
     UnknownOperation BAD_REQUEST "com.amazon.coral.service#UnknownOperationException";
     TooLarge PAYLOAD_TOO_LARGE "com.amazon.coral.service#RequestEntityTooLargeException";
@@ -89,6 +90,12 @@ impl Fault {
         )
     }
 
+    /// The credential was revoked while the request was under way.
+    pub(super) fn revoked() -> Self {
+        let what = "The security token included in the request is invalid: it was revoked meanwhile.";
+        Self::new(FaultKind::UnrecognizedClient, what)
+    }
+
     pub(super) fn unknown_domain(name: &str) -> Self {
         Self::new(FaultKind::UnknownResource, format!("Unknown domain: {name}"))
     }
@@ -109,6 +116,7 @@ impl Fault {
     pub(super) fn denied(&self) -> Option<Denied> {
         match self.kind {
             FaultKind::OperationNotPermitted => Some(Denied::Forbidden),
+            FaultKind::ExpiredToken => Some(Denied::Expired),
             FaultKind::Throttling => Some(Denied::TooManyGuesses),
             FaultKind::IncompleteSignature
             | FaultKind::InvalidSignature

@@ -113,7 +113,8 @@ fn a_credential_that_could_never_match_is_refused_at_the_start() {
     let whole =
         Credential { secret_access_key: Some("s".to_owned()), secret_sha256: String::new(), operator: true, ..half };
     assert_eq!(format!("{whole:?}"), "Credential { name: \"rack\", .. }", "its secret is not told");
-    let twice = Credentials::new(vec![whole.clone(), whole]).unwrap_err();
+    let twin = Credential { name: "other".to_owned(), ..whole.clone() };
+    let twice = Credentials::new(vec![whole, twin]).unwrap_err();
     assert_eq!(twice, "two credentials have the access-key-id `id`");
 }
 

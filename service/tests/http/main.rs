@@ -18,6 +18,7 @@ mod calls;
 mod certificates;
 mod conditions;
 mod contract;
+mod credentials;
 mod decisions;
 mod deletion;
 mod guard;

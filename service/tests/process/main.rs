@@ -6,6 +6,7 @@
 #[path = "../shared/certificates.rs"]
 mod certificates;
 mod commands;
+mod credentials;
 // The example's own sources, which know each other as `crate::…`.
 #[path = "../../../examples/subscription/customers.rs"]
 mod customers;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use history::Timestamp;
 use hmac::{Hmac, KeyInit, Mac};
 use service::engine::{Clock, Engine, Settings};
-use service::http::{Credential, Credentials, router_for};
+use service::http::{AccessKey, Credential, Credentials, Moment, router_for};
 use sha2::{Digest, Sha256};
 use store::memory::Memory;
 
@@ -226,4 +226,44 @@ async fn a_signature_that_leaves_the_operation_out_is_good_for_none() {
     let headers = [&BOTOCORE[..], &[("x-amz-security-token", "other")]].concat();
     let expected = "'x-amz-security-token' must be a 'SignedHeader' in the AWS Authorization.";
     guarded.swf.send(&headers, BODY.to_owned()).await.fault(INVALID, expected);
+}
+
+#[tokio::test]
+async fn a_key_that_has_expired_is_told_to_whom_its_signature_is_right_and_another_goes_on() {
+    let clock = Arc::new(Still(AtomicU64::new(SIGNED)));
+    let engine = Engine::open(Arc::new(Memory::new()), Arc::clone(&clock) as _, Settings::default()).await.unwrap();
+    let at = |millis| Some(Moment(Timestamp::from_millis(millis)));
+    let key =
+        |id: &str| AccessKey { id: id.to_owned(), secret: "wJalrXUtnFEMI/K7MDENG".to_owned(), ..AccessKey::default() };
+    for (key, kind, message) in [
+        (AccessKey { expires: at(SIGNED + 1), ..key("BATNKEY") }, None, ""),
+        (
+            AccessKey { expires: at(SIGNED), ..key("BATNKEY") },
+            Some("com.amazon.coral.service#ExpiredTokenException"),
+            "The security token included in the request is expired: it was good until 2023-11-14T22:13:20.000Z",
+        ),
+        (
+            AccessKey { not_before: at(SIGNED + 1), ..key("BATNKEY") },
+            Some("com.amazon.coral.service#UnrecognizedClientException"),
+            "The security token included in the request is good from 2023-11-14T22:13:20.001Z on",
+        ),
+        (AccessKey { expires: at(SIGNED), secret: "another".to_owned(), ..key("BATNKEY") }, Some(INVALID), MISMATCH),
+    ] {
+        let credential = Credential {
+            name: "k".to_owned(),
+            access_keys: vec![
+                key,
+                AccessKey { id: "OTHER".to_owned(), secret: "o".to_owned(), ..AccessKey::default() },
+            ],
+            operator: true,
+            ..Credential::default()
+        };
+        let router = router_for(Arc::clone(&engine), Credentials::new(vec![credential]).unwrap());
+        let guarded = Guarded { swf: Swf { router }, clock: Arc::clone(&clock) };
+        let answer = guarded.send(&[], BODY).await;
+        match kind {
+            None => is_let_in(&answer),
+            Some(kind) => answer.fault(kind, message),
+        }
+    }
 }

@@ -1,0 +1,62 @@
+//! What somebody is let in with, for as long as their request goes on: a credential may be revoked meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::credentials::Admitted;
+use super::{Credentials, Holder, Need};
+use crate::engine::Clock;
+
+/// How long a request may go on whose credential was revoked, so that what it writes is finished. Ours: a write takes
+/// milliseconds, and what takes longer waits for something.
+pub const REVOKED_WAIT: Duration = Duration::from_secs(1);
+
+/// What somebody is let in with, and for what.
+#[derive(Clone)]
+pub(crate) struct Pass {
+    credentials: Credentials,
+    clock: Arc<dyn Clock>,
+    admitted: Admitted,
+    need: Need,
+}
+
+impl Pass {
+    /// Of somebody whose credential meets the need.
+    pub(crate) fn new(credentials: &Credentials, clock: &Arc<dyn Clock>, admitted: Admitted, need: Need) -> Self {
+        Self { credentials: credentials.clone(), clock: Arc::clone(clock), admitted, need }
+    }
+
+    /// Whose it is.
+    pub(crate) fn holder(&self) -> &Arc<Holder> {
+        &self.admitted.holder
+    }
+
+    /// Whether they would still be let in.
+    pub(crate) fn is_good(&self) -> bool {
+        self.credentials.would_admit(&self.admitted, self.clock.now(), |holder| self.need.is_met_by(holder))
+    }
+
+    /// Resolves when they would no longer be let in, as other credentials are in force.
+    pub(crate) async fn revoked(&self) {
+        let mut changes = self.credentials.changes();
+        while self.is_good() {
+            if changes.changed().await.is_err() {
+                // Nobody can change them any more.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// The answer of this work, as long as whoever asked would still be let in when it is there. Work that goes on longer is
+    /// dropped [soon](REVOKED_WAIT) after they would not be.
+    pub(crate) async fn hold<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::pin!(work);
+        let answer = tokio::select! {
+            biased;
+            answer = &mut work => Some(answer),
+            () = self.revoked() => tokio::time::timeout(REVOKED_WAIT, &mut work).await.ok(),
+        };
+        // What came just now is dropped, too: a task in it goes back to its list.
+        answer.filter(|_| self.is_good())
+    }
+}

@@ -1,0 +1,155 @@
+//! The secrets of a credential, as they are written down, and when each of them is good.
+
+use std::fmt;
+
+use history::Timestamp;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
+
+/// The secrets, and the keys that sign, of one credential. Ours: two are enough to go from one to another; more are programs
+/// that each have their own.
+pub const SECRETS_MAX: usize = 16;
+
+/// How long before its end a secret is warned of. Ours: there is a working day in it, whatever the week.
+pub const EXPIRY_WARNING: history::Duration = history::Duration::from_days(7);
+
+/// A secret that is shown, of a credential that may have several.
+#[derive(Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Secret {
+    /// Its SHA-256, in hexadecimal.
+    pub sha256: String,
+    /// It is good from then on; at once when absent.
+    #[serde(default)]
+    pub not_before: Option<Moment>,
+    /// It is good until then; for ever when absent.
+    #[serde(default)]
+    pub expires: Option<Moment>,
+}
+
+/// A key that signs over SWF's wire, of a credential that may have several.
+#[derive(Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct AccessKey {
+    /// Names it in signatures.
+    pub id: String,
+    /// What signatures are made with. The secret itself: a signature cannot be checked with less.
+    pub secret: String,
+    /// It is good from then on; at once when absent.
+    #[serde(default)]
+    pub not_before: Option<Moment>,
+    /// It is good until then; for ever when absent.
+    #[serde(default)]
+    pub expires: Option<Moment>,
+}
+
+/// An instant in the configuration: one of TOML's own, or a text as in RFC 3339.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment(pub Timestamp);
+
+/// What is said of anything else. It shows nothing of what was found, which may be a secret in the wrong place.
+pub(crate) const NO_MOMENT: &str = "expected a time such as 2027-01-31T00:00:00Z";
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        fn read<E: de::Error>(text: &str) -> Result<Moment, E> {
+            text.parse().map(Moment).map_err(|_: String| E::custom(NO_MOMENT))
+        }
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Moment;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(NO_MOMENT)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Moment, E> {
+                read(text)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Moment, A::Error> {
+                let found = toml::value::Datetime::deserialize(MapAccessDeserializer::new(map));
+                read(&found.map_err(|_| de::Error::custom(NO_MOMENT))?.to_string())
+            }
+        }
+
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// When a secret is good.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Validity {
+    from: Option<Timestamp>,
+    until: Option<Timestamp>,
+}
+
+/// How a secret that is right stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Good,
+    /// Not before then.
+    Early(Timestamp),
+    /// Since then.
+    Expired(Timestamp),
+}
+
+impl Validity {
+    /// # Errors
+    ///
+    /// For one that is never good.
+    pub(crate) fn read(not_before: Option<Moment>, expires: Option<Moment>) -> Result<Self, String> {
+        let (from, until) = (not_before.map(|it| it.0), expires.map(|it| it.0));
+        match (from, until) {
+            (Some(from), Some(until)) if until <= from => {
+                Err(format!("expires at {until}, which is not after its not-before, {from}"))
+            }
+            _ => Ok(Self { from, until }),
+        }
+    }
+
+    /// Until when it is good; for ever when absent.
+    pub(crate) fn until(self) -> Option<Timestamp> {
+        self.until
+    }
+
+    pub(crate) fn at(self, now: Timestamp) -> Standing {
+        match (self.from, self.until) {
+            (_, Some(until)) if until <= now => Standing::Expired(until),
+            (Some(from), _) if now < from => Standing::Early(from),
+            _ => Standing::Good,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_one_of_toml_s_or_a_text_and_names_its_offset() {
+        let read = |text: &str| toml::from_str::<Secret>(&format!("sha256 = 'x'\nexpires = {text}"));
+        let expected = Some(Moment("2027-01-31T00:00:00Z".parse().unwrap()));
+        for text in ["2027-01-31T00:00:00Z", "'2027-01-31T00:00:00Z'", "2027-01-31 01:00:00+01:00"] {
+            assert_eq!(read(text).unwrap().expires, expected, "{text}");
+        }
+        for text in ["2027-01-31", "2027-01-31T00:00:00", "'tomorrow'", "12:00:00", "7", "['x']", "{ x = 'y' }"] {
+            let said = read(text).err().unwrap().to_string();
+            assert!(said.contains(NO_MOMENT), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_good_from_its_first_instant_to_just_before_its_last() {
+        let at = Timestamp::from_millis;
+        let moment = |ms| Some(Moment(at(ms)));
+        let between = Validity::read(moment(10), moment(20)).unwrap();
+        assert_eq!(between.at(at(9)), Standing::Early(at(10)));
+        assert_eq!((between.at(at(10)), between.at(at(19))), (Standing::Good, Standing::Good));
+        assert_eq!(between.at(at(20)), Standing::Expired(at(20)));
+        assert_eq!(Validity::default().at(at(u64::MAX)), Standing::Good);
+        assert!(Validity::read(moment(20), moment(20)).is_err());
+    }
+}

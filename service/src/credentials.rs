@@ -1,0 +1,102 @@
+//! The credentials of a running service: read again when their file changes, and warned of before they expire.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use service::engine::Engine;
+use service::http::Credentials;
+use service::reload::{Files, Why};
+
+use crate::config;
+use crate::serve::Serve;
+
+/// What `/readyz`, the metrics and the log call them.
+const WHAT: &str = "credentials";
+
+/// The parts of the file that are taken while the service runs.
+const READ_AGAIN: [&str; 1] = ["credentials"];
+
+/// How often it is looked for secrets that expire soon. Ours: the gauge is as exact as that.
+const EXPIRY_LOOK_EVERY: Duration = Duration::from_secs(60);
+
+fn without_what_is_read_again(mut file: toml::Table) -> toml::Table {
+    for key in READ_AGAIN {
+        file.remove(key);
+    }
+    file
+}
+
+/// Who keeps the credentials of a service up to date.
+pub(crate) struct Keeper {
+    pub(crate) path: PathBuf,
+    pub(crate) files: Files,
+    pub(crate) credentials: Credentials,
+    pub(crate) engine: Arc<Engine>,
+}
+
+impl Keeper {
+    /// Goes on as long as the service does.
+    pub(crate) async fn keep(mut self) {
+        self.engine.reloads().expect(WHAT);
+        let mut rest = config::read::<toml::Table>(&self.path).map(without_what_is_read_again).unwrap_or_default();
+        let mut told = BTreeSet::new();
+        self.warn_of_expiry(&mut told);
+        loop {
+            tokio::select! {
+                why = self.files.changed() => self.read_again(why, &mut rest),
+                () = tokio::time::sleep(EXPIRY_LOOK_EVERY) => {}
+            }
+            self.warn_of_expiry(&mut told);
+        }
+    }
+
+    fn read_again(&self, why: Why, rest: &mut toml::Table) {
+        let (path, credentials) = (self.path.display(), &self.credentials);
+        // The whole file has to be right, also where it is not taken before the next start.
+        let taken = config::text(&self.path).and_then(|text| {
+            let stanzas = config::parse_file::<Serve>(&self.path, &text)?.credentials();
+            let rest = without_what_is_read_again(config::parse_file(&self.path, &text)?);
+            let count = stanzas.len();
+            credentials.replace(stanzas).map_err(|error| format!("{path}: {error}"))?;
+            Ok((count, rest))
+        });
+        self.engine.reloads().note(WHAT, taken.is_ok());
+        match taken {
+            Ok((count, found)) => {
+                tracing::info!(?why, count, "the credentials of `{path}` were read again and are in force");
+                config::warn_if_open(&self.path);
+                let keys = rest.keys().chain(found.keys());
+                let others: BTreeSet<&str> =
+                    keys.filter(|key| rest.get(*key) != found.get(*key)).map(String::as_str).collect();
+                if !others.is_empty() {
+                    let others = others.into_iter().collect::<Vec<_>>().join("`, `");
+                    tracing::warn!(
+                        "`{others}` of `{path}` changed, too: that needs a restart, and is as it was until then"
+                    );
+                }
+                *rest = found;
+            }
+            Err(error) => tracing::error!(
+                ?why,
+                "the credentials were not read again, and those from before are in force: {error}"
+            ),
+        }
+    }
+
+    /// Each once.
+    fn warn_of_expiry(&self, told: &mut BTreeSet<(String, String)>) {
+        let expiring = self.credentials.expiring(self.engine.clock().now());
+        self.engine.metrics().secrets_expiring(expiring.len());
+        for secret in expiring {
+            if told.insert((secret.name.clone(), secret.secret.clone())) {
+                let (name, until) = (&secret.name, secret.until);
+                tracing::warn!(
+                    name, secret = secret.secret, %until,
+                    "a secret expires soon: `baton credential new {name}` makes another beside it"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Credentials that change: several secrets for a name, secrets that expire, and credentials that are taken back while
+//! somebody uses them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::Timestamp;
+use http_body_util::BodyExt as _;
+use serde_json::json;
+use service::access::{EXPIRY_WARNING, SECRETS_MAX};
+use service::http::{AccessKey, Credential, Credentials, Moment, Secret, router_for};
+use sha2::{Digest, Sha256};
+use simulation::told::BEGIN;
+
+use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS, turn_path};
+
+fn sha256(secret: &str) -> String {
+    Sha256::digest(secret.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+}
+
+fn secret(text: &str) -> Secret {
+    Secret { sha256: sha256(text), ..Secret::default() }
+}
+
+fn at(millis: u64) -> Option<Moment> {
+    Some(Moment(Timestamp::from_millis(millis)))
+}
+
+fn decider(name: &str) -> Credential {
+    let deciders = vec!["default/*".to_owned()];
+    Credential { name: name.to_owned(), secret_sha256: sha256(name), deciders, ..Credential::default() }
+}
+
+fn operator(name: &str) -> Credential {
+    Credential { name: name.to_owned(), secret_sha256: sha256(name), operator: true, ..Credential::default() }
+}
+
+fn guarded(open: &Api, credentials: &Credentials) -> Api {
+    let router = router_for(Arc::clone(&open.engine), credentials.clone());
+    Api { engine: Arc::clone(&open.engine), clock: Arc::clone(&open.clock), router }
+}
+
+fn bearer(ask: Ask, secret: &str) -> Ask {
+    ask.header("authorization", &format!("Bearer {secret}"))
+}
+
+const HOUR: u64 = 3_600_000;
+
+#[tokio::test]
+async fn a_name_has_several_secrets_each_good_in_its_time_by_the_clock_of_the_service() {
+    let open = Api::open().await;
+    let credential = Credential {
+        name: "rack".to_owned(),
+        operator: true,
+        secrets: vec![
+            secret("always"),
+            Secret { expires: at(BEGIN + HOUR), ..secret("old") },
+            Secret { not_before: at(BEGIN + HOUR), ..secret("new") },
+        ],
+        ..Credential::default()
+    };
+    let guarded = guarded(&open, &Credentials::new(vec![credential]).unwrap());
+    let ask = async |secret: &str| guarded.ask(bearer(Ask::get("/v1/domains"), secret)).await;
+    for good in ["always", "old"] {
+        ask(good).await.json(200);
+    }
+    let early = ask("new").await;
+    let problem = early.problem(401, "early-secret");
+    assert!(problem["detail"].as_str().unwrap().contains("2023-11-14T23:13:20"), "{problem}");
+    open.clock.advance(history::Duration::from_millis(HOUR - 1));
+    ask("old").await.json(200);
+    open.clock.advance(history::Duration::from_millis(1));
+    for good in ["always", "new"] {
+        ask(good).await.json(200);
+    }
+    let expired = ask("old").await;
+    let problem = expired.problem(401, "expired-secret");
+    assert!(problem["detail"].as_str().unwrap().contains("2023-11-14T23:13:20"), "{problem}");
+    assert_eq!(expired.header("www-authenticate"), "Bearer");
+    // Only who has it hears of it.
+    ask("olds").await.problem(401, "unauthorized");
+    let swf = Ask::text("/", r#"{"name":"default"}"#).header("x-amz-target", "SimpleWorkflowService.DescribeDomain");
+    let answer = Answer::read(guarded.call(bearer(swf, "old")).await).await;
+    assert!(answer.text.contains("#ExpiredTokenException"), "{}", answer.text);
+    let metrics = open.engine.render_metrics();
+    assert!(metrics.contains("baton_denied_requests_total{why=\"expired\"} 2\n"), "{metrics}");
+    assert!(metrics.contains("baton_denied_requests_total{why=\"early\"} 1\n"), "{metrics}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_by_name() {
+    let refused = |credential| Credentials::new(vec![credential]).unwrap_err();
+    let never = Secret { not_before: at(BEGIN), expires: at(BEGIN), ..secret("s") };
+    let never = refused(Credential { secrets: vec![never], ..operator("rack") });
+    assert!(never.starts_with("credential `rack`: a secret expires at "), "{never}");
+    let short = refused(Credential { secrets: vec![Secret::default()], ..operator("rack") });
+    assert!(short.contains("`rack`: the sha256 of a secret must have 64 hexadecimal digits"), "{short}");
+    let bare = refused(Credential { secret_sha256: String::new(), ..operator("rack") });
+    assert!(bare.starts_with("credential `rack` has nothing to be known by; "), "{bare}");
+    let secrets = (0..SECRETS_MAX).map(|number| secret(&number.to_string())).collect::<Vec<_>>();
+    let most = Credential { secret_sha256: String::new(), secrets: secrets.clone(), ..operator("rack") };
+    assert!(Credentials::new(vec![most]).is_ok());
+    let many = refused(Credential { secrets, ..operator("rack") });
+    assert!(many.starts_with("credential `rack` has 17 secrets and keys, expected at most 16"), "{many}");
+    let half = AccessKey { id: "BATN".to_owned(), ..AccessKey::default() };
+    let half = refused(Credential { access_keys: vec![half], ..operator("rack") });
+    assert!(half.starts_with("credential `rack`: access-key-id and secret-access-key belong together"), "{half}");
+    let twice = Credentials::new(vec![operator("rack"), Credential { name: "rack".to_owned(), ..operator("b") }]);
+    assert!(twice.unwrap_err().starts_with("two credentials have the name `rack`; "));
+    let same = Credential { secrets: vec![secret("s"), secret("s")], ..operator("rack") };
+    assert!(refused(same).contains("the credentials `rack` and `rack` have the same secret"));
+}
+
+#[test]
+fn what_expires_within_a_week_is_known_before() {
+    let week = EXPIRY_WARNING.as_millis();
+    let credential = Credential {
+        secrets: vec![
+            Secret { expires: at(BEGIN + week), ..secret("soon") },
+            Secret { expires: at(BEGIN + week + 1), ..secret("later") },
+            Secret { expires: at(BEGIN), ..secret("over") },
+        ],
+        access_keys: vec![AccessKey {
+            id: "BATN".to_owned(),
+            secret: "s".to_owned(),
+            expires: at(BEGIN + 1),
+            ..AccessKey::default()
+        }],
+        ..operator("rack")
+    };
+    let expiring = Credentials::new(vec![credential]).unwrap().expiring(Timestamp::from_millis(BEGIN));
+    let names: Vec<_> = expiring.iter().map(|it| (it.name.as_str(), it.secret.as_str())).collect();
+    assert_eq!(names, [("rack", "BATN"), ("rack", &sha256("soon")[..12])]);
+}
+
+#[tokio::test]
+async fn other_credentials_are_in_force_from_the_next_request_on_and_bad_ones_never() {
+    let open = Api::open().await;
+    let credentials = Credentials::new(vec![operator("one")]).unwrap();
+    let guarded = guarded(&open, &credentials);
+    let ask = async |secret: &str| guarded.ask(bearer(Ask::get("/v1/domains"), secret)).await;
+    for bad in [vec![operator("two"), operator("two")], Vec::new(), vec![Credential::default()]] {
+        assert!(credentials.replace(bad).is_err());
+        ask("one").await.json(200);
+        ask("two").await.problem(401, "unauthorized");
+    }
+    let empty = credentials.replace(Vec::new()).unwrap_err();
+    assert!(empty.contains("everybody would be let in"), "{empty}");
+    credentials.replace(vec![operator("two")]).unwrap();
+    ask("one").await.problem(401, "unauthorized");
+    ask("two").await.json(200);
+    // Where nobody was asked, the first credential closes the door.
+    let credentials = Credentials::default();
+    let api = self::guarded(&open, &credentials);
+    api.get("/v1/domains").await.json(200);
+    credentials.replace(vec![operator("one")]).unwrap();
+    api.get("/v1/domains").await.problem(401, "unauthorized");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_whose_credential_is_revoked_ends_soon_and_takes_no_task_with_it() {
+    for comes_meanwhile in [false, true] {
+        let open = Api::open().await;
+        let credentials = Credentials::new(vec![decider("gone"), decider("stays")]).unwrap();
+        let guarded = guarded(&open, &credentials);
+        let poll = |secret: &str| bearer(Ask::post(DECIDERS, &json!({})).header("prefer", "wait=15"), secret);
+        let waiting = guarded.call(poll("gone"));
+        let change = async {
+            open.until_pollers("deciders", 1).await;
+            credentials.replace(vec![decider("stays")]).unwrap();
+            if comes_meanwhile {
+                open.start("w").await;
+            }
+            tokio::time::Instant::now()
+        };
+        let (answer, revoked) = tokio::join!(waiting, change);
+        assert!(revoked.elapsed() <= service::access::REVOKED_WAIT, "{:?}", revoked.elapsed());
+        let problem = Answer::read(answer).await.json(401);
+        assert_eq!((problem["code"].as_str(), &problem["recorded"]), (Some("revoked-secret"), &json!("unknown")));
+        if !comes_meanwhile {
+            open.until_pollers("deciders", 0).await;
+            open.start("w").await;
+        }
+        let turn = guarded.ask(poll("stays")).await.json(200);
+        assert_eq!(turn["workflowId"], "w");
+        assert!(open.engine.render_metrics().contains("baton_denied_requests_total{why=\"revoked\"} 1\n"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_goes_on_while_other_credentials_change_and_ends_when_its_own_may_less() {
+    let open = Api::open().await;
+    let credentials = Credentials::new(vec![decider("d"), operator("other")]).unwrap();
+    let guarded = guarded(&open, &credentials);
+    let waiting = guarded.call(bearer(Ask::post(DECIDERS, &json!({})).header("prefer", "wait=10"), "d"));
+    let change = async {
+        open.until_pollers("deciders", 1).await;
+        credentials.replace(vec![decider("d"), operator("another")]).unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        open.until_pollers("deciders", 1).await;
+        let less = Credential { deciders: vec!["default/others".to_owned()], ..decider("d") };
+        credentials.replace(vec![less]).unwrap();
+    };
+    let (answer, ()) = tokio::join!(waiting, change);
+    assert_eq!(Answer::read(answer).await.json(401)["code"], "revoked-secret");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_expires_while_its_holder_waits_takes_no_task_either() {
+    let open = Api::open().await;
+    let soon = Secret { expires: at(BEGIN + HOUR), ..secret("soon") };
+    let credentials =
+        Credentials::new(vec![Credential { secrets: vec![soon], ..decider("d") }, decider("stays")]).unwrap();
+    let guarded = guarded(&open, &credentials);
+    let poll = |secret: &str| bearer(Ask::post(DECIDERS, &json!({})).header("prefer", "wait=15"), secret);
+    let expire = async {
+        open.until_pollers("deciders", 1).await;
+        open.clock.advance(history::Duration::from_millis(HOUR));
+        open.start("w").await;
+    };
+    let (answer, ()) = tokio::join!(guarded.call(poll("soon")), expire);
+    assert_eq!(Answer::read(answer).await.json(401)["code"], "revoked-secret");
+    guarded.ask(poll("stays")).await.json(200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_waits_for_its_next_task_is_cut_off_without_one() {
+    let open = Api::open().await;
+    let credentials = Credentials::new(vec![decider("gone"), decider("stays")]).unwrap();
+    let guarded = guarded(&open, &credentials);
+    open.start("first").await;
+    let turn = turn_path(&guarded.ask(bearer(Ask::post(DECIDERS, &json!({})), "gone")).await.json(200));
+    let complete = json!({ "decisions": [{ "type": "SucceedWorkflow" }], "next": { "wait": 20 } });
+    let answer = guarded.call(bearer(Ask::post(&format!("{turn}/complete"), &complete), "gone")).await;
+    assert_eq!(answer.status().as_u16(), 200, "it is recorded");
+    let change = async {
+        open.until_pollers("deciders", 1).await;
+        credentials.replace(vec![decider("stays")]).unwrap();
+        open.start("second").await;
+    };
+    let (body, ()) = tokio::join!(answer.into_body().collect(), change);
+    assert!(body.is_err(), "{body:?}");
+    let turn = guarded.ask(bearer(Ask::post(DECIDERS, &json!({})), "stays")).await.json(200);
+    assert_eq!(turn["workflowId"], "second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_stream_is_cut_off_when_its_credential_is_revoked() {
+    let open = Api::open().await;
+    open.start("w").await;
+    let credentials = Credentials::new(vec![operator("gone"), operator("stays")]).unwrap();
+    let guarded = guarded(&open, &credentials);
+    let ask = Ask::get(&format!("{WORKFLOWS}/w/history")).header("accept", "text/event-stream");
+    let mut body = guarded.call(bearer(ask, "gone")).await.into_body();
+    assert!(body.frame().await.unwrap().is_ok());
+    let change = async {
+        tokio::task::yield_now().await;
+        credentials.replace(vec![operator("stays")]).unwrap();
+    };
+    let began = tokio::time::Instant::now();
+    let (frame, ()) = tokio::join!(body.frame(), change);
+    assert!(frame.unwrap().is_err());
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+}

@@ -1,0 +1,107 @@
+//! Credentials of a running service: read again when their file changes and at SIGHUP, and never by halves.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use client::{Client, Patience};
+
+use crate::sha256_hex;
+use crate::support::{Scratch, Service};
+
+fn stanza(name: &str) -> String {
+    format!("[[credentials]]\nname = '{name}'\nsecret-sha256 = '{}'\noperator = true\n", sha256_hex(name))
+}
+
+fn write(config: &Path, text: &str) {
+    let partial = config.with_extension("partial");
+    std::fs::write(&partial, text).unwrap();
+    std::fs::rename(&partial, config).unwrap();
+}
+
+/// What a call with this secret is answered, as a status.
+async fn status(service: &Service, secret: &str) -> u16 {
+    let client = Client::with_secret(&service.url, secret).unwrap().patience(Patience::None);
+    client.domains().await.map_or_else(|error| error.status().unwrap(), |_| 200)
+}
+
+async fn text(service: &Service, path: &str, secret: &str) -> String {
+    let ask = reqwest::Client::new().get(format!("{}{path}", service.url)).bearer_auth(secret);
+    ask.send().await.unwrap().text().await.unwrap()
+}
+
+/// Waits until it is so; two looks at a file are some seconds.
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_file_is_in_force_soon_and_at_sighup_at_once_and_a_bad_one_never() {
+    let scratch = Scratch::new("reload");
+    let config = scratch.0.join("baton.toml");
+    write(&config, &stanza("one"));
+    let mut service = Service::start_after(&scratch.0, "umask 077", &["--config", config.to_str().unwrap()]);
+    assert_eq!((status(&service, "one").await, status(&service, "two").await), (200, 401));
+    write(&config, &stanza("two"));
+    until("the change is seen", async || status(&service, "two").await == 200).await;
+    assert_eq!(status(&service, "one").await, 401);
+    assert_eq!(text(&service, "/readyz", "").await, "ok\n");
+
+    let log = || std::fs::read_to_string(scratch.0.join("log")).unwrap();
+    let refused =
+        async || text(&service, "/readyz", "").await.contains("credentials: what the file has now is refused");
+    let is_counted =
+        async || text(&service, "/metrics", "two").await.contains("baton_reload_refused{what=\"credentials\"} 1\n");
+    for (bad, why) in [
+        ("[[credentials]\n".to_owned(), "this is not TOML"),
+        (format!("{}tabel = 'x'\n", stanza("one")), "unknown field `tabel`"),
+        (format!("cach-mib = 'x'\n{}", stanza("one")), "unknown field `cach-mib`"),
+        (stanza("one") + &stanza("one"), "two credentials have the name `one`"),
+        (String::new(), "everybody would be let in"),
+    ] {
+        write(&config, &bad);
+        until(why, async || log().contains(why)).await;
+        assert!(refused().await && is_counted().await, "{why}");
+        assert_eq!((status(&service, "one").await, status(&service, "two").await), (401, 200), "{why}");
+        write(&config, &stanza("two"));
+        until("it is mended", async || !refused().await).await;
+    }
+
+    let hangup = || {
+        let done = Command::new("kill").args(["-HUP", &service.child.id().to_string()]).status().unwrap();
+        assert!(done.success());
+    };
+    write(&config, &format!("cache-mib = 7\n{}", stanza("three")));
+    hangup();
+    until("the signal is heard", async || status(&service, "three").await == 200).await;
+    until("what needs a restart is told", async || log().contains("`cache-mib` of `")).await;
+    std::fs::remove_file(&config).unwrap();
+    hangup();
+    until("a file that is gone is refused", refused).await;
+    assert_eq!(status(&service, "three").await, 200);
+    assert!(service.child.try_wait().unwrap().is_none(), "the signal ends nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_expires_soon_is_warned_of_and_counted() {
+    let scratch = Scratch::new("expiring");
+    let config = scratch.0.join("baton.toml");
+    let soon = history::Timestamp::from_millis(
+        u64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap() + 86_400_000,
+    );
+    let text_of = format!("{}secrets = [{{ sha256 = '{}', expires = {soon} }}]\n", stanza("ops"), sha256_hex("soon"));
+    write(&config, &text_of);
+    let service = Service::start_after(&scratch.0, "umask 077", &["--config", config.to_str().unwrap()]);
+    assert_eq!(status(&service, "soon").await, 200);
+    until("the warning", async || {
+        let log = std::fs::read_to_string(scratch.0.join("log")).unwrap();
+        log.contains("a secret expires soon") && log.contains(&sha256_hex("soon")[..12])
+    })
+    .await;
+    assert!(text(&service, "/metrics", "ops").await.contains("baton_secrets_expiring 1\n"));
+}
