@@ -66,8 +66,8 @@ fn badly_signed(address: &str, key: &str, length: usize) -> String {
 async fn bodies_of_callers_who_are_not_known_take_a_bounded_part_of_the_memory_and_nobody_else_is_hurt() {
     let scratch = Scratch::new("flood-bodies");
     let config = scratch.0.join("baton.toml");
-    let key = baton(&["credential", "new", "shop", "--application", "default", "--aws"]);
-    let ops = baton(&["credential", "new", "ops", "--operator"]);
+    let key = baton(&["credential", "new", "shop", "--application", "default", "--access-key", "--print"]);
+    let ops = baton(&["credential", "new", "ops", "--operator", "--print"]);
     std::fs::write(&config, [key.stdout, ops.stdout].concat()).unwrap();
     let told = String::from_utf8(key.stderr).unwrap();
     let key = told.split_whitespace().find_map(|word| word.strip_prefix("AWS_ACCESS_KEY_ID=")).unwrap().to_owned();

@@ -22,8 +22,8 @@ fn secret(text: &str) -> Secret {
     Secret { sha256: sha256(text), ..Secret::default() }
 }
 
-fn at(millis: u64) -> Option<Moment> {
-    Some(Moment(Timestamp::from_millis(millis)))
+fn at(millis: u64) -> Moment {
+    Moment(Timestamp::from_millis(millis))
 }
 
 fn decider(name: &str) -> Credential {
@@ -54,8 +54,8 @@ async fn a_name_has_several_secrets_each_good_in_its_time_by_the_clock_of_the_se
         operator: true,
         secrets: vec![
             secret("always"),
-            Secret { expires: at(BEGIN + HOUR), ..secret("old") },
-            Secret { not_before: at(BEGIN + HOUR), ..secret("new") },
+            Secret { expires: Some(at(BEGIN + HOUR)), ..secret("old") },
+            Secret { not_before: Some(at(BEGIN + HOUR)), ..secret("new") },
         ],
         ..Credential::default()
     };
@@ -90,7 +90,7 @@ async fn a_name_has_several_secrets_each_good_in_its_time_by_the_clock_of_the_se
 #[test]
 fn what_cannot_be_meant_is_refused_by_name() {
     let refused = |credential| Credentials::new(vec![credential]).unwrap_err();
-    let never = Secret { not_before: at(BEGIN), expires: at(BEGIN), ..secret("s") };
+    let never = Secret { not_before: Some(at(BEGIN)), expires: Some(at(BEGIN)), ..secret("s") };
     let never = refused(Credential { secrets: vec![never], ..operator("rack") });
     assert!(never.starts_with("credential `rack`: a secret expires at "), "{never}");
     let short = refused(Credential { secrets: vec![Secret::default()], ..operator("rack") });
@@ -116,14 +116,14 @@ fn what_expires_within_a_week_is_known_before() {
     let week = EXPIRY_WARNING.as_millis();
     let credential = Credential {
         secrets: vec![
-            Secret { expires: at(BEGIN + week), ..secret("soon") },
-            Secret { expires: at(BEGIN + week + 1), ..secret("later") },
-            Secret { expires: at(BEGIN), ..secret("over") },
+            Secret { expires: Some(at(BEGIN + week)), ..secret("soon") },
+            Secret { expires: Some(at(BEGIN + week + 1)), ..secret("later") },
+            Secret { expires: Some(at(BEGIN)), ..secret("over") },
         ],
         access_keys: vec![AccessKey {
             id: "BATN".to_owned(),
             secret: "s".to_owned(),
-            expires: at(BEGIN + 1),
+            expires: Some(at(BEGIN + 1)),
             ..AccessKey::default()
         }],
         ..operator("rack")
@@ -208,7 +208,7 @@ async fn a_poll_goes_on_while_other_credentials_change_and_ends_when_its_own_may
 #[tokio::test(start_paused = true)]
 async fn a_secret_that_expires_while_its_holder_waits_takes_no_task_either() {
     let open = Api::open().await;
-    let soon = Secret { expires: at(BEGIN + HOUR), ..secret("soon") };
+    let soon = Secret { expires: Some(at(BEGIN + HOUR)), ..secret("soon") };
     let credentials =
         Credentials::new(vec![Credential { secrets: vec![soon], ..decider("d") }, decider("stays")]).unwrap();
     let guarded = guarded(&open, &credentials);

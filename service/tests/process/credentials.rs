@@ -1,5 +1,6 @@
 //! Credentials of a running service: read again when their file changes and at SIGHUP, and never by halves.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use client::{Client, Patience};
 
 use crate::sha256_hex;
-use crate::support::{Scratch, Service};
+use crate::support::{Scratch, Service, baton};
 
 fn stanza(name: &str) -> String {
     format!("[[credentials]]\nname = '{name}'\nsecret-sha256 = '{}'\noperator = true\n", sha256_hex(name))
@@ -104,4 +105,71 @@ async fn a_secret_that_expires_soon_is_warned_of_and_counted() {
     })
     .await;
     assert!(text(&service, "/metrics", "ops").await.contains("baton_secrets_expiring 1\n"));
+}
+
+/// What `baton credential …` prints and says, where it is done.
+fn credential(config: &Path, args: &[&str]) -> (String, String) {
+    let output = baton(&[&["credential"], args, &["--config", config.to_str().unwrap()]].concat());
+    let (out, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{args:?}: {said}");
+    (out, said)
+}
+
+fn refused(config: &Path, args: &[&str], code: i32, says: &str) {
+    let before = std::fs::read_to_string(config).unwrap();
+    let output = baton(&[&["credential"], args, &["--config", config.to_str().unwrap()]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    assert!(said.contains(says), "{args:?}: {said}");
+    assert_eq!(std::fs::read_to_string(config).unwrap(), before, "{args:?}: the file is as it was");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_are_made_listed_and_revoked_while_the_service_runs() {
+    let scratch = Scratch::new("live");
+    let config = scratch.0.join("baton.toml");
+    let kept = "# ours\ncache-mib = 7 # enough\n";
+    std::fs::write(&config, kept).unwrap();
+    let (first, said) = credential(&config, &["new", "ops", "--operator"]);
+    assert!(first.starts_with("baton_") && first.trim_end().len() == "baton_".len() + 43, "{first}");
+    assert!(!said.contains(first.trim_end()) && said.contains("within seconds"), "{said}");
+    let text = std::fs::read_to_string(&config).unwrap();
+    assert!(text.starts_with(kept) && !text.contains(first.trim_end()), "{text}");
+    assert_eq!(config.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let service = Service::start_after(&scratch.0, "umask 077", &["--config", config.to_str().unwrap()]);
+    assert_eq!(status(&service, first.trim_end()).await, 200);
+
+    let (second, _) = credential(&config, &["new", "ops", "--expires", "90d"]);
+    until("another secret", async || status(&service, second.trim_end()).await == 200).await;
+    let (key, _) = credential(&config, &["new", "ops", "--access-key"]);
+    let id = key.split(['=', ' ']).nth(1).unwrap();
+    let prefix = |secret: &str| sha256_hex(secret.trim_end())[..12].to_owned();
+    let (listed, _) = credential(&config, &["list"]);
+    let rows: Vec<&str> = listed.trim_end().lines().collect();
+    assert!(rows[1].trim_start().starts_with("ops") && rows[1].contains("operator"), "{listed}");
+    assert!(rows[1].contains(&prefix(&first)) && rows[1].trim_end().ends_with("always"), "{listed}");
+    assert!(rows[2].contains(&prefix(&second)) && rows[2].contains("until 20"), "{listed}");
+    assert!(rows[3].contains(id) && rows.len() == 4, "{listed}");
+    for secret in [&first, &second, &key] {
+        assert!(!listed.contains(secret.trim_end().rsplit(['=', ' ']).next().unwrap()));
+    }
+
+    credential(&config, &["revoke", "ops", "--secret", &prefix(&first)]);
+    until("the first is refused", async || status(&service, first.trim_end()).await == 401).await;
+    assert_eq!(status(&service, second.trim_end()).await, 200);
+    credential(&config, &["revoke", "ops", "--secret", id]);
+    refused(&config, &["revoke", "ops", "--secret", &prefix(&second)], 1, "that is all it is known by");
+    refused(&config, &["revoke", "ops", "--secret", &prefix(&first)], 1, "has no secret");
+    refused(&config, &["revoke", "ops"], 1, "no credential would be left");
+    refused(&config, &["revoke", "nobody"], 1, "there is no credential `nobody`");
+    refused(&config, &["new", "ops", "--metrics"], 2, "what it may do stands in the file");
+    refused(&config, &["new", "other"], 2, "may do nothing");
+    let (third, _) = credential(&config, &["new", "other", "--operator", "--expires", "1h"]);
+    until("another credential", async || status(&service, third.trim_end()).await == 200).await;
+    credential(&config, &["revoke", "ops"]);
+    until("the second is refused", async || status(&service, second.trim_end()).await == 401).await;
+    let text = std::fs::read_to_string(&config).unwrap();
+    assert!(text.starts_with(kept) && !text.contains("\"ops\""), "{text}");
+    std::fs::write(&config, format!("{text}tabel = 1\n")).unwrap();
+    refused(&config, &["new", "x", "--operator"], 2, "unknown field `tabel`");
 }

@@ -250,7 +250,7 @@ async fn a_runner_s_credential_polls_its_own_list_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_credential_that_the_command_line_made_lets_its_holder_in() {
     let scratch = Scratch::new("new-credential");
-    let made = baton(&["credential", "new", "the \"rack\"", "--runner", "default/PCI"]);
+    let made = baton(&["credential", "new", "the \"rack\"", "--runner", "default/PCI", "--print"]);
     assert!(made.status.success());
     let config = scratch.0.join("baton.toml");
     std::fs::write(&config, &made.stdout).unwrap();
@@ -262,7 +262,11 @@ async fn a_credential_that_the_command_line_made_lets_its_holder_in() {
     let poll = client::body::PollActivity::default();
     assert!(rack.poll_activity("PCI", &poll, Duration::ZERO).await.unwrap().is_none());
     assert!(rack.poll_activity("orders", &poll, Duration::ZERO).await.is_err());
-    for wrong in [&["credential", "new", "x"][..], &["credential", "new", "x", "--runner", "PCI"]] {
+    for wrong in [
+        &["credential", "new", "x", "--print"][..],
+        &["credential", "new", "x", "--runner", "PCI", "--print"],
+        &["credential", "new", "x", "--runner", "default/PCI"],
+    ] {
         assert_eq!(baton(wrong).status.code(), Some(2), "{wrong:?}");
     }
 }
@@ -285,7 +289,7 @@ async fn a_service_that_asks_nobody_who_they_are_answers_to_this_machine_s_names
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_the_command_line_made_is_asked_for() {
     let scratch = Scratch::new("new-key");
-    let made = baton(&["credential", "new", "shop", "--application", "default", "--aws"]);
+    let made = baton(&["credential", "new", "shop", "--application", "default", "--access-key", "--print"]);
     assert!(made.status.success());
     let told = String::from_utf8(made.stderr).unwrap();
     let value = |name: &str| told.split_whitespace().find_map(|word| word.strip_prefix(name)).unwrap().to_owned();

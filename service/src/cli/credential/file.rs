@@ -1,0 +1,251 @@
+//! A configuration file whose credentials are changed, and nothing else of it: comments and layout stay.
+
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
+use std::path::{Path, PathBuf};
+
+use service::http::{Credential as Stanza, Credentials};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
+
+use crate::cli::Failed;
+use crate::config;
+use crate::serve::Serve;
+
+/// The file, as it will be.
+pub(super) struct File {
+    path: PathBuf,
+    /// As it was read; `None` where there was none.
+    before: Option<String>,
+    text: String,
+}
+
+fn failed(what: impl Into<String>) -> Failed {
+    Failed::Other(1, what.into())
+}
+
+impl File {
+    /// One that is not there yet.
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), before: None, text: String::new() }
+    }
+
+    pub(super) fn read(path: &Path) -> Result<Self, Failed> {
+        // What a link leads to is changed, rather than the link.
+        let path = path.canonicalize().map_err(|error| Failed::Usage(format!("{}: {error}", path.display())))?;
+        let text = config::text(&path).map_err(Failed::Usage)?;
+        let file = Self { path, before: Some(text.clone()), text };
+        file.credentials()?;
+        Ok(file)
+    }
+
+    pub(super) fn shown(&self) -> impl std::fmt::Display + '_ {
+        self.path.display()
+    }
+
+    /// The credentials that it has. The whole file has to be one that a service takes.
+    pub(super) fn credentials(&self) -> Result<Vec<Stanza>, Failed> {
+        let stanzas = config::parse_file::<Serve>(&self.path, &self.text).map_err(Failed::Usage)?.credentials();
+        let wrong = |error| Failed::Usage(format!("{}: {error}", self.path.display()));
+        Credentials::new(stanzas.clone()).map_err(wrong)?;
+        Ok(stanzas)
+    }
+
+    /// Adds a stanza at its end.
+    pub(super) fn append(&mut self, stanza: &str) {
+        if !self.text.is_empty() {
+            let has_end = self.text.ends_with('\n');
+            self.text.push_str(if has_end { "\n" } else { "\n\n" });
+        }
+        self.text.push_str(stanza);
+    }
+
+    /// Gives a credential what this one is known by, too.
+    pub(super) fn add_secret(&mut self, name: &str, made: &Stanza) -> Result<(), Failed> {
+        self.change(name, |table| {
+            for secret in &made.secrets {
+                add(table, "secrets", &[("sha256", &secret.sha256)], secret.expires)?;
+            }
+            for key in &made.access_keys {
+                add(table, "access-keys", &[("id", &key.id), ("secret", &key.secret)], key.expires)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes a credential out.
+    pub(super) fn remove(&mut self, name: &str) -> Result<(), Failed> {
+        self.edit(|document| {
+            let stanzas = document.get_mut("credentials").and_then(Item::as_array_of_tables_mut);
+            let stanzas = stanzas.ok_or_else(|| failed(NOT_STANZAS))?;
+            let at = stanzas.iter().position(|table| is_of(table, name)).ok_or_else(|| unknown(name))?;
+            stanzas.remove(at);
+            Ok(())
+        })
+    }
+
+    /// Takes one secret or key of a credential out.
+    pub(super) fn remove_secret(&mut self, name: &str, which: &str) -> Result<(), Failed> {
+        self.change(name, |table| {
+            let found = places(table, which);
+            match found.as_slice() {
+                [place] => {
+                    take_out(table, place);
+                    Ok(())
+                }
+                [] => {
+                    Err(failed(format!("`{name}` has no secret `{which}`; `baton credential list` shows those it has")))
+                }
+                _ => Err(failed(format!("`{name}` has several secrets that begin with `{which}`; give more digits"))),
+            }
+        })?;
+        let nothing =
+            "that is all it is known by; take the credential out, without --secret, or make another secret first";
+        self.credentials().map(drop).map_err(|_| failed(format!("`{name}`: {nothing}")))
+    }
+
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut Table) -> Result<(), Failed>) -> Result<(), Failed> {
+        self.edit(|document| {
+            let stanzas = document.get_mut("credentials").and_then(Item::as_array_of_tables_mut);
+            let stanzas = stanzas.ok_or_else(|| failed(NOT_STANZAS))?;
+            let table = stanzas.iter_mut().find(|table| is_of(table, name)).ok_or_else(|| unknown(name))?;
+            change(table)
+        })
+    }
+
+    fn edit(&mut self, edit: impl FnOnce(&mut DocumentMut) -> Result<(), Failed>) -> Result<(), Failed> {
+        let parsed = self.text.parse::<DocumentMut>();
+        let mut document = parsed.map_err(|_| failed(format!("{}: this is not TOML", self.path.display())))?;
+        edit(&mut document)?;
+        self.text = document.to_string();
+        Ok(())
+    }
+
+    /// Writes it whole or not at all, for its owner's eyes alone.
+    pub(super) fn write(&self) -> Result<(), Failed> {
+        self.credentials()?;
+        let shown = self.path.display();
+        let io = |error: std::io::Error| failed(format!("{shown}: {error}"));
+        let partial = self.path.with_extension(format!("partial-{}", std::process::id()));
+        let written = self.write_at(&partial).and_then(|()| {
+            let now = if self.path.exists() { Some(std::fs::read_to_string(&self.path)?) } else { None };
+            if now != self.before {
+                return Err(std::io::Error::other("it was changed by somebody else meanwhile; ask again"));
+            }
+            std::fs::rename(&partial, &self.path)
+        });
+        if written.is_err() {
+            // What is left of it is in nobody's way.
+            drop(std::fs::remove_file(&partial));
+        }
+        written.map_err(io)
+    }
+
+    fn write_at(&self, partial: &Path) -> std::io::Result<()> {
+        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(partial)?;
+        if let Ok(old) = std::fs::metadata(&self.path) {
+            let new = file.metadata()?;
+            if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+                // Whoever runs the service has to be able to read it.
+                fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            }
+        }
+        file.write_all(self.text.as_bytes())?;
+        file.sync_all()
+    }
+}
+
+/// What is said where the credentials are written in a form that this does not change.
+const NOT_STANZAS: &str = "the credentials are not written as [[credentials]]; change the file by hand";
+
+fn unknown(name: &str) -> Failed {
+    failed(format!("there is no credential `{name}`; `baton credential list` shows those that there are"))
+}
+
+fn is_of(table: &Table, name: &str) -> bool {
+    table.get("name").and_then(Item::as_str) == Some(name)
+}
+
+/// Adds an entry to a list of a credential, on a line of its own where there are others.
+fn add(
+    table: &mut Table,
+    list: &str,
+    texts: &[(&str, &str)],
+    expires: Option<service::http::Moment>,
+) -> Result<(), Failed> {
+    let mut entry = InlineTable::new();
+    for (name, value) in texts {
+        entry.insert(*name, Value::from(*value));
+    }
+    if let Some(expires) = expires {
+        let at = expires.0.to_string().parse::<toml_edit::Datetime>();
+        entry.insert("expires", Value::from(at.map_err(|error| failed(error.to_string()))?));
+    }
+    match table.entry(list).or_insert_with(|| Item::Value(Value::Array(Array::new()))) {
+        Item::Value(Value::Array(array)) => array.push(entry),
+        Item::ArrayOfTables(tables) => tables.push(entry.into_table()),
+        _ => return Err(failed(format!("`{list}` is no list"))),
+    }
+    Ok(())
+}
+
+/// Where a secret or a key of a credential stands.
+enum Place {
+    /// By itself.
+    Keys(&'static [&'static str]),
+    /// In a list.
+    In(&'static str, usize),
+}
+
+/// Where those stand that are called so.
+fn places(table: &Table, which: &str) -> Vec<Place> {
+    let text = |item: Option<&Item>| item.and_then(Item::as_str).unwrap_or_default().to_owned();
+    let is_secret = |sha256: &str| !which.is_empty() && sha256.to_ascii_lowercase().starts_with(which);
+    let mut found = Vec::new();
+    if is_secret(&text(table.get("secret-sha256"))) {
+        found.push(Place::Keys(&["secret-sha256"]));
+    }
+    if text(table.get("access-key-id")) == which {
+        found.push(Place::Keys(&["access-key-id", "secret-access-key"]));
+    }
+    for (index, entry) in entries(table, "secrets").into_iter().enumerate() {
+        if is_secret(&text(entry.get("sha256"))) {
+            found.push(Place::In("secrets", index));
+        }
+    }
+    for (index, entry) in entries(table, "access-keys").into_iter().enumerate() {
+        if text(entry.get("id")) == which {
+            found.push(Place::In("access-keys", index));
+        }
+    }
+    found
+}
+
+fn entries(table: &Table, list: &str) -> Vec<Table> {
+    match table.get(list) {
+        Some(Item::Value(Value::Array(array))) => {
+            array.iter().map(|value| value.as_inline_table().cloned().unwrap_or_default().into_table()).collect()
+        }
+        Some(Item::ArrayOfTables(tables)) => tables.iter().cloned().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn take_out(table: &mut Table, place: &Place) {
+    match place {
+        Place::Keys(keys) => {
+            for key in *keys {
+                table.remove(key);
+            }
+        }
+        Place::In(list, index) => {
+            match table.get_mut(list) {
+                Some(Item::Value(Value::Array(array))) => drop(array.remove(*index)),
+                Some(Item::ArrayOfTables(tables)) => drop(tables.remove(*index)),
+                _ => {}
+            }
+            if entries(table, list).is_empty() {
+                table.remove(list);
+            }
+        }
+    }
+}
