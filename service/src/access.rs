@@ -2,6 +2,7 @@
 //! what is enforced, what `docs/access.md` is made of, and what the tests go through.
 
 mod caller;
+mod certificate;
 mod credential;
 mod credentials;
 mod denials;

@@ -27,7 +27,8 @@ pub(crate) struct Encryption {
     /// Its key, as PEM without a passphrase
     #[arg(long, env = "BATON_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// Authorities that sign certificates of callers, as PEM: callers are asked for one
+    /// Authorities that sign certificates of callers, as PEM: callers are asked for one, and who shows one that a credential
+    /// names needs no secret
     #[arg(long, env = "BATON_TLS_CLIENT_CA", value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
     /// Give nobody a connection who shows none
@@ -55,6 +56,11 @@ impl Encryption {
             nodes_ca: self.nodes_ca.or(other.nodes_ca),
             allow_remote_without_tls: self.allow_remote_without_tls || other.allow_remote_without_tls,
         }
+    }
+
+    /// Whether callers are asked for certificates.
+    pub(crate) fn asks_callers(&self) -> bool {
+        self.tls_client_ca.is_some()
     }
 
     /// What encrypts at this address, if anything is to, and the files that it was made of.

@@ -275,6 +275,12 @@ impl Serve {
                  in the --config file, or --allow-remote-without-credentials"
             ));
         }
+        let certified = self.credentials.iter().find(|credential| !credential.certificates.is_empty());
+        if let Some(Credential { name, .. }) = certified.filter(|_| !self.encryption.asks_callers()) {
+            return Err(format!(
+                "credential `{name}` names certificates, and callers are asked for none: give --tls-client-ca"
+            ));
+        }
         let tls = self.encryption.open(listen, hangups)?;
         // Stop requests are heard from the very beginning.
         let stop = tokio::spawn(client::shutdown::requested());

@@ -37,6 +37,7 @@ use crate::access::{Call as Row, Caller, Credentials, Pass};
 use crate::budget::{Purse, Who};
 use crate::engine::Engine;
 use crate::http::{hold_answer, hold_body, read_body};
+use crate::tls::Peer;
 use fault::{Fault, FaultKind, JSON};
 use operations::Operation;
 
@@ -109,7 +110,8 @@ async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     let signed = credentials.map(|credentials| (credentials, request.uri().clone(), request.headers().clone()));
     let claim = match &signed {
         Some((credentials, _, headers)) => {
-            let claim = access::claim(credentials, &engine, headers);
+            let peer = request.extensions().get::<Arc<Peer>>();
+            let claim = access::claim(credentials, &engine, headers, peer);
             Some(claim.map_err(|fault| noted(fault, credentials, &engine, None, operation))?)
         }
         None => None,

@@ -3,6 +3,7 @@
 //!
 //! Files that changed are taken as a whole or not at all. A connection keeps what it began with.
 
+mod peer;
 mod read;
 mod standing;
 
@@ -10,10 +11,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 
 use crate::engine::Clock;
 use read::Loaded;
 
+pub(crate) use peer::{Peer, Shown};
 pub use standing::TlsStanding;
 
 /// The files that TLS is made of, as PEM.
@@ -97,9 +100,15 @@ impl Tls {
         &self.standing
     }
 
-    /// What a new connection begins with.
-    pub(crate) fn begin(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.loaded().config)
+    /// What a new connection begins with: what encrypts it, and what looks at the certificate of its caller.
+    pub(crate) fn begin(&self) -> (Arc<ServerConfig>, Option<Arc<dyn ClientCertVerifier>>) {
+        let loaded = self.loaded();
+        (Arc::clone(&loaded.config), loaded.verifier.clone())
+    }
+
+    /// What looks at certificates of callers now.
+    fn verifier(&self) -> Option<Arc<dyn ClientCertVerifier>> {
+        self.loaded().verifier.clone()
     }
 
     fn loaded(&self) -> Arc<Loaded> {

@@ -6,6 +6,7 @@ use history::{CallerName, Decision, Permissions};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
+use super::certificate::CertificateName;
 use super::secret::{AccessKey, SECRETS_MAX, Secret, Validity};
 
 /// A credential, as an operator writes it down. The secret of a bearer is nowhere but with its holder.
@@ -29,6 +30,9 @@ pub struct Credential {
     /// Further keys that sign, each with when it is good.
     #[serde(default)]
     pub access_keys: Vec<AccessKey>,
+    /// The certificates that are its own, as `CN=…`, `DNS:…`, `URI:…` or `SHA256:…`: who shows one needs no secret.
+    #[serde(default)]
+    pub certificates: Vec<String>,
     /// May do everything.
     #[serde(default)]
     pub operator: bool,
@@ -73,6 +77,8 @@ pub(crate) struct Holder {
     /// None where it only signs.
     pub(super) secrets: Vec<Digest>,
     pub(super) keys: Vec<Key>,
+    /// As they were written down, and what that means.
+    pub(super) certificates: Vec<(String, CertificateName)>,
     pub(super) is_operator: bool,
     pub(super) metrics: bool,
     pub(super) readers: Domains,
@@ -140,19 +146,24 @@ impl Lists {
 impl Holder {
     pub(super) fn read(credential: Credential) -> Result<Self, String> {
         let (secrets, keys) = (secrets(&credential)?, keys(&credential)?);
-        if secrets.is_empty() && keys.is_empty() {
-            let how = "give it a secret, as secret-sha256 or one of secrets, or a key that signs";
+        let certificates =
+            credential.certificates.iter().map(|entry| CertificateName::read(entry).map(|name| (entry.clone(), name)));
+        let certificates: Vec<_> = certificates
+            .collect::<Result<_, _>>()
+            .map_err(|problem| format!("credential `{}`: {problem}", credential.name))?;
+        if secrets.is_empty() && keys.is_empty() && certificates.is_empty() {
+            let how = "give it a secret, as secret-sha256 or one of secrets, a key that signs, or certificates";
             return Err(format!("credential `{}` has nothing to be known by; {how}", credential.name));
         }
-        if secrets.len() + keys.len() > SECRETS_MAX {
+        let count = secrets.len() + keys.len() + certificates.len();
+        if count > SECRETS_MAX {
             return Err(format!(
-                "credential `{}` has {} secrets and keys, expected at most {SECRETS_MAX}; give each program a credential \
-                 of its own",
-                credential.name,
-                secrets.len() + keys.len()
+                "credential `{}` has {count} secrets, keys and certificates, expected at most {SECRETS_MAX}; \
+                 give each program a credential of its own",
+                credential.name
             ));
         }
-        Ok(Self { secrets, keys, ..Self::of_levels(credential)? })
+        Ok(Self { secrets, keys, certificates, ..Self::of_levels(credential)? })
     }
 
     /// One by its levels, whatever it is known by.
@@ -206,6 +217,7 @@ impl Holder {
             name,
             secrets: Vec::new(),
             keys: Vec::new(),
+            certificates: Vec::new(),
             is_operator: operator,
             metrics,
             readers: Domains(readers),
@@ -284,7 +296,7 @@ fn keys(credential: &Credential) -> Result<Vec<Key>, String> {
     first.into_iter().chain(access_keys.iter().cloned()).map(read).collect()
 }
 
-fn unhex(text: &str) -> Option<[u8; 32]> {
+pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     if text.len() != 64 || !text.is_ascii() {
         return None;

@@ -10,8 +10,10 @@ use history::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
+use super::certificate::CertificateName;
 use super::secret::{EXPIRY_WARNING, Standing, Validity};
 use super::{Credential, Denials, Holder};
+use crate::tls::Peer;
 
 /// The hexadecimal digits of a secret's hash that name it to people. Ours: enough to tell a few from each other, and no help
 /// to whoever guesses.
@@ -40,6 +42,8 @@ enum Way {
     Secret([u8; 32]),
     /// A key that signs: its id and its secret.
     Key(String, String),
+    /// The certificate of their connection.
+    Certificate(Arc<Peer>),
 }
 
 /// Somebody who showed what they are known by.
@@ -61,13 +65,15 @@ pub(crate) enum NoEntry {
     Expired { who: String, since: Timestamp },
     /// What they show is right, and not yet good.
     Early { who: String, from: Timestamp },
+    /// They show nothing but a certificate, which lets nobody in.
+    Certificate { shown: String, why: String },
 }
 
 impl NoEntry {
     /// Whose credential it is.
     pub(crate) fn who(&self) -> Option<&str> {
         match self {
-            Self::Unknown => None,
+            Self::Unknown | Self::Certificate { .. } => None,
             Self::Expired { who, .. } | Self::Early { who, .. } => Some(who),
         }
     }
@@ -90,6 +96,7 @@ impl Set {
             credentials.into_iter().map(|it| Holder::read(it).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
         let (mut names, mut ids) = (BTreeSet::new(), BTreeSet::new());
         let mut seen: Vec<(&[u8; 32], &str)> = Vec::new();
+        let mut named: Vec<(&CertificateName, &str)> = Vec::new();
         for holder in &holders {
             if !names.insert(holder.name()) {
                 return Err(format!(
@@ -109,6 +116,13 @@ impl Set {
                 }
                 seen.push((&secret.sha256, holder.name()));
             }
+            for (entry, of) in &holder.certificates {
+                if let Some((_, one)) = named.iter().find(|(other, _)| *other == of) {
+                    let other = holder.name();
+                    return Err(format!("the credentials `{one}` and `{other}` both name the certificate `{entry}`"));
+                }
+                named.push((of, holder.name()));
+            }
         }
         Ok(Self { holders })
     }
@@ -126,6 +140,19 @@ impl Set {
                 let key = holder.keys.iter().find(|key| key.id == *id && key.secret == *secret)?;
                 Some((holder, key.validity))
             }),
+            Way::Certificate(peer) => self.certified(peer).ok().map(|holder| (holder, Validity::default())),
+        }
+    }
+
+    /// Whose a certificate is that was shown.
+    fn certified(&self, peer: &Peer) -> Result<&Arc<Holder>, String> {
+        let shown = peer.shown()?;
+        let mut naming =
+            self.holders.iter().filter(|holder| holder.certificates.iter().any(|(_, name)| name.is_of(shown)));
+        let holder = naming.next().ok_or_else(|| "no credential names it".to_owned())?;
+        match naming.next() {
+            None => Ok(holder),
+            Some(other) => Err(format!("`{}` and `{}` both name it", holder.name(), other.name())),
         }
     }
 }
@@ -172,8 +199,28 @@ impl Credentials {
         self.0.set.subscribe()
     }
 
-    /// Whoever shows a secret in these headers.
-    pub(crate) fn admit(&self, headers: &HeaderMap, now: Timestamp) -> Result<Admitted, NoEntry> {
+    /// Whoever shows a secret in these headers; where they say nothing of it, whoever has shown a certificate for the
+    /// connection.
+    pub(crate) fn admit(
+        &self,
+        headers: &HeaderMap,
+        peer: Option<&Arc<Peer>>,
+        now: Timestamp,
+    ) -> Result<Admitted, NoEntry> {
+        match peer {
+            Some(peer) if !headers.contains_key(AUTHORIZATION) => self.admit_certified(peer),
+            _ => self.admit_bearer(headers, now),
+        }
+    }
+
+    fn admit_certified(&self, peer: &Arc<Peer>) -> Result<Admitted, NoEntry> {
+        let set = self.now();
+        let holder = set.certified(peer).map_err(|why| NoEntry::Certificate { shown: peer.to_string(), why })?;
+        let (holder, way) = (Arc::clone(holder), Way::Certificate(Arc::clone(peer)));
+        Ok(Admitted { holder, way, validity: Validity::default(), set: Arc::clone(&set) })
+    }
+
+    fn admit_bearer(&self, headers: &HeaderMap, now: Timestamp) -> Result<Admitted, NoEntry> {
         let secret = bearer(headers).ok_or(NoEntry::Unknown)?;
         let (set, way) = (self.now(), Way::Secret(Sha256::digest(secret.as_bytes()).into()));
         let (holder, validity) = set.find(&way).ok_or(NoEntry::Unknown)?;
@@ -203,7 +250,9 @@ impl Credentials {
     /// Whether whoever was let in still would be, and may still do what `may` says of their credential.
     pub(super) fn would_admit(&self, admitted: &Admitted, now: Timestamp, may: impl Fn(&Holder) -> bool) -> bool {
         let set = self.now();
-        let (holder, validity) = if Arc::ptr_eq(&set, &admitted.set) {
+        let is_certificate = matches!(admitted.way, Way::Certificate(_));
+        // What a certificate is worth changes with other things, too.
+        let (holder, validity) = if Arc::ptr_eq(&set, &admitted.set) && !is_certificate {
             (&admitted.holder, admitted.validity)
         } else if let Some(found) = set.find(&admitted.way) {
             found

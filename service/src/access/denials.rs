@@ -25,6 +25,8 @@ pub(crate) enum Denied {
     Early,
     /// One that was revoked, or that expired, while the request was under way.
     Revoked,
+    /// A certificate, and no credential's.
+    Certificate,
     /// One that may not do this.
     Forbidden,
     /// Too many that are not known.
@@ -38,6 +40,7 @@ impl Denied {
             Self::Expired => "expired",
             Self::Early => "early",
             Self::Revoked => "revoked",
+            Self::Certificate => "certificate",
             Self::Forbidden => "forbidden",
             Self::TooManyGuesses => "too-many-guesses",
         }

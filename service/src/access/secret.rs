@@ -6,7 +6,7 @@ use history::Timestamp;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
-/// The secrets, and the keys that sign, of one credential. Ours: two are enough to go from one to another; more are programs
+/// The secrets, keys that sign and certificates of one credential. Ours: two are enough to go from one to another; more are programs
 /// that each have their own.
 pub const SECRETS_MAX: usize = 16;
 

@@ -124,6 +124,9 @@ fn spoken(code: &str) -> Option<&'static str> {
         "expired-secret" | "early-secret" | "revoked-secret" => {
             "give another secret with --secret-file or BATON_SECRET; `baton credential list` shows until when each is good"
         }
+        "certificate-refused" => {
+            "show another with --client-cert and --client-key, or give a credential's secret with --secret-file or BATON_SECRET"
+        }
         "unauthorized" | "too-many-guesses" => "give a credential's secret with --secret-file or BATON_SECRET",
         "invalid-field" => "correct it",
         "unknown-type" | "type-deprecated" => "correct the name of the type; types with a version are registered first",

@@ -228,13 +228,14 @@ impl Revoke {
     }
 }
 
-/// How each of its secrets and keys is called, and when it is good.
+/// How each of its secrets, keys and certificates is called, and when it is good.
 fn known_by(stanza: &Stanza, now: Timestamp) -> Vec<(String, String)> {
     let always = (!stanza.secret_sha256.is_empty()).then(|| (short(&stanza.secret_sha256), "always".to_owned()));
     let secrets = stanza.secrets.iter().map(|it| (short(&it.sha256), good(now, it.not_before, it.expires)));
     let key = stanza.access_key_id.iter().map(|id| (id.clone(), "always".to_owned()));
     let keys = stanza.access_keys.iter().map(|it| (it.id.clone(), good(now, it.not_before, it.expires)));
-    always.into_iter().chain(secrets).chain(key).chain(keys).collect()
+    let shown = stanza.certificates.iter().map(|entry| (entry.clone(), "as the certificate says".to_owned()));
+    always.into_iter().chain(secrets).chain(key).chain(keys).chain(shown).collect()
 }
 
 /// As people are told of a secret.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
-use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::middleware::Next;
@@ -15,6 +14,7 @@ use super::problem::Refused;
 use crate::access::{Admitted, Caller, Credentials, Denied, Level, NoEntry, Pass, Subject};
 use crate::engine::Engine;
 use crate::openapi::{Operation, Takes};
+use crate::tls::Peer;
 
 /// How a node says who it is.
 pub(super) const NODE_SCHEME: &str = "Baton-Node ";
@@ -71,7 +71,7 @@ pub(super) async fn judge(
     next: Next,
 ) -> Response {
     let what = format!("{} {path}", request.method());
-    let pass = gate.admit(level, request.headers()).and_then(|admitted| {
+    let pass = gate.admit(level, &request).and_then(|admitted| {
         let subject = InPath { engine: &gate.engine, params };
         admitted.map(|admitted| gate.pass(level, &subject, admitted)).transpose()
     });
@@ -99,6 +99,7 @@ impl Refused {
             Self::ExpiredSecret { .. } => Some(Denied::Expired),
             Self::EarlySecret { .. } => Some(Denied::Early),
             Self::Revoked => Some(Denied::Revoked),
+            Self::Certificate { .. } => Some(Denied::Certificate),
             Self::Forbidden { .. } => Some(Denied::Forbidden),
             Self::TooManyGuesses => Some(Denied::TooManyGuesses),
             _ => None,
@@ -112,13 +113,15 @@ impl From<NoEntry> for Refused {
             NoEntry::Unknown => Self::Unauthorized,
             NoEntry::Expired { since, .. } => Self::ExpiredSecret { since },
             NoEntry::Early { from, .. } => Self::EarlySecret { from },
+            NoEntry::Certificate { shown, why } => Self::Certificate { shown, why },
         }
     }
 }
 
 impl Gate {
     /// Who asks, with nothing where nobody is asked; or why they are not let in, and whose credential it was.
-    fn admit(&self, level: Level, headers: &HeaderMap) -> Result<Option<Admitted>, (Refused, Option<String>)> {
+    fn admit(&self, level: Level, request: &Request) -> Result<Option<Admitted>, (Refused, Option<String>)> {
+        let headers = request.headers();
         if level == Level::Node {
             let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
             let pass = value.and_then(|value| value.strip_prefix(NODE_SCHEME));
@@ -128,7 +131,8 @@ impl Gate {
         if level == Level::Nothing || self.credentials.is_empty() {
             return Ok(None);
         }
-        self.credentials.admit(headers, self.engine.clock().now()).map(Some).map_err(|no| {
+        let peer = request.extensions().get::<Arc<Peer>>();
+        self.credentials.admit(headers, peer, self.engine.clock().now()).map(Some).map_err(|no| {
             let is_guess = no == NoEntry::Unknown && headers.contains_key(AUTHORIZATION);
             let is_one_too_many = is_guess && self.credentials.denials().has_guessed_too_often();
             let who = no.who().map(str::to_owned);

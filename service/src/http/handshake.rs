@@ -1,6 +1,7 @@
 //! How a connection comes to be encrypted: within a time of its own, or not at all.
 
 use std::io;
+use std::sync::Arc;
 
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -8,12 +9,12 @@ use tokio_rustls::server::TlsStream;
 
 use super::server::ServerLimits;
 use super::stall::Stalling;
-use crate::tls::Tls;
+use crate::tls::{Peer, Tls};
 
 /// What came of it.
 pub(super) enum Begun {
-    /// A connection that is encrypted.
-    Encrypted(Box<TlsStream<Stalling<TcpStream>>>),
+    /// A connection that is encrypted, and the certificate that its caller has shown.
+    Encrypted(Box<TlsStream<Stalling<TcpStream>>>, Option<Arc<Peer>>),
     /// One whose peer speaks something else, HTTP by the look of it.
     Plain(Stalling<TcpStream>),
     /// None.
@@ -21,10 +22,10 @@ pub(super) enum Begun {
 }
 
 /// Has a connection be encrypted.
-pub(super) async fn shake_hands(stream: TcpStream, tls: &Tls, limits: &ServerLimits) -> Begun {
+pub(super) async fn shake_hands(stream: TcpStream, tls: &Arc<Tls>, limits: &ServerLimits) -> Begun {
     let begun = tokio::time::timeout(limits.handshake_wait, begin(stream, tls, limits)).await;
     let begun = begun.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long")));
-    if !matches!(begun, Ok(Begun::Encrypted(_))) {
+    if !matches!(begun, Ok(Begun::Encrypted(..))) {
         tls.standing().handshake_failed();
     }
     begun.unwrap_or_else(|error| {
@@ -33,7 +34,7 @@ pub(super) async fn shake_hands(stream: TcpStream, tls: &Tls, limits: &ServerLim
     })
 }
 
-async fn begin(stream: TcpStream, tls: &Tls, limits: &ServerLimits) -> io::Result<Begun> {
+async fn begin(stream: TcpStream, tls: &Arc<Tls>, limits: &ServerLimits) -> io::Result<Begun> {
     let mut first = [0];
     let is_there = stream.peek(&mut first).await? > 0;
     let speaks_http = is_there && first.iter().all(u8::is_ascii_uppercase);
@@ -41,6 +42,9 @@ async fn begin(stream: TcpStream, tls: &Tls, limits: &ServerLimits) -> io::Resul
     if speaks_http {
         return Ok(Begun::Plain(stream));
     }
-    let encrypted = TlsAcceptor::from(tls.begin()).accept(stream).await?;
-    Ok(Begun::Encrypted(Box::new(encrypted)))
+    let (config, verifier) = tls.begin();
+    let encrypted = TlsAcceptor::from(config).accept(stream).await?;
+    let (_, session) = encrypted.get_ref();
+    let peer = verifier.zip(session.peer_certificates()).and_then(|(verifier, chain)| Peer::of(tls, &verifier, chain));
+    Ok(Begun::Encrypted(Box::new(encrypted), peer.map(Arc::new)))
 }

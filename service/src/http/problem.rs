@@ -51,6 +51,8 @@ pub(crate) enum Refused {
     EarlySecret { from: Timestamp },
     /// A credential that was revoked, or that expired, meanwhile.
     Revoked,
+    /// The certificate of the connection, beside which nothing was shown, lets nobody in.
+    Certificate { shown: String, why: String },
     /// A credential that may not do this.
     Forbidden { what: String },
     /// Too many wrong secrets within a second.
@@ -452,6 +454,12 @@ impl Parts {
                     "use another secret; what changes something may have been done: ask again with its Idempotency-Key",
                 )
             },
+            Refused::Certificate { shown, why } => plain(
+                StatusCode::UNAUTHORIZED,
+                "certificate-refused",
+                format!("the certificate of this connection, `{shown}`, lets nobody in: {why}"),
+                "show one that a credential names as one of its `certificates`, or send `Authorization: Bearer <secret>`",
+            ),
             Refused::Forbidden { what } => plain(
                 StatusCode::FORBIDDEN,
                 "forbidden",
@@ -530,7 +538,11 @@ impl IntoResponse for Refused {
             | Self::Engine(Refusal::Stopping | Refusal::TooManyQuestions { .. }) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(1));
             }
-            Self::Unauthorized | Self::ExpiredSecret { .. } | Self::EarlySecret { .. } | Self::Revoked => {
+            Self::Unauthorized
+            | Self::ExpiredSecret { .. }
+            | Self::EarlySecret { .. }
+            | Self::Revoked
+            | Self::Certificate { .. } => {
                 headers.insert(axum::http::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             _ => {}

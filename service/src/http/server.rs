@@ -25,7 +25,7 @@ use tower::ServiceExt;
 use super::handshake::{Begun, shake_hands};
 use super::problem::Refused;
 use super::stall::Stalling;
-use crate::tls::Tls;
+use crate::tls::{Peer, Tls};
 
 /// Limits of connections.
 #[derive(Debug, Clone, Copy)]
@@ -155,7 +155,7 @@ impl Connection {
     async fn serve(self, stream: TcpStream, tls: Option<Arc<Tls>>) {
         let Some(tls) = tls else {
             let stream = Stalling::new(stream, self.limits.write_wait);
-            return self.speak(stream).await;
+            return self.speak(stream, None).await;
         };
         let mut stopped = self.stopped.clone();
         let begun = tokio::select! {
@@ -163,16 +163,21 @@ impl Connection {
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };
         match begun {
-            Begun::Encrypted(stream) => self.speak(stream).await,
+            Begun::Encrypted(stream, peer) => self.speak(stream, peer).await,
             Begun::Plain(stream) => self.refuse(stream).await,
             Begun::Failed => {}
         }
     }
 
     /// Answers what comes over it until it ends.
-    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
+    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static, peer: Option<Arc<Peer>>) {
         let Self { http, router, watcher, permit, .. } = self;
-        let service = service_fn(move |request| answer(router.clone(), request));
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            if let Some(peer) = &peer {
+                request.extensions_mut().insert(Arc::clone(peer));
+            }
+            answer(router.clone(), request)
+        });
         if let Err(error) = watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await {
             tracing::debug!(%error, "a connection ended early");
         }

@@ -1,6 +1,8 @@
 //! Who may ask for which operation: whose request it is, and what it is about. What each operation needs stands in
 //! `operations.rs`. Where there are no credentials nobody is asked.
 
+use std::sync::Arc;
+
 use axum::http::HeaderMap;
 use axum::http::Uri;
 use axum::http::header::AUTHORIZATION;
@@ -13,6 +15,7 @@ use super::signature::Signature;
 use super::tasks::turn_of_page;
 use crate::access::{Admitted, Credentials, Holder, Need, NoEntry, Subject};
 use crate::engine::Engine;
+use crate::tls::Peer;
 
 /// Who a request says that it comes from, by its headers.
 pub(super) struct Claim<'a> {
@@ -21,7 +24,7 @@ pub(super) struct Claim<'a> {
     signature: Option<(Signature<'a>, String)>,
 }
 
-/// What the headers say of whoever sent a request: by its signature, or as everywhere else by a secret.
+/// What the headers say of whoever sent a request: by its signature, or as everywhere else by a secret or a certificate.
 ///
 /// # Errors
 ///
@@ -30,8 +33,9 @@ pub(super) fn claim<'a>(
     credentials: &Credentials,
     engine: &Engine,
     headers: &'a HeaderMap,
+    peer: Option<&Arc<Peer>>,
 ) -> Result<Claim<'a>, Fault> {
-    match credentials.admit(headers, engine.clock().now()) {
+    match credentials.admit(headers, peer, engine.clock().now()) {
         Ok(admitted) => Ok(Claim { admitted, signature: None }),
         Err(NoEntry::Unknown) => {
             signer(credentials, engine, headers).map_err(|fault| slowed(fault, credentials, headers))
@@ -51,6 +55,10 @@ impl From<NoEntry> for Fault {
             }
             NoEntry::Early { from, .. } => {
                 let message = format!("The security token included in the request is good from {from} on");
+                Self::new(FaultKind::UnrecognizedClient, message)
+            }
+            NoEntry::Certificate { shown, why } => {
+                let message = format!("The certificate of the connection, {shown}, lets nobody in: {why}");
                 Self::new(FaultKind::UnrecognizedClient, message)
             }
         }

@@ -53,6 +53,8 @@ impl Validity {
 /// What they make together.
 pub(super) struct Loaded {
     pub(super) config: Arc<ServerConfig>,
+    /// What looks at the certificates of callers, where they are looked at.
+    pub(super) verifier: Option<Arc<dyn ClientCertVerifier>>,
     pub(super) validity: Validity,
 }
 
@@ -73,8 +75,8 @@ impl Loaded {
         let verifier = files.callers.as_ref().map(|callers| verifier(callers, &provider)).transpose()?;
         let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.map_err(|error| format!("TLS: {error}"))?;
-        let config = match verifier {
-            Some(verifier) => config.with_client_cert_verifier(verifier),
+        let config = match &verifier {
+            Some(verifier) => config.with_client_cert_verifier(Arc::clone(verifier)),
             None => config.with_no_client_auth(),
         };
         let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
@@ -82,7 +84,7 @@ impl Loaded {
         // Nobody comes back to what was agreed on before: who comes again is looked at again.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        Ok(Self { config: Arc::new(config), validity })
+        Ok(Self { config: Arc::new(config), verifier, validity })
     }
 }
 

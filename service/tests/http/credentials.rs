@@ -101,7 +101,7 @@ fn what_cannot_be_meant_is_refused_by_name() {
     let most = Credential { secret_sha256: String::new(), secrets: secrets.clone(), ..operator("rack") };
     assert!(Credentials::new(vec![most]).is_ok());
     let many = refused(Credential { secrets, ..operator("rack") });
-    assert!(many.starts_with("credential `rack` has 17 secrets and keys, expected at most 16"), "{many}");
+    assert!(many.starts_with("credential `rack` has 17 secrets, keys and certificates, expected at most 16"), "{many}");
     let half = AccessKey { id: "BATN".to_owned(), ..AccessKey::default() };
     let half = refused(Credential { access_keys: vec![half], ..operator("rack") });
     assert!(half.starts_with("credential `rack`: access-key-id and secret-access-key belong together"), "{half}");

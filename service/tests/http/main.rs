@@ -16,6 +16,7 @@ mod by_hand;
 mod calls;
 #[path = "../shared/certificates.rs"]
 mod certificates;
+mod certified;
 mod conditions;
 mod contract;
 mod credentials;

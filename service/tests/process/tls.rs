@@ -179,3 +179,49 @@ fn list(url: &str, scratch: &Path, authority: &Authority) -> String {
     let output = output.output().unwrap();
     String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
 }
+
+#[test]
+fn the_command_line_shows_a_certificate_and_is_whoever_the_configuration_says() {
+    let scratch = Scratch::new("tls-callers");
+    let (own, callers) = (Authority::new(), Authority::new());
+    own.issue(&["localhost"]).write(&scratch.0);
+    let path = |name: &str| scratch.0.join(name).to_str().unwrap().to_owned();
+    let (config, ca, callers_ca) = (path("baton.toml"), path("ca.crt"), path("callers.crt"));
+    std::fs::write(&ca, own.pem()).unwrap();
+    std::fs::write(&callers_ca, callers.pem()).unwrap();
+    let text = "[[credentials]]\nname = 'ops'\ncertificates = ['CN=of a test']\noperator = true\n";
+    std::fs::write(&config, text).unwrap();
+    let shown = scratch.0.join("shown");
+    std::fs::create_dir(&shown).unwrap();
+    let (certificate, key) = callers.issue(&[]).write(&shown);
+    let service = serve(&scratch, &["--config", &config, "--tls-client-ca", &callers_ca]);
+    let run = |more: &[&str]| {
+        let output = baton(&[&["domain", "list", "--url", &service.url, "--ca-file", &ca], more].concat());
+        (output.status.code().unwrap(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let shows = ["--client-cert", certificate.to_str().unwrap(), "--client-key", key.to_str().unwrap()];
+    let (code, said) = run(&shows);
+    assert!(code == 0 && said.contains("default"), "{code}: {said}");
+    let (code, said) = run(&[]);
+    assert!(code == 1 && said.contains("(unauthorized)"), "{code}: {said}");
+    let listed = baton(&["credential", "list", "--config", &config]);
+    let said = String::from_utf8(listed.stdout).unwrap();
+    assert!(said.contains("CN=of a test") && said.contains("as the certificate says"), "{said}");
+    // Of an authority that the service does not take.
+    own.issue(&[]).write(&shown);
+    let (code, said) = run(&shows);
+    assert!(code == 3 && said.contains("does not take the certificate") && said.contains("--client-cert"), "{said}");
+
+    // Where nobody is asked for one, one that is named would never be shown.
+    let (certificate, key) = (path("tls.crt"), path("tls.key"));
+    let refused = |more: &[&str]| {
+        let output = baton(&[&["serve", "--listen", "127.0.0.1:0"], more].concat());
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let encrypts = ["--tls-cert", certificate.as_str(), "--tls-key", key.as_str()];
+    let said = refused(&[["--config", config.as_str()].as_slice(), &encrypts].concat());
+    assert!(said.contains("credential `ops` names certificates") && said.contains("--tls-client-ca"), "{said}");
+    assert!(refused(&["--tls-client-ca", &callers_ca]).contains("needs `tls-cert` and `tls-key`"));
+    assert!(refused(&[["--tls-client-required"].as_slice(), &encrypts].concat()).contains("needs `tls-client-ca`"));
+}
