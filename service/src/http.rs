@@ -18,6 +18,7 @@ mod operate;
 mod pages;
 mod problem;
 mod queries;
+mod record;
 mod routes;
 mod schedules;
 mod secret;
@@ -43,6 +44,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::access::{Call, Level, Wire};
+use crate::access_log::AccessLog;
 use crate::engine::Engine;
 
 pub use crate::access::{AccessKey, Credential, Credentials, Moment, Secret};
@@ -55,6 +57,7 @@ pub(crate) use extract::{BODY_BYTES_MAX, POLL_BYTES_MAX, read as read_body};
 pub(crate) use held::hold_body;
 pub(crate) use in_flight::hold as hold_answer;
 pub(crate) use problem::Refused;
+pub(crate) use record::{Code, Noted};
 pub(crate) use routes::Routes;
 pub(crate) use tasks::look_at_connection;
 
@@ -77,6 +80,11 @@ pub fn router_at(engine: Arc<Engine>, credentials: Credentials, hosts: Hosts) ->
         .fallback(no_such_path.layer(known()))
         .method_not_allowed_fallback(wrong_method.layer(known()))
         .layer(from_fn_with_state(Arc::new(hosts), guard::check))
+}
+
+/// The same routes, with a line of this log for each request.
+pub fn with_access_log(router: Router, engine: &Arc<Engine>, log: Arc<AccessLog>) -> Router {
+    record::logged(router, engine, log)
 }
 
 /// The routes of the API, open to whoever can reach them.

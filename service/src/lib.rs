@@ -1,6 +1,7 @@
 //! The Baton service: an engine over a store, and the ways in.
 
 pub mod access;
+pub mod access_log;
 pub mod budget;
 pub mod engine;
 pub mod http;

@@ -7,10 +7,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
+use service::access_log::AccessLog;
 use service::engine::{Engine, Node, Quotas, Settings, SystemClock};
-use service::http::{Credential, Credentials, Hosts, Server, ServerLimits, router_at};
+use service::http::{Credential, Credentials, Hosts, Server, ServerLimits, router_at, with_access_log};
 use service::lambda::Function;
 use service::reload::{Files, Hangups};
 use store::Store;
@@ -117,6 +119,9 @@ pub(crate) struct Serve {
     #[arg(skip)]
     #[serde(default)]
     credentials: Vec<Credential>,
+    /// Write a JSON line for each request to the end of this file, or to standard output: `-`
+    #[arg(long, env = "BATON_ACCESS_LOG", value_name = "FILE|-")]
+    access_log: Option<String>,
     /// Log as JSON lines rather than text
     #[arg(long, env = "BATON_LOG_JSON")]
     #[serde(default)]
@@ -151,6 +156,7 @@ impl Serve {
             swf_limits: self.swf_limits || file.swf_limits,
             functions: file.functions,
             credentials: file.credentials,
+            access_log: self.access_log.or(file.access_log),
             log_json: self.log_json || file.log_json,
             log: self.log.or(file.log),
             config: self.config,
@@ -255,6 +261,15 @@ impl Serve {
         }
     }
 
+    /// The routes, with a line for each request where that is wanted.
+    fn logged(&self, router: Router, engine: &Arc<Engine>) -> Result<(Router, Option<Arc<AccessLog>>), String> {
+        let Some(target) = &self.access_log else { return Ok((router, None)) };
+        let target = target.parse().map_err(|error| format!("--access-log: {error}"))?;
+        let counts = Arc::clone(engine);
+        let log = AccessLog::open(target, move |lines| counts.count_lost_access_lines(lines))?;
+        Ok((with_access_log(router, engine, Arc::clone(&log)), Some(log)))
+    }
+
     async fn serve(self, hangups: &Hangups, files: Files) -> Result<(), String> {
         self.start_log()?;
         let listen = match self.listen {
@@ -321,7 +336,8 @@ impl Serve {
         } else {
             Hosts::any()
         };
-        let server = Server { listener, router: router_at(Arc::clone(&engine), credentials, hosts), limits, tls };
+        let (router, access_log) = self.logged(router_at(Arc::clone(&engine), credentials, hosts), &engine)?;
+        let server = Server { listener, router, limits, tls };
         let stopping = async {
             drop(stop.await);
             tracing::info!("stopping: polls are answered, requests under way are finished");
@@ -339,6 +355,9 @@ impl Serve {
             calls.finish(shutdown_wait).await;
         }
         engine.shutdown().await.map_err(|refusal| refusal.to_string())?;
+        if let Some(log) = access_log {
+            log.flush().await;
+        }
         tracing::info!("stopped");
         Ok(())
     }

@@ -36,7 +36,7 @@ use serde_json::{Map, Value};
 use crate::access::{Call as Row, Caller, Credentials, Pass};
 use crate::budget::{Purse, Who};
 use crate::engine::Engine;
-use crate::http::{hold_answer, hold_body, read_body};
+use crate::http::{Noted, hold_answer, hold_body, read_body};
 use crate::tls::Peer;
 use fault::{Fault, FaultKind, JSON};
 use operations::Operation;
@@ -101,6 +101,8 @@ async fn call(State(engine): State<Arc<Engine>>, request: Request) -> Response {
 
 async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     let operation = operation(request.headers())?;
+    let log = request.extensions().get::<Noted>().cloned().unwrap_or_default();
+    log.operation(operation.name());
     must_be_json(request.headers())?;
     let region = region(request.headers()).unwrap_or(REGION_DEFAULT).to_owned();
     let credentials = request.extensions().get::<Credentials>().cloned();
@@ -128,9 +130,14 @@ async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
         }
         _ => None,
     };
+    let holder = admitted.as_ref().map(|admitted| Arc::clone(admitted.holder()));
+    log.by(holder.and_then(|holder| Caller::holding(holder).by()));
     purse.is_known();
     let input = object(&bytes)?;
     shape::check(operation.fields(), &input)?;
+    if let Some(domain) = input.get("domain").and_then(Value::as_str) {
+        log.domain(domain);
+    }
     drop(bytes);
     let (Some(admitted), Some((credentials, ..))) = (admitted, &signed) else {
         let call = Call { engine, caller: Caller::anybody(), region };

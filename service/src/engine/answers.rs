@@ -35,6 +35,11 @@ impl Engine {
         self.mint.open_activity(token)
     }
 
+    /// Counts lines of the access log that were lost.
+    pub fn count_lost_access_lines(&self, lines: u64) {
+        self.metrics.access_log_lost(lines);
+    }
+
     /// Counts a request that was not let in.
     pub(crate) fn count_denied(&self, why: &'static str) {
         self.metrics.denied(why);

@@ -83,6 +83,7 @@ pub struct Metrics {
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
     denied: Family<[(&'static str, &'static str); 1], Counter>,
     secrets_expiring: Gauge,
+    access_log_lost: Counter,
 }
 
 /// What is read off at the moment of asking.
@@ -151,6 +152,9 @@ impl Metrics {
         let refusals = Family::default();
         registry.register("refusals", "Refused commands, by code", refusals.clone());
         let denied = Family::default();
+        let access_log_lost = Counter::default();
+        let lost = "Requests that left no line in the access log";
+        registry.register("access_log_lines_lost", lost, access_log_lost.clone());
         registry.register("denied_requests", "Requests that were not let in, by why", denied.clone());
         let secrets_expiring = Gauge::default();
         let what = "Secrets and keys of credentials that expire within a week";
@@ -181,6 +185,7 @@ impl Metrics {
             refusals,
             denied,
             secrets_expiring,
+            access_log_lost,
         }
     }
 
@@ -210,6 +215,10 @@ impl Metrics {
     /// An effect could not be done, and is tried again later.
     pub(super) fn put_off(&self, code: &'static str) {
         self.effects_put_off.get_or_create(&[("code", code)]).inc();
+    }
+
+    pub(super) fn access_log_lost(&self, lines: u64) {
+        self.access_log_lost.inc_by(lines);
     }
 
     pub(super) fn denied(&self, why: &'static str) {

@@ -9,8 +9,11 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use history::CallerName;
+
 use super::held::hold_body;
 use super::problem::Refused;
+use super::record::Noted;
 use crate::access::{Admitted, Caller, Credentials, Denied, Level, NoEntry, Pass, Subject};
 use crate::engine::Engine;
 use crate::openapi::{Operation, Takes};
@@ -71,10 +74,26 @@ pub(super) async fn judge(
     next: Next,
 ) -> Response {
     let what = format!("{} {path}", request.method());
-    let pass = gate.admit(level, &request).and_then(|admitted| {
-        let subject = InPath { engine: &gate.engine, params };
-        admitted.map(|admitted| gate.pass(level, &subject, admitted)).transpose()
-    });
+    let log = request.extensions().get::<Noted>().cloned();
+    let subject = InPath { engine: &gate.engine, params };
+    if let Some(log) = &log {
+        let is_of_turns = level == Level::Decider;
+        let list = is_of_turns.then(|| subject.of_decider());
+        let list = list.or_else(|| (level == Level::Runner).then(|| subject.of_runner()));
+        if let Some(Ok((domain, _))) = list {
+            log.domain(&domain);
+        }
+    }
+    let pass = gate
+        .admit(level, &request)
+        .and_then(|admitted| admitted.map(|admitted| gate.pass(level, &subject, admitted)).transpose());
+    drop(subject);
+    if let Some(log) = log {
+        log.by(match &pass {
+            Ok(pass) => pass.as_ref().and_then(|pass| Caller::holding(Arc::clone(pass.holder())).by()),
+            Err((_, who)) => who.as_deref().and_then(|who| CallerName::new(who).ok()),
+        });
+    }
     match pass {
         Ok(None) => {
             request.extensions_mut().insert(Caller::anybody());

@@ -8,6 +8,7 @@ use client::body::Problem;
 use history::{Fault, Timestamp, TurnLoss};
 use serde_json::{Map, Value, json};
 
+use super::record::Code;
 use crate::budget::Exhausted;
 use crate::engine::{Recorded, Refusal};
 
@@ -526,6 +527,7 @@ impl IntoResponse for Refused {
         let body = serde_json::to_vec(&problem).unwrap_or_default();
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = parts.status;
+        response.extensions_mut().insert(Code(parts.code));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         match self {

@@ -24,6 +24,7 @@ use tower::ServiceExt;
 
 use super::handshake::{Begun, shake_hands};
 use super::problem::Refused;
+use super::record::Remote;
 use super::stall::Stalling;
 use crate::tls::{Peer, Tls};
 
@@ -103,8 +104,8 @@ impl Server {
                 accepted = listener.accept() => accepted,
                 () = &mut stop => break,
             };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
+            let (stream, remote) = match accepted {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     // Most likely too many open files: let some go before the next try. Said once, not at each.
                     if !std::mem::replace(&mut is_refused, true) {
@@ -119,6 +120,7 @@ impl Server {
                 tracing::debug!(%error, "a connection without TCP_NODELAY");
             }
             let connection = Connection {
+                remote: Remote(remote),
                 http: http.clone(),
                 router: router.clone(),
                 limits,
@@ -142,6 +144,7 @@ impl Server {
 
 /// A connection, before anything came over it.
 struct Connection {
+    remote: Remote,
     http: http1::Builder,
     router: Router,
     limits: ServerLimits,
@@ -171,8 +174,9 @@ impl Connection {
 
     /// Answers what comes over it until it ends.
     async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static, peer: Option<Arc<Peer>>) {
-        let Self { http, router, watcher, permit, .. } = self;
+        let Self { http, router, watcher, permit, remote, .. } = self;
         let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(remote);
             if let Some(peer) = &peer {
                 request.extensions_mut().insert(Arc::clone(peer));
             }

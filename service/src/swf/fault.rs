@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::access::Denied;
 use crate::budget::Exhausted;
 use crate::engine::Refusal;
-use crate::http::Refused;
+use crate::http::{Code, Refused};
 
 /// The content type of every answer with a body.
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
@@ -104,6 +104,8 @@ impl Fault {
         let body = json!({ "__type": self.kind.kind(), "message": self.message });
         let mut response = Response::new(Body::from(body.to_string()));
         *response.status_mut() = self.kind.status();
+        let kind = self.kind.kind();
+        response.extensions_mut().insert(Code(kind.rsplit('#').next().unwrap_or(kind)));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, JSON);
         if matches!(self.kind, FaultKind::Throttling | FaultKind::Unavailable) {

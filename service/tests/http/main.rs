@@ -10,6 +10,7 @@
 )]
 
 mod access;
+mod access_log;
 mod authors;
 mod bad_input;
 mod by_hand;

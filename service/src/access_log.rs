@@ -1,0 +1,226 @@
+//! The access log: one JSON line a request, without payloads and secrets. Owns the lines' way to their file, on a thread of its own,
+//! so that no request ever waits for it; what a line says is `http/record.rs`'s.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+/// Lines that wait to be written, at most; what comes beyond is counted and left out. Ours: a second of many requests, about 5 MB.
+const LINES_MAX: usize = 16_384;
+
+/// How many lines are written at once, at most, before it is looked whether the file was moved away.
+const BATCH_LINES_MAX: usize = 1_024;
+
+/// How long the end of the process waits for what is still to be written. Ours.
+const FLUSH_WAIT: Duration = Duration::from_secs(2);
+
+/// Who may use the file: it says who did what.
+const FILE_MODE: u32 = 0o600;
+
+/// Where the lines go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccessLogTarget {
+    /// To standard output, `-`.
+    Stdout,
+    /// To the end of this file, which may be moved away at any time: the next lines go to a new one.
+    File(PathBuf),
+}
+
+impl FromStr for AccessLogTarget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "" => Err("expected a file, or `-` for standard output".to_owned()),
+            "-" => Ok(Self::Stdout),
+            path => Ok(Self::File(path.into())),
+        }
+    }
+}
+
+enum Message {
+    Line(Vec<u8>),
+    Flush(oneshot::Sender<()>),
+}
+
+/// Takes lines for the access log.
+pub struct AccessLog {
+    messages: SyncSender<Message>,
+    count_lost: Arc<CountLost>,
+}
+
+/// Is told how many lines were lost.
+type CountLost = dyn Fn(u64) + Send + Sync;
+
+impl AccessLog {
+    /// Opens the log. `count_lost` is told of lines that could not be written.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be opened.
+    pub fn open(
+        target: AccessLogTarget,
+        count_lost: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<Arc<Self>, String> {
+        let mut sink = Sink::open(target)?;
+        let (messages, received) = sync_channel(LINES_MAX);
+        let count_lost: Arc<CountLost> = Arc::new(count_lost);
+        let counts = Arc::clone(&count_lost);
+        let thread = std::thread::Builder::new().name("access-log".to_owned());
+        let spawned = thread.spawn(move || write_all(&mut sink, &received, &*counts));
+        spawned.map_err(|error| format!("the access log has no thread: {error}"))?;
+        Ok(Arc::new(Self { messages, count_lost }))
+    }
+
+    /// Has a line written, which ends with a line end. Never waits.
+    pub(crate) fn put(&self, line: Vec<u8>) {
+        if self.messages.try_send(Message::Line(line)).is_err() {
+            (self.count_lost)(1);
+        }
+    }
+
+    /// Waits until what was put is written, for a moment.
+    pub async fn flush(&self) {
+        let (done, written) = oneshot::channel();
+        if self.messages.try_send(Message::Flush(done)).is_ok() {
+            drop(tokio::time::timeout(FLUSH_WAIT, written).await);
+        }
+    }
+}
+
+/// Writes what comes, until nobody can put any more.
+fn write_all(sink: &mut Sink, received: &Receiver<Message>, count_lost: &CountLost) {
+    let mut is_failing = false;
+    while let Ok(first) = received.recv() {
+        let (mut bytes, mut lines, mut waiting) = (Vec::new(), 0_u64, Vec::new());
+        for message in std::iter::once(first).chain(received.try_iter()).take(BATCH_LINES_MAX) {
+            match message {
+                Message::Line(line) => {
+                    bytes.extend_from_slice(&line);
+                    lines += 1;
+                }
+                Message::Flush(done) => waiting.push(done),
+            }
+        }
+        let written = if bytes.is_empty() { Ok(()) } else { sink.write(&bytes) };
+        if let Err(error) = &written {
+            count_lost(lines);
+            // Once, not at each line.
+            if !is_failing {
+                tracing::warn!(%error, "the access log cannot be written; requests go on without it");
+            }
+        } else if is_failing {
+            tracing::info!("the access log is written again");
+        }
+        is_failing = written.is_err();
+        for done in waiting {
+            // Whoever waited may have gone.
+            let _ = done.send(());
+        }
+    }
+}
+
+/// Where bytes go.
+enum Sink {
+    Stdout,
+    File { path: PathBuf, file: Option<File> },
+}
+
+impl Sink {
+    fn open(target: AccessLogTarget) -> Result<Self, String> {
+        match target {
+            AccessLogTarget::Stdout => Ok(Self::Stdout),
+            AccessLogTarget::File(path) => {
+                let file = open_file(&path).map_err(|error| format!("--access-log {}: {error}", path.display()))?;
+                Ok(Self::File { path, file: Some(file) })
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match self {
+            Self::Stdout => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(bytes)?;
+                out.flush()
+            }
+            Self::File { path, file } => {
+                if !file.as_ref().is_some_and(|file| is_at(file, path)) {
+                    *file = None;
+                    *file = Some(open_file(path)?);
+                }
+                let Some(file) = file else { return Ok(()) };
+                file.write_all(bytes)
+            }
+        }
+    }
+}
+
+fn open_file(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(path)
+}
+
+/// Whether the path still names this file: whoever rotates logs moves it away.
+fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(open), Ok(there)) = (file.metadata(), std::fs::metadata(path)) else { return false };
+    (open.dev(), open.ino()) == (there.dev(), there.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_go_to_a_file_of_its_owner_also_after_that_was_moved_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("access.jsonl");
+        let log = AccessLog::open(AccessLogTarget::File(path.clone()), |lost| panic!("{lost} lost")).unwrap();
+        log.put(b"one\n".to_vec());
+        log.flush().await;
+        let moved = directory.path().join("access.jsonl.1");
+        std::fs::rename(&path, &moved).unwrap();
+        log.put(b"two\n".to_vec());
+        log.flush().await;
+        assert_eq!(std::fs::read_to_string(&moved).unwrap(), "one\n");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\n");
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, FILE_MODE);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_written_is_counted_and_goes_on_when_it_can() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("logs/access.jsonl");
+        std::fs::create_dir(directory.path().join("logs")).unwrap();
+        let lost = Arc::new(AtomicU64::new(0));
+        let counts = Arc::clone(&lost);
+        let count = move |lines| {
+            counts.fetch_add(lines, Ordering::SeqCst);
+        };
+        let log = AccessLog::open(AccessLogTarget::File(path.clone()), count).unwrap();
+        std::fs::remove_dir_all(directory.path().join("logs")).unwrap();
+        log.put(b"one\n".to_vec());
+        log.flush().await;
+        assert_eq!(lost.load(Ordering::SeqCst), 1);
+        std::fs::create_dir(directory.path().join("logs")).unwrap();
+        log.put(b"two\n".to_vec());
+        log.flush().await;
+        assert_eq!((lost.load(Ordering::SeqCst), std::fs::read_to_string(&path).unwrap()), (1, "two\n".to_owned()));
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_opened_is_refused() {
+        let refused = AccessLog::open(AccessLogTarget::File("/nowhere/at/all".into()), |_| {}).err().unwrap();
+        assert!(refused.contains("--access-log /nowhere/at/all"), "{refused}");
+        assert!("".parse::<AccessLogTarget>().is_err());
+        assert_eq!("-".parse(), Ok(AccessLogTarget::Stdout));
+    }
+}

@@ -1,0 +1,323 @@
+//! What the access log says of a request: who sent what, how it went, how long it took. Names and numbers; no payload, no secret, no
+//! token, and of the query only what cannot be one.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use bytes::Bytes;
+use history::{CallerName, Timestamp};
+use hyper::body::{Frame, SizeHint};
+use percent_encoding::percent_decode_str;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::access_log::AccessLog;
+use crate::engine::Engine;
+
+/// Names the request, in the log and in the answer.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The same over SWF's wire, where the answer has it already.
+const SWF_REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+
+/// Parameters of the query that are kept. Not there: `identity`, `reason`, `page`, `tag`, `type`, `workflowId`, and what is not known.
+const QUERY_KEPT: [&str; 14] = [
+    "after",
+    "before",
+    "closedBefore",
+    "closedFrom",
+    "deprecated",
+    "limit",
+    "order",
+    "reverse",
+    "runId",
+    "startedBefore",
+    "startedFrom",
+    "status",
+    "terminate",
+    "watch",
+];
+
+/// The longest value of a parameter that is kept. Ours: an instant, or the id of a run.
+const QUERY_VALUE_BYTES_MAX: usize = 40;
+
+/// The longest path that is kept. Ours: a domain and a workflow id of the longest names, and what stands between.
+const PATH_BYTES_MAX: usize = 4_096;
+
+/// The segment that stands for a secret one.
+const TOKEN: &str = "{token}";
+
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Remote(pub(crate) SocketAddr);
+
+/// Why a request was refused, for the log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Code(pub(crate) &'static str);
+
+/// What is found out about a request on its way, where there is a log.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Noted(Arc<Mutex<Found>>);
+
+#[derive(Debug, Clone, Default)]
+struct Found {
+    by: Option<CallerName>,
+    operation: Option<&'static str>,
+    domain: Option<String>,
+}
+
+impl Noted {
+    fn lock(&self) -> MutexGuard<'_, Found> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who asks, whether he may or not.
+    pub(crate) fn by(&self, by: Option<CallerName>) {
+        self.lock().by = by;
+    }
+
+    /// Over SWF's wire: for what.
+    pub(crate) fn operation(&self, operation: &'static str) {
+        self.lock().operation = Some(operation);
+    }
+
+    /// Of which domain.
+    pub(crate) fn domain(&self, domain: &str) {
+        self.lock().domain = Some(domain.to_owned());
+    }
+}
+
+/// One line.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    time: Timestamp,
+    request_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<CallerName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<SocketAddr>,
+    method: String,
+    /// Absent where there is no such path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    route: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    query: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain: Option<String>,
+    /// Absent where whoever asked did not wait for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    bytes_in: u64,
+    bytes_out: u64,
+    milliseconds: u64,
+}
+
+/// A line under way. It is written when it is dropped: with the last byte of the answer, or when nobody wants that any more.
+struct Line {
+    log: Arc<AccessLog>,
+    entry: Entry,
+    noted: Noted,
+    began: Instant,
+    bytes_in: Arc<AtomicU64>,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let Found { by, operation, domain } = self.noted.lock().clone();
+        let entry = &mut self.entry;
+        (entry.by, entry.operation) = (by, operation);
+        entry.domain = domain.or_else(|| entry.domain.take());
+        entry.bytes_in = self.bytes_in.load(Ordering::Relaxed);
+        entry.milliseconds = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if let Ok(mut line) = serde_json::to_vec(entry) {
+            line.push(b'\n');
+            self.log.put(line);
+        }
+    }
+}
+
+/// The same routes, with a line for each request.
+pub(super) fn logged(router: Router, engine: &Arc<Engine>, log: Arc<AccessLog>) -> Router {
+    router.layer(from_fn_with_state((Arc::clone(engine), log), record))
+}
+
+async fn record(State((engine, log)): State<(Arc<Engine>, Arc<AccessLog>)>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let path = route.as_deref().map(|route| shown_path(route, request.uri().path()));
+    let request_id = uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid().to_string();
+    let noted = Noted::default();
+    let bytes_in = Arc::new(AtomicU64::new(0));
+    let mut line = Line {
+        entry: Entry {
+            time: engine.clock().now(),
+            request_id,
+            by: None,
+            peer: request.extensions().get::<Remote>().map(|peer| peer.0),
+            method: request.method().to_string(),
+            domain: route.as_deref().and_then(|route| domain_of(route, request.uri().path())),
+            query: request.uri().query().map(shown_query).filter(|query| !query.is_empty()),
+            route,
+            path,
+            operation: None,
+            status: None,
+            code: None,
+            bytes_in: 0,
+            bytes_out: 0,
+            milliseconds: 0,
+        },
+        noted: noted.clone(),
+        log,
+        began: Instant::now(),
+        bytes_in: Arc::clone(&bytes_in),
+    };
+    let mut request = request.map(|body| Body::new(CountedIn { body, bytes: bytes_in }));
+    request.extensions_mut().insert(noted);
+    let mut response = next.run(request).await;
+    line.entry.status = Some(response.status().as_u16());
+    line.entry.code = response.extensions().get::<Code>().map(|code| code.0);
+    match response.headers().get(SWF_REQUEST_ID).and_then(|id| id.to_str().ok()) {
+        Some(id) => id.clone_into(&mut line.entry.request_id),
+        None => {
+            if let Ok(id) = HeaderValue::from_str(&line.entry.request_id) {
+                response.headers_mut().insert(REQUEST_ID, id);
+            }
+        }
+    }
+    response.map(|body| Body::new(CountedOut { body, line }))
+}
+
+/// The path, with what a token stands in left out.
+fn shown_path(route: &str, path: &str) -> String {
+    let mut names = route.split('/');
+    let segments = path.split('/').map(|segment| match names.next() {
+        Some(TOKEN) => TOKEN,
+        _ => segment,
+    });
+    let mut shown = segments.collect::<Vec<_>>().join("/");
+    // Of ASCII alone: whatever is not stands there percent-encoded.
+    shown.truncate(PATH_BYTES_MAX);
+    shown
+}
+
+fn domain_of(route: &str, path: &str) -> Option<String> {
+    let segment =
+        route.split('/').zip(path.split('/')).find(|(name, _)| *name == "{domain}").map(|(_, found)| found)?;
+    percent_decode_str(segment).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+}
+
+/// The parameters that are kept, as they stand there.
+fn shown_query(query: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-:._,".contains(&byte);
+    let is_kept = |parameter: &&str| {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        QUERY_KEPT.contains(&name) && value.len() <= QUERY_VALUE_BYTES_MAX && value.bytes().all(is_plain)
+    };
+    query.split('&').filter(is_kept).collect::<Vec<_>>().join("&")
+}
+
+/// The body of a request, counted.
+struct CountedIn {
+    body: Body,
+    bytes: Arc<AtomicU64>,
+}
+
+/// The body of an answer, counted, with the line that is written at its end.
+struct CountedOut {
+    body: Body,
+    line: Line,
+}
+
+impl hyper::body::Body for CountedIn {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        self.bytes.fetch_add(length(frame.as_ref()), Ordering::Relaxed);
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl hyper::body::Body for CountedOut {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let length = length(frame.as_ref());
+        self.line.entry.bytes_out += length;
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+fn length(frame: Option<&Result<Frame<Bytes>, axum::Error>>) -> u64 {
+    let data = frame.and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
+    data.map_or(0, |bytes| bytes.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_path_the_token_is_left_out_and_of_a_query_all_that_may_hold_something() {
+        for (route, path, shown) in [
+            (
+                "/v1/decider-tasks/{token}/complete",
+                "/v1/decider-tasks/abc/complete",
+                "/v1/decider-tasks/{token}/complete",
+            ),
+            ("/v1/domains/{domain}/workflows/{id}", "/v1/domains/d%2Fe/workflows/w", "/v1/domains/d%2Fe/workflows/w"),
+        ] {
+            assert_eq!(shown_path(route, path), shown);
+        }
+        assert_eq!(domain_of("/v1/domains/{domain}", "/v1/domains/d%2Fe").as_deref(), Some("d/e"));
+        assert_eq!(domain_of("/v1/decider-tasks/{token}/fail", "/v1/decider-tasks/a/fail"), None);
+        for (query, shown) in [
+            ("after=7&limit=10&identity=ann&runId=0192-3", "after=7&limit=10&runId=0192-3"),
+            ("page=secret&reason=because&tag=a&type=t&workflowId=w&unknown=x", ""),
+            ("status=a%20b&limit=1&after=11111111111111111111111111111111111111111", "limit=1"),
+            ("watch&order", "watch&order"),
+        ] {
+            assert_eq!(shown_query(query), shown, "{query}");
+        }
+    }
+}

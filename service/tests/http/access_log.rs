@@ -1,0 +1,165 @@
+//! The access log: one line for each request, with who asked for what, and nothing that is nobody's business.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use service::access::{Call, Level, Wire, table};
+use service::access_log::AccessLog;
+use service::http::{Credential, Credentials, Server, ServerLimits, router_for, with_access_log};
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+use crate::support::{Answer, Api, Ask, WORKFLOWS, activity_path, turn_path};
+
+/// Stands in every payload, and as the secret of whoever asks.
+const NEEDLE: &str = "sesame-in-a-payload";
+
+/// A service with an access log, and one over the same engine without.
+struct Logged {
+    open: Api,
+    asks: Api,
+    log: Arc<AccessLog>,
+    path: PathBuf,
+    _directory: TempDir,
+}
+
+impl Logged {
+    async fn open() -> Self {
+        let open = Api::open().await;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("access.jsonl");
+        let lost = |lines| panic!("{lines} lines are lost");
+        let log = AccessLog::open(path.to_str().unwrap().parse().unwrap(), lost).unwrap();
+        let digest = Sha256::digest(NEEDLE.as_bytes());
+        let secret_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+        let operator = Credential { name: "ops".to_owned(), secret_sha256, operator: true, ..Credential::default() };
+        let router = router_for(Arc::clone(&open.engine), Credentials::new(vec![operator]).unwrap());
+        let router = with_access_log(router, &open.engine, Arc::clone(&log));
+        let asks = Api { engine: Arc::clone(&open.engine), clock: Arc::clone(&open.clock), router };
+        Self { open, asks, log, path, _directory: directory }
+    }
+
+    async fn ask(&self, ask: Ask) -> Answer {
+        let ask = ask.header("authorization", &format!("Bearer {NEEDLE}"));
+        Answer::read(self.asks.call(ask).await).await
+    }
+
+    /// The lines that have come since.
+    async fn lines(&self) -> Vec<Value> {
+        self.log.flush().await;
+        let text = std::fs::read_to_string(&self.path).unwrap();
+        std::fs::write(&self.path, "").unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    async fn line(&self) -> Value {
+        let lines = self.lines().await;
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        lines.into_iter().next().unwrap()
+    }
+}
+
+#[tokio::test]
+async fn every_call_leaves_one_line_that_says_who_asked_for_what_and_no_payload_secret_or_token() {
+    let it = Logged::open().await;
+    let task = activity_path(&it.open.activity("w").await);
+    it.open.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({ "input": NEEDLE })).await.json(202);
+    let turn = turn_path(&it.open.turn().await);
+    it.open.engine.begin_shutdown();
+    let calls: Vec<Call> = table().into_iter().filter(|call| call.wire == Wire::Rest).collect();
+    let body = json!({ "input": NEEDLE, "result": NEEDLE, "details": NEEDLE, "reason": NEEDLE, "identity": NEEDLE,
+        "context": NEEDLE });
+    for call in calls {
+        let list = if call.level == Level::Decider { "deciders" } else { "acts" };
+        let path = call.name.replace("/v1/decider-tasks/{token}", &turn).replace("/v1/activity-tasks/{token}", &task);
+        let path = path.replace("{domain}", "default").replace("{list}", list).replace("{id}", "w");
+        let path = path.replace("{name}", "s").replace("{activity}", "a").replace("{type}", "t");
+        let path =
+            format!("{path}?identity={NEEDLE}&page={NEEDLE}&tag={NEEDLE}&reason={NEEDLE}&limit=7&status={NEEDLE}%20");
+        let ask = Ask::new(call.method, &path).header("content-type", "application/json").body(body.to_string());
+        let answer = it.ask(ask).await;
+        let line = it.line().await;
+        let text = line.to_string();
+        assert_eq!((&line["method"], &line["route"]), (&json!(call.method), &json!(call.name)), "{text}");
+        assert_eq!(line["status"], answer.status.as_u16(), "{text}");
+        assert_eq!((&line["query"], &line["bytesOut"]), (&json!("limit=7"), &json!(answer.text.len())), "{text}");
+        let who = if call.level == Level::Nothing { Value::Null } else { json!("ops") };
+        assert_eq!(line["by"], who, "{text}");
+        let is_of_one = call.name.contains("{domain}") || call.name.contains("{token}");
+        assert_eq!(line["domain"].as_str(), is_of_one.then_some("default"), "{text}");
+        if !answer.status.is_success() {
+            let problem: Value = serde_json::from_str(&answer.text).unwrap();
+            assert_eq!(line["code"], problem["code"], "{text}");
+        }
+        let request_id = answer.headers.get("x-request-id").unwrap().to_str().unwrap();
+        assert_eq!(line["requestId"], request_id, "{text}");
+        let token = |path: &str| path.rsplit('/').next().unwrap().to_owned();
+        for secret in [NEEDLE, &token(&turn), &token(&task)] {
+            assert!(!text.contains(secret), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_operation_over_swfs_wire_leaves_a_line_with_its_name_and_its_fault() {
+    let it = Logged::open().await;
+    let calls: Vec<Call> = table().into_iter().filter(|call| call.wire == Wire::Swf).collect();
+    it.open.engine.begin_shutdown();
+    for call in calls {
+        let target = format!("SimpleWorkflowService.{}", call.name);
+        let ask = Ask::text("/", &json!({ "domain": "elsewhere", "workflowId": NEEDLE }).to_string());
+        let ask = ask.header("x-amz-target", &target);
+        let answer = it.ask(ask).await;
+        let line = it.line().await;
+        let text = line.to_string();
+        assert_eq!((&line["operation"], &line["route"]), (&json!(call.name), &json!("/")), "{text}");
+        assert_eq!((&line["by"], &line["status"]), (&json!("ops"), &json!(answer.status.as_u16())), "{text}");
+        let fault: Value = serde_json::from_str(&answer.text).unwrap();
+        assert!(fault["__type"].as_str().unwrap().ends_with(line["code"].as_str().unwrap()), "{text}");
+        assert_eq!(line["requestId"], answer.headers["x-amzn-requestid"].to_str().unwrap());
+        assert!(!text.contains(NEEDLE), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_and_what_is_not_there_leave_a_line_too() {
+    let it = Logged::open().await;
+    let nobody = Answer::read(it.asks.call(Ask::get(WORKFLOWS)).await).await;
+    assert_eq!(nobody.status.as_u16(), 401);
+    let line = it.line().await;
+    assert_eq!((&line["status"], &line["code"], line.get("by")), (&json!(401), &json!("unauthorized"), None));
+    it.ask(Ask::get(&format!("/v1/{NEEDLE}"))).await.problem(404, "no-such-path");
+    let line = it.line().await;
+    assert_eq!((line.get("route"), line.get("path"), &line["status"]), (None, None, &json!(404)), "{line}");
+    // An answer that nobody waits for.
+    let asked = it.asks.call(Ask::get("/healthz")).await;
+    drop(asked);
+    let line = it.line().await;
+    assert_eq!((&line["route"], &line["bytesOut"]), (&json!("/healthz"), &json!(0)), "{line}");
+}
+
+#[tokio::test]
+async fn a_line_says_where_a_request_came_from_and_how_many_bytes_it_had() {
+    let it = Logged::open().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = Server { listener, router: it.asks.router.clone(), limits: ServerLimits::default(), tls: None };
+    tokio::spawn(server.run_until(std::future::pending()));
+    let start = json!({ "workflowId": "w", "workflowType": "t" }).to_string();
+    let request = reqwest::Client::new().post(format!("http://{address}{WORKFLOWS}")).bearer_auth(NEEDLE);
+    let request = request.header("content-type", "application/json").body(start.clone());
+    let answer = request.send().await.unwrap();
+    assert_eq!(answer.status().as_u16(), 201);
+    answer.bytes().await.unwrap();
+    let line = loop {
+        let mut lines = it.lines().await;
+        if let Some(line) = lines.pop() {
+            break line;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert!(line["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
+    assert_eq!(line["bytesIn"], start.len(), "{line}");
+}
