@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::hash::sha256_hex;
 use crate::line::{Answer, Line};
-use crate::sha256_hex;
 use crate::support::{Scratch, Service};
 
 const CREDENTIALS: [(&str, &str); 6] = [

@@ -9,9 +9,10 @@ use fastrand::Rng;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
+use crate::hash::sha256_hex;
 use crate::line::{Line, Outcome};
+use crate::right;
 use crate::support::{Scratch, Service, baton};
-use crate::{right, sha256_hex};
 
 /// Requests to a service that asks nobody who they are, and to one that does.
 const OPEN: usize = 16_000;

@@ -7,6 +7,8 @@ mod credentials;
 mod descriptors;
 mod files;
 mod floods;
+#[path = "../shared/hash.rs"]
+mod hash;
 mod hostile;
 mod line;
 mod lists;
@@ -21,10 +23,4 @@ use client::body::StartWorkflow;
 
 fn start(id: &str) -> StartWorkflow {
     StartWorkflow { workflow_id: id.to_owned(), workflow_type: "test".to_owned(), ..StartWorkflow::default() }
-}
-
-fn sha256_hex(text: &str) -> String {
-    use sha2::Digest as _;
-    let hex = |text: String, byte: &u8| text + &format!("{byte:02x}");
-    sha2::Sha256::digest(text).iter().fold(String::new(), hex)
 }

@@ -7,8 +7,8 @@ use history::Permissions;
 use serde_json::{Value, json};
 use service::access::{Call, Level, Wire, page, table};
 use service::http::{Credential, Credentials, router_for};
-use sha2::{Digest, Sha256};
 
+use crate::holders::{credential, one};
 use crate::support::{Answer, Api, Ask, WORKFLOWS, activity_path, schedule, turn_path};
 
 /// Stands in every payload, and nowhere else.
@@ -16,16 +16,6 @@ const NEEDLE: &str = "sesame-in-a-payload";
 
 /// What stands before the part of `docs/access.md` that is made.
 const BEGIN: &str = "<!-- From here on made of the table: see service/tests/http/access.rs. -->\n";
-
-fn credential(name: &str) -> Credential {
-    let digest = Sha256::digest(name.as_bytes());
-    let secret_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
-    Credential { name: name.to_owned(), secret_sha256, ..Credential::default() }
-}
-
-fn one(entry: &str) -> Vec<String> {
-    vec![entry.to_owned()]
-}
 
 /// Every kind of credential, by name, which is its secret, and the levels that it meets in domain `default`.
 fn kinds() -> Vec<(Credential, &'static [Level])> {

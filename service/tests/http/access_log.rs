@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use service::access::{Call, Level, Wire, table};
 use service::access_log::AccessLog;
 use service::http::{Credential, Credentials, Server, ServerLimits, router_for, with_access_log};
-use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
+use crate::hash::sha256_hex;
 use crate::support::{Answer, Api, Ask, WORKFLOWS, activity_path, turn_path};
 
 /// Stands in every payload, and as the secret of whoever asks.
@@ -32,8 +32,7 @@ impl Logged {
         let path = directory.path().join("access.jsonl");
         let lost = |lines| panic!("{lines} lines are lost");
         let log = AccessLog::open(path.to_str().unwrap().parse().unwrap(), lost).unwrap();
-        let digest = Sha256::digest(NEEDLE.as_bytes());
-        let secret_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+        let secret_sha256 = sha256_hex(NEEDLE);
         let operator = Credential { name: "ops".to_owned(), secret_sha256, operator: true, ..Credential::default() };
         let router = router_for(Arc::clone(&open.engine), Credentials::new(vec![operator]).unwrap());
         let router = with_access_log(router, &open.engine, Arc::clone(&log));

@@ -5,22 +5,12 @@ use std::sync::Arc;
 use history::Duration;
 use serde_json::{Value, json};
 use service::http::{Credential, Credentials, router_for};
-use sha2::{Digest, Sha256};
 
+use crate::holders::{credential, one};
 use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS, activity_path, schedule, turn_path};
 
 /// What every caller says that he is.
 const CLAIMED: &str = "ops@corp";
-
-fn credential(name: &str) -> Credential {
-    let digest = Sha256::digest(name.as_bytes());
-    let secret_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
-    Credential { name: name.to_owned(), secret_sha256, ..Credential::default() }
-}
-
-fn one(entry: &str) -> Vec<String> {
-    vec![entry.to_owned()]
-}
 
 /// A service that asks for credentials, and how far the history of `w` was looked at.
 struct Guarded {

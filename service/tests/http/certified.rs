@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 use service::engine::Clock;
 use service::http::{Credential, Credentials, Server, ServerLimits, router_for};
 use service::tls::{Tls, TlsCallers, TlsFiles};
-use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
 use crate::certificates::{Authority, Issued, expired, not_yet};
+use crate::hash::sha256_hex;
+use crate::holders::one;
 use crate::support::Api;
 
 /// A clock that is set by hand.
@@ -131,12 +132,7 @@ fn named(name: &str) -> Credential {
     Credential { name: name.to_owned(), certificates: vec![format!("CN={name}")], ..Credential::default() }
 }
 
-fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
-}
-
 fn kinds() -> Vec<Credential> {
-    let one = |entry: &str| vec![entry.to_owned()];
     vec![
         Credential { operator: true, ..named("operator") },
         Credential { operators: one("default"), ..named("domain-operator") },

@@ -5,17 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use service::http::{Credential, Credentials, router_for};
-use sha2::{Digest, Sha256};
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 
+use crate::holders::credential;
 use crate::support::{Api, Ask, DECIDERS, WORKFLOWS, activity_path, schedule, turn_path};
-
-fn credential(name: &str) -> Credential {
-    let digest = Sha256::digest(name.as_bytes());
-    let secret_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
-    Credential { name: name.to_owned(), secret_sha256, ..Credential::default() }
-}
 
 /// Makes the same request again and again.
 type Make<'a> = Box<dyn Fn() -> Ask + 'a>;

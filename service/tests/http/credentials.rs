@@ -9,17 +9,13 @@ use http_body_util::BodyExt as _;
 use serde_json::json;
 use service::access::{EXPIRY_WARNING, SECRETS_MAX};
 use service::http::{AccessKey, Credential, Credentials, Moment, Secret, router_for};
-use sha2::{Digest, Sha256};
 use simulation::told::BEGIN;
 
+use crate::hash::sha256_hex;
 use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS, turn_path};
 
-fn sha256(secret: &str) -> String {
-    Sha256::digest(secret.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
-}
-
 fn secret(text: &str) -> Secret {
-    Secret { sha256: sha256(text), ..Secret::default() }
+    Secret { sha256: sha256_hex(text), ..Secret::default() }
 }
 
 fn at(millis: u64) -> Moment {
@@ -28,11 +24,11 @@ fn at(millis: u64) -> Moment {
 
 fn decider(name: &str) -> Credential {
     let deciders = vec!["default/*".to_owned()];
-    Credential { name: name.to_owned(), secret_sha256: sha256(name), deciders, ..Credential::default() }
+    Credential { name: name.to_owned(), secret_sha256: sha256_hex(name), deciders, ..Credential::default() }
 }
 
 fn operator(name: &str) -> Credential {
-    Credential { name: name.to_owned(), secret_sha256: sha256(name), operator: true, ..Credential::default() }
+    Credential { name: name.to_owned(), secret_sha256: sha256_hex(name), operator: true, ..Credential::default() }
 }
 
 fn guarded(open: &Api, credentials: &Credentials) -> Api {
@@ -130,7 +126,7 @@ fn what_expires_within_a_week_is_known_before() {
     };
     let expiring = Credentials::new(vec![credential]).unwrap().expiring(Timestamp::from_millis(BEGIN));
     let names: Vec<_> = expiring.iter().map(|it| (it.name.as_str(), it.secret.as_str())).collect();
-    assert_eq!(names, [("rack", "BATN"), ("rack", &sha256("soon")[..12])]);
+    assert_eq!(names, [("rack", "BATN"), ("rack", &sha256_hex("soon")[..12])]);
 }
 
 #[tokio::test]

@@ -6,17 +6,11 @@ use std::time::Duration;
 use history::Permissions;
 use serde_json::json;
 use service::http::{Credential, Credentials, Hosts, router_at, router_for};
-use sha2::{Digest, Sha256};
 
+use crate::holders::credential;
 use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS};
 
 const OWN: &str = "127.0.0.1:7420";
-
-fn credential(name: &str) -> Credential {
-    let digest = Sha256::digest(name.as_bytes());
-    let secret_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
-    Credential { name: name.to_owned(), secret_sha256, ..Credential::default() }
-}
 
 fn operator() -> Credentials {
     Credentials::new(vec![Credential { operator: true, ..credential("operator") }]).unwrap()

@@ -24,7 +24,11 @@ mod credentials;
 mod decisions;
 mod deletion;
 mod guard;
+#[path = "../shared/hash.rs"]
+mod hash;
 mod histories;
+#[path = "../shared/holders.rs"]
+mod holders;
 mod home;
 mod kits;
 mod liveness;

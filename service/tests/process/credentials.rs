@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use client::{Client, Patience};
 
-use crate::sha256_hex;
+use crate::hash::sha256_hex;
 use crate::support::{Scratch, Service, baton};
 
 fn stanza(name: &str) -> String {

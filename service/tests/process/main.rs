@@ -15,6 +15,8 @@ mod decider;
 mod ending;
 #[path = "../../../examples/subscription/flow.rs"]
 mod flow;
+#[path = "../shared/hash.rs"]
+mod hash;
 mod https;
 mod secrets;
 mod subscription;
@@ -30,6 +32,7 @@ use client::tasks::Outcome;
 use client::{Client, Patience};
 use history::{Decision, Status, SucceedWorkflow, check};
 
+use crate::hash::sha256_hex;
 use crate::support::{Scratch, Service, baton};
 
 fn start(id: &str) -> StartWorkflow {
@@ -334,10 +337,4 @@ fn a_service_built_without_the_store_on_dynamodb_says_how_to_build_it() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("`orders`") && text.contains("--features dynamodb"), "{text}");
-}
-
-fn sha256_hex(text: &str) -> String {
-    use sha2::Digest as _;
-    let hex = |text: String, byte: &u8| text + &format!("{byte:02x}");
-    sha2::Sha256::digest(text).iter().fold(String::new(), hex)
 }

@@ -9,8 +9,9 @@ use client::tasks::Outcome;
 use client::{Client, Patience};
 use history::{Decision, SucceedWorkflow};
 
+use crate::hash::sha256_hex;
+use crate::start;
 use crate::support::{Scratch, Service, baton};
-use crate::{sha256_hex, start};
 
 #[test]
 fn a_configuration_with_credentials_that_others_can_read_is_named_in_a_warning() {

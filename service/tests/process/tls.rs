@@ -7,8 +7,9 @@ use client::{Access, Client, Patience};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::certificates::{Authority, expired, not_yet};
+use crate::hash::sha256_hex;
+use crate::start;
 use crate::support::{Scratch, Service, baton};
-use crate::{sha256_hex, start};
 
 /// A service that encrypts; what it says goes to the file `log`.
 fn serve(scratch: &Scratch, more: &[&str]) -> Service {

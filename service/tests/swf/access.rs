@@ -7,23 +7,13 @@ use serde_json::{Value, json};
 use service::access::{Call, Level, Wire, table};
 use service::engine::{Engine, Settings, SystemClock};
 use service::http::{Credential, Credentials, router, router_for};
-use sha2::{Digest, Sha256};
 use simulation::stores::fresh;
 
+use crate::holders::{credential, one};
 use crate::support::{Answer, SWF, Swf, kind, start};
 
 /// Stands in every payload, and nowhere else.
 const NEEDLE: &str = "sesame-in-a-payload";
-
-fn credential(name: &str) -> Credential {
-    let digest = Sha256::digest(name.as_bytes());
-    let secret_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
-    Credential { name: name.to_owned(), secret_sha256, ..Credential::default() }
-}
-
-fn one(entry: &str) -> Vec<String> {
-    vec![entry.to_owned()]
-}
 
 /// Every kind of credential, by name, which is its secret, and the levels that it meets in domain `default`.
 fn kinds() -> Vec<(Credential, &'static [Level])> {

@@ -10,9 +10,14 @@ mod both;
 mod domains;
 mod functions;
 mod garbage;
+#[path = "../shared/hash.rs"]
+mod hash;
 mod histories;
+#[path = "../shared/holders.rs"]
+mod holders;
 mod ids;
 mod pages;
+mod right;
 mod signatures;
 mod support;
 mod types;

@@ -7,9 +7,9 @@ use axum::http::Request;
 use serde_json::{Value, json};
 use service::engine::{Engine, Settings, SystemClock};
 use service::http::{Credential, Credentials, router, router_for};
-use sha2::{Digest, Sha256};
 use simulation::stores::fresh;
 
+use crate::holders::credential;
 use crate::support::{Answer, Swf};
 
 const DOMAINS: [&str; 2] = ["d1", "d2"];
@@ -18,12 +18,6 @@ const LISTS: [&str; 2] = ["A", "B"];
 /// Every domain with every list in it.
 fn places() -> impl Iterator<Item = (&'static str, &'static str)> {
     DOMAINS.into_iter().flat_map(|domain| LISTS.map(|list| (domain, list)))
-}
-
-fn credential(name: &str) -> Credential {
-    let digest = Sha256::digest(name.as_bytes());
-    let secret_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
-    Credential { name: name.to_owned(), secret_sha256, ..Credential::default() }
 }
 
 /// A list as it is named: nothing else has its name in it.
