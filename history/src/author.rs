@@ -85,8 +85,8 @@ impl<'de> Deserialize<'de> for CallerName {
 pub struct Author {
     /// The name of the credential.
     pub by: Option<CallerName>,
-    /// What it may decide; everything where that is not limited.
-    pub may: Option<Arc<Permissions>>,
+    /// What it may decide: whatever one of these allows; everything where that is not limited.
+    pub may: Option<Arc<[Permissions]>>,
 }
 
 impl Author {

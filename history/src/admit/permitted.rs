@@ -14,12 +14,13 @@ impl Transition {
     /// The event of a decision that is not allowed; `None` where it is.
     pub(super) fn not_permitted(&self, decision: &Decision, decision_event_id: EventId) -> Option<EventKind> {
         let may = self.author.may.as_ref()?;
-        (!may.allows(decision, &self.run.started)).then(|| failed(decision, decision_event_id))
+        let is_allowed = may.iter().any(|may| may.allows(decision, &self.run.started));
+        (!is_allowed).then(|| failed(decision, decision_event_id))
     }
 
     /// Turns wait on another list by the word of who may have them wait there.
     pub(super) fn may_move(&self, to: &TurnList) -> Result<(), Fault> {
-        if self.author.may.as_ref().is_none_or(|may| may.allows_list(&to.task_list)) {
+        if self.author.may.as_ref().is_none_or(|may| may.iter().any(|may| may.allows_list(&to.task_list))) {
             return Ok(());
         }
         let problem = "is a list on which this decider's credential does not allow it to have turns wait".to_owned();

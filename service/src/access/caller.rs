@@ -39,9 +39,14 @@ impl Caller {
         self.0.as_ref().map(|holder| holder.by().clone())
     }
 
-    /// Who gives their commands: the name of their credential, and what it may decide.
+    /// Who gives their commands.
     pub(crate) fn author(&self) -> Author {
-        let may = self.0.as_ref().and_then(|holder| holder.may_decide().cloned());
+        Author::named(self.by())
+    }
+
+    /// Who answers turns of this list: the name of their credential, and what it may decide there.
+    pub(crate) fn decider(&self, domain: &str, list: &str) -> Author {
+        let may = self.0.as_ref().and_then(|holder| holder.may_decide(domain, list));
         Author { by: self.by(), may }
     }
 

@@ -85,9 +85,8 @@ pub(crate) struct Holder {
     pub(super) readers_without_payloads: Domains,
     pub(super) applications: Domains,
     pub(super) operators: Domains,
-    pub(super) deciders: Vec<Lists>,
+    pub(super) deciders: Vec<Deciders>,
     pub(super) runners: Vec<Lists>,
-    may_decide: Option<Arc<Permissions>>,
 }
 
 /// A secret, by its SHA-256.
@@ -143,7 +142,50 @@ impl Lists {
     }
 }
 
+/// Lists of which turns may be taken and answered, and what may be decided there.
+#[derive(Debug, Clone)]
+pub(super) struct Deciders {
+    pub(super) lists: Lists,
+    /// Everything when absent.
+    may: Option<Arc<Permissions>>,
+}
+
+/// What stands between the name of an issuer and that of one of its callers, and in the name of no credential.
+pub(super) const SEPARATOR: char = ':';
+
 impl Holder {
+    /// Somebody of this name who may do nothing yet.
+    pub(super) fn nobody(name: CallerName) -> Self {
+        let none = || Domains(Vec::new());
+        Self {
+            name,
+            secrets: Vec::new(),
+            keys: Vec::new(),
+            certificates: Vec::new(),
+            is_operator: false,
+            metrics: false,
+            readers: none(),
+            readers_without_payloads: none(),
+            applications: none(),
+            operators: none(),
+            deciders: Vec::new(),
+            runners: Vec::new(),
+        }
+    }
+
+    /// The same, who may do what the other may, too.
+    pub(super) fn and(mut self, other: &Self) -> Self {
+        self.is_operator |= other.is_operator;
+        self.metrics |= other.metrics;
+        self.readers.0.extend_from_slice(&other.readers.0);
+        self.readers_without_payloads.0.extend_from_slice(&other.readers_without_payloads.0);
+        self.applications.0.extend_from_slice(&other.applications.0);
+        self.operators.0.extend_from_slice(&other.operators.0);
+        self.deciders.extend_from_slice(&other.deciders);
+        self.runners.extend_from_slice(&other.runners);
+        self
+    }
+
     pub(super) fn read(credential: Credential) -> Result<Self, String> {
         let (secrets, keys) = (secrets(&credential)?, keys(&credential)?);
         let certificates =
@@ -163,37 +205,44 @@ impl Holder {
                 credential.name
             ));
         }
-        Ok(Self { secrets, keys, certificates, ..Self::of_levels(credential)? })
-    }
-
-    /// One by its levels, whatever it is known by.
-    pub(super) fn of_levels(credential: Credential) -> Result<Self, String> {
-        let Credential { name, operator, metrics, readers, readers_without_payloads, .. } = credential;
-        let Credential { applications, operators, deciders, runners, may_decide, .. } = credential;
+        let name = &credential.name;
         if name.trim().is_empty() {
             return Err("a credential has an empty name; say whose it is".to_owned());
         }
-        let name = CallerName::new(&name).map_err(|fault| format!("credential `{}`: {fault}", name.escape_debug()))?;
+        let what = format!("credential `{}`", name.escape_debug());
+        if name.contains(SEPARATOR) {
+            return Err(format!(
+                "{what}: `{SEPARATOR}` stands in the names of an issuer's callers alone; leave it out"
+            ));
+        }
+        let name = CallerName::new(name).map_err(|fault| format!("{what}: {fault}"))?;
+        Ok(Self { secrets, keys, certificates, ..Self::of_levels(name, &what, credential)? })
+    }
+
+    /// One by its levels, whatever it is known by. `what` they are of is for people.
+    pub(super) fn of_levels(name: CallerName, what: &str, credential: Credential) -> Result<Self, String> {
+        let Credential { operator, metrics, readers, readers_without_payloads, .. } = credential;
+        let Credential { applications, operators, deciders, runners, may_decide, .. } = credential;
         let lists = |entries: Vec<String>| -> Result<Vec<Lists>, String> {
             let read = |entry: String| {
                 if entry.starts_with("*/") {
                     let how = "name the domain before the slash, or write `%2A` for one that is called `*`";
-                    return Err(format!("credential `{name}`: `{entry}` is of no domain; {how}"));
+                    return Err(format!("{what}: `{entry}` is of no domain; {how}"));
                 }
-                Lists::read(&entry).ok_or_else(|| format!("credential `{name}`: `{entry}` is not `domain/list`"))
+                Lists::read(&entry).ok_or_else(|| format!("{what}: `{entry}` is not `domain/list`"))
             };
             entries.into_iter().map(read).collect()
         };
         let (deciders, runners) = (lists(deciders)?, lists(runners)?);
         let domains = [&readers, &readers_without_payloads, &applications, &operators];
         if domains.iter().any(|domains| domains.iter().any(String::is_empty)) {
-            return Err(format!("credential `{name}`: the name of a domain is empty; `*` is all of them"));
+            return Err(format!("{what}: the name of a domain is empty; `*` is all of them"));
         }
         let names_none = domains.iter().all(|domains| domains.is_empty());
         if !operator && !metrics && names_none && deciders.is_empty() && runners.is_empty() {
             let levels =
                 "operator, metrics, readers, readers-without-payloads, applications, operators, deciders, runners";
-            return Err(format!("credential `{name}` may do nothing; give it one of: {levels}"));
+            return Err(format!("{what} may do nothing; give it one of: {levels}"));
         }
         if let Some(may) = &may_decide {
             let problem = if operator {
@@ -210,14 +259,12 @@ impl Holder {
                 })
             };
             if let Some(problem) = problem {
-                return Err(format!("credential `{name}`: may-decide {problem}"));
+                return Err(format!("{what}: may-decide {problem}"));
             }
         }
+        let may = may_decide.map(Arc::new);
+        let deciders = deciders.into_iter().map(|lists| Deciders { lists, may: may.clone() }).collect();
         Ok(Self {
-            name,
-            secrets: Vec::new(),
-            keys: Vec::new(),
-            certificates: Vec::new(),
             is_operator: operator,
             metrics,
             readers: Domains(readers),
@@ -226,13 +273,15 @@ impl Holder {
             operators: Domains(operators),
             deciders,
             runners,
-            may_decide: may_decide.map(Arc::new),
+            ..Self::nobody(name)
         })
     }
 
-    /// What it may decide; everything when absent.
-    pub(super) fn may_decide(&self) -> Option<&Arc<Permissions>> {
-        self.may_decide.as_ref()
+    /// What it may decide in turns of this list: whatever one of these allows; everything when absent.
+    pub(super) fn may_decide(&self, domain: &str, list: &str) -> Option<Arc<[Permissions]>> {
+        let of_list = self.deciders.iter().filter(|deciders| deciders.lists.has(domain, list));
+        let limits: Option<Vec<_>> = of_list.map(|deciders| deciders.may.as_deref().cloned()).collect();
+        limits.filter(|_| !self.is_operator).map(Into::into)
     }
 
     /// Whose it is.
@@ -257,7 +306,8 @@ impl Holder {
 
     /// Whether any of its levels names this domain.
     pub(super) fn has_to_do_with(&self, domain: &str) -> bool {
-        self.reads(domain) || self.deciders.iter().chain(&self.runners).any(|lists| lists.domain == domain)
+        self.reads(domain)
+            || self.deciders.iter().map(|it| &it.lists).chain(&self.runners).any(|lists| lists.domain == domain)
     }
 }
 

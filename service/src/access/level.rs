@@ -129,7 +129,7 @@ impl Need {
             Self::Reader(domain) => holder.reads(domain),
             Self::Application(domain) => holder.applications.has(domain),
             Self::DomainOperator(domain) => holder.operators.has(domain),
-            Self::Decider(domain, list) => holder.deciders.iter().any(|lists| lists.has(domain, list)),
+            Self::Decider(domain, list) => holder.deciders.iter().any(|it| it.lists.has(domain, list)),
             Self::Runner(domain, list) => holder.runners.iter().any(|lists| lists.has(domain, list)),
         }
     }

@@ -272,7 +272,7 @@ async fn answer_turn(
     next: Option<body::Next>,
 ) -> Answer {
     let mut token = engine.decider_token(token)?;
-    token.author = caller.author();
+    token.author = caller.decider(&token.domain, &token.task_list);
     let updates = update_answers(updates)?;
     let next = next.map(|next| next_poll(next, caller)).transpose()?;
     let command = match command {

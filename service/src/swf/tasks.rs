@@ -206,7 +206,7 @@ struct RespondDecision {
 pub(super) async fn respond_decision(call: Call, input: Map<String, Value>) -> Answer {
     let it: RespondDecision = take(input)?;
     let mut token = call.engine.decider_token(&it.task_token)?;
-    token.author = call.caller.author();
+    token.author = call.caller.decider(&token.domain, &token.task_list);
     let schedule_to_start = words::limited_span(it.task_list_schedule_to_start_timeout.as_deref());
     let moves_to = it.task_list.map(|list| TurnList { task_list: list.name, schedule_to_start });
     let given = it.decisions.unwrap_or_default();

@@ -85,9 +85,9 @@ pub struct PassedAnswer {
     what: Passed,
     results: Vec<(String, Outcome)>,
     updates: Vec<UpdateAnswer>,
-    /// What its decider may decide; everything when absent.
+    /// What its decider may decide: whatever one of these allows; everything when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    may: Option<Permissions>,
+    may: Option<Vec<Permissions>>,
     /// The name of its decider's credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<CallerName>,
@@ -288,7 +288,7 @@ impl Engine {
             other => return Err(Refusal::Corrupt { what: format!("an answer to a turn: {other:?}") }),
         };
         let Author { may, by } = token.author.clone();
-        let may = may.as_deref().cloned();
+        let may = may.as_deref().map(<[_]>::to_vec);
         let answer = PassedAnswer { token: self.mint.turn(token), what, results, updates, may, by };
         let Some(peers) = self.elsewhere.peers() else {
             let why = "no other node can be reached".to_owned();
@@ -328,7 +328,7 @@ impl Engine {
             Err(refusal) => Err(refusal),
             Ok(token) if self.recorder_of(&token).is_some() => Err(Fault::TurnLost.into()),
             Ok(mut token) => {
-                token.author = Author { by, may: may.map(Arc::new) };
+                token.author = Author { by, may: may.map(Into::into) };
                 let turn = token.turn;
                 let command = match what {
                     Passed::Completed { decisions, context, awaiting } => {
