@@ -16,7 +16,7 @@ use crate::serve::Serve;
 const WHAT: &str = "credentials";
 
 /// The parts of the file that are taken while the service runs.
-const READ_AGAIN: [&str; 1] = ["credentials"];
+const READ_AGAIN: [&str; 2] = ["credentials", "issuers"];
 
 /// How often it is looked for secrets that expire soon. Ours: the gauge is as exact as that.
 const EXPIRY_LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -52,13 +52,15 @@ impl Keeper {
         }
     }
 
-    fn read_again(&self, why: Why, rest: &mut toml::Table) {
-        let (path, credentials) = (self.path.display(), &self.credentials);
+    fn read_again(&mut self, why: Why, rest: &mut toml::Table) {
+        let (path, credentials, files) = (self.path.display(), &self.credentials, &mut self.files);
         // The whole file has to be right, also where it is not taken before the next start.
         let taken = config::text(&self.path).and_then(|text| {
-            let stanzas = config::parse_file::<Serve>(&self.path, &text)?.credentials();
+            let stanzas = config::parse_file::<Serve>(&self.path, &text)?.stanzas();
             let rest = without_what_is_read_again(config::parse_file(&self.path, &text)?);
-            let count = stanzas.len();
+            // Before they are read, so that no change is missed.
+            files.watch(Serve::read_from(&self.path, &stanzas.issuers));
+            let count = stanzas.credentials.len() + stanzas.issuers.len();
             credentials.replace(stanzas).map_err(|error| format!("{path}: {error}"))?;
             Ok((count, rest))
         });

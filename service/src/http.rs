@@ -47,7 +47,7 @@ use crate::access::{Call, Level, Wire};
 use crate::access_log::AccessLog;
 use crate::engine::Engine;
 
-pub use crate::access::{AccessKey, Credential, Credentials, Moment, Secret};
+pub use crate::access::{AccessKey, Credential, Credentials, Issuer, Moment, Rule, Secret, Stanzas};
 pub use guard::Hosts;
 pub use nodes::{Joined, NodeTrust, Renewal, join, join_trusting};
 pub use server::{Server, ServerLimits};

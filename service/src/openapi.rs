@@ -306,7 +306,19 @@ fn tag(path: &str) -> &'static str {
 /// What every call below `/v1` may be refused with.
 const REFUSALS: [(u16, &[&str]); 8] = [
     (400, &["bad-header", "bad-path", "bad-query"]),
-    (401, &["certificate-refused", "early-secret", "expired-secret", "revoked-secret", "unauthorized"]),
+    (
+        401,
+        &[
+            "certificate-refused",
+            "early-secret",
+            "early-token",
+            "expired-secret",
+            "expired-token",
+            "revoked-secret",
+            "token-refused",
+            "unauthorized",
+        ],
+    ),
     (403, &["cross-site", "forbidden"]),
     (404, &["unknown-domain"]),
     (421, &["misdirected"]),

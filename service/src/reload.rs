@@ -58,6 +58,17 @@ impl Hangups {
     }
 }
 
+impl Files {
+    /// Has these looked at from now on, and no others. What one was that was looked at before is known.
+    pub fn watch(&mut self, paths: Vec<PathBuf>) {
+        let found = look(&paths);
+        let known = self.paths.iter().zip(&self.seen).collect::<BTreeMap<_, _>>();
+        let seen = paths.iter().zip(found).map(|(path, found)| known.get(path).map_or(found, |seen| **seen));
+        self.seen = seen.collect();
+        (self.paths, self.next) = (paths, None);
+    }
+}
+
 /// What a file is, by its content; `None` where it cannot be read.
 type Look = Option<[u8; 32]>;
 

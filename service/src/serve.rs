@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,9 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use service::access_log::AccessLog;
 use service::engine::{Engine, Node, Quotas, Settings, SystemClock};
-use service::http::{Credential, Credentials, Hosts, Server, ServerLimits, router_at, with_access_log};
+use service::http::{
+    Credential, Credentials, Hosts, Issuer, Server, ServerLimits, Stanzas, router_at, with_access_log,
+};
 use service::lambda::Function;
 use service::reload::{Files, Hangups};
 use store::Store;
@@ -119,6 +121,10 @@ pub(crate) struct Serve {
     #[arg(skip)]
     #[serde(default)]
     credentials: Vec<Credential>,
+    /// Whose tokens are believed; only in the file
+    #[arg(skip)]
+    #[serde(default)]
+    issuers: Vec<Issuer>,
     /// Write a JSON line for each request to the end of this file, or to standard output: `-`
     #[arg(long, env = "BATON_ACCESS_LOG", value_name = "FILE|-")]
     access_log: Option<String>,
@@ -156,6 +162,7 @@ impl Serve {
             swf_limits: self.swf_limits || file.swf_limits,
             functions: file.functions,
             credentials: file.credentials,
+            issuers: file.issuers,
             access_log: self.access_log.or(file.access_log),
             log_json: self.log_json || file.log_json,
             log: self.log.or(file.log),
@@ -164,8 +171,14 @@ impl Serve {
     }
 
     /// Who may do what.
-    pub(crate) fn credentials(self) -> Vec<Credential> {
-        self.credentials
+    pub(crate) fn stanzas(self) -> Stanzas {
+        Stanzas { credentials: self.credentials, issuers: self.issuers }
+    }
+
+    /// The files that who may do what is read from: this one, and those with keys of issuers.
+    pub(crate) fn read_from(path: &Path, issuers: &[Issuer]) -> Vec<PathBuf> {
+        let keys = issuers.iter().filter_map(|issuer| issuer.jwks_file.clone());
+        std::iter::once(path.to_owned()).chain(keys).collect()
     }
 
     pub(crate) async fn run(self) -> ExitCode {
@@ -270,7 +283,7 @@ impl Serve {
         Ok((with_access_log(router, engine, Arc::clone(&log)), Some(log)))
     }
 
-    async fn serve(self, hangups: &Hangups, files: Files) -> Result<(), String> {
+    async fn serve(self, hangups: &Hangups, mut files: Files) -> Result<(), String> {
         self.start_log()?;
         let listen = match self.listen {
             Some(listen) => listen,
@@ -280,7 +293,11 @@ impl Serve {
         {
             config::warn_if_open(path);
         }
-        let credentials = Credentials::new(self.credentials.clone())?;
+        if let Some(path) = &self.config {
+            files.watch(Self::read_from(path, &self.issuers));
+        }
+        let stanzas = Stanzas { credentials: self.credentials.clone(), issuers: self.issuers.clone() };
+        let credentials = Credentials::new(stanzas)?;
         let functions = self.lambda()?;
         let wanted = self.connections_max.unwrap_or(ServerLimits::default().connections_max);
         let connections_max = crate::descriptors::connections(wanted)?;
@@ -311,6 +328,7 @@ impl Serve {
             .map_err(|refusal| refusal.to_string())?;
         let calls = (!functions.is_empty()).then(|| service::lambda::serve(&engine, functions));
         let joined = node.as_ref().map(|node| self.encryption.join(&engine, node)).transpose()?;
+        tokio::spawn(credentials.clone().keep_keys(Arc::clone(&engine)));
         if let Some(path) = self.config.clone() {
             let keeper = Keeper { path, files, credentials: credentials.clone(), engine: Arc::clone(&engine) };
             tokio::spawn(keeper.keep());

@@ -1,6 +1,5 @@
-//! The credentials in force: one set, looked at once for each request, and exchanged as a whole.
+//! The credentials and issuers in force: one set, looked at once for each request, and exchanged as a whole.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -10,9 +9,12 @@ use history::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
-use super::certificate::CertificateName;
+use super::remote::{Fetching, KEYS_AGAIN_AFTER, Remote};
 use super::secret::{EXPIRY_WARNING, Standing, Validity};
-use super::{Credential, Denials, Holder};
+use super::set::{Set, Stanzas, Way};
+use super::token::Disbelief;
+use super::{Denials, Holder};
+use crate::engine::Engine;
 use crate::tls::Peer;
 
 /// The hexadecimal digits of a secret's hash that name it to people. Ours: enough to tell a few from each other, and no help
@@ -29,23 +31,6 @@ struct InForce {
     denials: Denials,
 }
 
-/// Credentials that were read together.
-#[derive(Debug, Default)]
-pub(super) struct Set {
-    holders: Vec<Arc<Holder>>,
-}
-
-/// By what somebody was let in.
-#[derive(Clone, PartialEq, Eq)]
-enum Way {
-    /// A secret, by its SHA-256.
-    Secret([u8; 32]),
-    /// A key that signs: its id and its secret.
-    Key(String, String),
-    /// The certificate of their connection.
-    Certificate(Arc<Peer>),
-}
-
 /// Somebody who showed what they are known by.
 #[derive(Clone)]
 pub(crate) struct Admitted {
@@ -56,15 +41,26 @@ pub(crate) struct Admitted {
     set: Arc<Set>,
 }
 
+/// What somebody shows that is good for a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    Secret,
+    Token,
+}
+
 /// Why somebody is not let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NoEntry {
     /// They show nothing, or nothing that is known.
     Unknown,
     /// What they show is right, and no longer good.
-    Expired { who: String, since: Timestamp },
+    Expired { what: What, who: String, since: Timestamp },
     /// What they show is right, and not yet good.
-    Early { who: String, from: Timestamp },
+    Early { what: What, who: String, from: Timestamp },
+    /// They show a token that is not believed; why is for the log alone.
+    Token { why: String },
+    /// They show a token that is believed, and no rule of its issuer gives them anything.
+    NoRule { who: String },
     /// They show nothing but a certificate, which lets nobody in.
     Certificate { shown: String, why: String },
 }
@@ -73,8 +69,26 @@ impl NoEntry {
     /// Whose credential it is.
     pub(crate) fn who(&self) -> Option<&str> {
         match self {
-            Self::Unknown | Self::Certificate { .. } => None,
-            Self::Expired { who, .. } | Self::Early { who, .. } => Some(who),
+            Self::Unknown | Self::Certificate { .. } | Self::Token { .. } => None,
+            Self::Expired { who, .. } | Self::Early { who, .. } | Self::NoRule { who } => Some(who),
+        }
+    }
+}
+
+/// Why a token lets nobody in.
+enum Unbelieved {
+    No(NoEntry),
+    /// There may be other keys by now.
+    UnknownKey(Arc<Remote>, String),
+}
+
+impl Unbelieved {
+    fn into_no_entry(self) -> NoEntry {
+        match self {
+            Self::No(no) => no,
+            Self::UnknownKey(_, name) => {
+                NoEntry::Token { why: format!("a token of issuer `{name}`: its key is not one of this issuer's") }
+            }
         }
     }
 }
@@ -90,82 +104,15 @@ pub struct Expiring {
     pub until: Timestamp,
 }
 
-impl Set {
-    fn read(credentials: Vec<Credential>) -> Result<Self, String> {
-        let holders =
-            credentials.into_iter().map(|it| Holder::read(it).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
-        let (mut names, mut ids) = (BTreeSet::new(), BTreeSet::new());
-        let mut seen: Vec<(&[u8; 32], &str)> = Vec::new();
-        let mut named: Vec<(&CertificateName, &str)> = Vec::new();
-        for holder in &holders {
-            if !names.insert(holder.name()) {
-                return Err(format!(
-                    "two credentials have the name `{}`; one may have several secrets, as `secrets`",
-                    holder.name()
-                ));
-            }
-            if let Some(key) = holder.keys.iter().find(|key| !ids.insert(&key.id)) {
-                return Err(format!("two credentials have the access-key-id `{}`", key.id));
-            }
-            for secret in &holder.secrets {
-                if let Some((_, one)) = seen.iter().find(|(sha256, _)| **sha256 == secret.sha256) {
-                    let other = holder.name();
-                    return Err(format!(
-                        "the credentials `{one}` and `{other}` have the same secret; only the first would count"
-                    ));
-                }
-                seen.push((&secret.sha256, holder.name()));
-            }
-            for (entry, of) in &holder.certificates {
-                if let Some((_, one)) = named.iter().find(|(other, _)| *other == of) {
-                    let other = holder.name();
-                    return Err(format!("the credentials `{one}` and `{other}` both name the certificate `{entry}`"));
-                }
-                named.push((of, holder.name()));
-            }
-        }
-        Ok(Self { holders })
-    }
-
-    /// Looks at every secret, so that the time it takes tells nothing.
-    fn find(&self, way: &Way) -> Option<(&Arc<Holder>, Validity)> {
-        match way {
-            Way::Secret(digest) => self.holders.iter().fold(None, |found, holder| {
-                let own = holder.secrets.iter().fold(None, |found, secret| {
-                    if is_same(&secret.sha256, digest) { Some((holder, secret.validity)) } else { found }
-                });
-                found.or(own)
-            }),
-            Way::Key(id, secret) => self.holders.iter().find_map(|holder| {
-                let key = holder.keys.iter().find(|key| key.id == *id && key.secret == *secret)?;
-                Some((holder, key.validity))
-            }),
-            Way::Certificate(peer) => self.certified(peer).ok().map(|holder| (holder, Validity::default())),
-        }
-    }
-
-    /// Whose a certificate is that was shown.
-    fn certified(&self, peer: &Peer) -> Result<&Arc<Holder>, String> {
-        let shown = peer.shown()?;
-        let mut naming =
-            self.holders.iter().filter(|holder| holder.certificates.iter().any(|(_, name)| name.is_of(shown)));
-        let holder = naming.next().ok_or_else(|| "no credential names it".to_owned())?;
-        match naming.next() {
-            None => Ok(holder),
-            Some(other) => Err(format!("`{}` and `{}` both name it", holder.name(), other.name())),
-        }
-    }
-}
-
 impl Credentials {
-    /// Takes credentials as they were written down.
+    /// Takes credentials and issuers as they were written down.
     ///
     /// # Errors
     ///
-    /// For a hash that is not 64 hexadecimal digits, a task list that is not `domain/list`, half a key, nothing to be known
+    /// For an issuer whose keys cannot be read from their file, and for one that nobody could be let in by; for a hash that is not 64 hexadecimal digits, a task list that is not `domain/list`, half a key, nothing to be known
     /// by, nothing that it may do, naming the credential; for an empty name; and for two of the same name, key id or secret.
-    pub fn new(credentials: Vec<Credential>) -> Result<Self, String> {
-        let set = Arc::new(Set::read(credentials)?);
+    pub fn new(stanzas: impl Into<Stanzas>) -> Result<Self, String> {
+        let set = Arc::new(Set::read(stanzas.into(), &Set::default())?);
         Ok(Self(Arc::new(InForce { set: watch::Sender::new(set), denials: Denials::default() })))
     }
 
@@ -175,19 +122,20 @@ impl Credentials {
     ///
     /// As for [`new`](Self::new); and for none at all where there are some, as everybody would be let in. What was in force
     /// stays so.
-    pub fn replace(&self, credentials: Vec<Credential>) -> Result<(), String> {
-        let set = Set::read(credentials)?;
-        if set.holders.is_empty() && !self.is_empty() {
+    pub fn replace(&self, stanzas: impl Into<Stanzas>) -> Result<(), String> {
+        let set = Set::read(stanzas.into(), &self.now())?;
+        if set.is_empty() && !self.is_empty() {
             let why = "there are no credentials any more, so that everybody would be let in";
             return Err(format!("{why}; restart the service if that is meant"));
         }
-        self.0.set.send_replace(Arc::new(set));
+        // With what was fetched while it was read.
+        self.0.set.send_modify(|in_force| *in_force = Arc::new(set.with_fetched_keys().unwrap_or(set)));
         Ok(())
     }
 
     /// Whether there is none, so that nobody is asked.
     pub fn is_empty(&self) -> bool {
-        self.0.set.borrow().holders.is_empty()
+        self.0.set.borrow().is_empty()
     }
 
     fn now(&self) -> Arc<Set> {
@@ -224,9 +172,77 @@ impl Credentials {
         let secret = bearer(headers).ok_or(NoEntry::Unknown)?;
         let (set, way) = (self.now(), Way::Secret(Sha256::digest(secret.as_bytes()).into()));
         let (holder, validity) = set.find(&way).ok_or(NoEntry::Unknown)?;
-        let admitted = Admitted { holder: Arc::clone(holder), way, validity, set: Arc::clone(&set) };
+        let admitted = Admitted { holder, way, validity, set: Arc::clone(&set) };
         admitted.must_be_good(now)?;
         Ok(admitted)
+    }
+
+    /// The same, also by a token of an issuer's. Where the key of a token is not known, those of its issuer are fetched first,
+    /// as often as that may be.
+    pub(crate) async fn admit_with_token(
+        &self,
+        headers: &HeaderMap,
+        peer: Option<&Arc<Peer>>,
+        engine: &Arc<Engine>,
+    ) -> Result<Admitted, NoEntry> {
+        let (found, now) = (self.admit(headers, peer, engine.clock().now()), engine.clock().now());
+        let token = bearer(headers)
+            .filter(|shown| found.as_ref().err() == Some(&NoEntry::Unknown) && self.now().may_be_token(shown));
+        let Some(token) = token else { return found };
+        let digest = Sha256::digest(token.as_bytes()).into();
+        match self.admit_token(token, digest, now) {
+            Err(Unbelieved::UnknownKey(remote, name)) => {
+                self.fetch_keys(&remote, &name, engine).await;
+                self.admit_token(token, digest, now).map_err(Unbelieved::into_no_entry)
+            }
+            judged => judged.map_err(Unbelieved::into_no_entry),
+        }
+    }
+
+    fn admit_token(&self, token: &str, digest: [u8; 32], now: Timestamp) -> Result<Admitted, Unbelieved> {
+        let set = self.now();
+        let verified = set.believe(token, &digest).map_err(|disbelief| match disbelief {
+            Disbelief::Wrong(why) => Unbelieved::No(NoEntry::Token { why }),
+            Disbelief::UnknownKey(remote, name) => Unbelieved::UnknownKey(remote, name),
+        })?;
+        must_be_good(verified.validity, What::Token, verified.who.as_str(), now).map_err(Unbelieved::No)?;
+        let who = || NoEntry::NoRule { who: verified.who.to_string() };
+        let holder = verified.holder.ok_or_else(who).map_err(Unbelieved::No)?;
+        Ok(Admitted { holder, way: Way::Token(token.into(), digest), validity: verified.validity, set })
+    }
+
+    /// Has an issuer's keys fetched, unless they just were. They are in force once this resolves.
+    fn fetch_keys(&self, remote: &Arc<Remote>, name: &str, engine: &Arc<Engine>) -> Fetching {
+        let (credentials, engine, issuer) = (self.clone(), Arc::clone(engine), name.to_owned());
+        remote.fetch(name, move |is_fetched| {
+            engine.metrics().issuer_keys_fetched(&issuer, is_fetched);
+            credentials.0.set.send_if_modified(|set| {
+                let others = set.with_fetched_keys();
+                let is_other = others.is_some();
+                if let Some(others) = others {
+                    *set = Arc::new(others);
+                }
+                is_other
+            });
+        })
+    }
+
+    /// Keeps the keys of issuers up to date that are at an address; goes on for ever.
+    pub async fn keep_keys(self, engine: Arc<Engine>) {
+        let mut changes = self.changes();
+        loop {
+            let set = self.now();
+            for (name, remote) in set.named_remotes().filter(|(_, remote)| remote.is_due()) {
+                // It goes on by itself.
+                drop(self.fetch_keys(remote, name, &engine));
+            }
+            drop(set);
+            tokio::select! {
+                // The sender is with this handle.
+                _ = changes.changed() => {}
+                () = tokio::time::sleep(KEYS_AGAIN_AFTER) => {}
+            }
+        }
     }
 
     /// What becomes of those who are not let in.
@@ -247,19 +263,22 @@ impl Credentials {
         Some((Admitted { holder, way, validity: key.validity, set: Arc::clone(&set) }, secret))
     }
 
-    /// Whether whoever was let in still would be, and may still do what `may` says of their credential.
-    pub(super) fn would_admit(&self, admitted: &Admitted, now: Timestamp, may: impl Fn(&Holder) -> bool) -> bool {
+    /// How long whoever was let in still would be, as long as they may still do what `may` says of their credential.
+    pub(super) fn would_admit(
+        &self,
+        admitted: &Admitted,
+        now: Timestamp,
+        may: impl Fn(&Holder) -> bool,
+    ) -> Option<Validity> {
         let set = self.now();
         let is_certificate = matches!(admitted.way, Way::Certificate(_));
         // What a certificate is worth changes with other things, too.
         let (holder, validity) = if Arc::ptr_eq(&set, &admitted.set) && !is_certificate {
-            (&admitted.holder, admitted.validity)
-        } else if let Some(found) = set.find(&admitted.way) {
-            found
+            (Arc::clone(&admitted.holder), admitted.validity)
         } else {
-            return false;
+            set.find(&admitted.way)?
         };
-        validity.at(now) == Standing::Good && may(holder)
+        (validity.at(now) == Standing::Good && may(&holder)).then_some(validity)
     }
 
     /// The secrets and keys that are good now and will not be in [`EXPIRY_WARNING`], those that end first before others.
@@ -289,12 +308,15 @@ impl Admitted {
     ///
     /// Where it is not good at this time.
     pub(crate) fn must_be_good(&self, now: Timestamp) -> Result<(), NoEntry> {
-        let who = || self.holder.name().to_owned();
-        match self.validity.at(now) {
-            Standing::Good => Ok(()),
-            Standing::Early(from) => Err(NoEntry::Early { who: who(), from }),
-            Standing::Expired(since) => Err(NoEntry::Expired { who: who(), since }),
-        }
+        must_be_good(self.validity, What::Secret, self.holder.name(), now)
+    }
+}
+
+fn must_be_good(validity: Validity, what: What, who: &str, now: Timestamp) -> Result<(), NoEntry> {
+    match validity.at(now) {
+        Standing::Good => Ok(()),
+        Standing::Early(from) => Err(NoEntry::Early { what, who: who.to_owned(), from }),
+        Standing::Expired(since) => Err(NoEntry::Expired { what, who: who.to_owned(), since }),
     }
 }
 
@@ -312,9 +334,4 @@ fn prefix(sha256: &[u8; 32]) -> String {
     });
     text.truncate(PREFIX_DIGITS);
     text
-}
-
-/// Looks at every byte, wherever they differ, so that the time it takes tells nothing.
-fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
-    one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
 }

@@ -27,6 +27,8 @@ pub(crate) enum Denied {
     Revoked,
     /// A certificate, and no credential's.
     Certificate,
+    /// A token that is not believed.
+    Token,
     /// One that may not do this.
     Forbidden,
     /// Too many that are not known.
@@ -41,6 +43,7 @@ impl Denied {
             Self::Early => "early",
             Self::Revoked => "revoked",
             Self::Certificate => "certificate",
+            Self::Token => "token",
             Self::Forbidden => "forbidden",
             Self::TooManyGuesses => "too-many-guesses",
         }

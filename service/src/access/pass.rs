@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use history::Timestamp;
+
 use super::credentials::Admitted;
+use super::secret::Validity;
 use super::{Credentials, Holder, Need};
 use crate::engine::Clock;
 
@@ -33,17 +36,33 @@ impl Pass {
 
     /// Whether they would still be let in.
     pub(crate) fn is_good(&self) -> bool {
+        self.standing().is_some()
+    }
+
+    /// How long they would still be let in; `None` where they would not.
+    fn standing(&self) -> Option<Validity> {
         self.credentials.would_admit(&self.admitted, self.clock.now(), |holder| self.need.is_met_by(holder))
     }
 
-    /// Resolves when they would no longer be let in, as other credentials are in force.
+    /// Resolves when they would no longer be let in: what they have shown expires, or other credentials are in force.
     pub(crate) async fn revoked(&self) {
         let mut changes = self.credentials.changes();
-        while self.is_good() {
-            if changes.changed().await.is_err() {
-                // Nobody can change them any more.
-                std::future::pending::<()>().await;
+        while let Some(validity) = self.standing() {
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() {
+                    // Nobody can change them any more.
+                    std::future::pending::<()>().await;
+                },
+                () = self.reaches(validity.until()) => {}
             }
+        }
+    }
+
+    /// Resolves when it is so late.
+    async fn reaches(&self, at: Option<Timestamp>) {
+        match at {
+            Some(at) => self.clock.sleep_until(at).await,
+            None => std::future::pending().await,
         }
     }
 

@@ -124,6 +124,9 @@ fn spoken(code: &str) -> Option<&'static str> {
         "expired-secret" | "early-secret" | "revoked-secret" => {
             "give another secret with --secret-file or BATON_SECRET; `baton credential list` shows until when each is good"
         }
+        "expired-token" | "early-token" | "token-refused" => {
+            "give another token of its issuer with --secret-file or BATON_SECRET"
+        }
         "certificate-refused" => {
             "show another with --client-cert and --client-key, or give a credential's secret with --secret-file or BATON_SECRET"
         }

@@ -83,6 +83,7 @@ pub struct Metrics {
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
     denied: Family<[(&'static str, &'static str); 1], Counter>,
     secrets_expiring: Gauge,
+    issuer_keys_fetches: Family<[(&'static str, String); 2], Counter>,
     access_log_lost: Counter,
 }
 
@@ -156,6 +157,9 @@ impl Metrics {
         let lost = "Requests that left no line in the access log";
         registry.register("access_log_lines_lost", lost, access_log_lost.clone());
         registry.register("denied_requests", "Requests that were not let in, by why", denied.clone());
+        let issuer_keys_fetches = Family::default();
+        let what = "Times that keys of issuers were fetched, by what came of it";
+        registry.register("issuer_keys_fetches", what, issuer_keys_fetches.clone());
         let secrets_expiring = Gauge::default();
         let what = "Secrets and keys of credentials that expire within a week";
         registry.register("secrets_expiring", what, secrets_expiring.clone());
@@ -185,6 +189,7 @@ impl Metrics {
             refusals,
             denied,
             secrets_expiring,
+            issuer_keys_fetches,
             access_log_lost,
         }
     }
@@ -228,6 +233,12 @@ impl Metrics {
     /// So many secrets of credentials expire soon.
     pub fn secrets_expiring(&self, count: usize) {
         self.secrets_expiring.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// An issuer's keys were fetched, or could not be.
+    pub(crate) fn issuer_keys_fetched(&self, issuer: &str, is_fetched: bool) {
+        let outcome = if is_fetched { "fetched" } else { "failed" };
+        self.issuer_keys_fetches.get_or_create(&[("issuer", issuer.to_owned()), ("outcome", outcome.to_owned())]).inc();
     }
 
     pub(super) fn refused(&self, code: &'static str) {

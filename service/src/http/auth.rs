@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::middleware::Next;
@@ -75,6 +76,8 @@ pub(super) async fn judge(
 ) -> Response {
     let what = format!("{} {path}", request.method());
     let log = request.extensions().get::<Noted>().cloned();
+    let peer = request.extensions().get::<Arc<Peer>>();
+    let admitted = gate.admit(level, request.headers(), peer).await;
     let subject = InPath { engine: &gate.engine, params };
     if let Some(log) = &log {
         let is_of_turns = level == Level::Decider;
@@ -84,9 +87,7 @@ pub(super) async fn judge(
             log.domain(&domain);
         }
     }
-    let pass = gate
-        .admit(level, &request)
-        .and_then(|admitted| admitted.map(|admitted| gate.pass(level, &subject, admitted)).transpose());
+    let pass = admitted.and_then(|admitted| admitted.map(|admitted| gate.pass(level, &subject, admitted)).transpose());
     drop(subject);
     if let Some(log) = log {
         log.by(match &pass {
@@ -115,11 +116,12 @@ impl Refused {
     fn denied(&self) -> Option<Denied> {
         match self {
             Self::Unauthorized => Some(Denied::Unauthorized),
-            Self::ExpiredSecret { .. } => Some(Denied::Expired),
-            Self::EarlySecret { .. } => Some(Denied::Early),
+            Self::Expired { .. } => Some(Denied::Expired),
+            Self::Early { .. } => Some(Denied::Early),
+            Self::Token { .. } => Some(Denied::Token),
             Self::Revoked => Some(Denied::Revoked),
             Self::Certificate { .. } => Some(Denied::Certificate),
-            Self::Forbidden { .. } => Some(Denied::Forbidden),
+            Self::Forbidden { .. } | Self::NoRule => Some(Denied::Forbidden),
             Self::TooManyGuesses => Some(Denied::TooManyGuesses),
             _ => None,
         }
@@ -130,8 +132,10 @@ impl From<NoEntry> for Refused {
     fn from(no: NoEntry) -> Self {
         match no {
             NoEntry::Unknown => Self::Unauthorized,
-            NoEntry::Expired { since, .. } => Self::ExpiredSecret { since },
-            NoEntry::Early { from, .. } => Self::EarlySecret { from },
+            NoEntry::Expired { what, since, .. } => Self::Expired { what, since },
+            NoEntry::Early { what, from, .. } => Self::Early { what, from },
+            NoEntry::Token { why } => Self::Token { why },
+            NoEntry::NoRule { .. } => Self::NoRule,
             NoEntry::Certificate { shown, why } => Self::Certificate { shown, why },
         }
     }
@@ -139,8 +143,12 @@ impl From<NoEntry> for Refused {
 
 impl Gate {
     /// Who asks, with nothing where nobody is asked; or why they are not let in, and whose credential it was.
-    fn admit(&self, level: Level, request: &Request) -> Result<Option<Admitted>, (Refused, Option<String>)> {
-        let headers = request.headers();
+    async fn admit(
+        &self,
+        level: Level,
+        headers: &HeaderMap,
+        peer: Option<&Arc<Peer>>,
+    ) -> Result<Option<Admitted>, (Refused, Option<String>)> {
         if level == Level::Node {
             let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
             let pass = value.and_then(|value| value.strip_prefix(NODE_SCHEME));
@@ -150,9 +158,10 @@ impl Gate {
         if level == Level::Nothing || self.credentials.is_empty() {
             return Ok(None);
         }
-        let peer = request.extensions().get::<Arc<Peer>>();
-        self.credentials.admit(headers, peer, self.engine.clock().now()).map(Some).map_err(|no| {
-            let is_guess = no == NoEntry::Unknown && headers.contains_key(AUTHORIZATION);
+        let admitted = self.credentials.admit_with_token(headers, peer, &self.engine).await;
+        admitted.map(Some).map_err(|no| {
+            let is_unknown = matches!(no, NoEntry::Unknown | NoEntry::Token { .. });
+            let is_guess = is_unknown && headers.contains_key(AUTHORIZATION);
             let is_one_too_many = is_guess && self.credentials.denials().has_guessed_too_often();
             let who = no.who().map(str::to_owned);
             (if is_one_too_many { Refused::TooManyGuesses } else { no.into() }, who)
@@ -173,6 +182,11 @@ impl Gate {
     /// Says why somebody is not let in, also to those who look after the service.
     fn turned_away(&self, refused: Refused, who: Option<&str>, what: &str) -> Response {
         if let Some(denied) = refused.denied() {
+            // Why a token is not believed is for these alone.
+            let what = match &refused {
+                Refused::Token { why } => &format!("{what}: {why}"),
+                _ => what,
+            };
             self.credentials.denials().note(&self.engine, denied, who, what);
         }
         refused.into_response()

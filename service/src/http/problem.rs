@@ -9,6 +9,7 @@ use history::{Fault, Timestamp, TurnLoss};
 use serde_json::{Map, Value, json};
 
 use super::record::Code;
+use crate::access::What;
 use crate::budget::Exhausted;
 use crate::engine::{Recorded, Refusal};
 
@@ -46,10 +47,14 @@ pub(crate) enum Refused {
     Precondition { expected: String },
     /// No credential, or one that is not known.
     Unauthorized,
-    /// A secret that is right, and no longer good.
-    ExpiredSecret { since: Timestamp },
-    /// A secret that is right, and not yet good.
-    EarlySecret { from: Timestamp },
+    /// A secret or a token that is right, and no longer good.
+    Expired { what: What, since: Timestamp },
+    /// A secret or a token that is right, and not yet good.
+    Early { what: What, from: Timestamp },
+    /// A token that is not believed. Why is for the log alone.
+    Token { why: String },
+    /// A token that is believed, and may do nothing.
+    NoRule,
     /// A credential that was revoked, or that expired, meanwhile.
     Revoked,
     /// The certificate of the connection, beside which nothing was shown, lets nobody in.
@@ -434,13 +439,38 @@ impl Parts {
                 "no credential, or one that is not known here".to_owned(),
                 "send `Authorization: Bearer <secret>`",
             ),
-            Refused::ExpiredSecret { since } => plain(
+            Refused::Expired { what: What::Secret, since } => plain(
                 StatusCode::UNAUTHORIZED,
                 "expired-secret",
                 format!("this secret was good until {since}"),
                 "use the newer secret of this credential; who looks after the service makes one with `baton credential new`",
             ),
-            Refused::EarlySecret { from } => plain(
+            Refused::Expired { what: What::Token, since } => plain(
+                StatusCode::UNAUTHORIZED,
+                "expired-token",
+                format!("this token was good until {since}, with a minute that clocks may differ"),
+                "get another one from its issuer",
+            ),
+            Refused::Early { what: What::Token, from } => plain(
+                StatusCode::UNAUTHORIZED,
+                "early-token",
+                format!("this token is good from {from} on, with a minute that clocks may differ"),
+                "send it then; check the clocks of the issuer and of the service if it should be good by now",
+            ),
+            Refused::Token { .. } => plain(
+                StatusCode::UNAUTHORIZED,
+                "token-refused",
+                "this token is not one that is believed here".to_owned(),
+                "get one from an issuer that the service knows, made for this service and with a time when it ends; \
+                 the service's log says what is wrong with this one",
+            ),
+            Refused::NoRule => plain(
+                StatusCode::FORBIDDEN,
+                "forbidden",
+                "this token may do nothing here: no rule of its issuer is for what it has in its claims".to_owned(),
+                "have its issuer put into it what a rule is for, or have the operator add a rule",
+            ),
+            Refused::Early { what: What::Secret, from } => plain(
                 StatusCode::UNAUTHORIZED,
                 "early-secret",
                 format!("this secret is good from {from} on"),
@@ -541,8 +571,9 @@ impl IntoResponse for Refused {
                 headers.insert(RETRY_AFTER, HeaderValue::from(1));
             }
             Self::Unauthorized
-            | Self::ExpiredSecret { .. }
-            | Self::EarlySecret { .. }
+            | Self::Expired { .. }
+            | Self::Early { .. }
+            | Self::Token { .. }
             | Self::Revoked
             | Self::Certificate { .. } => {
                 headers.insert(axum::http::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use history::Permissions;
 use serde_json::{Value, json};
 use service::access::{Call, Level, Wire, page, table};
-use service::http::{Credential, Credentials, router_for};
+use service::http::{Credential, Credentials, Issuer, Rule, Stanzas, router_for};
 
 use crate::holders::{credential, one};
+use crate::issuer::Key;
 use crate::support::{Answer, Api, Ask, WORKFLOWS, activity_path, schedule, turn_path};
+use crate::tokens::{claims, in_file, rule};
 
 /// Stands in every payload, and nowhere else.
 const NEEDLE: &str = "sesame-in-a-payload";
@@ -72,8 +74,35 @@ fn kinds() -> Vec<(Credential, &'static [Level])> {
 }
 
 fn guarded(api: &Api) -> Api {
-    let credentials = kinds().into_iter().map(|(credential, _)| credential).collect();
-    let router = router_for(Arc::clone(&api.engine), Credentials::new(credentials).unwrap());
+    guarded_by(api, Stanzas { credentials: credentials(), ..Stanzas::default() })
+}
+
+fn credentials() -> Vec<Credential> {
+    kinds().into_iter().map(|(credential, _)| credential).collect()
+}
+
+/// The same, also for tokens with the same levels, by the names of the credentials.
+fn guarded_with_tokens(api: &Api) -> (Api, Key) {
+    let key = Key::ed("ed");
+    let (_file, issuer) = in_file(&[&key]);
+    let rule_of = |it: Credential| Rule {
+        operator: it.operator,
+        metrics: it.metrics,
+        readers: it.readers,
+        readers_without_payloads: it.readers_without_payloads,
+        applications: it.applications,
+        operators: it.operators,
+        deciders: it.deciders,
+        runners: it.runners,
+        ..rule(&it.name)
+    };
+    let rules = credentials().into_iter().map(rule_of).collect();
+    let issuers = vec![Issuer { rules, ..issuer }];
+    (guarded_by(api, Stanzas { credentials: credentials(), issuers }), key)
+}
+
+fn guarded_by(api: &Api, stanzas: Stanzas) -> Api {
+    let router = router_for(Arc::clone(&api.engine), Credentials::new(stanzas).unwrap());
     Api { engine: Arc::clone(&api.engine), clock: Arc::clone(&api.clock), router }
 }
 
@@ -97,7 +126,7 @@ async fn every_call_is_open_to_the_credentials_of_its_level_and_to_no_other() {
     let activity = activity_path(&open.activity("w").await);
     open.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
     let turn = turn_path(&open.turn().await);
-    let guarded = guarded(&open);
+    let (guarded, key) = guarded_with_tokens(&open);
     // Polls that are let in come back at once.
     open.engine.begin_shutdown();
     let before = open.everything().await;
@@ -112,11 +141,14 @@ async fn every_call_is_open_to_the_credentials_of_its_level_and_to_no_other() {
                     if levels.contains(&call.level) != allowed {
                         continue;
                     }
-                    let answer = guarded.call(bearer(ask(), &credential.name)).await;
-                    let status = answer.status().as_u16();
-                    let what = format!("{} {method} {}: {status}", credential.name, call.name);
-                    assert_eq!([401, 403].contains(&status), !allowed, "{what}");
-                    assert_ne!(status, 405, "{what}");
+                    let token = key.sign(&claims(&credential.name));
+                    for (way, shown) in [("a secret", &credential.name), ("a token", &token)] {
+                        let answer = guarded.call(bearer(ask(), shown)).await;
+                        let status = answer.status().as_u16();
+                        let what = format!("{}, by {way}: {method} {}: {status}", credential.name, call.name);
+                        assert_eq!([401, 403].contains(&status), !allowed, "{what}");
+                        assert_ne!(status, 405, "{what}");
+                    }
                 }
                 if !allowed {
                     let status = guarded.call(ask()).await.status().as_u16();

@@ -256,7 +256,7 @@ async fn a_certificate_is_worth_nothing_once_its_name_its_authority_or_its_time_
     };
     assert_eq!(listed().await.unwrap().0, 200);
 
-    service.credentials.replace(kinds().into_iter().filter(|kind| kind.name != "reader").collect()).unwrap();
+    service.credentials.replace(kinds().into_iter().filter(|kind| kind.name != "reader").collect::<Vec<_>>()).unwrap();
     refused(listed().await, "no credential names it");
     service.credentials.replace(kinds()).unwrap();
     assert_eq!(listed().await.unwrap().0, 200);

@@ -30,6 +30,9 @@ mod histories;
 #[path = "../shared/holders.rs"]
 mod holders;
 mod home;
+#[path = "../shared/issuer.rs"]
+mod issuer;
+mod issuers;
 mod kits;
 mod liveness;
 mod nodes;
@@ -46,6 +49,7 @@ mod starts;
 mod successors;
 mod support;
 mod tls;
+mod tokens;
 mod tries;
 mod types;
 mod unpolled;

@@ -14,25 +14,25 @@ fn stanza(name: &str) -> String {
     format!("[[credentials]]\nname = '{name}'\nsecret-sha256 = '{}'\noperator = true\n", sha256_hex(name))
 }
 
-fn write(config: &Path, text: &str) {
+pub(crate) fn write(config: &Path, text: &str) {
     let partial = config.with_extension("partial");
     std::fs::write(&partial, text).unwrap();
     std::fs::rename(&partial, config).unwrap();
 }
 
 /// What a call with this secret is answered, as a status.
-async fn status(service: &Service, secret: &str) -> u16 {
+pub(crate) async fn status(service: &Service, secret: &str) -> u16 {
     let client = Client::with_secret(&service.url, secret).unwrap().patience(Patience::None);
     client.domains().await.map_or_else(|error| error.status().unwrap(), |_| 200)
 }
 
-async fn text(service: &Service, path: &str, secret: &str) -> String {
+pub(crate) async fn text(service: &Service, path: &str, secret: &str) -> String {
     let ask = reqwest::Client::new().get(format!("{}{path}", service.url)).bearer_auth(secret);
     ask.send().await.unwrap().text().await.unwrap()
 }
 
 /// Waits until it is so; two looks at a file are some seconds.
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !is_so().await {
             tokio::time::sleep(Duration::from_millis(50)).await;

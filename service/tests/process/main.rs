@@ -18,11 +18,14 @@ mod flow;
 #[path = "../shared/hash.rs"]
 mod hash;
 mod https;
+#[path = "../shared/issuer.rs"]
+mod issuer;
 mod secrets;
 mod subscription;
 mod support;
 mod terminal;
 mod tls;
+mod tokens;
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

@@ -61,7 +61,7 @@ async fn both() -> Both {
     let settings = Settings { seed: Some(7), ..Settings::default() };
     let engine = Engine::open(fresh().await, Arc::new(SystemClock), settings).await.unwrap();
     let open = Swf { router: router(Arc::clone(&engine)) };
-    let credentials = kinds().into_iter().map(|(credential, _)| credential).collect();
+    let credentials: Vec<_> = kinds().into_iter().map(|(credential, _)| credential).collect();
     let guarded = Swf { router: router_for(Arc::clone(&engine), Credentials::new(credentials).unwrap()) };
     Both { engine, open, guarded }
 }

@@ -1,0 +1,150 @@
+//! Keys at an address: fetched within bounds, by one at a time, and kept while the address does not answer.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Url};
+use tokio::time::Instant;
+
+use super::jwks::{KEYS_BYTES_MAX, KeySet};
+
+/// How soon keys are fetched again, whatever for. Ours: whoever makes up names of keys has us ask no more often than that.
+pub const KEYS_AGAIN_AFTER: Duration = Duration::from_secs(30);
+
+/// How old keys become before they are fetched again, though all that is asked for is known. Ours: a key that is taken back is
+/// good for so long more.
+pub const KEYS_AGE_MAX: Duration = Duration::from_secs(300);
+
+/// How long a fetch may take as a whole. Ours: a caller with a key that is not known waits for it.
+pub const FETCH_WAIT: Duration = Duration::from_secs(5);
+
+/// A fetch that any number of callers wait for.
+pub(super) type Fetching = Shared<BoxFuture<'static, ()>>;
+
+/// Where keys of an issuer are.
+pub(super) struct Remote {
+    url: Url,
+    http: Client,
+    /// As they were fetched last.
+    known: Mutex<Arc<KeySet>>,
+    /// When they were fetched last.
+    fetched: Mutex<Option<Instant>>,
+    /// The newest fetch, and when it began.
+    newest: Mutex<Option<(Instant, Fetching)>>,
+    is_failing: AtomicBool,
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Remote").field("url", &self.url.as_str()).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Remote {
+    /// # Errors
+    ///
+    /// For an address at which somebody in between could put other keys.
+    pub(super) fn new(text: &str) -> Result<Self, String> {
+        let url = Url::parse(text).map_err(|error| format!("jwks-url `{text}`: {error}"))?;
+        let is_loopback = match url.host_str() {
+            Some("localhost" | "[::1]") => true,
+            Some(host) => host.parse::<std::net::Ipv4Addr>().is_ok_and(|it| it.is_loopback()),
+            None => false,
+        };
+        if url.scheme() != "https" && !(url.scheme() == "http" && is_loopback) {
+            return Err(format!("jwks-url `{text}`: expected https, or http on this machine"));
+        }
+        let http = Client::builder().redirect(Policy::none()).timeout(FETCH_WAIT).build();
+        let http = http.map_err(|error| format!("jwks-url `{text}`: {error}"))?;
+        let (known, fetched, newest) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Self { url, http, known, fetched, newest, is_failing: AtomicBool::new(false) })
+    }
+
+    /// Whether it is this address.
+    pub(super) fn is_at(&self, text: &str) -> bool {
+        Url::parse(text).is_ok_and(|url| url == self.url)
+    }
+
+    /// The keys that were there last; none before the first fetch.
+    pub(super) fn known(&self) -> Arc<KeySet> {
+        Arc::clone(&lock(&self.known))
+    }
+
+    /// Whether they should be fetched, though nobody asks for one that is not known.
+    pub(super) fn is_due(&self) -> bool {
+        let is_old = lock(&self.fetched).is_none_or(|at| at.elapsed() >= KEYS_AGE_MAX);
+        is_old || self.is_failing.load(Ordering::Relaxed)
+    }
+
+    /// Has them fetched, as long as that was not done just now; resolves when it is done. `then` hears of it. Whoever stops
+    /// waiting stops nothing.
+    pub(super) fn fetch(self: &Arc<Self>, name: &str, then: impl FnOnce(bool) + Send + 'static) -> Fetching {
+        let mut newest = lock(&self.newest);
+        if let Some((began, fetching)) = newest.as_ref()
+            && began.elapsed() < KEYS_AGAIN_AFTER
+        {
+            return fetching.clone();
+        }
+        let (remote, name) = (Arc::clone(self), name.to_owned());
+        let work = tokio::spawn(async move {
+            let found = remote.get().await.and_then(|bytes| KeySet::read(&bytes));
+            then(remote.note(&name, found));
+        });
+        let fetching = work.map(drop).boxed().shared();
+        *newest = Some((Instant::now(), fetching.clone()));
+        fetching
+    }
+
+    /// Keeps what was found. Whether something was.
+    fn note(&self, name: &str, found: Result<KeySet, String>) -> bool {
+        let is_found = found.is_ok();
+        let was_failing = self.is_failing.swap(!is_found, Ordering::Relaxed);
+        match found {
+            Ok(keys) => {
+                *lock(&self.known) = Arc::new(keys);
+                *lock(&self.fetched) = Some(Instant::now());
+                if was_failing {
+                    tracing::info!(issuer = name, "the issuer's keys are fetched again");
+                }
+            }
+            // Said once, not at each try.
+            Err(error) if !was_failing => tracing::warn!(
+                issuer = name,
+                "the issuer's keys could not be fetched, and those that are known stay: {error}"
+            ),
+            Err(_) => {}
+        }
+        is_found
+    }
+
+    async fn get(&self) -> Result<Vec<u8>, String> {
+        // Without the address, which may have a secret in it.
+        let unreachable = |error: reqwest::Error| {
+            let error = error.without_url();
+            std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source())
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(": ")
+        };
+        let mut answer = self.http.get(self.url.clone()).send().await.map_err(unreachable)?;
+        if !answer.status().is_success() {
+            return Err(format!("it answered {}", answer.status()));
+        }
+        let mut bytes = Vec::new();
+        while let Some(piece) = answer.chunk().await.map_err(unreachable)? {
+            bytes.extend_from_slice(&piece);
+            if bytes.len() > KEYS_BYTES_MAX {
+                return Err(format!("it answered more than {KEYS_BYTES_MAX} bytes"));
+            }
+        }
+        Ok(bytes)
+    }
+}

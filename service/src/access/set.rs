@@ -1,0 +1,194 @@
+//! Credentials and issuers that were read together: who is meant by what is shown.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use history::CallerName;
+
+use super::certificate::CertificateName;
+use super::issuer::ISSUERS_MAX;
+use super::remote::Remote;
+use super::secret::Validity;
+use super::token::{Disbelief, Trusted, Verified, account_of, is_token};
+use super::{Credential, Holder, Issuer};
+use crate::tls::Peer;
+
+/// Who may do what, as an operator writes it down.
+#[derive(Debug, Clone, Default)]
+pub struct Stanzas {
+    /// Credentials.
+    pub credentials: Vec<Credential>,
+    /// Issuers whose tokens are believed.
+    pub issuers: Vec<Issuer>,
+}
+
+impl From<Vec<Credential>> for Stanzas {
+    fn from(credentials: Vec<Credential>) -> Self {
+        Self { credentials, issuers: Vec::new() }
+    }
+}
+
+/// Credentials and issuers, read.
+#[derive(Debug, Default)]
+pub(super) struct Set {
+    pub(super) holders: Vec<Arc<Holder>>,
+    issuers: Vec<Arc<Trusted>>,
+}
+
+/// By what somebody was let in.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Way {
+    /// A secret, by its SHA-256.
+    Secret([u8; 32]),
+    /// A key that signs: its id and its secret.
+    Key(String, String),
+    /// The certificate of their connection.
+    Certificate(Arc<Peer>),
+    /// A token, and its SHA-256.
+    Token(Arc<str>, [u8; 32]),
+}
+
+impl Set {
+    /// `before` was in force until now: what was fetched for its issuers is known.
+    pub(super) fn read(stanzas: Stanzas, before: &Self) -> Result<Self, String> {
+        let Stanzas { credentials, issuers } = stanzas;
+        let holders =
+            credentials.into_iter().map(|it| Holder::read(it).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+        must_be_different(&holders)?;
+        if issuers.len() > ISSUERS_MAX {
+            return Err(format!("there are {} issuers, expected at most {ISSUERS_MAX}", issuers.len()));
+        }
+        let read = |issuer| Trusted::read(issuer, before.remotes()).map(Arc::new);
+        let issuers = issuers.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let (mut names, mut accounts) = (BTreeSet::new(), BTreeSet::new());
+        for issuer in &issuers {
+            let (name, account) = (&issuer.terms.name, &issuer.terms.issuer);
+            if !names.insert(name) {
+                return Err(format!("two issuers have the name `{name}`"));
+            }
+            if !accounts.insert(account) {
+                return Err(format!(
+                    "two issuers have `{account}` as their `issuer`; give one of them all of the rules"
+                ));
+            }
+        }
+        drop((names, accounts));
+        Ok(Self { holders, issuers })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.holders.is_empty() && self.issuers.is_empty()
+    }
+
+    /// Where keys of its issuers are fetched from.
+    pub(super) fn remotes(&self) -> impl Iterator<Item = &Arc<Remote>> {
+        self.issuers.iter().filter_map(|issuer| issuer.terms.remote.as_ref())
+    }
+
+    /// The same, with the names of the issuers.
+    pub(super) fn named_remotes(&self) -> impl Iterator<Item = (&str, &Arc<Remote>)> {
+        self.issuers.iter().filter_map(|it| Some((it.terms.name.as_str(), it.terms.remote.as_ref()?)))
+    }
+
+    /// The same with the keys that were fetched since; `None` where there are no others.
+    pub(super) fn with_fetched_keys(&self) -> Option<Self> {
+        let fetched = |issuer: &Arc<Trusted>| {
+            let keys = issuer.terms.remote.as_ref()?.known();
+            (keys != issuer.keys).then(|| Arc::new(Trusted::with(Arc::clone(&issuer.terms), keys)))
+        };
+        let others: Vec<_> = self.issuers.iter().map(fetched).collect();
+        if others.iter().all(Option::is_none) {
+            return None;
+        }
+        let issuers =
+            others.into_iter().zip(&self.issuers).map(|(other, same)| other.unwrap_or_else(|| Arc::clone(same)));
+        Some(Self { holders: self.holders.clone(), issuers: issuers.collect() })
+    }
+
+    /// Looks at every secret, so that the time it takes tells nothing.
+    pub(super) fn find(&self, way: &Way) -> Option<(Arc<Holder>, Validity)> {
+        match way {
+            Way::Secret(digest) => self.holders.iter().fold(None, |found, holder| {
+                let own = holder.secrets.iter().fold(None, |found, secret| {
+                    let is_own = is_same(&secret.sha256, digest);
+                    if is_own { Some((Arc::clone(holder), secret.validity)) } else { found }
+                });
+                found.or(own)
+            }),
+            Way::Key(id, secret) => self.holders.iter().find_map(|holder| {
+                let key = holder.keys.iter().find(|key| key.id == *id && key.secret == *secret)?;
+                Some((Arc::clone(holder), key.validity))
+            }),
+            Way::Certificate(peer) => self.certified(peer).ok().map(|holder| (Arc::clone(holder), Validity::default())),
+            Way::Token(token, digest) => {
+                let verified = self.believe(token, digest).ok()?;
+                Some((verified.holder?, verified.validity))
+            }
+        }
+    }
+
+    /// Whose a certificate is that was shown.
+    pub(super) fn certified(&self, peer: &Peer) -> Result<&Arc<Holder>, String> {
+        let shown = peer.shown()?;
+        let mut naming =
+            self.holders.iter().filter(|holder| holder.certificates.iter().any(|(_, name)| name.is_of(shown)));
+        let holder = naming.next().ok_or_else(|| "no credential names it".to_owned())?;
+        match naming.next() {
+            None => Ok(holder),
+            Some(other) => Err(format!("`{}` and `{}` both name it", holder.name(), other.name())),
+        }
+    }
+
+    /// Whether this may be a token of an issuer's.
+    pub(super) fn may_be_token(&self, shown: &str) -> bool {
+        !self.issuers.is_empty() && is_token(shown)
+    }
+
+    /// Whose a token is that was shown. Whether it is good at this time is for the caller to see.
+    pub(super) fn believe(&self, token: &str, digest: &[u8; 32]) -> Result<Verified, Disbelief> {
+        let wrong = |why: &str| Disbelief::Wrong(format!("a token: {why}"));
+        let account = account_of(token).map_err(wrong)?;
+        let issuer = self.issuers.iter().find(|issuer| issuer.terms.issuer == account);
+        issuer.ok_or_else(|| wrong("it is of another issuer"))?.verify(token, digest)
+    }
+}
+
+/// What one is known by is no other's.
+fn must_be_different(holders: &[Arc<Holder>]) -> Result<(), String> {
+    let (mut names, mut ids): (BTreeSet<&CallerName>, BTreeSet<&String>) = Default::default();
+    let mut seen: Vec<(&[u8; 32], &str)> = Vec::new();
+    let mut named: Vec<(&CertificateName, &str)> = Vec::new();
+    for holder in holders {
+        if !names.insert(holder.by()) {
+            return Err(format!(
+                "two credentials have the name `{}`; one may have several secrets, as `secrets`",
+                holder.name()
+            ));
+        }
+        if let Some(key) = holder.keys.iter().find(|key| !ids.insert(&key.id)) {
+            return Err(format!("two credentials have the access-key-id `{}`", key.id));
+        }
+        for secret in &holder.secrets {
+            if let Some((_, one)) = seen.iter().find(|(sha256, _)| **sha256 == secret.sha256) {
+                let other = holder.name();
+                return Err(format!(
+                    "the credentials `{one}` and `{other}` have the same secret; only the first would count"
+                ));
+            }
+            seen.push((&secret.sha256, holder.name()));
+        }
+        for (entry, of) in &holder.certificates {
+            if let Some((_, one)) = named.iter().find(|(other, _)| *other == of) {
+                let other = holder.name();
+                return Err(format!("the credentials `{one}` and `{other}` both name the certificate `{entry}`"));
+            }
+            named.push((of, holder.name()));
+        }
+    }
+    Ok(())
+}
+
+/// Looks at every byte, wherever they differ, so that the time it takes tells nothing.
+fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
+    one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
+}

@@ -1,0 +1,193 @@
+//! The judgement of a token: whose it is, by what its issuer has signed.
+//!
+//! Source: RFC 7519 (the token), RFC 8725 (what is not to be believed of one).
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use history::{CallerName, Duration, Timestamp};
+use jsonwebtoken::dangerous::insecure_decode;
+use jsonwebtoken::errors::{Error, ErrorKind};
+use jsonwebtoken::{Validation, decode, decode_header};
+use lru::LruCache;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::issuer::{Grant, Terms};
+use super::jwks::KeySet;
+use super::remote::Remote;
+use super::secret::{Moment, Validity};
+use super::{Holder, Issuer};
+
+/// By how much an issuer's clock may be off. Ours: what libraries have as their default; clocks that are kept are within a
+/// second of each other.
+pub const LEEWAY: Duration = Duration::from_secs(60);
+
+/// The bytes of a token. Ours: what an issuer makes of someone who is in two hundred groups, with room.
+pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
+
+/// Tokens of an issuer that were found to be right and are not looked at again until they end. Ours: more than have a request
+/// under way at once, at some hundred bytes each.
+pub const VERIFIED_MAX: usize = 4_096;
+
+/// Somebody who showed a token that is believed.
+#[derive(Clone)]
+pub(super) struct Verified {
+    pub(super) who: CallerName,
+    /// What they may do; `None` where no rule gives them anything.
+    pub(super) holder: Option<Arc<Holder>>,
+    pub(super) validity: Validity,
+}
+
+/// Why a token is not believed.
+pub(super) enum Disbelief {
+    /// For the log alone: whoever sent it may have made it up.
+    Wrong(String),
+    /// The issuer has no key of this name, as far as that is known. There may be others by now.
+    UnknownKey(Arc<Remote>, String),
+}
+
+/// An issuer, and its keys.
+pub(super) struct Trusted {
+    pub(super) terms: Arc<Terms>,
+    pub(super) keys: Arc<KeySet>,
+    verified: Mutex<LruCache<[u8; 32], Verified>>,
+}
+
+impl std::fmt::Debug for Trusted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trusted").field("terms", &self.terms).finish_non_exhaustive()
+    }
+}
+
+/// The issuer of a token, by its own account.
+#[derive(Deserialize)]
+struct Account {
+    iss: String,
+}
+
+/// The issuer that a token says it is of. Nothing of it is believed yet.
+pub(super) fn account_of(token: &str) -> Result<String, &'static str> {
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err("it is too long");
+    }
+    insecure_decode::<Account>(token).map(|read| read.claims.iss).map_err(|error| words(&error))
+}
+
+/// Whether a text looks like a token rather than like a secret.
+pub(super) fn is_token(text: &str) -> bool {
+    text.bytes().filter(|byte| *byte == b'.').count() == 2
+}
+
+impl Trusted {
+    pub(super) fn read<'a>(written: Issuer, before: impl Iterator<Item = &'a Arc<Remote>>) -> Result<Self, String> {
+        let (terms, keys) = Terms::read(written, before)?;
+        Ok(Self::with(Arc::new(terms), keys))
+    }
+
+    /// The same issuer with these keys. What was verified with others is verified again.
+    pub(super) fn with(terms: Arc<Terms>, keys: Arc<KeySet>) -> Self {
+        let verified = LruCache::new(NonZeroUsize::new(VERIFIED_MAX).unwrap_or(NonZeroUsize::MIN));
+        Self { terms, keys, verified: Mutex::new(verified) }
+    }
+
+    /// Whoever shows this token, whose hash is `digest`. Whether it is good at this time is for the caller to see.
+    pub(super) fn verify(&self, token: &str, digest: &[u8; 32]) -> Result<Verified, Disbelief> {
+        let known = self.verified.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let claims = self.claims(token)?;
+        let verified = self.judge(&claims).map_err(|why| self.wrong(&why))?;
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner).put(*digest, verified.clone());
+        Ok(verified)
+    }
+
+    fn wrong(&self, why: &str) -> Disbelief {
+        Disbelief::Wrong(format!("a token of issuer `{}`: {why}", self.terms.name))
+    }
+
+    /// What a token says whose signature, issuer and audience are right.
+    fn claims(&self, token: &str) -> Result<Map<String, Value>, Disbelief> {
+        let terms = &self.terms;
+        let header = decode_header(token).map_err(|error| self.wrong(words(&error)))?;
+        if header.crit.is_some() {
+            return Err(self.wrong("it has something critical that is not understood here"));
+        }
+        if !terms.algorithms.contains(&header.alg) {
+            return Err(self.wrong("its algorithm is not one that this issuer signs with"));
+        }
+        let id = header.kid.as_deref();
+        let Some(key) = self.keys.find(id, header.alg) else {
+            return Err(match &terms.remote {
+                Some(remote) if !self.keys.knows(id) => Disbelief::UnknownKey(Arc::clone(remote), terms.name.clone()),
+                _ => self.wrong("its key is not one of this issuer's for this algorithm"),
+            });
+        };
+        let mut validation = Validation::new(header.alg);
+        validation.set_issuer(&[&terms.issuer]);
+        validation.set_audience(&terms.audiences);
+        validation.set_required_spec_claims(&["iss", "aud"]);
+        // Times are judged by the service's clock.
+        (validation.validate_exp, validation.validate_nbf) = (false, false);
+        let read = decode::<Map<String, Value>>(token, key, &validation);
+        read.map(|read| read.claims).map_err(|error| self.wrong(words(&error)))
+    }
+
+    /// Whose claims these are, when they are good, and what the rules give.
+    fn judge(&self, claims: &Map<String, Value>) -> Result<Verified, String> {
+        let terms = &self.terms;
+        let validity = validity(claims)?;
+        let own = claims.get(&terms.name_claim).and_then(Value::as_str);
+        let own = own.ok_or_else(|| format!("its claim `{}` is no text", terms.name_claim))?;
+        let who = terms.caller(own).map_err(|why| format!("its claim `{}`: {why}", terms.name_claim))?;
+        let nobody = || Holder::nobody(who.clone());
+        let grants = terms.grants.iter().filter(|grant| grant.applies(claims));
+        let holder = grants.fold(None, |may: Option<Holder>, grant| Some(may.unwrap_or_else(nobody).and(&grant.may)));
+        Ok(Verified { who, holder: holder.map(Arc::new), validity })
+    }
+}
+
+impl Grant {
+    fn applies(&self, claims: &Map<String, Value>) -> bool {
+        match claims.get(&self.claim) {
+            Some(Value::String(text)) => *text == self.has,
+            Some(Value::Array(entries)) => entries.iter().any(|entry| entry.as_str() == Some(&self.has)),
+            None | Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) => false,
+        }
+    }
+}
+
+/// When a token is good. One that never ends is never good.
+fn validity(claims: &Map<String, Value>) -> Result<Validity, String> {
+    let seconds = |name: &str| match claims.get(name) {
+        None => Ok(None),
+        Some(value) => seconds(value).map(Some).ok_or_else(|| format!("its `{name}` is no number of seconds")),
+    };
+    let leeway = LEEWAY.as_millis();
+    let until = seconds("exp")?.ok_or_else(|| "it has no `exp`, so that it would be good for ever".to_owned())?;
+    let until = Timestamp::from_millis(until.saturating_mul(1_000).saturating_add(leeway));
+    let from = seconds("nbf")?.map(|from| Timestamp::from_millis(from.saturating_mul(1_000).saturating_sub(leeway)));
+    Validity::read(from.map(Moment), Some(Moment(until)))
+}
+
+/// As RFC 7519 has times: seconds, maybe with a fraction, which is left out.
+fn seconds(value: &Value) -> Option<u64> {
+    let whole = || {
+        let text = value.as_f64().filter(|it| it.is_finite() && *it >= 0.0)?.trunc().to_string();
+        text.parse().ok()
+    };
+    value.as_u64().or_else(whole)
+}
+
+/// What is wrong with a token, without a word of what is in it.
+fn words(error: &Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::InvalidSignature => "its signature is not right",
+        ErrorKind::InvalidAudience => "it is for somebody else",
+        ErrorKind::InvalidIssuer => "it is of another issuer",
+        ErrorKind::MissingRequiredClaim(_) => "it does not say who has made it, or for whom",
+        ErrorKind::InvalidToken | ErrorKind::Base64(_) | ErrorKind::Json(_) | ErrorKind::Utf8(_) => "it cannot be read",
+        _ => "it is not what it should be",
+    }
+}

@@ -1,0 +1,71 @@
+//! An issuer of tokens of the tests' own: keys, tokens, and what an operator writes of it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256, PublicKeyData as _};
+use serde_json::{Value, json};
+
+/// What stands before the private key of RSA in PKCS #8, for one of 2,048 bits.
+const PKCS8_HEAD: usize = 26;
+
+/// A key of an issuer.
+pub(crate) struct Key {
+    id: &'static str,
+    algorithm: Algorithm,
+    private: EncodingKey,
+    pub(crate) jwk: Value,
+}
+
+impl Key {
+    pub(crate) fn new(id: &'static str, algorithm: Algorithm) -> Self {
+        let kind = match algorithm {
+            Algorithm::ES256 => &PKCS_ECDSA_P256_SHA256,
+            Algorithm::EdDSA => &PKCS_ED25519,
+            _ => &PKCS_RSA_SHA256,
+        };
+        let pair = KeyPair::generate_for(kind).unwrap();
+        let der = pair.serialize_der();
+        let private = match algorithm {
+            Algorithm::ES256 => EncodingKey::from_ec_der(&der),
+            Algorithm::EdDSA => EncodingKey::from_ed_der(&der),
+            _ => EncodingKey::from_rsa_der(&der[PKCS8_HEAD..]),
+        };
+        let mut jwk = if algorithm == Algorithm::EdDSA {
+            json!({ "kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "x": URL_SAFE_NO_PAD.encode(pair.der_bytes()) })
+        } else {
+            serde_json::to_value(Jwk::from_encoding_key(&private, algorithm).unwrap()).unwrap()
+        };
+        (jwk["kid"], jwk["use"]) = (json!(id), json!("sig"));
+        Self { id, algorithm, private, jwk }
+    }
+
+    /// The quickest.
+    pub(crate) fn ed(id: &'static str) -> Self {
+        Self::new(id, Algorithm::EdDSA)
+    }
+
+    pub(crate) fn header(&self) -> Header {
+        Header { kid: Some(self.id.to_owned()), ..Header::new(self.algorithm) }
+    }
+
+    pub(crate) fn sign(&self, claims: &Value) -> String {
+        self.sign_as(&self.header(), claims)
+    }
+
+    pub(crate) fn sign_as(&self, header: &Header, claims: &Value) -> String {
+        encode(header, claims, &self.private).unwrap()
+    }
+}
+
+/// The keys, as an issuer publishes them, and one that nobody here can use.
+pub(crate) fn jwks(keys: &[&Key]) -> String {
+    let strange = json!({ "kty": "XYZ", "kid": "strange" });
+    json!({ "keys": keys.iter().map(|key| key.jwk.clone()).chain([strange]).collect::<Vec<_>>() }).to_string()
+}
+
+/// What a token says that is believed until `exp`, for one of a group.
+pub(crate) fn claims(group: &str, exp: u64) -> Value {
+    json!({ "iss": "https://id.example", "aud": "baton", "sub": "alice", "exp": exp, "groups": ["staff", group] })
+}
