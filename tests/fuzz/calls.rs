@@ -1,14 +1,18 @@
 //! Requests of a caller: REST, SWF's wire, its signatures, and tokens that the service never gave.
 
-use std::sync::Arc;
+use std::io::Write as _;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Method, Request, StatusCode, Uri};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderValue, Method, Request, StatusCode, Uri};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use service::engine::{Engine, Settings};
-use service::http::{Credential, Credentials, router, router_for};
+use service::http::{Credential, Credentials, Issuer, Rule, Stanzas, router, router_for};
 use simulation::told::Told;
 use store::memory::Memory;
 use tower::ServiceExt as _;
@@ -179,6 +183,39 @@ pub(super) fn signature(input: &[u8]) {
         let Ok(request) = request.body(Body::from(body.to_owned())) else { return };
         let (status, said) = ask(&router, request).await;
         assert!(status.is_client_error(), "let in: {said}");
+    });
+}
+
+/// A public key whose other half nobody has, where an issuer would keep it.
+static KEYS: LazyLock<tempfile::NamedTempFile> = LazyLock::new(|| {
+    let key = json!({ "kty": "OKP", "crv": "Ed25519", "kid": "k", "x": URL_SAFE_NO_PAD.encode([9; 32]) });
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(json!({ "keys": [key] }).to_string().as_bytes()).expect("it is written");
+    file
+});
+
+/// A token that no issuer has signed: as it is, and with its lines as its parts. Nobody gets in.
+pub(super) fn jwt(input: &[u8]) {
+    at_once(async {
+        let one = |text: &str| vec![text.to_owned()];
+        let (claim, has) = ("groups".to_owned(), "ops".to_owned());
+        let issuer = Issuer {
+            name: "corp".to_owned(),
+            issuer: "https://id.example".to_owned(),
+            audiences: one("baton"),
+            jwks_file: Some(KEYS.path().to_owned()),
+            rules: vec![Rule { claim, has, operator: true, ..Rule::default() }],
+            ..Issuer::default()
+        };
+        let stanzas = Stanzas { issuers: vec![issuer], ..Stanzas::default() };
+        let router = router_for(engine().await, Credentials::new(stanzas).expect("an issuer"));
+        let parts: Vec<String> = input.split(|byte| *byte == b'\n').map(|part| URL_SAFE_NO_PAD.encode(part)).collect();
+        for token in [input, parts.join(".").as_bytes()] {
+            let Ok(value) = HeaderValue::from_bytes(&[b"Bearer ", token].concat()) else { continue };
+            let request = Request::get("/v1/domains").header(AUTHORIZATION, value).body(Body::empty());
+            let (status, said) = ask(&router, request.expect("a request")).await;
+            assert!(status.is_client_error(), "let in: {said}");
+        }
     });
 }
 

@@ -12,11 +12,12 @@ use std::sync::LazyLock;
 pub type Target = fn(&[u8]);
 
 /// All targets, by name. Each has a directory of inputs under `corpus`.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("rest", calls::rest),
     ("swf", calls::swf),
     ("signature", calls::signature),
     ("token", calls::token),
+    ("jwt", calls::jwt),
     ("times", times::times),
     ("row", rows::row),
     ("file", files::file),
