@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod access_log;
+pub mod audit;
 pub mod budget;
 pub mod engine;
 pub mod http;

@@ -21,7 +21,7 @@ mod log;
 mod marks;
 mod open;
 mod opening;
-mod private;
+pub mod private;
 mod read;
 mod record;
 mod recovery;

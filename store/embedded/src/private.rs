@@ -1,5 +1,5 @@
 //! The rights of what is in the data directory: its owner's, and nobody else's. Owns how files and directories are made
-//! there, and narrows those that were left open to others.
+//! there, and narrows those that were left open to others. The audit log's are made so, too.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -20,7 +20,11 @@ const OTHERS: u32 = 0o077;
 const MOUNT_POINT: &str = "lost+found";
 
 /// Opens a file, which is its owner's alone if it is made by this, whatever the umask.
-pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+///
+/// # Errors
+///
+/// As for opening any file, and where its rights cannot be changed.
+pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = options.mode(FILE_MODE).open(path)?;
     let mode = file.metadata()?.permissions().mode();
     if mode & 0o777 != FILE_MODE {
@@ -30,7 +34,11 @@ pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 }
 
 /// Makes a file, which is empty, its owner's alone, and open for writing.
-pub(crate) fn create(path: &Path) -> io::Result<File> {
+///
+/// # Errors
+///
+/// As for [`open`].
+pub fn create(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().write(true).create(true).truncate(true), path)
 }
 
@@ -38,7 +46,11 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
 /// be closed; it is asked only of one that is open.
 ///
 /// Answers whether it was open to others.
-pub(crate) fn directory(path: &Path, is_ours: impl FnOnce() -> io::Result<bool>) -> Result<bool, Error> {
+///
+/// # Errors
+///
+/// [`Error::Failed`] where it cannot be made or closed, or holds what is not ours.
+pub fn directory(path: &Path, is_ours: impl FnOnce() -> io::Result<bool>) -> Result<bool, Error> {
     let failed = |error: io::Error| storage_error(&error, "create the directory", path);
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(failed)?;
@@ -82,7 +94,11 @@ fn is_open(path: &Path) -> io::Result<bool> {
 }
 
 /// Takes the rights of others away from what is there; answers whether they had any.
-pub(crate) fn narrow(path: &Path) -> Result<bool, Error> {
+///
+/// # Errors
+///
+/// [`Error::Failed`] where they cannot be taken.
+pub fn narrow(path: &Path) -> Result<bool, Error> {
     let failed = |error: io::Error| storage_error(&error, "see the rights of", path);
     let mode = match std::fs::metadata(path) {
         Ok(found) => found.permissions().mode() & 0o7777,

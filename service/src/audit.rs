@@ -1,0 +1,16 @@
+//! The audit log: an entry of every call that changes something, durable before the change is begun, each with the hash of the
+//! one before it. Owns the chain, its files and their checking; which calls change something stands in the table of calls
+//! (`access/table.rs`), and what an entry says of a request is `http/audit.rs`'s.
+
+mod chain;
+mod files;
+mod log;
+mod read;
+mod verify;
+mod writer;
+
+pub use chain::{Change, Entry, GENESIS, Names, Outcome, Record};
+pub use files::FILE_BYTES_MAX;
+pub use log::{Announced, AuditLog, Counts, Unwritten};
+pub use read::{PAGE_BYTES_MAX, Page, read_after};
+pub use verify::{Checked, Misfit, verify};
