@@ -25,6 +25,7 @@ macro_rules! answers {
     };
 }
 
+mod audit;
 mod domains;
 mod operate;
 mod queries;
@@ -33,6 +34,7 @@ mod tasks;
 mod types;
 mod updates;
 mod workflows;
+pub use audit::*;
 pub use domains::*;
 pub use operate::*;
 pub use queries::{QueryAnswer, QueryError, QueryResult, QueryWorkflow, Question, UNKNOWN_QUERY};

@@ -5,6 +5,7 @@
 
 mod activity;
 pub(crate) mod advice;
+mod audit;
 mod clock;
 mod compact;
 mod completions;
@@ -73,6 +74,9 @@ enum Command {
     /// See to the secret that task tokens are made with
     #[command(subcommand)]
     Secret(secret::Secret),
+    /// Check and read the audit log
+    #[command(subcommand)]
+    Audit(audit::Audit),
     /// Make credentials for the service's configuration
     #[command(subcommand)]
     Credential(credential::Credential),
@@ -170,6 +174,7 @@ impl Cli {
             Command::Activity(activity) => activity.run().await,
             Command::Clock(clock) => clock.run().await,
             Command::Secret(secret) => secret.run().await,
+            Command::Audit(audit) => audit.run().await,
             Command::Credential(credential) => credential.run(),
             #[cfg(feature = "dynamodb")]
             Command::Dynamodb(dynamodb) => dynamodb.run().await,

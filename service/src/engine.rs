@@ -55,6 +55,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
+use crate::audit;
 use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
 use crate::reload::Reloads;
 use crate::tls::TlsStanding;
@@ -230,6 +231,8 @@ pub struct Engine {
     reloads: Reloads,
     /// Of the listener, where it has TLS.
     tls: OnceLock<Arc<TlsStanding>>,
+    /// Of the audit log, where there is one.
+    audit: OnceLock<Arc<audit::Counts>>,
     quotas: Option<Quotas>,
     open_runs: quotas::OpenRuns,
     run_counts: run_counts::RunCounts,
@@ -299,6 +302,7 @@ impl Engine {
             budget: Budget::new(settings.bytes_in_flight_max),
             reloads: Reloads::default(),
             tls: OnceLock::new(),
+            audit: OnceLock::new(),
             quotas: settings.quotas,
             open_runs: quotas::OpenRuns::default(),
             run_counts: run_counts::RunCounts::default(),
@@ -332,6 +336,11 @@ impl Engine {
         drop(self.tls.set(Arc::clone(standing)));
     }
 
+    /// Has the metrics tell of the audit log.
+    pub fn tells_of_audit_log(&self, counts: &Arc<audit::Counts>) {
+        drop(self.audit.set(Arc::clone(counts)));
+    }
+
     /// Everything that is measured, as Prometheus text; runs as they were [counted](Self::count_runs) last. Takes some
     /// milliseconds of a processor where there are many lists.
     pub fn render_metrics(&self) -> String {
@@ -350,6 +359,7 @@ impl Engine {
             runs: self.run_counts.gauged(),
             is_clock_doubted: self.clock_doubt().is_some(),
             reloads: self.reloads.all(),
+            audit: self.audit.get().cloned(),
             tls: self.tls.get().map(|tls| (Arc::clone(tls), self.clock.now())),
         };
         self.metrics.render(&gauges)

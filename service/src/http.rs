@@ -1,6 +1,7 @@
 //! The REST API: takes requests apart, asks the engine, renders answers. Holds no rules. The wire of SWF beside it is `swf`.
 
 mod activities;
+mod audit;
 mod auth;
 mod calls;
 mod clock;
@@ -43,21 +44,23 @@ use axum::routing::MethodFilter;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::access::{Call, Level, Wire};
+use crate::access::{Call, Effect, Level, Wire};
 use crate::access_log::AccessLog;
 use crate::engine::Engine;
 
 pub use crate::access::{AccessKey, Credential, Credentials, Issuer, Moment, Rule, Secret, Stanzas};
+pub use audit::with_audit_log;
 pub use guard::Hosts;
 pub use nodes::{Joined, NodeTrust, Renewal, join, join_trusting};
 pub use server::{Server, ServerLimits};
 
+pub(crate) use audit::{Asked, of_token};
 pub(crate) use deliver::task as deliver_task;
 pub(crate) use extract::{BODY_BYTES_MAX, POLL_BYTES_MAX, read as read_body};
 pub(crate) use held::hold_body;
 pub(crate) use in_flight::hold as hold_answer;
 pub(crate) use problem::Refused;
-pub(crate) use record::{Code, Noted};
+pub(crate) use record::{Code, Noted, RequestId};
 pub(crate) use routes::Routes;
 pub(crate) use tasks::look_at_connection;
 
@@ -71,7 +74,9 @@ pub fn router_for(engine: Arc<Engine>, credentials: Credentials) -> Router {
 /// The same, under these names.
 pub fn router_at(engine: Arc<Engine>, credentials: Credentials, hosts: Hosts) -> Router {
     let gate = auth::Gate { engine: Arc::clone(&engine), credentials: credentials.clone() };
-    let known = || from_fn_with_state((gate.clone(), Level::Known, "nothing"), auth::judge);
+    let nothing =
+        audit::Route { method: "", path: "nothing", level: Level::Known, effect: Effect::Reads, has_body: false };
+    let known = || from_fn_with_state((gate.clone(), nothing), auth::judge);
     let rest = routes().into_router(&gate);
     // Nodes show each other something else.
     let rest = if engine.is_node() { rest.merge(nodes::routes().into_router(&gate)) } else { rest };
@@ -96,7 +101,7 @@ pub fn router(engine: Arc<Engine>) -> Router {
 fn routes() -> Routes {
     let mut routes = calls::calls().into_routes();
     // The page says nothing of what is kept here.
-    routes.add(("GET", MethodFilter::GET), crate::swf::PATH, Level::Nothing, home::show);
+    routes.add(("GET", MethodFilter::GET), crate::swf::PATH, (Level::Nothing, Effect::Reads), false, home::show);
     routes
 }
 

@@ -14,18 +14,24 @@ use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::access::Level;
+use crate::access::{Effect, Level};
 use crate::engine::Engine;
 use crate::http::Routes;
 
 /// What an extractor takes from a request.
 pub(crate) trait Takes {
+    /// Whether it is the body.
+    const IS_BODY: bool = false;
+
     /// Adds it to the call's part of the document.
     fn describe(call: &mut Operation<'_>);
 }
 
 /// A handler whose arguments can be described.
 pub(crate) trait Described<Arguments> {
+    /// Whether one of them is the body.
+    const HAS_BODY: bool;
+
     /// What its arguments take.
     fn describe(call: &mut Operation<'_>);
 }
@@ -36,6 +42,8 @@ macro_rules! described {
         where
             Function: Fn($($argument),*) -> Answer,
         {
+            const HAS_BODY: bool = false $( || $argument::IS_BODY )*;
+
             #[allow(unused_variables, reason = "a handler may have no arguments")]
             fn describe(call: &mut Operation<'_>) {
                 $( $argument::describe(call); )*
@@ -179,6 +187,7 @@ const PROBLEM: &str = "application/problem+json";
 struct Call {
     method: Method,
     path: &'static str,
+    effect: Effect,
     takes: fn(&mut Operation<'_>),
     doc: Doc,
 }
@@ -193,29 +202,46 @@ macro_rules! methods {
     ($($name:ident $method:ident)*) => {
         impl Calls {
             $(
-                pub(crate) fn $name<H, T, D>(self, path: &'static str, level: Level, handler: H, doc: Doc) -> Self
+                pub(crate) fn $name<H, T, D>(
+                    self,
+                    path: &'static str,
+                    level: Level,
+                    effect: Effect,
+                    handler: H,
+                    doc: Doc,
+                ) -> Self
                 where
                     H: Handler<T, Arc<Engine>> + Described<D>,
                     T: 'static,
                 {
-                    self.call(Method::$method, (stringify!($method), MethodFilter::$method), (path, level), handler, doc)
+                    let method = (Method::$method, stringify!($method), MethodFilter::$method);
+                    self.call(method, path, (level, effect), handler, doc)
                 }
             )*
         }
     };
 }
-methods!(get GET put PUT post POST patch PATCH delete DELETE);
+methods!(put PUT post POST patch PATCH delete DELETE);
 
 impl Calls {
     pub(crate) fn none() -> Self {
         Self { routes: Routes::none(), calls: Vec::new() }
     }
 
+    /// A call that reads.
+    pub(crate) fn get<H, T, D>(self, path: &'static str, level: Level, handler: H, doc: Doc) -> Self
+    where
+        H: Handler<T, Arc<Engine>> + Described<D>,
+        T: 'static,
+    {
+        self.call((Method::GET, "GET", MethodFilter::GET), path, (level, Effect::Reads), handler, doc)
+    }
+
     fn call<H, T, D>(
         mut self,
-        method: Method,
-        filter: (&'static str, MethodFilter),
-        (path, level): (&'static str, Level),
+        (method, name, filter): (Method, &'static str, MethodFilter),
+        path: &'static str,
+        (level, effect): (Level, Effect),
         handler: H,
         doc: Doc,
     ) -> Self
@@ -223,8 +249,8 @@ impl Calls {
         H: Handler<T, Arc<Engine>> + Described<D>,
         T: 'static,
     {
-        self.calls.push(Call { method, path, takes: H::describe, doc });
-        self.routes.add(filter, path, level, handler);
+        self.calls.push(Call { method, path, effect, takes: H::describe, doc });
+        self.routes.add((name, filter), path, (level, effect), H::HAS_BODY, handler);
         self
     }
 
@@ -298,6 +324,7 @@ fn tag(path: &str) -> &'static str {
         (Some("v1"), Some("domains"), Some("activity-types" | "workflow-types")) => "types",
         (Some("v1"), Some("domains"), Some("task-lists")) => "tasks",
         (Some("v1"), Some("domains"), _) => "domains",
+        (Some("v1"), Some("audit"), _) => "service",
         (Some("v1"), ..) => "tasks",
         _ => "service",
     }
@@ -332,6 +359,11 @@ const REFUSALS_EVERYWHERE: [(u16, &[&str]); 2] = [(400, &["bad-header", "not-enc
 
 /// What a call that changes something may be refused with, whether or not it has a body.
 const REFUSALS_OF_WRITES: [(u16, &[&str]); 1] = [(415, &["unsupported-media-type"])];
+
+/// What a call that the audit log has an entry of may be refused with, and the name of this among the problems that calls share.
+const REFUSALS_OF_CHANGES: [(u16, &[&str]); 1] =
+    [(503, &["audit-log-unavailable", "outcome-unknown", "overloaded", "stopping", "unavailable"])];
+const CHANGE_UNAVAILABLE: &str = "ChangeUnavailable";
 
 /// What a call with a body may be refused with, too.
 const REFUSALS_OF_BODIES: [(u16, &[&str]); 4] = [
@@ -369,6 +401,8 @@ fn problems(call: &Call, has_body: bool) -> Map<String, Value> {
     let of_bodies = if has_body { REFUSALS_OF_BODIES.as_slice() } else { &[] };
     let is_write = call.method != Method::GET && call.method != Method::DELETE;
     let of_writes = if is_write { REFUSALS_OF_WRITES.as_slice() } else { &[] };
+    let of_changes = if call.effect == Effect::Changes { REFUSALS_OF_CHANGES.as_slice() } else { &[] };
+    let of_writes = of_writes.iter().chain(of_changes);
     for (status, more) in everywhere.iter().chain(of_bodies).chain(of_writes).chain(&call.doc.refusals) {
         codes.entry(*status).or_default().extend(*more);
     }
@@ -376,8 +410,11 @@ fn problems(call: &Call, has_body: bool) -> Map<String, Value> {
         let is_shared =
             |refusal: &&(u16, &[&str])| refusal.0 == status && refusal.1.iter().copied().eq(codes.iter().copied());
         let shared = REFUSALS.iter().chain(&REFUSALS_OF_BODIES).find(is_shared);
+        let shared = shared.map(|(status, _)| shared_name(*status));
+        let shared =
+            shared.or_else(|| REFUSALS_OF_CHANGES.iter().find(is_shared).map(|_| CHANGE_UNAVAILABLE.to_owned()));
         let response = match shared {
-            Some((status, _)) => json!({ "$ref": format!("#/components/responses/{}", shared_name(*status)) }),
+            Some(name) => json!({ "$ref": format!("#/components/responses/{name}") }),
             None => problem(status, &codes),
         };
         (status.to_string(), response)
@@ -389,7 +426,9 @@ fn problems(call: &Call, has_body: bool) -> Map<String, Value> {
 fn shared_problems() -> Map<String, Value> {
     // Where a status is in both, calls with a body have a larger set of codes, of their own.
     let refusals = REFUSALS_OF_BODIES.iter().chain(&REFUSALS);
-    refusals.map(|(status, codes)| (shared_name(*status), problem(*status, &codes.iter().copied().collect()))).collect()
+    let named = refusals.map(|refusal| (shared_name(refusal.0), refusal));
+    let named = named.chain(REFUSALS_OF_CHANGES.iter().map(|refusal| (CHANGE_UNAVAILABLE.to_owned(), refusal)));
+    named.map(|(name, (status, codes))| (name, problem(*status, &codes.iter().copied().collect()))).collect()
 }
 
 /// `404` is `NotFound`.

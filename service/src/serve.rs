@@ -11,9 +11,10 @@ use axum::Router;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use service::access_log::AccessLog;
+use service::audit::AuditLog;
 use service::engine::{Engine, Node, Quotas, Settings, SystemClock};
 use service::http::{
-    Credential, Credentials, Hosts, Issuer, Server, ServerLimits, Stanzas, router_at, with_access_log,
+    Credential, Credentials, Hosts, Issuer, Server, ServerLimits, Stanzas, router_at, with_access_log, with_audit_log,
 };
 use service::lambda::Function;
 use service::reload::{Files, Hangups};
@@ -128,6 +129,9 @@ pub(crate) struct Serve {
     /// Write a JSON line for each request to the end of this file, or to standard output: `-`
     #[arg(long, env = "BATON_ACCESS_LOG", value_name = "FILE|-")]
     access_log: Option<String>,
+    /// Keep a chain of entries in this directory, one before each change that somebody makes: who, what, when
+    #[arg(long, env = "BATON_AUDIT_LOG", value_name = "DIR")]
+    audit_log: Option<PathBuf>,
     /// Log as JSON lines rather than text
     #[arg(long, env = "BATON_LOG_JSON")]
     #[serde(default)]
@@ -164,6 +168,7 @@ impl Serve {
             credentials: file.credentials,
             issuers: file.issuers,
             access_log: self.access_log.or(file.access_log),
+            audit_log: self.audit_log.or(file.audit_log),
             log_json: self.log_json || file.log_json,
             log: self.log.or(file.log),
             config: self.config,
@@ -283,6 +288,11 @@ impl Serve {
         Ok((with_access_log(router, engine, Arc::clone(&log)), Some(log)))
     }
 
+    fn open_audit_log(&self) -> Result<Option<Arc<AuditLog>>, String> {
+        let open = |directory: &PathBuf| AuditLog::open(directory, Arc::new(SystemClock));
+        self.audit_log.as_ref().map(open).transpose().map_err(|error| format!("--audit-log: {error}"))
+    }
+
     async fn serve(self, hangups: &Hangups, mut files: Files) -> Result<(), String> {
         self.start_log()?;
         let listen = match self.listen {
@@ -314,6 +324,7 @@ impl Serve {
             ));
         }
         let tls = self.encryption.open(listen, hangups)?;
+        let audit_log = self.open_audit_log()?;
         // Stop requests are heard from the very beginning.
         let stop = tokio::spawn(client::shutdown::requested());
         let listener = TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
@@ -354,7 +365,15 @@ impl Serve {
         } else {
             Hosts::any()
         };
-        let (router, access_log) = self.logged(router_at(Arc::clone(&engine), credentials, hosts), &engine)?;
+        let router = router_at(Arc::clone(&engine), credentials, hosts);
+        let router = match &audit_log {
+            None => router,
+            Some(log) => {
+                engine.tells_of_audit_log(log.counts());
+                with_audit_log(router, Arc::clone(log))
+            }
+        };
+        let (router, access_log) = self.logged(router, &engine)?;
         let server = Server { listener, router, limits, tls };
         let stopping = async {
             drop(stop.await);
@@ -374,6 +393,9 @@ impl Serve {
         }
         engine.shutdown().await.map_err(|refusal| refusal.to_string())?;
         if let Some(log) = access_log {
+            log.flush().await;
+        }
+        if let Some(log) = audit_log {
             log.flush().await;
         }
         tracing::info!("stopped");

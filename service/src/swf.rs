@@ -26,17 +26,18 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::post;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::access::{Call as Row, Caller, Credentials, Pass};
+use crate::access::{Call as Row, Caller, Credentials, Effect, Pass};
+use crate::audit::Names;
 use crate::budget::{Purse, Who};
 use crate::engine::Engine;
-use crate::http::{Noted, hold_answer, hold_body, read_body};
+use crate::http::{Asked, Code, Noted, RequestId, hold_answer, hold_body, of_token, read_body};
 use crate::tls::Peer;
 use fault::{Fault, FaultKind, JSON};
 use operations::Operation;
@@ -85,6 +86,7 @@ pub(crate) fn rows() -> Vec<Row> {
 
 async fn call(State(engine): State<Arc<Engine>>, request: Request) -> Response {
     let budget = Arc::clone(engine.budget());
+    let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
     let answered = answer(engine, request).await;
     let response = match answered {
         Ok(Some(response)) => response,
@@ -92,8 +94,7 @@ async fn call(State(engine): State<Arc<Engine>>, request: Request) -> Response {
         Err(fault) => fault.into_response(),
     };
     let mut response = hold_answer(&budget, response).unwrap_or_else(|_| Fault::overloaded().into_response());
-    let id = uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid().to_string();
-    if let Ok(id) = HeaderValue::from_str(&id) {
+    if let Ok(id) = HeaderValue::from_str(&id.0) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response
@@ -102,6 +103,7 @@ async fn call(State(engine): State<Arc<Engine>>, request: Request) -> Response {
 async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     let operation = operation(request.headers())?;
     let log = request.extensions().get::<Noted>().cloned().unwrap_or_default();
+    let asked = Asked::of(&request).filter(|_| operation.effect() == Effect::Changes);
     log.operation(operation.name());
     must_be_json(request.headers())?;
     let region = region(request.headers()).unwrap_or(REGION_DEFAULT).to_owned();
@@ -141,7 +143,7 @@ async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     drop(bytes);
     let (Some(admitted), Some((credentials, ..))) = (admitted, &signed) else {
         let call = Call { engine, caller: Caller::anybody(), region };
-        return operations::perform(operation, call, input).await;
+        return perform(operation, call, input, asked).await;
     };
     let noted = |fault, who: &str| noted(fault, credentials, &engine, Some(who), operation);
     let may = access::check(admitted.holder(), operation, &engine, &input);
@@ -149,10 +151,45 @@ async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     let pass = Pass::new(credentials, engine.clock(), admitted, need);
     let caller = Caller::holding(Arc::clone(pass.holder()));
     let call = Call { engine: Arc::clone(&engine), caller, region };
-    match pass.hold(operations::perform(operation, call, input)).await {
+    match pass.hold(perform(operation, call, input, asked)).await {
         Some(answer) => Ok(answer?.map(|response| hold_body(pass, response))),
         None => Err(noted(Fault::revoked(), pass.holder().name())),
     }
+}
+
+/// Does what is asked for. Where that changes something and there is an audit log, that has an entry before and its outcome after.
+async fn perform(operation: Operation, call: Call, input: Map<String, Value>, asked: Option<Asked>) -> Answer {
+    let Some(asked) = asked else { return operations::perform(operation, call, input).await };
+    let names = names(&call.engine, operation, &input);
+    let ticket = asked.change(call.caller.by(), operation.name().to_owned(), names);
+    ticket.announce().await?;
+    let answer = operations::perform(operation, call, input).await;
+    match &answer {
+        Ok(answer) => {
+            let status = answer.as_ref().map_or(StatusCode::OK, Response::status);
+            let code = answer.as_ref().and_then(|answer| answer.extensions().get::<Code>());
+            ticket.tell(status, code.map(|code| code.0));
+        }
+        Err(fault) => ticket.tell(fault.status(), Some(fault.code())),
+    }
+    answer
+}
+
+/// What a request is about, by name.
+fn names(engine: &Engine, operation: Operation, input: &Map<String, Value>) -> Names {
+    let mut names = Names::default();
+    for (member, value) in input {
+        let named = match value {
+            Value::Object(group) => group.get("name").unwrap_or(value),
+            value => value,
+        };
+        match (member.as_str(), named) {
+            ("taskToken", Value::String(token)) => of_token(engine, operation.level(), token, &mut names),
+            (member, Value::String(name)) => names.put(member, name),
+            _ => {}
+        }
+    }
+    names
 }
 
 /// A fault; counted and told where it is that somebody was not let in.

@@ -3,11 +3,11 @@
 use reqwest::Method;
 use uuid::Uuid;
 
-use super::{Client, encode, run_query, to_bytes};
+use super::{Client, encode, push_query, run_query, to_bytes};
 use crate::Error;
 use crate::body::{
-    ByHand, ChangeActivity, ChangeDomain, CompleteByHand, ConfirmedClock, Deleted, Domain, FailByHand, PauseWorkflow,
-    Recorded, ResetWorkflow, RotateSecret, RotatedSecret, WasReset,
+    AuditEntries, ByHand, ChangeActivity, ChangeDomain, CompleteByHand, ConfirmedClock, Deleted, Domain, FailByHand,
+    PauseWorkflow, Recorded, ResetWorkflow, RotateSecret, RotatedSecret, WasReset,
 };
 
 /// What is done to an open activity by hand.
@@ -28,6 +28,18 @@ pub enum ActivityAct {
 }
 
 impl Client {
+    /// A page of the service's audit log: entries after the one with this number.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `no-audit-log` where it writes none.
+    pub async fn audit(&self, after: u64, limit: Option<usize>) -> Result<AuditEntries, Error> {
+        let mut query = String::new();
+        push_query(&mut query, "after", Some(&after.to_string()));
+        push_query(&mut query, "limit", limit.map(|limit| limit.to_string()).as_deref());
+        self.get(&format!("{}{query}", self.service_url("audit")), None).await
+    }
+
     /// Changes the client's domain.
     ///
     /// # Errors

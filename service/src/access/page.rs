@@ -11,14 +11,25 @@ pub fn page() -> String {
         line(&mut text, &format!("| {} | {} |", level.word(), level.who()));
     }
     line(&mut text, "\n`operator = true` meets every level but that of nodes.");
+    line(&mut text, "\n## The calls\n");
+    line(
+        &mut text,
+        "What a call does: it *reads*; it *takes* a task, or says that one is still being worked on; it *changes*",
+    );
+    line(
+        &mut text,
+        "something, and has an entry in the [audit log](operating.md#who-changed-what) before it does; it *relays* what",
+    );
+    line(&mut text, "a call to another node is doing, which has its entry there.");
     let calls = table();
     for (wire, title, head) in
         [(Wire::Rest, "REST", "call"), (Wire::Swf, "SWF's wire", "operation"), (Wire::Nodes, "Between nodes", "call")]
     {
-        line(&mut text, &format!("\n## {title}\n\n| {head} | level |\n|---|---|"));
+        line(&mut text, &format!("\n## {title}\n\n| {head} | level | |\n|---|---|---|"));
         for call in calls.iter().filter(|call| call.wire == wire) {
             let method = if wire == Wire::Swf { String::new() } else { format!("{} ", call.method) };
-            line(&mut text, &format!("| `{method}{}` | {} |", call.name, call.level.word()));
+            let (level, effect) = (call.level.word(), call.effect.word());
+            line(&mut text, &format!("| `{method}{}` | {level} | {effect} |", call.name));
         }
     }
     text

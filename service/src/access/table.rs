@@ -13,7 +13,32 @@ pub enum Wire {
     Nodes,
 }
 
-/// A call, and what it needs.
+/// What a call does to what is kept here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    Reads,
+    /// Takes a task, or says that one is still being worked on. The history names who took it.
+    Takes,
+    /// Changes something: the audit log has an entry before it does.
+    Changes,
+    /// Passes on, between nodes, what a call to one of them is doing.
+    Relays,
+}
+
+impl Effect {
+    /// Its word in the docs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Reads => "reads",
+            Self::Takes => "takes",
+            Self::Changes => "changes",
+            Self::Relays => "relays",
+        }
+    }
+}
+
+/// A call, what it needs and what it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     /// How it is made.
@@ -24,6 +49,8 @@ pub struct Call {
     pub name: &'static str,
     /// What it needs.
     pub level: Level,
+    /// What it does.
+    pub effect: Effect,
 }
 
 /// Every call.

@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 
 use super::matching::{ListKey, Side};
 use super::run_counts::{GAUGES, Gauged};
+use crate::audit::Counts;
 use crate::reload::Tally;
 use crate::tls::TlsStanding;
 
@@ -105,6 +106,7 @@ pub(super) struct Gauges {
     pub(super) reloads: Vec<(&'static str, Tally)>,
     /// And what time it is.
     pub(super) tls: Option<(Arc<TlsStanding>, Timestamp)>,
+    pub(super) audit: Option<Arc<Counts>>,
 }
 
 impl Metrics {
@@ -358,6 +360,9 @@ impl Gauges {
         if let Some((tls, now)) = &self.tls {
             tls.write(text, *now);
         }
+        if let Some(audit) = &self.audit {
+            audit.write(text);
+        }
     }
 }
 
@@ -384,6 +389,18 @@ impl Gauged {
             ("runs_flagged_counted_timestamp_seconds", "When the others of these states were", self.flagged_at),
         ] {
             text.family(name, Kind::Gauge, help, [(String::new(), at.as_millis() / 1_000)]);
+        }
+    }
+}
+
+impl Counts {
+    fn write(&self, text: &mut Text) {
+        for (name, help, number) in [
+            ("audit_log_entries", "Entries of the audit log that were written", self.entries()),
+            ("audit_log_failures", "Requests that were refused as the audit log could not be written", self.failures()),
+            ("audit_log_syncs", "Times that the disk was asked to keep the audit log", self.syncs()),
+        ] {
+            text.family(name, Kind::Counter, help, [(String::new(), number)]);
         }
     }
 }
@@ -455,6 +472,7 @@ mod tests {
             is_clock_doubted: false,
             reloads: vec![("credentials", Tally::default())],
             tls: Some((Arc::new(TlsStanding::of(at)), at)),
+            audit: Some(Arc::default()),
         };
         let text = metrics.render(&gauges);
         let lines = text.lines().filter(|line| !line.starts_with('#'));

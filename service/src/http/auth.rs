@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 
 use history::CallerName;
 
+use super::audit::Route;
 use super::held::hold_body;
 use super::problem::Refused;
 use super::record::Noted;
@@ -42,6 +43,11 @@ impl InPath<'_> {
         Ok(params.iter().find(|(found, _)| *found == name).map(|(_, value)| value.to_owned()))
     }
 
+    /// All that varies in it, by name.
+    fn names(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.params.iter().flat_map(|params| params.iter())
+    }
+
     fn must(&self, name: &str) -> Result<String, Refused> {
         self.segment(name)?.ok_or(Refused::NoSuchPath)
     }
@@ -69,11 +75,12 @@ impl Subject for InPath<'_> {
 
 /// Lets a request pass, or says why not.
 pub(super) async fn judge(
-    State((gate, level, path)): State<(Gate, Level, &'static str)>,
+    State((gate, route)): State<(Gate, Route)>,
     params: Result<RawPathParams, RawPathParamsRejection>,
     mut request: Request,
     next: Next,
 ) -> Response {
+    let Route { level, path, .. } = route;
     let what = format!("{} {path}", request.method());
     let log = request.extensions().get::<Noted>().cloned();
     let peer = request.extensions().get::<Arc<Peer>>();
@@ -88,21 +95,23 @@ pub(super) async fn judge(
         }
     }
     let pass = admitted.and_then(|admitted| admitted.map(|admitted| gate.pass(level, &subject, admitted)).transpose());
-    drop(subject);
+    let by = match &pass {
+        Ok(pass) => pass.as_ref().and_then(|pass| Caller::holding(Arc::clone(pass.holder())).by()),
+        Err((_, who)) => who.as_deref().and_then(|who| CallerName::new(who).ok()),
+    };
     if let Some(log) = log {
-        log.by(match &pass {
-            Ok(pass) => pass.as_ref().and_then(|pass| Caller::holding(Arc::clone(pass.holder())).by()),
-            Err((_, who)) => who.as_deref().and_then(|who| CallerName::new(who).ok()),
-        });
+        log.by(by.clone());
     }
+    let ticket = pass.is_ok().then(|| route.change(&gate.engine, &request, by, subject.names())).flatten();
+    drop(subject);
     match pass {
         Ok(None) => {
             request.extensions_mut().insert(Caller::anybody());
-            next.run(request).await
+            route.run(ticket, request, next).await
         }
         Ok(Some(pass)) => {
             request.extensions_mut().insert(Caller::holding(Arc::clone(pass.holder())));
-            match pass.hold(next.run(request)).await {
+            match pass.hold(route.run(ticket, request, next)).await {
                 Some(answer) => hold_body(pass, answer),
                 None => gate.turned_away(Refused::Revoked, Some(pass.holder().name()), &what),
             }

@@ -4,9 +4,9 @@ use ::history::{ActivityDefaults, WorkflowDefaults};
 use client::body;
 
 use super::{
-    activities, clock, domains, history, operate, queries, schedules, secret, tasks, types, updates, workflows,
+    activities, audit, clock, domains, history, operate, queries, schedules, secret, tasks, types, updates, workflows,
 };
-use crate::access::Level as L;
+use crate::access::{Effect as E, Level as L};
 use crate::openapi::{Calls, Doc};
 
 /// What a poll in vain is told.
@@ -80,6 +80,7 @@ pub(crate) fn calls() -> Calls {
         .post(
             "/v1/clock/confirm",
             L::Operator,
+            E::Changes,
             clock::confirm,
             Doc::of(
                 "confirmClock",
@@ -90,10 +91,20 @@ pub(crate) fn calls() -> Calls {
         .post(
             "/v1/secret/rotate",
             L::Operator,
+            E::Changes,
             secret::rotate,
             Doc::of("rotateSecret", "Make another secret for task tokens, with an overlap; for operators")
                 .answers::<body::RotatedSecret>(200, "It was made.")
                 .refuses(409, &["limit-exceeded"]),
+        )
+        .get(
+            "/v1/audit",
+            L::Operator,
+            audit::list,
+            Doc::of("listAudit", "What was changed by whom, as the audit log of this node has it; for operators")
+                .answers::<body::AuditEntries>(200, "A page of entries, oldest first.")
+                .refuses(404, &["no-audit-log"])
+                .refuses(503, &["audit-log-unavailable"]),
         )
         .get(
             "/openapi.json",
@@ -117,6 +128,7 @@ fn of_schedules(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/schedules",
             L::DomainOperator,
+            E::Changes,
             schedules::create,
             Doc::of("createSchedule", "Create a schedule")
                 .answers::<body::DescribedSchedule>(201, "It was created.")
@@ -133,6 +145,7 @@ fn of_schedules(calls: Calls) -> Calls {
         .put(
             "/v1/domains/{domain}/schedules/{id}",
             L::DomainOperator,
+            E::Changes,
             schedules::change,
             Doc::of("changeSchedule", "Have a schedule be another one from now on")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
@@ -142,6 +155,7 @@ fn of_schedules(calls: Calls) -> Calls {
         .delete(
             "/v1/domains/{domain}/schedules/{id}",
             L::DomainOperator,
+            E::Changes,
             schedules::forget,
             Doc::of("deleteSchedule", "Forget a schedule; its runs go on")
                 .answers::<serde_json::Map<String, serde_json::Value>>(200, "It is forgotten.")
@@ -150,6 +164,7 @@ fn of_schedules(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/schedules/{id}/pause",
             L::DomainOperator,
+            E::Changes,
             schedules::pause,
             Doc::of("pauseSchedule", "Have times pass without an action")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
@@ -158,6 +173,7 @@ fn of_schedules(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/schedules/{id}/resume",
             L::DomainOperator,
+            E::Changes,
             schedules::resume,
             Doc::of("resumeSchedule", "Let a schedule go on, from now")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
@@ -166,6 +182,7 @@ fn of_schedules(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/schedules/{id}/trigger",
             L::DomainOperator,
+            E::Changes,
             schedules::trigger,
             Doc::of("triggerSchedule", "Have a schedule act now")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
@@ -174,6 +191,7 @@ fn of_schedules(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/schedules/{id}/backfill",
             L::DomainOperator,
+            E::Changes,
             schedules::backfill,
             Doc::of("backfillSchedule", "Have a schedule act for the times of a span")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
@@ -201,6 +219,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         .post(
             "/v1/domains",
             L::Operator,
+            E::Changes,
             domains::create,
             Doc::of("createDomain", "Create a domain")
                 .answers::<body::Domain>(201, "It was created.")
@@ -215,6 +234,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         .patch(
             "/v1/domains/{domain}",
             L::DomainOperator,
+            E::Changes,
             domains::change,
             Doc::of("changeDomain", "Change what a domain is for, or how long its next runs are kept")
                 .answers::<body::Domain>(200, "The domain as it is now."),
@@ -222,6 +242,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         .delete(
             "/v1/domains/{domain}",
             L::Operator,
+            E::Changes,
             domains::delete,
             Doc::of("deleteDomain", "Delete a deprecated domain that has no runs and no schedules")
                 .answers_nothing(204, "It is deleted, and the types that were registered in it.")
@@ -230,6 +251,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/deprecate",
             L::DomainOperator,
+            E::Changes,
             domains::deprecate,
             Doc::of("deprecateDomain", "Have nothing started or registered in a domain any more")
                 .answers::<body::Domain>(200, "It is deprecated.")
@@ -238,6 +260,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/undeprecate",
             L::DomainOperator,
+            E::Changes,
             domains::undeprecate,
             Doc::of("undeprecateDomain", "Bring a deprecated domain back into use")
                 .answers::<body::Domain>(200, "It is in use.")
@@ -246,6 +269,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/tags",
             L::DomainOperator,
+            E::Changes,
             domains::tag,
             Doc::of("tagDomain", "Add tags to a domain, replace them, take them off")
                 .answers::<body::Domain>(200, "The domain with its tags.")
@@ -262,6 +286,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflows",
             L::Application,
+            E::Changes,
             workflows::start,
             Doc::of("startWorkflow", "Start a run, and wait for its end if asked to")
                 .answers::<body::Started>(201, "It was started.")
@@ -313,6 +338,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflows/{id}/signals/{name}",
             L::Application,
+            E::Changes,
             workflows::signal,
             Doc::of("signalWorkflow", "Signal a run")
                 .answers::<body::Recorded>(202, "The signal is recorded.")
@@ -323,6 +349,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflows/{id}/queries/{name}",
             L::Reader,
+            E::Reads,
             queries::query,
             Doc::of("queryWorkflow", "Ask a run's decider; or wait until it would answer something else")
                 .answers::<body::QueryAnswer>(
@@ -341,6 +368,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflows/{id}/updates/{name}",
             L::Application,
+            E::Changes,
             updates::update,
             Doc::of("updateWorkflow", "Have a run's decider judge an update; or fetch the answer to one again")
                 .answers::<body::Updated>(200, "It was accepted, and this is the decider's answer.")
@@ -357,6 +385,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflows/{id}/cancel",
             L::Application,
+            E::Changes,
             workflows::cancel,
             Doc::of("cancelWorkflow", "Ask for a run to be canceled")
                 .answers::<body::Recorded>(202, "The request is recorded; the run's decider says what it means.")
@@ -366,6 +395,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflows/{id}/terminate",
             L::Application,
+            E::Changes,
             workflows::terminate,
             Doc::of("terminateWorkflow", "End a run")
                 .answers::<body::Recorded>(200, "It has ended.")
@@ -388,6 +418,7 @@ fn by_hand(calls: Calls) -> Calls {
         .delete(
             "/v1/domains/{domain}/workflows/{id}",
             L::DomainOperator,
+            E::Changes,
             operate::delete,
             Doc::of("deleteWorkflow", "Delete a run, or all runs of a workflow id")
                 .answers::<body::Deleted>(200, "They are gone.")
@@ -397,6 +428,7 @@ fn by_hand(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflows/{id}/pause",
             L::DomainOperator,
+            E::Changes,
             operate::pause,
             Doc::of("pauseWorkflow", "Have a run wait: nothing of it is handed out")
                 .answers::<body::Recorded>(200, "It is paused.")
@@ -407,6 +439,7 @@ fn by_hand(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflows/{id}/resume",
             L::DomainOperator,
+            E::Changes,
             operate::resume,
             Doc::of("resumeWorkflow", "Have a paused run go on")
                 .answers::<body::Recorded>(200, "It goes on.")
@@ -417,6 +450,7 @@ fn by_hand(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflows/{id}/reset",
             L::DomainOperator,
+            E::Changes,
             operate::reset,
             Doc::of("resetWorkflow", "Have a new run go on from an event of a run")
                 .answers::<body::WasReset>(
@@ -430,18 +464,21 @@ fn by_hand(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/success",
             L::DomainOperator,
+            E::Changes,
             activities::succeed,
             act("completeByHand", "An open activity is done, whoever has it"),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/failure",
             L::DomainOperator,
+            E::Changes,
             activities::fail,
             act("failByHand", "An open activity cannot be done, whatever its retry policy has"),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/retry",
             L::DomainOperator,
+            E::Changes,
             activities::retry,
             act("retryByHand", "Try an open activity again at once")
                 .refuses(409, &["activity-not-retryable", "state-limit"]),
@@ -449,18 +486,21 @@ fn by_hand(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/pause",
             L::DomainOperator,
+            E::Changes,
             activities::pause,
             act("pauseActivity", "Hand an open activity out no more").refuses(409, &["already-paused", "state-limit"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/resume",
             L::DomainOperator,
+            E::Changes,
             activities::resume,
             act("resumeActivity", "Hand a paused activity out again").refuses(409, &["not-paused"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/options",
             L::DomainOperator,
+            E::Changes,
             activities::change,
             act("changeActivity", "Change timeouts, retry policy or task list of an open activity")
                 .refuses(409, &["activity-not-retryable", "state-limit"]),
@@ -472,6 +512,7 @@ fn task_lists(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/task-lists/{list}/decider/poll",
             L::Decider,
+            E::Takes,
             tasks::poll_decider,
             Doc::of("pollDecider", "Take a turn")
                 .answers::<body::DeciderTask>(200, "A turn to be decided.")
@@ -481,6 +522,7 @@ fn task_lists(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/task-lists/{list}/activity/poll",
             L::Runner,
+            E::Takes,
             tasks::poll_activity,
             Doc::of("pollActivity", "Take an activity")
                 .answers::<body::ActivityTask>(200, "An activity to be done.")
@@ -500,6 +542,7 @@ fn task_lists(calls: Calls) -> Calls {
         .post(
             "/v1/decider-tasks/{token}/complete",
             L::Decider,
+            E::Changes,
             tasks::complete_turn,
             Doc::of("completeTurn", "Answer a turn, and take the next if asked to")
                 .answers::<body::Answered<body::DeciderTask>>(200, "It is recorded.")
@@ -510,6 +553,7 @@ fn task_lists(calls: Calls) -> Calls {
         .post(
             "/v1/decider-tasks/{token}/fail",
             L::Decider,
+            E::Changes,
             tasks::fail_turn,
             Doc::of("failTurn", "Give a turn back, and take the next if asked to")
                 .answers::<body::Answered<body::DeciderTask>>(200, "It is recorded.")
@@ -520,6 +564,7 @@ fn task_lists(calls: Calls) -> Calls {
         .post(
             "/v1/activity-tasks/{token}/success",
             L::Runner,
+            E::Changes,
             tasks::succeed_activity,
             Doc::of("succeedActivity", "The activity is done; take the next if asked to")
                 .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
@@ -530,6 +575,7 @@ fn task_lists(calls: Calls) -> Calls {
         .post(
             "/v1/activity-tasks/{token}/failure",
             L::Runner,
+            E::Changes,
             tasks::fail_activity,
             Doc::of("failActivity", "The activity could not be done; take the next if asked to")
                 .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
@@ -540,6 +586,7 @@ fn task_lists(calls: Calls) -> Calls {
         .post(
             "/v1/activity-tasks/{token}/canceled",
             L::Runner,
+            E::Changes,
             tasks::cancel_activity,
             Doc::of("cancelActivity", "The activity stopped, as it was asked to; take the next if asked to")
                 .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
@@ -551,6 +598,7 @@ fn task_lists(calls: Calls) -> Calls {
         .post(
             "/v1/activity-tasks/{token}/heartbeat",
             L::Runner,
+            E::Takes,
             tasks::heartbeat,
             Doc::of("heartbeat", "The activity is alive")
                 .answers::<body::Beaten>(200, "Whether it should stop.")
@@ -572,6 +620,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflow-types",
             L::DomainOperator,
+            E::Changes,
             types::register::<WorkflowDefaults>,
             Doc::of("registerWorkflowType", "Register a type of workflows")
                 .answers::<body::RegisteredType<WorkflowDefaults>>(201, "It is registered.")
@@ -588,6 +637,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
         .delete(
             "/v1/domains/{domain}/workflow-types/{type}",
             L::DomainOperator,
+            E::Changes,
             types::delete::<WorkflowDefaults>,
             Doc::of("deleteWorkflowType", "Delete a deprecated type")
                 .answers_nothing(204, "It is gone.")
@@ -597,6 +647,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflow-types/{type}/deprecate",
             L::DomainOperator,
+            E::Changes,
             types::deprecate::<WorkflowDefaults>,
             Doc::of("deprecateWorkflowType", "Have nothing new of a type begin; what has begun goes on")
                 .answers::<body::RegisteredType<WorkflowDefaults>>(200, "It is deprecated.")
@@ -606,6 +657,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/workflow-types/{type}/undeprecate",
             L::DomainOperator,
+            E::Changes,
             types::undeprecate::<WorkflowDefaults>,
             Doc::of("undeprecateWorkflowType", "Bring a deprecated type back into use")
                 .answers::<body::RegisteredType<WorkflowDefaults>>(200, "It is in use.")
@@ -626,6 +678,7 @@ fn types_of_activities(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/activity-types",
             L::DomainOperator,
+            E::Changes,
             types::register::<ActivityDefaults>,
             Doc::of("registerActivityType", "Register a type of activities")
                 .answers::<body::RegisteredType<ActivityDefaults>>(201, "It is registered.")
@@ -642,6 +695,7 @@ fn types_of_activities(calls: Calls) -> Calls {
         .delete(
             "/v1/domains/{domain}/activity-types/{type}",
             L::DomainOperator,
+            E::Changes,
             types::delete::<ActivityDefaults>,
             Doc::of("deleteActivityType", "Delete a deprecated type")
                 .answers_nothing(204, "It is gone.")
@@ -651,6 +705,7 @@ fn types_of_activities(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/activity-types/{type}/deprecate",
             L::DomainOperator,
+            E::Changes,
             types::deprecate::<ActivityDefaults>,
             Doc::of("deprecateActivityType", "Have nothing new of a type begin; what has begun goes on")
                 .answers::<body::RegisteredType<ActivityDefaults>>(200, "It is deprecated.")
@@ -660,6 +715,7 @@ fn types_of_activities(calls: Calls) -> Calls {
         .post(
             "/v1/domains/{domain}/activity-types/{type}/undeprecate",
             L::DomainOperator,
+            E::Changes,
             types::undeprecate::<ActivityDefaults>,
             Doc::of("undeprecateActivityType", "Bring a deprecated type back into use")
                 .answers::<body::RegisteredType<ActivityDefaults>>(200, "It is in use.")

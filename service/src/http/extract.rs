@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use super::audit::Ticket;
 use super::problem::Refused;
 use crate::budget::{Gathered, Purse};
 use crate::engine::Engine;
@@ -44,19 +45,24 @@ const KEY_CHARS_MAX: usize = 255;
 pub(super) struct Json<T, const MAX: usize = BODY_BYTES_MAX>(pub(super) T);
 
 impl<T: JsonSchema, const MAX: usize> Takes for Json<T, MAX> {
+    const IS_BODY: bool = true;
+
     fn describe(call: &mut Operation<'_>) {
         call.body::<T>();
     }
 }
 
-impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for Json<T, MAX> {
+impl<S: Send + Sync, T: DeserializeOwned + Send, const MAX: usize> FromRequest<S> for Json<T, MAX> {
     type Rejection = Refused;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
         let content_type = request.headers().get(CONTENT_TYPE).cloned();
+        let ticket = request.extensions().get::<Ticket>().cloned();
         let bytes = read(request, MAX).await?;
         if bytes.is_empty() {
-            return parse(b"{}").map(Json);
+            let body = parse(b"{}")?;
+            announce(ticket, &[]).await?;
+            return Ok(Json(body));
         }
         let is_json = content_type.as_ref().and_then(|value| value.to_str().ok()).is_some_and(|value| {
             let essence = value.split(';').next().unwrap_or_default().trim();
@@ -66,7 +72,17 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
             let found = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
             return Err(Refused::ContentType(found.unwrap_or_else(|| "nothing".to_owned())));
         }
-        parse(&bytes).map(Json)
+        let body = parse(&bytes)?;
+        announce(ticket, &bytes).await?;
+        Ok(Json(body))
+    }
+}
+
+/// The last that is done before the handler: where the call changes something and there is an audit log, that has its entry now.
+async fn announce(ticket: Option<Ticket>, body: &[u8]) -> Result<(), Refused> {
+    match ticket {
+        Some(ticket) => ticket.announce_body(body).await,
+        None => Ok(()),
     }
 }
 

@@ -67,6 +67,10 @@ pub(crate) enum Refused {
     CrossSite { from: String },
     /// It names a host that this service is not.
     Misdirected { host: String },
+    /// The audit log cannot be written, so that nothing may be changed; or it cannot be read.
+    AuditLogUnavailable,
+    /// There is no audit log.
+    NoAuditLog,
     /// It is not encrypted, and nothing else is answered here.
     NotEncrypted,
     /// A handler gave up; a defect.
@@ -518,6 +522,21 @@ impl Parts {
                 format!("`{host}` is no name of this machine that the service knows"),
                 "ask for it as localhost, or name the host with --allowed-hosts where the service is started",
             ),
+            Refused::AuditLogUnavailable => Self {
+                retryable: true,
+                ..plain(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "audit-log-unavailable",
+                    "the audit log cannot be written or read now; nothing is changed without an entry in it".to_owned(),
+                    "ask again after a moment; the operator sees the cause in the service's log",
+                )
+            },
+            Refused::NoAuditLog => plain(
+                StatusCode::NOT_FOUND,
+                "no-audit-log",
+                "this node writes no audit log".to_owned(),
+                "start the service with --audit-log to have one",
+            ),
             Refused::NotEncrypted => plain(
                 StatusCode::BAD_REQUEST,
                 "not-encrypted",
@@ -566,6 +585,7 @@ impl IntoResponse for Refused {
                 headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
             }
             Self::TooManyGuesses
+            | Self::AuditLogUnavailable
             | Self::Overloaded { .. }
             | Self::Engine(Refusal::Stopping | Refusal::TooManyQuestions { .. }) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(1));

@@ -24,10 +24,10 @@ use crate::access_log::AccessLog;
 use crate::engine::Engine;
 
 /// Names the request, in the log and in the answer.
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The same over SWF's wire, where the answer has it already.
-const SWF_REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+pub(super) const SWF_REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
 /// Parameters of the query that are kept. Not there: `identity`, `reason`, `page`, `tag`, `type`, `workflowId`, and what is not known.
 const QUERY_KEPT: [&str; 14] = [
@@ -59,6 +59,16 @@ const TOKEN: &str = "{token}";
 /// Who is at the other end of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Remote(pub(crate) SocketAddr);
+
+/// Names a request in all that is said about it.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestId(pub(crate) String);
+
+impl RequestId {
+    pub(crate) fn new() -> Self {
+        Self(uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid().to_string())
+    }
+}
 
 /// Why a request was refused, for the log.
 #[derive(Debug, Clone, Copy)]
@@ -160,13 +170,13 @@ pub(super) fn logged(router: Router, engine: &Arc<Engine>, log: Arc<AccessLog>) 
 async fn record(State((engine, log)): State<(Arc<Engine>, Arc<AccessLog>)>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let path = route.as_deref().map(|route| shown_path(route, request.uri().path()));
-    let request_id = uuid::Builder::from_random_bytes(fastrand::u128(..).to_be_bytes()).into_uuid().to_string();
+    let request_id = RequestId::new();
     let noted = Noted::default();
     let bytes_in = Arc::new(AtomicU64::new(0));
     let mut line = Line {
         entry: Entry {
             time: engine.clock().now(),
-            request_id,
+            request_id: request_id.0.clone(),
             by: None,
             peer: request.extensions().get::<Remote>().map(|peer| peer.0),
             method: request.method().to_string(),
@@ -188,6 +198,7 @@ async fn record(State((engine, log)): State<(Arc<Engine>, Arc<AccessLog>)>, requ
     };
     let mut request = request.map(|body| Body::new(CountedIn { body, bytes: bytes_in }));
     request.extensions_mut().insert(noted);
+    request.extensions_mut().insert(request_id);
     let mut response = next.run(request).await;
     line.entry.status = Some(response.status().as_u16());
     line.entry.code = response.extensions().get::<Code>().map(|code| code.0);

@@ -77,6 +77,16 @@ impl Fault {
         self.kind
     }
 
+    pub(super) fn status(&self) -> StatusCode {
+        self.kind.status()
+    }
+
+    /// Its name without what stands before it.
+    pub(super) fn code(&self) -> &'static str {
+        let kind = self.kind.kind();
+        kind.rsplit('#').next().unwrap_or(kind)
+    }
+
     #[cfg(test)]
     pub(super) fn message(&self) -> &str {
         &self.message
@@ -104,8 +114,7 @@ impl Fault {
         let body = json!({ "__type": self.kind.kind(), "message": self.message });
         let mut response = Response::new(Body::from(body.to_string()));
         *response.status_mut() = self.kind.status();
-        let kind = self.kind.kind();
-        response.extensions_mut().insert(Code(kind.rsplit('#').next().unwrap_or(kind)));
+        response.extensions_mut().insert(Code(self.code()));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, JSON);
         if matches!(self.kind, FaultKind::Throttling | FaultKind::Unavailable) {
@@ -185,6 +194,9 @@ impl From<Refused> for Fault {
                 Self::new(FaultKind::TooLarge, format!("The request has more than {max} bytes"))
             }
             Refused::Overloaded { .. } => Self::overloaded(),
+            Refused::AuditLogUnavailable => {
+                Self::new(FaultKind::Unavailable, "The audit log cannot be written, so nothing is changed now")
+            }
             Refused::BodyTooSlow => Self::new(FaultKind::TooSlow, "The request did not come in time"),
             Refused::BadJson(what) => Self::new(FaultKind::Serialization, what),
             other => Self::new(FaultKind::Validation, format!("{other:?}")),

@@ -1,4 +1,4 @@
-//! The operations, once: what each needs of a credential, and the fields of its request.
+//! The operations, once: what each needs of a credential, what it does, and the fields of its request.
 //!
 //! Source: SWF.md §2, §4, §5.
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::shape::{Field, Form, Shape};
 use super::{Answer, Call, domains, tasks, types, visibility, workflows};
-use crate::access::{Call as Row, Level, Wire};
+use crate::access::{Call as Row, Effect, Level, Wire};
 use crate::engine::TOKEN_CHARS_MAX;
 use crate::http::{BODY_BYTES_MAX, POLL_BYTES_MAX};
 
@@ -116,7 +116,7 @@ const DECISION: &[Field] = fields![
 ];
 
 macro_rules! operations {
-    ($( $name:ident $level:ident [$( $field:tt )*]; )+) => {
+    ($( $name:ident $level:ident $effect:ident [$( $field:tt )*]; )+) => {
         /// What can be asked for.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(super) enum Operation { $( $name, )+ }
@@ -133,6 +133,11 @@ macro_rules! operations {
             /// The level that it needs.
             pub(super) fn level(self) -> Level {
                 match self { $( Self::$name => Level::$level, )+ }
+            }
+
+            /// What it does.
+            pub(super) fn effect(self) -> Effect {
+                match self { $( Self::$name => Effect::$effect, )+ }
             }
 
             /// The operation with this name.
@@ -155,45 +160,45 @@ macro_rules! operations {
 }
 
 operations! {
-    CountClosedWorkflowExecutions Reader [! domain: NAME, ? startTimeFilter: TIMES, ? closeTimeFilter: TIMES, ? executionFilter: BY_ID, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? closeStatusFilter: BY_STATUS];
-    CountOpenWorkflowExecutions Reader [! domain: NAME, ! startTimeFilter: TIMES, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? executionFilter: BY_ID];
-    CountPendingActivityTasks Reader [! domain: NAME, ! taskList: TASK_LIST];
-    CountPendingDecisionTasks Reader [! domain: NAME, ! taskList: TASK_LIST];
-    DeleteActivityType DomainOperator [! domain: NAME, ! activityType: TYPE];
-    DeleteWorkflowType DomainOperator [! domain: NAME, ! workflowType: TYPE];
-    DeprecateActivityType DomainOperator [! domain: NAME, ! activityType: TYPE];
-    DeprecateDomain DomainOperator [! name: NAME];
-    DeprecateWorkflowType DomainOperator [! domain: NAME, ! workflowType: TYPE];
-    DescribeActivityType Related [! domain: NAME, ! activityType: TYPE];
-    DescribeDomain Related [! name: NAME];
-    DescribeWorkflowExecution Reader [! execution: EXECUTION, ! domain: NAME];
-    DescribeWorkflowType Related [! domain: NAME, ! workflowType: TYPE];
-    GetWorkflowExecutionHistory Reader [! execution: EXECUTION, ! domain: NAME, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
-    ListActivityTypes Related [! domain: NAME, ? name: NAME, ! registrationStatus: REGISTRATION, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
-    ListClosedWorkflowExecutions Reader [! domain: NAME, ? startTimeFilter: TIMES, ? closeTimeFilter: TIMES, ? executionFilter: BY_ID, ? closeStatusFilter: BY_STATUS, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
-    ListDomains Known [? nextPageToken: PAGE_TOKEN, ! registrationStatus: REGISTRATION, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
-    ListOpenWorkflowExecutions Reader [! domain: NAME, ! startTimeFilter: TIMES, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH, ? executionFilter: BY_ID];
-    ListTagsForResource Related [! resourceArn: ARN];
-    ListWorkflowTypes Related [! domain: NAME, ? name: NAME, ! registrationStatus: REGISTRATION, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
-    PollForActivityTask Runner [! domain: NAME, ! taskList: TASK_LIST, ? identity: SHORT];
-    PollForDecisionTask Decider [! domain: NAME, ! taskList: TASK_LIST, ? identity: SHORT, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH, ? startAtPreviousStartedEvent: TRUTH];
-    RecordActivityTaskHeartbeat Runner [! taskToken: TASK_TOKEN, ? details: LIMITED_DATA];
-    RegisterActivityType DomainOperator [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultTaskHeartbeatTimeout: SECONDS_OR_NONE, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultTaskScheduleToStartTimeout: SECONDS_OR_NONE, ? defaultTaskScheduleToCloseTimeout: SECONDS_OR_NONE];
-    RegisterDomain Operator [! name: NEW_DOMAIN, ? description: DESCRIPTION, ! workflowExecutionRetentionPeriodInDays: DAYS, ? tags: RESOURCE_TAGS];
-    RegisterWorkflowType DomainOperator [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultExecutionStartToCloseTimeout: SECONDS, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultChildPolicy: CHILD_POLICY, ? defaultLambdaRole: ARN];
-    RequestCancelWorkflowExecution Application [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID];
-    RespondActivityTaskCanceled Runner [! taskToken: TASK_TOKEN, ? details: DATA];
-    RespondActivityTaskCompleted Runner [! taskToken: TASK_TOKEN, ? result: DATA];
-    RespondActivityTaskFailed Runner [! taskToken: TASK_TOKEN, ? reason: SHORT, ? details: DATA];
-    RespondDecisionTaskCompleted Decider [! taskToken: TASK_TOKEN, ? decisions: DECISIONS, ? executionContext: DATA, ? taskList: TASK_LIST, ? taskListScheduleToStartTimeout: SECONDS_OR_NONE];
-    SignalWorkflowExecution Application [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ! signalName: NAME, ? input: DATA];
-    StartWorkflowExecution Application [! domain: NAME, ! workflowId: WORKFLOW_ID, ! workflowType: TYPE, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? tagList: TAGS, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? lambdaRole: ARN];
-    TagResource DomainOperator [! resourceArn: ARN, ! tags: RESOURCE_TAGS];
-    TerminateWorkflowExecution Application [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ? reason: SHORT, ? details: DATA, ? childPolicy: CHILD_POLICY];
-    UndeprecateActivityType DomainOperator [! domain: NAME, ! activityType: TYPE];
-    UndeprecateDomain DomainOperator [! name: NAME];
-    UndeprecateWorkflowType DomainOperator [! domain: NAME, ! workflowType: TYPE];
-    UntagResource DomainOperator [! resourceArn: ARN, ! tagKeys: RESOURCE_TAG_KEYS];
+    CountClosedWorkflowExecutions Reader Reads [! domain: NAME, ? startTimeFilter: TIMES, ? closeTimeFilter: TIMES, ? executionFilter: BY_ID, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? closeStatusFilter: BY_STATUS];
+    CountOpenWorkflowExecutions Reader Reads [! domain: NAME, ! startTimeFilter: TIMES, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? executionFilter: BY_ID];
+    CountPendingActivityTasks Reader Reads [! domain: NAME, ! taskList: TASK_LIST];
+    CountPendingDecisionTasks Reader Reads [! domain: NAME, ! taskList: TASK_LIST];
+    DeleteActivityType DomainOperator Changes [! domain: NAME, ! activityType: TYPE];
+    DeleteWorkflowType DomainOperator Changes [! domain: NAME, ! workflowType: TYPE];
+    DeprecateActivityType DomainOperator Changes [! domain: NAME, ! activityType: TYPE];
+    DeprecateDomain DomainOperator Changes [! name: NAME];
+    DeprecateWorkflowType DomainOperator Changes [! domain: NAME, ! workflowType: TYPE];
+    DescribeActivityType Related Reads [! domain: NAME, ! activityType: TYPE];
+    DescribeDomain Related Reads [! name: NAME];
+    DescribeWorkflowExecution Reader Reads [! execution: EXECUTION, ! domain: NAME];
+    DescribeWorkflowType Related Reads [! domain: NAME, ! workflowType: TYPE];
+    GetWorkflowExecutionHistory Reader Reads [! execution: EXECUTION, ! domain: NAME, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    ListActivityTypes Related Reads [! domain: NAME, ? name: NAME, ! registrationStatus: REGISTRATION, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    ListClosedWorkflowExecutions Reader Reads [! domain: NAME, ? startTimeFilter: TIMES, ? closeTimeFilter: TIMES, ? executionFilter: BY_ID, ? closeStatusFilter: BY_STATUS, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    ListDomains Known Reads [? nextPageToken: PAGE_TOKEN, ! registrationStatus: REGISTRATION, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    ListOpenWorkflowExecutions Reader Reads [! domain: NAME, ! startTimeFilter: TIMES, ? typeFilter: BY_TYPE, ? tagFilter: BY_TAG, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH, ? executionFilter: BY_ID];
+    ListTagsForResource Related Reads [! resourceArn: ARN];
+    ListWorkflowTypes Related Reads [! domain: NAME, ? name: NAME, ! registrationStatus: REGISTRATION, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH];
+    PollForActivityTask Runner Takes [! domain: NAME, ! taskList: TASK_LIST, ? identity: SHORT];
+    PollForDecisionTask Decider Takes [! domain: NAME, ! taskList: TASK_LIST, ? identity: SHORT, ? nextPageToken: PAGE_TOKEN, ? maximumPageSize: PAGE_SIZE, ? reverseOrder: TRUTH, ? startAtPreviousStartedEvent: TRUTH];
+    RecordActivityTaskHeartbeat Runner Takes [! taskToken: TASK_TOKEN, ? details: LIMITED_DATA];
+    RegisterActivityType DomainOperator Changes [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultTaskHeartbeatTimeout: SECONDS_OR_NONE, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultTaskScheduleToStartTimeout: SECONDS_OR_NONE, ? defaultTaskScheduleToCloseTimeout: SECONDS_OR_NONE];
+    RegisterDomain Operator Changes [! name: NEW_DOMAIN, ? description: DESCRIPTION, ! workflowExecutionRetentionPeriodInDays: DAYS, ? tags: RESOURCE_TAGS];
+    RegisterWorkflowType DomainOperator Changes [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultExecutionStartToCloseTimeout: SECONDS, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultChildPolicy: CHILD_POLICY, ? defaultLambdaRole: ARN];
+    RequestCancelWorkflowExecution Application Changes [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID];
+    RespondActivityTaskCanceled Runner Changes [! taskToken: TASK_TOKEN, ? details: DATA];
+    RespondActivityTaskCompleted Runner Changes [! taskToken: TASK_TOKEN, ? result: DATA];
+    RespondActivityTaskFailed Runner Changes [! taskToken: TASK_TOKEN, ? reason: SHORT, ? details: DATA];
+    RespondDecisionTaskCompleted Decider Changes [! taskToken: TASK_TOKEN, ? decisions: DECISIONS, ? executionContext: DATA, ? taskList: TASK_LIST, ? taskListScheduleToStartTimeout: SECONDS_OR_NONE];
+    SignalWorkflowExecution Application Changes [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ! signalName: NAME, ? input: DATA];
+    StartWorkflowExecution Application Changes [! domain: NAME, ! workflowId: WORKFLOW_ID, ! workflowType: TYPE, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? tagList: TAGS, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? lambdaRole: ARN];
+    TagResource DomainOperator Changes [! resourceArn: ARN, ! tags: RESOURCE_TAGS];
+    TerminateWorkflowExecution Application Changes [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ? reason: SHORT, ? details: DATA, ? childPolicy: CHILD_POLICY];
+    UndeprecateActivityType DomainOperator Changes [! domain: NAME, ! activityType: TYPE];
+    UndeprecateDomain DomainOperator Changes [! name: NAME];
+    UndeprecateWorkflowType DomainOperator Changes [! domain: NAME, ! workflowType: TYPE];
+    UntagResource DomainOperator Changes [! resourceArn: ARN, ! tagKeys: RESOURCE_TAG_KEYS];
 }
 
 /// The rows of the table of calls.
@@ -203,6 +208,7 @@ pub(super) fn rows() -> Vec<Row> {
         method: "POST",
         name: operation.name(),
         level: operation.level(),
+        effect: operation.effect(),
     };
     Operation::ALL.iter().map(row).collect()
 }

@@ -29,6 +29,12 @@ impl Kept {
 
     /// Starts a run with an input of so many bytes; anything but a start is a failure of the test.
     fn start(&mut self, id: &str, size: usize) {
+        let (status, _) = self.try_to_start(id, size);
+        assert_eq!(status, "201");
+    }
+
+    /// Has a run be started; answers the status and the body.
+    fn try_to_start(&mut self, id: &str, size: usize) -> (String, String) {
         let input = "x".repeat(size);
         let body = format!("{{\"workflowId\":\"{id}\",\"workflowType\":\"test\",\"input\":\"{input}\"}}");
         let length = body.len();
@@ -40,10 +46,12 @@ impl Kept {
             assert!(self.0.read_line(&mut line).unwrap() > 0, "the connection ended");
             lines.push(line);
         }
-        assert!(lines[0].starts_with("HTTP/1.1 201 "), "{lines:?}");
         let length =
             lines.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.trim().parse().ok());
-        self.0.read_exact(&mut vec![0; length.unwrap()]).unwrap();
+        let mut body = vec![0; length.unwrap()];
+        self.0.read_exact(&mut body).unwrap();
+        let status = lines[0].split(' ').nth(1).unwrap().to_owned();
+        (status, String::from_utf8(body).unwrap())
     }
 
     /// Enough for checkpoints and for new segments of the log.
@@ -126,4 +134,31 @@ async fn a_service_that_runs_out_of_descriptors_for_a_moment_goes_on_when_there_
     assert!(service.child.try_wait().unwrap().is_none());
     let log = log(&scratch.0);
     assert!(!log.contains("the store has failed"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_changed_while_the_audit_log_wants_a_descriptor_that_there_is_not() {
+    let scratch = Scratch::new("no-descriptor-audit");
+    let audit = scratch.0.join("audit");
+    let args = ["--audit-log", audit.to_str().unwrap()];
+    let service = Service::start_after(&scratch.0, "ulimit -n 256", &args);
+    let mut kept = Kept::to(&service);
+    kept.start("first", 0);
+    // The next entry is one of a new file.
+    let file = audit.join("audit-00000000000000000001.jsonl");
+    std::fs::rename(&file, audit.join("moved")).unwrap();
+    let pid = Pid::from_raw(i32::try_from(service.child.id()).unwrap()).unwrap();
+    let limit = |current| {
+        prlimit(Some(pid), Resource::Nofile, Rlimit { current: Some(current), maximum: Some(256) }).unwrap();
+    };
+    limit(3);
+    let (status, body) = kept.try_to_start("refused", 0);
+    assert!(status == "503" && body.contains("audit-log-unavailable"), "{status} {body}");
+    limit(256);
+    kept.start("second", 0);
+    let client = service.client();
+    let error = client.describe("refused", None).await.unwrap_err();
+    assert_eq!(error.code(), Some("unknown-workflow"));
+    std::fs::rename(audit.join("moved"), file).unwrap();
+    assert!(service::audit::verify(&audit, None).unwrap().entries >= 3);
 }

@@ -11,6 +11,7 @@
 
 mod access;
 mod access_log;
+mod audit;
 mod authors;
 mod bad_input;
 mod by_hand;

@@ -37,6 +37,7 @@ async fn the_document_names_these_calls() {
         "get /metrics",
         "get /openapi.json",
         "get /readyz",
+        "get /v1/audit",
         "get /v1/decider-tasks/{token}/history",
         "get /v1/domains",
         "get /v1/domains/{domain}",

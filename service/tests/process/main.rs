@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod audit;
 #[path = "../shared/certificates.rs"]
 mod certificates;
 mod commands;

@@ -13,7 +13,7 @@ use crate::holders::{credential, one};
 use crate::support::{Answer, SWF, Swf, kind, start};
 
 /// Stands in every payload, and nowhere else.
-const NEEDLE: &str = "sesame-in-a-payload";
+pub(crate) const NEEDLE: &str = "sesame-in-a-payload";
 
 /// Every kind of credential, by name, which is its secret, and the levels that it meets in domain `default`.
 fn kinds() -> Vec<(Credential, &'static [Level])> {
@@ -51,13 +51,13 @@ fn kinds() -> Vec<(Credential, &'static [Level])> {
     ]
 }
 
-struct Both {
-    engine: Arc<Engine>,
-    open: Swf,
-    guarded: Swf,
+pub(crate) struct Both {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) open: Swf,
+    pub(crate) guarded: Swf,
 }
 
-async fn both() -> Both {
+pub(crate) async fn both() -> Both {
     let settings = Settings { seed: Some(7), ..Settings::default() };
     let engine = Engine::open(fresh().await, Arc::new(SystemClock), settings).await.unwrap();
     let open = Swf { router: router(Arc::clone(&engine)) };
@@ -66,7 +66,7 @@ async fn both() -> Both {
     Both { engine, open, guarded }
 }
 
-async fn as_of(swf: &Swf, who: &str, operation: &str, body: &Value) -> Answer {
+pub(crate) async fn as_of(swf: &Swf, who: &str, operation: &str, body: &Value) -> Answer {
     let target = format!("SimpleWorkflowService.{operation}");
     let bearer = format!("Bearer {who}");
     let headers = [
@@ -94,7 +94,7 @@ async fn register(swf: &Swf) {
 }
 
 /// A turn of list `deciders`, whose answer schedules an activity on `runners`; its task's token, and that of the next turn.
-async fn tasks(swf: &Swf) -> (String, String) {
+pub(crate) async fn tasks(swf: &Swf) -> (String, String) {
     let poll = json!({ "domain": "default", "taskList": { "name": "deciders" } });
     let token = |task: Value| task["taskToken"].as_str().unwrap().to_owned();
     let turn = token(swf.ask("PollForDecisionTask", &poll).await.json());
@@ -112,7 +112,7 @@ async fn tasks(swf: &Swf) -> (String, String) {
 }
 
 /// What every operation finds something of its own in.
-fn input(call: Call, run_id: &str, (turn, activity): &(String, String)) -> Value {
+pub(crate) fn input(call: Call, run_id: &str, (turn, activity): &(String, String)) -> Value {
     let list = if call.level == Level::Decider { "deciders" } else { "runners" };
     let mut input = json!({
         "workflowId": "w", "version": "1", "signalName": "s", "workflowType": kind(),

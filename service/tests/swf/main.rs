@@ -6,6 +6,7 @@
 )]
 
 mod access;
+mod audit;
 mod both;
 mod domains;
 mod functions;

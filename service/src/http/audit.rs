@@ -1,0 +1,276 @@
+//! What the audit log is told of a request, and when: after it is known who asks and what for, and before anything is changed.
+//! Names; no payload, no secret, no token. And the call that reads the log.
+//!
+//! A call with a body announces itself when that was read and understood (`extract.rs`), so that its names are in the entry; one
+//! without does at the gate (`auth.rs`). What is refused before that changes nothing and has no entry.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::Extension;
+use axum::Router;
+use axum::extract::{FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use history::CallerName;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::extract::Query;
+use super::problem::Refused;
+use super::record::{Code, REQUEST_ID, Remote, RequestId, SWF_REQUEST_ID};
+use super::{Answer, json};
+use crate::access::{Effect, Level};
+use crate::audit::{Announced, AuditLog, Change, Names, read_after};
+use crate::engine::Engine;
+use crate::openapi::{Operation, Takes};
+
+/// Entries of a page unless asked otherwise. Ours: a screen or two.
+const PAGE_DEFAULT: usize = 100;
+
+/// Most entries of a page. Ours: some hundred kilobytes.
+const PAGE_MAX: usize = 1_000;
+
+/// The same routes, where whatever changes something has an entry in this log first.
+pub fn with_audit_log(router: Router, log: Arc<AuditLog>) -> Router {
+    router.layer(from_fn_with_state(log, name))
+}
+
+/// Gives a request its name, unless the access log has, and the log to whatever is behind.
+async fn name(
+    axum::extract::State(log): axum::extract::State<Arc<AuditLog>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let id = request.extensions().get::<RequestId>().cloned();
+    let id = id.unwrap_or_else(RequestId::new);
+    request.extensions_mut().insert(id.clone());
+    request.extensions_mut().insert(log);
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(&id.0)
+        && !headers.contains_key(SWF_REQUEST_ID)
+    {
+        headers.insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// What is known of a request for the log, before it is known what it is about.
+pub(crate) struct Asked {
+    log: Arc<AuditLog>,
+    peer: Option<SocketAddr>,
+    request_id: String,
+}
+
+impl Asked {
+    /// Of a request, where there is a log.
+    pub(crate) fn of(request: &Request) -> Option<Self> {
+        let found = request.extensions();
+        Some(Self {
+            log: Arc::clone(found.get::<Arc<AuditLog>>()?),
+            peer: found.get::<Remote>().map(|peer| peer.0),
+            request_id: found.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default(),
+        })
+    }
+
+    /// A change that is about to be made.
+    pub(crate) fn change(self, by: Option<CallerName>, call: String, names: Names) -> Ticket {
+        let Self { log, peer, request_id } = self;
+        Ticket {
+            log,
+            state: Arc::new(Mutex::new(State::Asked(Box::new(Change { by, peer, call, names, request_id })))),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    /// It has no entry yet.
+    Asked(Box<Change>),
+    /// It has an entry, and no outcome.
+    Announced(Announced),
+    /// It is over, or it is being announced.
+    Over,
+}
+
+/// One change's way to the log.
+#[derive(Clone)]
+pub(crate) struct Ticket {
+    log: Arc<AuditLog>,
+    state: Arc<Mutex<State>>,
+}
+
+impl Ticket {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> State {
+        std::mem::replace(&mut *self.lock(), State::Over)
+    }
+
+    /// Has the entry be durable. Nothing may be changed where this is refused.
+    pub(crate) async fn announce(&self) -> Result<(), Refused> {
+        self.announce_body(&[]).await
+    }
+
+    /// The same with the names that are in a body.
+    pub(super) async fn announce_body(&self, body: &[u8]) -> Result<(), Refused> {
+        let State::Asked(mut change) = self.take() else { return Err(Refused::Panicked) };
+        let members: BTreeMap<String, &RawValue> = serde_json::from_slice(body).unwrap_or_default();
+        for (member, value) in members.iter().filter(|(member, _)| Names::has_member(member)) {
+            if let Ok(name) = serde_json::from_str::<String>(value.get()) {
+                change.names.put(member, &name);
+            }
+        }
+        let announced = self.log.announce(*change).await.map_err(|_| Refused::AuditLogUnavailable)?;
+        *self.lock() = State::Announced(announced);
+        Ok(())
+    }
+
+    /// Tells how it went, where it was announced.
+    pub(crate) fn tell(&self, status: StatusCode, code: Option<&str>) {
+        if let State::Announced(announced) = self.take() {
+            announced.tell(status.as_u16(), code);
+        }
+    }
+}
+
+/// A call of the REST API, as the gate knows it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Route {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    pub(super) level: Level,
+    pub(super) effect: Effect,
+    /// Whether its handler takes a body, and announces it.
+    pub(super) has_body: bool,
+}
+
+impl Route {
+    /// The change that a request to this route is about to make, where it may make one and there is a log.
+    pub(super) fn change<'a>(
+        &self,
+        engine: &Engine,
+        request: &Request,
+        by: Option<CallerName>,
+        params: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Option<Ticket> {
+        if self.effect != Effect::Changes {
+            return None;
+        }
+        let asked = Asked::of(request)?;
+        let mut names = Names::default();
+        let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(request.uri());
+        for (member, name) in query.map(|query| query.0).unwrap_or_default() {
+            names.put(&member, &name);
+        }
+        for (param, name) in params {
+            match param {
+                "token" => of_token(engine, self.level, name, &mut names),
+                param => names.put(self.member(param), name),
+            }
+        }
+        Some(asked.change(by, format!("{} {}", self.method, self.path), names))
+    }
+
+    /// What stands for what varies in the path, as bodies call it.
+    fn member<'a>(&self, param: &'a str) -> &'a str {
+        let before = self.path.split('/').zip(self.path.split('/').skip(1));
+        let before = before.into_iter().find(|(_, segment)| segment.trim_matches(['{', '}']) == param);
+        match (before.map(|(before, _)| before), param) {
+            (Some("workflows"), "id") => "workflowId",
+            (Some("schedules"), "id") => "scheduleId",
+            (Some("workflow-types"), "type") => "workflowType",
+            (Some("activity-types"), "type") => "activityType",
+            (_, "activity") => "activityId",
+            (_, "list") => "taskList",
+            (_, param) => param,
+        }
+    }
+
+    /// Does what is asked for, with an entry before and its outcome after.
+    pub(super) async fn run(self, ticket: Option<Ticket>, mut request: Request, next: Next) -> Response {
+        let Some(ticket) = ticket else { return next.run(request).await };
+        if self.has_body {
+            request.extensions_mut().insert(ticket.clone());
+        } else if let Err(refused) = ticket.announce().await {
+            return refused.into_response();
+        }
+        let response = next.run(request).await;
+        ticket.tell(response.status(), response.extensions().get::<Code>().map(|code| code.0));
+        response
+    }
+}
+
+/// What a task's token is of.
+pub(crate) fn of_token(engine: &Engine, level: Level, token: &str, names: &mut Names) {
+    let found = if level == Level::Decider {
+        engine.decider_token(token).map(|it| (it.domain, it.workflow_id, it.run_id, it.task_list))
+    } else {
+        engine.activity_token(token).map(|it| (it.domain, it.workflow_id, it.run_id, it.task_list))
+    };
+    if let Ok((domain, workflow_id, run_id, task_list)) = found {
+        names.put("domain", &domain);
+        names.put("workflowId", &workflow_id);
+        names.put("runId", &run_id.to_string());
+        names.put("taskList", &task_list);
+    }
+}
+
+/// The log of this process.
+pub(super) struct Log(Arc<AuditLog>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Log {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let log = Extension::<Arc<AuditLog>>::from_request_parts(parts, state).await;
+        log.map(|Extension(log)| Self(log)).map_err(|_| Refused::NoAuditLog)
+    }
+}
+
+impl Takes for Log {
+    fn describe(_: &mut Operation<'_>) {}
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListQuery {
+    /// Entries after the one with this number; from the first that is there when absent.
+    #[serde(default)]
+    after: u64,
+    /// At most so many entries: 1 to 1,000, 100 when absent. A page ends early where it would be larger than a mebibyte.
+    limit: Option<usize>,
+}
+
+/// A page of entries, as they stand in the files.
+#[derive(Serialize)]
+struct Listed {
+    entries: Vec<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u64>,
+    last: u64,
+}
+
+/// Reads the files on a thread of its own: neither the log's writer nor other requests wait for it.
+pub(super) async fn list(Query(query): Query<ListQuery>, Log(log): Log) -> Answer {
+    let limit = query.limit.unwrap_or(PAGE_DEFAULT);
+    if !(1..=PAGE_MAX).contains(&limit) {
+        return Err(Refused::BadQuery(format!("`limit` must be from 1 to {PAGE_MAX}, found {limit}")));
+    }
+    let (last, directory) = (log.last(), log.directory().to_owned());
+    let read = move || read_after(&directory, query.after, last, limit);
+    let read = tokio::task::spawn_blocking(read).await.map_err(|_| crate::engine::Refusal::Stopping)?;
+    let page = read.map_err(|misfit| {
+        tracing::error!(%misfit, "the audit log cannot be read");
+        Refused::AuditLogUnavailable
+    })?;
+    let next = (page.last < last && !page.entries.is_empty()).then_some(page.last);
+    Ok(json(StatusCode::OK, &Listed { entries: page.entries, next, last }))
+}
