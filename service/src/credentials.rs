@@ -10,7 +10,7 @@ use service::http::Credentials;
 use service::reload::{Files, Why};
 
 use crate::config;
-use crate::serve::Serve;
+use crate::serve::{Serve, must_be_shown};
 
 /// What `/readyz`, the metrics and the log call them.
 const WHAT: &str = "credentials";
@@ -32,6 +32,8 @@ fn without_what_is_read_again(mut file: toml::Table) -> toml::Table {
 pub(crate) struct Keeper {
     pub(crate) path: PathBuf,
     pub(crate) files: Files,
+    /// Whether callers are asked for certificates.
+    pub(crate) asks_callers: bool,
     pub(crate) credentials: Credentials,
     pub(crate) engine: Arc<Engine>,
 }
@@ -58,6 +60,7 @@ impl Keeper {
         let taken = config::text(&self.path).and_then(|text| {
             let stanzas = config::parse_file::<Serve>(&self.path, &text)?.stanzas();
             let rest = without_what_is_read_again(config::parse_file(&self.path, &text)?);
+            must_be_shown(&stanzas.credentials, self.asks_callers).map_err(|error| format!("{path}: {error}"))?;
             // Before they are read, so that no change is missed.
             files.watch(Serve::read_from(&self.path, &stanzas.issuers));
             let count = stanzas.credentials.len() + stanzas.issuers.len();

@@ -317,12 +317,8 @@ impl Serve {
                  in the --config file, or --allow-remote-without-credentials"
             ));
         }
-        let certified = self.credentials.iter().find(|credential| !credential.certificates.is_empty());
-        if let Some(Credential { name, .. }) = certified.filter(|_| !self.encryption.asks_callers()) {
-            return Err(format!(
-                "credential `{name}` names certificates, and callers are asked for none: give --tls-client-ca"
-            ));
-        }
+        let asks_callers = self.encryption.asks_callers();
+        must_be_shown(&self.credentials, asks_callers)?;
         let tls = self.encryption.open(listen, hangups)?;
         let audit_log = self.open_audit_log()?;
         // Stop requests are heard from the very beginning.
@@ -341,7 +337,8 @@ impl Serve {
         let joined = node.as_ref().map(|node| self.encryption.join(&engine, node)).transpose()?;
         tokio::spawn(credentials.clone().keep_keys(Arc::clone(&engine)));
         if let Some(path) = self.config.clone() {
-            let keeper = Keeper { path, files, credentials: credentials.clone(), engine: Arc::clone(&engine) };
+            let (credentials, engine) = (credentials.clone(), Arc::clone(&engine));
+            let keeper = Keeper { path, files, asks_callers, credentials, engine };
             tokio::spawn(keeper.keep());
         }
         let data = match self.store.unwrap_or(StoreKind::Embedded) {
@@ -401,6 +398,16 @@ impl Serve {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// # Errors
+///
+/// For a credential that names certificates where callers are asked for none.
+pub(crate) fn must_be_shown(credentials: &[Credential], asks_callers: bool) -> Result<(), String> {
+    let certified = credentials.iter().find(|credential| !credential.certificates.is_empty());
+    certified.filter(|_| !asks_callers).map_or(Ok(()), |Credential { name, .. }| {
+        Err(format!("credential `{name}` names certificates, and callers are asked for none: give --tls-client-ca"))
+    })
 }
 
 /// An address to listen on. Without a host, as with the name that every machine has for itself, it is this machine only.

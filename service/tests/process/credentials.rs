@@ -63,6 +63,10 @@ async fn a_changed_file_is_in_force_soon_and_at_sighup_at_once_and_a_bad_one_nev
         (format!("{}tabel = 'x'\n", stanza("one")), "unknown field `tabel`"),
         (format!("cach-mib = 'x'\n{}", stanza("one")), "unknown field `cach-mib`"),
         (stanza("one") + &stanza("one"), "two credentials have the name `one`"),
+        (
+            stanza("one") + "certificates = ['CN=one']\n",
+            "credential `one` names certificates, and callers are asked for none",
+        ),
         (String::new(), "everybody would be let in"),
     ] {
         write(&config, &bad);
