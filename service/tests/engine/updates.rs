@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Command, ContinueAsNew, Decision, Fault, Payload, RecordMarker, UpdateAnswer, Verdict};
+use history::{Author, Command, ContinueAsNew, Decision, Fault, Payload, RecordMarker, UpdateAnswer, Verdict};
 use service::engine::{DeciderTask, Delivery, Engine, Poll, Refusal, RunRef, Settings, Update, Updated};
 
 use crate::queries::json as payload;
@@ -86,7 +86,19 @@ impl Service {
         answers: &[(&str, Verdict)],
         decisions: Vec<Decision>,
     ) -> Result<(), Refusal> {
-        let token = self.engine.decider_token(token).unwrap();
+        self.say_as(Author::default(), token, answers, decisions).await
+    }
+
+    /// The same, of somebody who is known.
+    pub(crate) async fn say_as(
+        &self,
+        author: Author,
+        token: &str,
+        answers: &[(&str, Verdict)],
+        decisions: Vec<Decision>,
+    ) -> Result<(), Refusal> {
+        let mut token = self.engine.decider_token(token).unwrap();
+        token.author = author;
         let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
         let answers = answers
             .iter()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Command, EventKind, UpdateAnswer, Verdict};
+use history::{Author, CallerName, Command, EventKind, Permissions, StartTimer, UpdateAnswer, Verdict};
 use service::engine::{DeciderTask, Delivery, Poll, Refusal, Update};
 use simulation::stores::many;
 use tokio::time::Instant;
@@ -139,6 +139,31 @@ async fn a_verdict_may_be_given_to_any_node() {
         let again = three.say(&token, &[(id, done("2"))], vec![marker()]).await.unwrap_err();
         assert_eq!(again.code(), "turn-completed", "{again}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_another_node_records_has_its_decider_s_name_and_is_held_to_what_it_may_decide() {
+    let ([one, two, three], _) = nodes().await;
+    two.idle("w").await;
+    let before = one.names("w").await.len();
+    let asking = one.update("w", "u").await;
+    let task = poll(&two).await.unwrap();
+    let timers = Permissions { decisions: Some(vec!["StartTimer".to_owned()]), ..Permissions::default() };
+    let none = Permissions { decisions: Some(Vec::new()), ..Permissions::default() };
+    let by = Some(CallerName::new("order-decider").unwrap());
+    let author = Author { by: by.clone(), may: Some([none, timers].into()) };
+    let timer = StartTimer { timer_id: "t".to_owned(), after: history::Duration::from_secs(9), control: None };
+    three.say_as(author, &token(task), &[("u", done("2"))], vec![marker(), timer.into()]).await.unwrap();
+    assert_eq!(result(asking.await.unwrap()).0, "2");
+    let events = &one.events("w").await[before..];
+    for event in events
+        .iter()
+        .filter(|event| !matches!(event.kind.name(), "DeciderScheduled" | "DeciderStarted" | "UpdateAccepted"))
+    {
+        assert_eq!(event.by, by, "{event:?}");
+    }
+    let names: Vec<_> = events.iter().map(|event| event.kind.name()).collect();
+    assert!(names.contains(&"MarkerFailed") && names.contains(&"TimerScheduled"), "{names:?}");
 }
 
 #[tokio::test(start_paused = true)]
