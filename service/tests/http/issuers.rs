@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Redirect, Response};
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use serde_json::json;
 use service::access::{FETCH_WAIT, ISSUERS_MAX, KEYS_AGAIN_AFTER, KEYS_AGE_MAX, RULES_MAX};
 use service::http::{Credential, Credentials, Issuer, Rule};
@@ -19,13 +19,18 @@ use crate::issuer::{Key, jwks};
 use crate::support::{Answer, Api, Ask, DECIDERS};
 use crate::tokens::{bearer, claims, domain, guarded, in_file, issuer, of, rule};
 
+/// How many pieces of 64 KiB are 100 MB.
+const PIECES: usize = 1_600;
+
 /// What an issuer's address answers.
 #[derive(Clone)]
 enum Says {
     Keys(String),
     Down,
+    /// 100 MB.
     Endless,
-    Redirect,
+    /// To these.
+    Redirect(String),
     Nothing,
 }
 
@@ -33,22 +38,25 @@ enum Says {
 struct Served {
     says: Arc<Mutex<Says>>,
     asked: Arc<AtomicUsize>,
+    /// Pieces of what is endless.
+    sent: Arc<AtomicUsize>,
     issuer: Issuer,
 }
 
 impl Served {
     async fn start(keys: &[&Key]) -> Self {
         let (says, asked) = (Arc::new(Mutex::new(Says::Keys(jwks(keys)))), Arc::<AtomicUsize>::default());
-        let (answers, count) = (Arc::clone(&says), Arc::clone(&asked));
-        let router = Router::new().fallback(move || {
+        let (answers, count, sent) = (Arc::clone(&says), Arc::clone(&asked), Arc::<AtomicUsize>::default());
+        let pieces = Arc::clone(&sent);
+        let router = Router::new().fallback(move |uri: Uri| {
             count.fetch_add(1, Ordering::SeqCst);
-            let says = answers.lock().unwrap().clone();
-            async move { answer(says).await }
+            let (says, pieces) = (answers.lock().unwrap().clone(), Arc::clone(&pieces));
+            async move { answer(says, uri.path(), pieces).await }
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/keys", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { says, asked, issuer: Issuer { jwks_url: Some(url), ..issuer() } }
+        Self { says, asked, sent, issuer: Issuer { jwks_url: Some(url), ..issuer() } }
     }
 
     fn says(&self, says: Says) {
@@ -69,15 +77,20 @@ impl Served {
     }
 }
 
-async fn answer(says: Says) -> Response {
+async fn answer(says: Says, path: &str, pieces: Arc<AtomicUsize>) -> Response {
     match says {
         Says::Keys(keys) => keys.into_response(),
         Says::Down => StatusCode::BAD_GATEWAY.into_response(),
-        Says::Redirect => Redirect::temporary("http://127.0.0.1:1/").into_response(),
+        Says::Redirect(keys) if path == "/moved" => keys.into_response(),
+        Says::Redirect(_) => Redirect::temporary("/moved").into_response(),
         Says::Nothing => std::future::pending().await,
         Says::Endless => {
             let piece = Bytes::from(vec![b' '; 64 * 1024]);
-            Body::from_stream(stream::repeat_with(move || Ok::<_, std::io::Error>(piece.clone()))).into_response()
+            let next = move || {
+                pieces.fetch_add(1, Ordering::SeqCst);
+                Ok::<_, std::io::Error>(piece.clone())
+            };
+            Body::from_stream(stream::repeat_with(next).take(PIECES)).into_response()
         }
     }
 }
@@ -132,7 +145,7 @@ async fn keys_that_are_known_stay_while_the_issuer_answers_nothing_or_nonsense()
     let all = [
         Says::Down,
         Says::Endless,
-        Says::Redirect,
+        Says::Redirect(jwks(&[&unknown])),
         Says::Keys("<html>".to_owned()),
         Says::Keys(jwks(&[])),
         Says::Keys(secret),
@@ -155,6 +168,8 @@ async fn keys_that_are_known_stay_while_the_issuer_answers_nothing_or_nonsense()
         domain(&guarded, &key.sign(&claims("look"))).await.json(200);
     }
     assert_eq!(served.asked(), all.len() + 1);
+    // What is in sockets aside, no more was read than there may be.
+    assert!(served.sent.load(Ordering::SeqCst) < PIECES / 2, "{:?}", served.sent);
     let metrics = open.engine.render_metrics();
     assert!(metrics.contains("{issuer=\"corp\",outcome=\"failed\"} 7\n"), "{metrics}");
 }

@@ -208,6 +208,25 @@ async fn a_token_of_yesterday_or_of_tomorrow_says_so_by_the_clock_of_the_service
 }
 
 #[tokio::test]
+async fn each_issuer_signs_for_itself_alone_and_with_its_own_algorithms() {
+    let (rsa, ec) = (Key::new("rsa", Algorithm::RS256), Key::new("ec", Algorithm::ES256));
+    let open = Api::open().await;
+    let (_file, corp) = in_file(&[&rsa, &ec]);
+    let (_other_file, lab) = in_file(&[&ec]);
+    let corp = Issuer { algorithms: Some(one("RS256")), ..corp };
+    let rules = vec![Rule { readers: one("default"), ..rule("ops") }];
+    let lab = Issuer { name: "lab".to_owned(), issuer: "https://lab.example".to_owned(), rules, ..lab };
+    let guarded = guarded(&open, &Credentials::new(of(vec![corp, lab])).unwrap());
+    let of_lab = |key: &Key| key.sign(&with(claims("ops"), "iss", json!("https://lab.example")));
+    domain(&guarded, &rsa.sign(&claims("ops"))).await.json(200);
+    domain(&guarded, &ec.sign(&claims("ops"))).await.problem(401, "token-refused");
+    domain(&guarded, &of_lab(&ec)).await.json(200);
+    domain(&guarded, &of_lab(&rsa)).await.problem(401, "token-refused");
+    let metrics = guarded.call(bearer(Ask::get("/metrics"), &of_lab(&ec))).await;
+    assert_eq!(metrics.status().as_u16(), 403, "what the rules of the other give counts for nothing");
+}
+
+#[tokio::test]
 async fn all_rules_that_match_count_and_without_one_nothing_is_allowed() {
     let key = Key::ed("ed");
     let (_open, guarded) = believing(&[&key]).await;
