@@ -231,15 +231,27 @@ pub struct StartChild {
     /// What the service knows of its type; it fills this in, and a decider need not.
     #[serde(skip)]
     pub registration: Registration<WorkflowDefaults>,
-    /// Whether as many runs are open in the domain as may be; the service fills this in.
+    /// Whether there is room in the domain for another open run; the service fills this in.
     #[serde(skip)]
-    pub domain_is_full: bool,
+    pub domain_room: DomainRoom,
     /// A note, which comes back with the event. At most 128 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
     /// In runs over SWF's wire: settings that others do not have.
     #[serde(skip)]
     pub swf: SwfSettings,
+}
+
+/// Whether there is room in a domain for another open run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DomainRoom {
+    /// There is, or nothing says how many there may be.
+    #[default]
+    Free,
+    /// There is none for a child of a run over SWF's wire.
+    FullForSwf,
+    /// There is none.
+    Full,
 }
 
 /// Signal another run of the same domain. It has the signal exactly once, or the reason why not is recorded.

@@ -58,7 +58,7 @@ pub use command::{
 };
 pub use decision::Decision;
 pub use decision::{
-    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, FailWorkflow, RecordMarker,
+    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, DomainRoom, FailWorkflow, RecordMarker,
     ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow, SwfSettings,
 };
 pub use dialect::{LAMBDA_LIST, SwfLimits, SwfRun, SwfSuccessor, lambda_activity_id, lambda_id};

@@ -1,4 +1,4 @@
-//! The credentials of a running service: read again when their file changes, and warned of before they expire.
+//! The credentials of a running service, and its limits: read again when their file changes, and warned of before they expire.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::serve::{Serve, must_be_shown};
 const WHAT: &str = "credentials";
 
 /// The parts of the file that are taken while the service runs.
-const READ_AGAIN: [&str; 2] = ["credentials", "issuers"];
+const READ_AGAIN: [&str; 3] = ["credentials", "issuers", "limits"];
 
 /// How often it is looked for secrets that expire soon. Ours: the gauge is as exact as that.
 const EXPIRY_LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -58,19 +58,22 @@ impl Keeper {
         let (path, credentials, files) = (self.path.display(), &self.credentials, &mut self.files);
         // The whole file has to be right, also where it is not taken before the next start.
         let taken = config::text(&self.path).and_then(|text| {
-            let stanzas = config::parse_file::<Serve>(&self.path, &text)?.stanzas();
+            let file = config::parse_file::<Serve>(&self.path, &text)?;
+            let limits = file.limits().map_err(|error| format!("{path}: {error}"))?;
+            let stanzas = file.stanzas();
             let rest = without_what_is_read_again(config::parse_file(&self.path, &text)?);
             must_be_shown(&stanzas.credentials, self.asks_callers).map_err(|error| format!("{path}: {error}"))?;
             // Before they are read, so that no change is missed.
             files.watch(Serve::read_from(&self.path, &stanzas.issuers));
             let count = stanzas.credentials.len() + stanzas.issuers.len();
             credentials.replace(stanzas).map_err(|error| format!("{path}: {error}"))?;
+            self.engine.shares().replace(limits);
             Ok((count, rest))
         });
         self.engine.reloads().note(WHAT, taken.is_ok());
         match taken {
             Ok((count, found)) => {
-                tracing::info!(?why, count, "the credentials of `{path}` were read again and are in force");
+                tracing::info!(?why, count, "the credentials and limits of `{path}` were read again and are in force");
                 config::warn_if_open(&self.path);
                 let keys = rest.keys().chain(found.keys());
                 let others: BTreeSet<&str> =
@@ -85,7 +88,7 @@ impl Keeper {
             }
             Err(error) => tracing::error!(
                 ?why,
-                "the credentials were not read again, and those from before are in force: {error}"
+                "credentials and limits were not read again, and those from before are in force: {error}"
             ),
         }
     }

@@ -58,6 +58,7 @@ use uuid::Uuid;
 use crate::audit;
 use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
 use crate::reload::Reloads;
+use crate::shares::Shares;
 use crate::tls::TlsStanding;
 
 pub use ask::{Answered, Ask, Forwarded, FromNode, Said, Seen};
@@ -228,13 +229,14 @@ pub struct Engine {
     absent: known::Absent,
     metrics: Metrics,
     budget: Arc<Budget>,
+    shares: Arc<Shares>,
     reloads: Reloads,
     /// Of the listener, where it has TLS.
     tls: OnceLock<Arc<TlsStanding>>,
     /// Of the audit log, where there is one.
     audit: OnceLock<Arc<audit::Counts>>,
     quotas: Option<Quotas>,
-    open_runs: quotas::OpenRuns,
+    open_runs: Arc<quotas::OpenRuns>,
     run_counts: run_counts::RunCounts,
     guard: guard::Guard,
     /// Who calls functions is told the domains in which Lambda tasks wait.
@@ -279,6 +281,7 @@ impl Engine {
         let secrets = secrets::secrets(&*store, settings.seed).await?;
         let ids = clock::Ids::new(settings.seed);
         let nodes = nodes::Nodes::new(settings.node, ids.op());
+        let shares = Arc::<Shares>::default();
         let agenda = agenda::Agenda::new(nodes.is_shared().then_some(sweep::RESCAN_EVERY));
         Ok(Arc::new(Self {
             limits,
@@ -298,13 +301,14 @@ impl Engine {
             questions: questions::Questions::default(),
             updates: updates::Updates::default(),
             absent: known::Absent::default(),
-            metrics: Metrics::new(),
+            metrics: Metrics::new(shares.counts()),
+            shares,
             budget: Budget::new(settings.bytes_in_flight_max),
             reloads: Reloads::default(),
             tls: OnceLock::new(),
             audit: OnceLock::new(),
             quotas: settings.quotas,
-            open_runs: quotas::OpenRuns::default(),
+            open_runs: Arc::default(),
             run_counts: run_counts::RunCounts::default(),
             guard: guard::Guard::default(),
             lambda: OnceLock::new(),
@@ -324,6 +328,11 @@ impl Engine {
     /// What requests and answers may take of this process's memory.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
+    }
+
+    /// What each domain and each credential may take of the service.
+    pub fn shares(&self) -> &Arc<Shares> {
+        &self.shares
     }
 
     /// What came of files that were read again.

@@ -24,6 +24,7 @@ mod routes;
 mod schedules;
 mod secret;
 mod server;
+mod shares;
 mod stall;
 mod tasks;
 mod types;
@@ -62,6 +63,7 @@ pub(crate) use in_flight::hold as hold_answer;
 pub(crate) use problem::Refused;
 pub(crate) use record::{Code, Noted, RequestId};
 pub(crate) use routes::Routes;
+pub(crate) use shares::{answer_within, domain_of};
 pub(crate) use tasks::look_at_connection;
 
 type AppState = State<Arc<Engine>>;

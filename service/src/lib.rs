@@ -9,5 +9,6 @@ pub mod http;
 pub mod lambda;
 mod openapi;
 pub mod reload;
+pub mod shares;
 mod swf;
 pub mod tls;

@@ -349,7 +349,7 @@ const REFUSALS: [(u16, &[&str]); 8] = [
     (403, &["cross-site", "forbidden"]),
     (404, &["unknown-domain"]),
     (421, &["misdirected"]),
-    (429, &["too-many-guesses"]),
+    (429, &["quota-exceeded", "too-many-guesses"]),
     (500, &["corrupt", "internal"]),
     (503, &["outcome-unknown", "overloaded", "stopping", "unavailable"]),
 ];

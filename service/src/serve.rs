@@ -18,6 +18,7 @@ use service::http::{
 };
 use service::lambda::Function;
 use service::reload::{Files, Hangups};
+use service::shares::{Limit, Limits};
 use store::Store;
 use store::memory::Memory;
 use store_embedded::{Embedded, Options};
@@ -126,6 +127,10 @@ pub(crate) struct Serve {
     #[arg(skip)]
     #[serde(default)]
     issuers: Vec<Issuer>,
+    /// How much of the service a domain, or the holder of a credential, may take; only in the file
+    #[arg(skip)]
+    #[serde(default)]
+    limits: Vec<Limit>,
     /// Write a JSON line for each request to the end of this file, or to standard output: `-`
     #[arg(long, env = "BATON_ACCESS_LOG", value_name = "FILE|-")]
     access_log: Option<String>,
@@ -167,6 +172,7 @@ impl Serve {
             functions: file.functions,
             credentials: file.credentials,
             issuers: file.issuers,
+            limits: file.limits,
             access_log: self.access_log.or(file.access_log),
             audit_log: self.audit_log.or(file.audit_log),
             log_json: self.log_json || file.log_json,
@@ -184,6 +190,11 @@ impl Serve {
     pub(crate) fn read_from(path: &Path, issuers: &[Issuer]) -> Vec<PathBuf> {
         let keys = issuers.iter().filter_map(|issuer| issuer.jwks_file.clone());
         std::iter::once(path.to_owned()).chain(keys).collect()
+    }
+
+    /// How much of it.
+    pub(crate) fn limits(&self) -> Result<Limits, String> {
+        Limits::read(self.limits.clone())
     }
 
     pub(crate) async fn run(self) -> ExitCode {
@@ -308,6 +319,7 @@ impl Serve {
         }
         let stanzas = Stanzas { credentials: self.credentials.clone(), issuers: self.issuers.clone() };
         let credentials = Credentials::new(stanzas)?;
+        let limits = self.limits()?;
         let functions = self.lambda()?;
         let wanted = self.connections_max.unwrap_or(ServerLimits::default().connections_max);
         let connections_max = crate::descriptors::connections(wanted)?;
@@ -333,6 +345,7 @@ impl Serve {
         let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings)
             .await
             .map_err(|refusal| refusal.to_string())?;
+        engine.shares().replace(limits);
         let calls = (!functions.is_empty()).then(|| service::lambda::serve(&engine, functions));
         let joined = node.as_ref().map(|node| self.encryption.join(&engine, node)).transpose()?;
         tokio::spawn(credentials.clone().keep_keys(Arc::clone(&engine)));

@@ -33,11 +33,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::access::{Call as Row, Caller, Credentials, Effect, Pass};
+use crate::access::{Call as Row, Caller, Credentials, Effect, Need, Pass};
 use crate::audit::Names;
 use crate::budget::{Purse, Who};
 use crate::engine::Engine;
-use crate::http::{Asked, Code, Noted, RequestId, hold_answer, hold_body, of_token, read_body};
+use crate::http::{
+    Asked, Code, Noted, RequestId, answer_within, domain_of, hold_answer, hold_body, of_token, read_body,
+};
+use crate::shares::{Asking, UnderWay};
 use crate::tls::Peer;
 use fault::{Fault, FaultKind, JSON};
 use operations::Operation;
@@ -140,18 +143,22 @@ async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     if let Some(domain) = input.get("domain").and_then(Value::as_str) {
         log.domain(domain);
     }
+    let size = bytes.len() as u64;
     drop(bytes);
     let (Some(admitted), Some((credentials, ..))) = (admitted, &signed) else {
+        let need = if engine.shares().has_limits() { access::need(operation, &engine, &input) } else { None };
+        let under_way = admit_to_shares(&engine, None, need.as_ref(), operation, &input)?;
         let call = Call { engine, caller: Caller::anybody(), region };
-        return perform(operation, call, input, asked).await;
+        return on_shares(under_way, size, perform(operation, call, input, asked)).await;
     };
     let noted = |fault, who: &str| noted(fault, credentials, &engine, Some(who), operation);
     let may = access::check(admitted.holder(), operation, &engine, &input);
     let need = may.map_err(|fault| noted(fault, admitted.holder().name()))?;
+    let under_way = admit_to_shares(&engine, Some(admitted.holder().name()), Some(&need), operation, &input)?;
     let pass = Pass::new(credentials, engine.clock(), admitted, need);
     let caller = Caller::holding(Arc::clone(pass.holder()));
     let call = Call { engine: Arc::clone(&engine), caller, region };
-    match pass.hold(perform(operation, call, input, asked)).await {
+    match pass.hold(on_shares(under_way, size, perform(operation, call, input, asked))).await {
         Some(answer) => Ok(answer?.map(|response| hold_body(pass, response))),
         None => Err(noted(Fault::revoked(), pass.holder().name())),
     }
@@ -190,6 +197,29 @@ fn names(engine: &Engine, operation: Operation, input: &Map<String, Value>) -> N
         }
     }
     names
+}
+
+/// Admits a request to the shares that it goes on.
+fn admit_to_shares(
+    engine: &Engine,
+    credential: Option<&str>,
+    need: Option<&Need>,
+    operation: Operation,
+    input: &Map<String, Value>,
+) -> Result<Option<UnderWay>, Fault> {
+    let has = |name: &str| input.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    // A page of a decision task is of one that was handed out.
+    let is_page = operation == Operation::PollForDecisionTask && has("nextPageToken");
+    let asking = Asking { credential, domain: need.and_then(domain_of), is_of_task: operation.is_of_task() || is_page };
+    engine.shares().admit(asking).map_err(|throttled| Fault::from(&throttled))
+}
+
+/// Does this on the shares that it goes on. `size` is that of the request.
+async fn on_shares(under_way: Option<UnderWay>, size: u64, work: impl Future<Output = Answer>) -> Answer {
+    let Some(under_way) = under_way else { return work.await };
+    under_way.add_bytes(size);
+    let answer = under_way.during(work).await;
+    Ok(answer?.map(|response| answer_within(under_way, response)))
 }
 
 /// A fault; counted and told where it is that somebody was not let in.

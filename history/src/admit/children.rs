@@ -2,7 +2,7 @@
 
 use super::{Outcome, Transition, must_be_open};
 use crate::command::EffectResult;
-use crate::decision::StartChild;
+use crate::decision::{DomainRoom, StartChild};
 use crate::event::{
     ChildCanceled, ChildFailed, ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause, ChildScheduled,
     ChildStarted, ChildSuccess, ChildTerminated, ChildTimedOut, Event, EventId, EventKind, Origin,
@@ -45,6 +45,8 @@ impl Transition {
             Some(ChildScheduleFailedCause::WorkflowAlreadyOpen)
         } else if self.run.children.len() + self.links.outbox.taken_over() >= limits::OPEN_CHILDREN_MAX {
             Some(ChildScheduleFailedCause::OpenChildrenLimit)
+        } else if it.domain_room == DomainRoom::Full {
+            Some(ChildScheduleFailedCause::OpenRunsLimit)
         } else if !self.has_room(|_| room::child(&workflow_id)) {
             Some(ChildScheduleFailedCause::StateLimit)
         } else {

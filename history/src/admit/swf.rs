@@ -3,7 +3,7 @@
 //! Source: SWF.md §5 (causes), §8.8, §8.9.
 
 use super::Transition;
-use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild};
+use crate::decision::{ContinueAsNew, DomainRoom, ScheduleActivity, StartChild};
 use crate::dialect::{LAMBDA_LIST, SwfLimits, SwfRun, SwfSuccessor};
 use crate::event::{
     ActivityScheduleFailedCause, ActivityTimeouts, ChildPolicy, ChildScheduleFailedCause, ChildScheduled,
@@ -99,7 +99,7 @@ impl Transition {
         if self.run.children.len() >= limits::OPEN_CHILDREN_MAX {
             return Err(Cause::OpenChildrenLimit);
         }
-        if it.domain_is_full {
+        if it.domain_room != DomainRoom::Free {
             return Err(Cause::OpenRunsLimit);
         }
         let wanted = Wanted {

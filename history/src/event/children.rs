@@ -158,7 +158,7 @@ pub enum ChildScheduleFailedCause {
     /// The run cannot be begun as it is wanted, and never could: a limit of the service or its store is in the way.
     #[n(9)]
     StartRefused,
-    /// As many runs are open in the domain as may be. In runs over SWF's wire.
+    /// As many runs are open in the domain as may be.
     #[n(10)]
     OpenRunsLimit,
     /// The state of the run has no room for another.

@@ -34,6 +34,11 @@ impl Pass {
         &self.admitted.holder
     }
 
+    /// What it is for.
+    pub(crate) fn need(&self) -> &Need {
+        &self.need
+    }
+
     /// Whether they would still be let in.
     pub(crate) fn is_good(&self) -> bool {
         self.standing().is_some()

@@ -143,6 +143,8 @@ impl Engine {
         check_name("query", &ask.name)?;
         check_payload("input", ask.input.as_ref())?;
         self.must_know(&at.domain).await?;
+        // Before anything is asked.
+        crate::shares::watch()?;
         let answered = self.query_within(at, ask, Instant::now() + wait, From::Caller).await;
         match &answered {
             Ok(Answered::Result { .. }) => self.metrics.queries_answered.inc(),

@@ -180,7 +180,7 @@ impl Engine {
                 Request::Look { reply } => pending.push(Pending::Look { reply }),
                 Request::Start { start, reply } => {
                     self.run_pending(cell, state, &mut pending).await;
-                    let started = self.run_start(cell, state, &start, None).await;
+                    let started = Box::pin(self.run_start(cell, state, &start, None)).await;
                     drop(reply.send(started));
                 }
                 Request::Delete { run_id, deletion, reply } => {

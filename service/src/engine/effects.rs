@@ -173,6 +173,9 @@ impl Engine {
         let source = Source { key: key.clone(), run_id, effect, round };
         // Otherwise it is settled already, or somebody else is at it.
         let taken = self.ask(&target, |reply| Request::Effect { source, errand, reply }).await;
+        if effect.kind == EffectKind::StartChild {
+            self.open_runs.child_settled(&key.domain);
+        }
         let result = match taken {
             Ok(Taken::Settled(result)) => result,
             Ok(Taken::Moot) => return Ok(()),

@@ -16,6 +16,7 @@ use super::matching::{ListKey, Side};
 use super::run_counts::{GAUGES, Gauged};
 use crate::audit::Counts;
 use crate::reload::Tally;
+use crate::shares::ThrottledCounts;
 use crate::tls::TlsStanding;
 
 /// Lists of a domain that have series of their own, and lists of all domains together. Ours: scrapes stay below 1 MB.
@@ -110,7 +111,7 @@ pub(super) struct Gauges {
 }
 
 impl Metrics {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(throttled: &ThrottledCounts) -> Self {
         let mut registry = Registry::with_prefix("baton");
         let mut counter = |name: &str, help: &str| {
             let counter = Counter::default();
@@ -162,6 +163,8 @@ impl Metrics {
         let issuer_keys_fetches = Family::default();
         let what = "Times that keys of issuers were fetched, by what came of it";
         registry.register("issuer_keys_fetches", what, issuer_keys_fetches.clone());
+        let what = "Requests that were put off as a share is used up, by the limit and by whose it is";
+        registry.register("throttled_requests", what, throttled.clone());
         let secrets_expiring = Gauge::default();
         let what = "Secrets and keys of credentials that expire within a week";
         registry.register("secrets_expiring", what, secrets_expiring.clone());
@@ -450,7 +453,7 @@ mod tests {
 
     /// Every metric there is.
     fn names() -> BTreeSet<String> {
-        let metrics = Metrics::new();
+        let metrics = Metrics::new(&ThrottledCounts::default());
         // These have no number before there is a first.
         metrics.put_off("unavailable");
         metrics.denied("unauthorized");
@@ -509,7 +512,7 @@ mod tests {
         let keys: std::collections::HashSet<_> = lists.iter().map(|(list, ..)| list.clone()).collect();
         assert_eq!(keys.len(), lists.len(), "each has one series");
         let gauges = Gauges { lists, ..Gauges::default() };
-        let text = Metrics::new().render(&gauges);
+        let text = Metrics::new(&ThrottledCounts::default()).render(&gauges);
         assert!(text.len() < 1_000_000, "{}", text.len());
     }
 

@@ -11,7 +11,8 @@ use store::HeadKey;
 use uuid::Uuid;
 
 use super::matching::{ListKey, Side};
-use super::{Engine, RunRef};
+use super::{Engine, Refusal, RunRef};
+use crate::shares::LimitKind;
 
 /// Lists of which it is remembered when the last poll ended, at most: those polled last. About 200 bytes each.
 const REMEMBERED: usize = 10_000;
@@ -43,6 +44,8 @@ impl std::fmt::Display for Unpolled {
 struct Memory {
     /// Polls under way, by list.
     polling: HashMap<ListKey, usize>,
+    /// How many lists of a domain those are.
+    lists: HashMap<Arc<str>, u64>,
     /// When somebody was last known to poll.
     seen: LruCache<ListKey, Timestamp>,
     /// Of lists that are not in `seen`: not later than this.
@@ -58,15 +61,27 @@ impl Pollers {
         // Bounded, but not allocated ahead.
         let mut seen = LruCache::unbounded();
         seen.resize(NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN));
-        Self(Mutex::new(Memory { polling: HashMap::new(), seen, others: now }))
+        Self(Mutex::new(Memory { polling: HashMap::new(), lists: HashMap::new(), seen, others: now }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Memory> {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    fn begin(&self, list: &ListKey) {
-        *self.lock().polling.entry(list.clone()).or_default() += 1;
+    /// False where so many other lists of the domain are polled.
+    fn begin(&self, list: &ListKey, lists_max: Option<u64>) -> bool {
+        let mut memory = self.lock();
+        if let Some(polls) = memory.polling.get_mut(list) {
+            *polls += 1;
+            return true;
+        }
+        let lists = memory.lists.entry(Arc::clone(&list.domain)).or_default();
+        if lists_max.is_some_and(|max| *lists >= max) {
+            return false;
+        }
+        *lists += 1;
+        memory.polling.insert(list.clone(), 1);
+        true
     }
 
     fn end(&self, list: &ListKey, now: Timestamp) {
@@ -75,6 +90,7 @@ impl Pollers {
             *polls -= 1;
             if *polls == 0 {
                 memory.polling.remove(list);
+                memory.forget_list(&list.domain);
             }
         }
         memory.saw(list, now);
@@ -96,6 +112,15 @@ impl Pollers {
 }
 
 impl Memory {
+    fn forget_list(&mut self, domain: &Arc<str>) {
+        if let Some(lists) = self.lists.get_mut(domain) {
+            *lists -= 1;
+            if *lists == 0 {
+                self.lists.remove(domain);
+            }
+        }
+    }
+
     fn saw(&mut self, list: &ListKey, now: Timestamp) {
         if let Some((forgotten, at)) = self.seen.push(list.clone(), now)
             && forgotten != *list
@@ -119,9 +144,19 @@ impl Drop for Polling<'_> {
 
 impl Engine {
     /// A poll of a list is under way, until this is dropped.
-    pub(super) fn polling<'a>(&'a self, list: &'a ListKey) -> Polling<'a> {
-        self.pollers.begin(list);
-        Polling { engine: self, list }
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::QuotaExceeded`] where as many lists of its domain are polled as may be.
+    pub(super) fn polling<'a>(&'a self, list: &'a ListKey) -> Result<Polling<'a>, Refusal> {
+        // What calls functions is the service itself.
+        let max = self.shares.task_lists(&list.domain).filter(|_| &*list.name != LAMBDA_LIST);
+        if self.pollers.begin(list, max) {
+            Ok(Polling { engine: self, list })
+        } else {
+            let max = max.unwrap_or_default();
+            Err(self.shares.reached(&list.domain, LimitKind::TaskLists, max).into())
+        }
     }
 
     /// The list, if nobody polls it, at this node or as far as it knows at another.
@@ -189,8 +224,8 @@ mod tests {
     fn a_list_is_unpolled_from_the_end_of_its_last_poll_or_from_the_start_of_the_service() {
         let pollers = Pollers::new(at(7));
         assert_eq!(pollers.unpolled_since(&list("a")), Some(at(7)));
-        pollers.begin(&list("a"));
-        pollers.begin(&list("a"));
+        assert!(pollers.begin(&list("a"), None));
+        assert!(pollers.begin(&list("a"), None));
         assert_eq!(pollers.unpolled_since(&list("a")), None);
         pollers.end(&list("a"), at(8));
         assert_eq!(pollers.unpolled_since(&list("a")), None, "one of two polls goes on");

@@ -225,6 +225,7 @@ impl Engine {
         let mut loaded = self.look_up(at).await?;
         let run_id = loaded.run().started.run_id;
         if loaded.run().is_open() && !wait.is_zero() {
+            crate::shares::watch()?;
             tokio::select! {
                 biased;
                 () = watching.closed(run_id) => {}

@@ -6,6 +6,7 @@ use history::{Fault, TurnLoss};
 use uuid::Uuid;
 
 use super::Unpolled;
+use crate::shares::Throttled;
 
 /// Whether a refused request may have left a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +130,9 @@ pub enum Refusal {
         /// How many.
         max: usize,
     },
+    /// A domain, or the holder of a credential, has as much of the service as is configured for it.
+    #[error(transparent)]
+    QuotaExceeded(#[from] Throttled),
     /// No such schedule.
     #[error("no schedule `{schedule}` in domain `{domain}`")]
     UnknownSchedule {
@@ -313,6 +317,7 @@ impl Refusal {
             Self::DomainDeprecated { .. } => "domain-deprecated",
             Self::DomainInUse { .. } => "domain-in-use",
             Self::LimitExceeded { .. } => "limit-exceeded",
+            Self::QuotaExceeded(_) => "quota-exceeded",
             Self::UnknownType { .. } => "unknown-type",
             Self::TypeExists { .. } => "type-exists",
             Self::TypeDeprecated { .. } => "type-deprecated",
@@ -348,6 +353,7 @@ impl Refusal {
             Self::AfterStart { then, .. } => then.is_retryable(),
             Self::Unavailable { .. }
             | Self::OutcomeUnknown { .. }
+            | Self::QuotaExceeded(_)
             | Self::Stopping
             | Self::NotAnswered { .. }
             | Self::UpdateNotAnswered { .. }
@@ -412,6 +418,7 @@ impl Refusal {
             | Self::QuestionsLost
             | Self::UpdateRejected { .. }
             | Self::UpdateNotAnswered { recorded: false, .. }
+            | Self::QuotaExceeded(_)
             | Self::BadToken
             | Self::BadPage { .. }
             | Self::RunTooLarge { .. }

@@ -88,6 +88,8 @@ impl Engine {
     ) -> Result<Started, Refusal> {
         let mut attempt = 0;
         let author = Author::named(start.by.clone());
+        // What takes the place of an open run needs no room of its own.
+        let (mut room, mut replaces) = (None, false);
         loop {
             let was_loaded = matches!(state, State::Loaded(_));
             self.go_on(cell, state).await?;
@@ -128,17 +130,24 @@ impl Engine {
                     };
                     // Whether it is this that closes it or something else: the next look finds what there is to do.
                     self.run_told(cell, state, run, Some((&terminate, &author)), &mut attempt).await?;
+                    replaces = true;
                     continue;
                 }
                 (Starting::New | Starting::Existing { .. } | Starting::TerminateFirst, _) => {}
             }
             let mut transition = Transition::start(start, run_id, now)?;
+            if room.is_none() && !replaces {
+                room = self.room_for(&cell.key.domain, start).await?;
+            }
             if let State::Loaded(earlier) = &*state {
                 earlier.hand_over(&mut transition, now);
             }
             self.put_ahead(cell, run_id, update.as_deref_mut())?;
             let written = self.write(cell, state, transition, 0, 0, &mut attempt).await;
             if let Ok(Some(())) = written {
+                if let Some(room) = room {
+                    room.began();
+                }
                 return Ok(Started { run_id, repeated: false, existing: false });
             }
             self.take_back(cell, update.as_deref_mut());

@@ -16,6 +16,7 @@ use super::polls::{Poll, taker};
 use super::questions::Posed;
 use super::read::Source;
 use super::{ActivityToken, Engine, Refusal, TurnToken};
+use crate::shares::watch;
 
 /// The most events of a window that come with a task; the rest is read with the task's history.
 const WINDOW_EVENTS_MAX: usize = 10_000;
@@ -199,7 +200,10 @@ impl Engine {
         history::admit::check_name("taskList", list)?;
         let list = ListKey { domain: domain.into(), side, name: list.into() };
         let (taker, earlier) = taker(&list, &poll)?;
-        let _polling = self.polling(&list);
+        let _polling = self.polling(&list)?;
+        if !poll.wait.is_zero() {
+            watch()?;
+        }
         self.seek(&list);
         if !earlier.is_empty()
             && let Some(grant) = self.take_lost(&list, &earlier, &taker).await?

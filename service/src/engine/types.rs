@@ -412,7 +412,7 @@ impl Engine {
                 }
                 Decision::StartChild(it) => {
                     it.registration = self.registration(domain, &it.workflow_type).await?;
-                    it.domain_is_full = !self.has_room(domain).await?;
+                    it.domain_room = Box::pin(self.room_for_child(domain)).await?;
                 }
                 Decision::ContinueAsNew(it) => {
                     let full = match &it.workflow_type {

@@ -140,6 +140,8 @@ impl Engine {
             Some(_) => drop(self.domain_in_use(&at.domain).await?),
             None => self.must_know(&at.domain).await?,
         }
+        // Before anything is recorded.
+        crate::shares::watch()?;
         let is_named = update.update_id.is_some();
         let Update { update_id, name, input, identity, by, if_version, start } = update;
         let update_id = update_id.unwrap_or_else(|| self.ids.run_id(self.clock.now()).to_string());

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::watch::Progress;
 use super::{Described, Engine, Refusal, RunRef, Seen, head_key};
+use crate::shares::watch;
 
 /// Where other nodes may write to a run, how long after the wait has begun those who watch it here look at it, at first and at
 /// most. One look is a read unit, however many watch.
@@ -27,6 +28,7 @@ impl Engine {
         if found.last_event_id > after || !found.is_open() || self.is_stopping() {
             return Ok(());
         }
+        watch()?;
         tokio::select! {
             biased;
             () = watching.beyond(run_id, after) => {}
@@ -55,6 +57,7 @@ impl Engine {
             if !is_seen || Instant::now() >= deadline || self.is_stopping() {
                 return Ok(described);
             }
+            watch()?;
             // One that has closed can only be followed by another, and that only where it is not meant by its id.
             let changed = async {
                 match at.run_id {

@@ -16,9 +16,11 @@ use super::audit::Route;
 use super::held::hold_body;
 use super::problem::Refused;
 use super::record::Noted;
+use super::shares;
 use crate::access::{Admitted, Caller, Credentials, Denied, Level, NoEntry, Pass, Subject};
-use crate::engine::Engine;
+use crate::engine::{Engine, Refusal};
 use crate::openapi::{Operation, Takes};
+use crate::shares::{Asking, Throttled, UnderWay};
 use crate::tls::Peer;
 
 /// How a node says who it is.
@@ -77,7 +79,7 @@ impl Subject for InPath<'_> {
 pub(super) async fn judge(
     State((gate, route)): State<(Gate, Route)>,
     params: Result<RawPathParams, RawPathParamsRejection>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
     let Route { level, path, .. } = route;
@@ -99,19 +101,25 @@ pub(super) async fn judge(
         Ok(pass) => pass.as_ref().and_then(|pass| Caller::holding(Arc::clone(pass.holder())).by()),
         Err((_, who)) => who.as_deref().and_then(|who| CallerName::new(who).ok()),
     };
+    let under_way = pass.as_ref().map_or(Ok(None), |pass| gate.admit_to_shares(pass.as_ref(), level, &subject, path));
     if let Some(log) = log {
         log.by(by.clone());
     }
+    let under_way = match under_way {
+        Ok(under_way) => under_way,
+        Err(throttled) => return Refused::from(Refusal::from(throttled)).into_response(),
+    };
     let ticket = pass.is_ok().then(|| route.change(&gate.engine, &request, by, subject.names())).flatten();
     drop(subject);
+    let mut request = shares::counted(under_way.as_ref(), request);
     match pass {
         Ok(None) => {
             request.extensions_mut().insert(Caller::anybody());
-            route.run(ticket, request, next).await
+            shares::answer(under_way, route.run(ticket, request, next)).await
         }
         Ok(Some(pass)) => {
             request.extensions_mut().insert(Caller::holding(Arc::clone(pass.holder())));
-            match pass.hold(route.run(ticket, request, next)).await {
+            match pass.hold(shares::answer(under_way, route.run(ticket, request, next))).await {
                 Some(answer) => hold_body(pass, answer),
                 None => gate.turned_away(Refused::Revoked, Some(pass.holder().name()), &what),
             }
@@ -186,6 +194,25 @@ impl Gate {
         } else {
             Err(of(Refused::Forbidden { what: need.words() }))
         }
+    }
+
+    /// Admits a request that was let in to the shares that it goes on.
+    fn admit_to_shares(
+        &self,
+        pass: Option<&Pass>,
+        level: Level,
+        subject: &InPath<'_>,
+        path: &str,
+    ) -> Result<Option<UnderWay>, Throttled> {
+        let shares = self.engine.shares();
+        if !shares.has_limits() {
+            return Ok(None);
+        }
+        // What is wrong with a token the call itself says.
+        let asked = if pass.is_none() { level.need(subject).ok() } else { None };
+        let domain = pass.map(Pass::need).or(asked.as_ref()).and_then(shares::domain_of);
+        let credential = pass.map(|pass| pass.holder().name());
+        shares.admit(Asking { credential, domain, is_of_task: shares::is_of_task(path) })
     }
 
     /// Says why somebody is not let in, also to those who look after the service.

@@ -75,7 +75,7 @@ pub(crate) fn calls() -> Calls {
                 .answers_text("application/openmetrics-text", "The metrics, as OpenMetrics text.")
                 .refuses(401, &["early-secret", "expired-secret", "revoked-secret", "unauthorized"])
                 .refuses(403, &["forbidden"])
-                .refuses(429, &["too-many-guesses"]),
+                .refuses(429, &["quota-exceeded", "too-many-guesses"]),
         )
         .post(
             "/v1/clock/confirm",

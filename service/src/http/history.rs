@@ -180,6 +180,7 @@ async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u
         after: u64,
         closed: bool,
     }
+    crate::shares::watch().map_err(crate::engine::Refusal::from)?;
     // The first look answers whether there is such a run at all.
     let run = engine.describe(&at).await?.run;
     let at = RunRef { run_id: Some(run.started.run_id), ..at };

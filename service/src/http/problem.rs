@@ -12,6 +12,7 @@ use super::record::Code;
 use crate::access::What;
 use crate::budget::Exhausted;
 use crate::engine::{Recorded, Refusal};
+use crate::shares::Throttled;
 
 /// Why a request was refused before it reached the engine, or by it.
 #[derive(Debug)]
@@ -138,7 +139,7 @@ fn refusal_status(refusal: &Refusal) -> StatusCode {
             StatusCode::UNPROCESSABLE_ENTITY
         }
         Refusal::NotAnswered { .. } | Refusal::UpdateNotAnswered { .. } => StatusCode::GATEWAY_TIMEOUT,
-        Refusal::TooManyQuestions { .. } => StatusCode::TOO_MANY_REQUESTS,
+        Refusal::TooManyQuestions { .. } | Refusal::QuotaExceeded(_) => StatusCode::TOO_MANY_REQUESTS,
         Refusal::DomainExists { .. }
         | Refusal::DomainDeprecated { .. }
         | Refusal::DomainInUse { .. }
@@ -213,6 +214,9 @@ fn refusal_advice(refusal: &Refusal) -> &'static str {
         Refusal::TypeDeprecated { .. } => "use another version, or bring this one back with undeprecate",
         Refusal::TypeInUse { .. } => "deprecate it first",
         Refusal::LimitExceeded { .. } => "use or change one of those that there are",
+        Refusal::QuotaExceeded(_) => {
+            "ask again after as many seconds as Retry-After says; whoever looks after the service may raise the limit"
+        }
         Refusal::UnknownWorkflow { .. } => "correct the workflow id; runs are forgotten after their retention",
         Refusal::UnknownRun { .. } => "correct the run id, or leave it out for the newest run",
         Refusal::RunOpen { .. } => "terminate it first, or with the same call: `terminate=true`",
@@ -285,6 +289,9 @@ fn refusal_members(refusal: &Refusal) -> Value {
         },
         Refusal::RunNotCurrent { current, .. } => json!({ "current": current }),
         Refusal::RunOpen { run_id } => json!({ "runId": run_id }),
+        Refusal::QuotaExceeded(Throttled { kind, max, whose, .. }) => {
+            json!({ "limit": kind.word(), "max": max, "of": whose.kind(), "name": &*whose.name() })
+        }
         Refusal::RunTooLarge { found, max } | Refusal::TooManyQuestions { found, max, .. } => {
             json!({ "found": found, "max": max })
         }
@@ -583,6 +590,9 @@ impl IntoResponse for Refused {
             Self::Engine(Refusal::Unavailable { retry_after, .. }) => {
                 let seconds = retry_after.map_or(1, |wait| wait.as_secs().max(1));
                 headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+            }
+            Self::Engine(Refusal::QuotaExceeded(throttled)) => {
+                headers.insert(RETRY_AFTER, HeaderValue::from(throttled.retry_after()));
             }
             Self::TooManyGuesses
             | Self::AuditLogUnavailable

@@ -80,7 +80,7 @@ fn signer<'a>(credentials: &Credentials, engine: &Engine, headers: &'a HeaderMap
 /// What is said to one of too many who guess. Who sends nothing at all guesses nothing.
 fn slowed(fault: Fault, credentials: &Credentials, headers: &HeaderMap) -> Fault {
     if headers.contains_key(AUTHORIZATION) && credentials.denials().has_guessed_too_often() {
-        Fault::new(FaultKind::Throttling, "Rate exceeded")
+        Fault::new(FaultKind::TooManyGuesses, "Rate exceeded")
     } else {
         fault
     }
@@ -173,6 +173,11 @@ impl Subject for Asked<'_> {
         let token = self.engine.activity_token(&self.text("taskToken"))?;
         Ok((token.domain.to_string(), token.task_list))
     }
+}
+
+/// What a request needs, where that can be told.
+pub(super) fn need(operation: Operation, engine: &Engine, input: &Map<String, Value>) -> Option<Need> {
+    operation.level().need(&Asked { engine, input }).ok()
 }
 
 /// What the holder needs to ask for this, and has.

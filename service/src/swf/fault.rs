@@ -12,6 +12,7 @@ use crate::access::Denied;
 use crate::budget::Exhausted;
 use crate::engine::Refusal;
 use crate::http::{Code, Refused};
+use crate::shares::{LimitKind, Throttled};
 
 /// The content type of every answer with a body.
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
@@ -55,6 +56,7 @@ kinds! {
     Serialization BAD_REQUEST "com.amazon.coral.service#SerializationException";
     UnknownOperation BAD_REQUEST "com.amazon.coral.service#UnknownOperationException";
     TooLarge PAYLOAD_TOO_LARGE "com.amazon.coral.service#RequestEntityTooLargeException";
+    TooManyGuesses TOO_MANY_REQUESTS "com.amazon.coral.availability#ThrottlingException";
     Throttling TOO_MANY_REQUESTS "com.amazon.coral.availability#ThrottlingException";
     TooSlow REQUEST_TIMEOUT "com.amazon.coral.service#RequestTimeoutException";
     Unavailable SERVICE_UNAVAILABLE "com.amazon.coral.service#ServiceUnavailableException";
@@ -66,11 +68,13 @@ kinds! {
 pub(super) struct Fault {
     kind: FaultKind,
     message: String,
+    /// Where asking again helps: after so many seconds.
+    wait: u64,
 }
 
 impl Fault {
     pub(super) fn new(kind: FaultKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), wait: 1 }
     }
 
     pub(super) fn kind(&self) -> FaultKind {
@@ -117,8 +121,8 @@ impl Fault {
         response.extensions_mut().insert(Code(self.code()));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, JSON);
-        if matches!(self.kind, FaultKind::Throttling | FaultKind::Unavailable) {
-            headers.insert(RETRY_AFTER, HeaderValue::from(1));
+        if matches!(self.kind, FaultKind::TooManyGuesses | FaultKind::Throttling | FaultKind::Unavailable) {
+            headers.insert(RETRY_AFTER, HeaderValue::from(self.wait));
         }
         response
     }
@@ -128,7 +132,7 @@ impl Fault {
         match self.kind {
             FaultKind::OperationNotPermitted => Some(Denied::Forbidden),
             FaultKind::ExpiredToken => Some(Denied::Expired),
-            FaultKind::Throttling => Some(Denied::TooManyGuesses),
+            FaultKind::TooManyGuesses => Some(Denied::TooManyGuesses),
             FaultKind::IncompleteSignature
             | FaultKind::InvalidSignature
             | FaultKind::MissingAuthenticationToken
@@ -146,6 +150,7 @@ impl From<Refusal> for Fault {
             Refusal::DomainExists { domain } => return Self::new(FaultKind::DomainAlreadyExists, domain),
             Refusal::DomainDeprecated { domain } => return Self::new(FaultKind::DomainDeprecated, domain),
             Refusal::LimitExceeded { .. } => FaultKind::LimitExceeded,
+            Refusal::QuotaExceeded(throttled) => return throttled.into(),
             Refusal::TypeExists { .. } => FaultKind::TypeAlreadyExists,
             Refusal::TypeDeprecated { .. } => FaultKind::TypeDeprecated,
             Refusal::TypeInUse { .. } => FaultKind::TypeNotDeprecated,
@@ -177,6 +182,17 @@ impl From<Refusal> for Fault {
             Refusal::Corrupt { .. } => FaultKind::Internal,
         };
         Self::new(kind, refusal.to_string())
+    }
+}
+
+impl From<&Throttled> for Fault {
+    /// Rates are AWS's to throttle; of what there can be only so many it says that the limit is reached.
+    fn from(throttled: &Throttled) -> Self {
+        let kind = match throttled.kind {
+            LimitKind::Requests | LimitKind::Bytes | LimitKind::Watchers => FaultKind::Throttling,
+            LimitKind::OpenRuns | LimitKind::TaskLists => FaultKind::LimitExceeded,
+        };
+        Self { wait: throttled.retry_after(), ..Self::new(kind, format!("Rate exceeded: {throttled}")) }
     }
 }
 

@@ -151,6 +151,11 @@ macro_rules! operations {
                 if is_poll { POLL_BYTES_MAX } else { BODY_BYTES_MAX }
             }
 
+            /// Whether it names a task that was handed out.
+            pub(super) fn is_of_task(self) -> bool {
+                self.fields().iter().any(|field| field.name == "taskToken")
+            }
+
             /// The fields of its request.
             pub(super) fn fields(self) -> &'static [Field] {
                 match self { $( Self::$name => fields![$( $field )*], )+ }

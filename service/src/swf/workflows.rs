@@ -82,7 +82,6 @@ pub(super) async fn start(call: Call, input: Map<String, Value>) -> Answer {
         by: call.caller.by(),
         ..Start::new(&it.workflow_id, &full, &task_list)
     };
-    call.engine.must_have_room(&it.domain).await?;
     match call.engine.start(&it.domain, start).await {
         Ok(started) => body(&json!({ "runId": started.run_id.to_string() })),
         Err(Refusal::Fault(Rule::AlreadyOpen { .. } | Rule::ReuseRefused { .. })) => {

@@ -44,6 +44,7 @@ mod refusals;
 mod reset;
 mod retries;
 mod schedules;
+mod shares;
 mod sockets;
 mod standing;
 mod starts;

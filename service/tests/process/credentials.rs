@@ -81,6 +81,23 @@ async fn a_changed_file_is_in_force_soon_and_at_sighup_at_once_and_a_bad_one_nev
         let done = Command::new("kill").args(["-HUP", &service.child.id().to_string()]).status().unwrap();
         assert!(done.success());
     };
+    let limits = |rate: u64| format!("{}[[limits]]\ncredential = 'two'\nrequests-per-second = {rate}\n", stanza("two"));
+    write(&config, &limits(1));
+    hangup();
+    until("the limit is seen", async || {
+        let (one, other) = tokio::join!(status(&service, "two"), status(&service, "two"));
+        one == 429 || other == 429
+    })
+    .await;
+    write(&config, &limits(0));
+    hangup();
+    until("a limit out of its range", async || log().contains("`requests-per-second` is 0, expected 1 to 1000000"))
+        .await;
+    write(&config, &limits(1_000_000));
+    hangup();
+    until("the limit is raised", async || (status(&service, "two").await, status(&service, "two").await) == (200, 200))
+        .await;
+
     write(&config, &format!("cache-mib = 7\n{}", stanza("three")));
     hangup();
     until("the signal is heard", async || status(&service, "three").await == 200).await;

@@ -19,6 +19,7 @@ mod holders;
 mod ids;
 mod pages;
 mod right;
+mod shares;
 mod signatures;
 mod support;
 mod types;

@@ -1,10 +1,10 @@
 //! What runs of SWF's dialect have that others do not: Lambda tasks, turns that move to another list, limits (SWF.md §7, §8).
 
-use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild};
+use crate::decision::{ContinueAsNew, DomainRoom, ScheduleActivity, StartChild};
 use crate::dialect::{LAMBDA_LIST, SwfLimits, SwfRun, lambda_activity_id};
 use crate::event::{ActivityTimeouts, ChildPolicy, EventKind, TerminatedCause, TurnList};
 use crate::run::TaskRef;
-use crate::scene::{Scene, check, child, done, marker, plain, scene, schedule, settle, signal, success, told};
+use crate::scene::{Scene, check, done, marker, plain, scene, schedule, settle, signal, success, told};
 use crate::{
     ActivityDefaults, Command, Decision, Duration, EffectKind, Registration, Start, Transition, WorkflowDefaults,
     limits,
@@ -213,15 +213,15 @@ fn order() -> WorkflowDefaults {
     }
 }
 
-fn child_with(domain_is_full: bool) -> Decision {
+fn child_with(domain_room: DomainRoom) -> Decision {
     let (workflow_id, workflow_type) = ("c".to_owned(), "C".to_owned());
     let registration = known(order());
-    StartChild { workflow_id, workflow_type, registration, domain_is_full, ..StartChild::default() }.into()
+    StartChild { workflow_id, workflow_type, registration, domain_room, ..StartChild::default() }.into()
 }
 
 #[test]
 fn the_children_of_a_run_that_has_too_many_events_are_ended_by_its_policy() {
-    let parent = Scene::of(&limited(8, Duration::from_days(1))).decide([child_with(false), marker("m")]);
+    let parent = Scene::of(&limited(8, Duration::from_days(1))).decide([child_with(DomainRoom::Free), marker("m")]);
     let parent = parent.then(&settle(5, EffectKind::StartChild, done()));
     assert!(parent.run.is_open());
     let ended = parent.then(&signal("s"));
@@ -248,7 +248,7 @@ fn a_run_is_open_for_as_long_as_may_be_whatever_its_start_says() {
 
 #[test]
 fn children_and_runs_that_go_on_are_held_to_the_same() {
-    let parent = Scene::of(&limited(100, Duration::from_days(1))).decide([child_with(false)]);
+    let parent = Scene::of(&limited(100, Duration::from_days(1))).decide([child_with(DomainRoom::Free)]);
     let EventKind::ChildScheduled(child) = &parent.events.last().unwrap().kind else { panic!("no child") };
     assert_eq!(child.swf.as_ref().unwrap().limits, parent.run.started.swf.as_ref().unwrap().limits);
     let go_on = ContinueAsNew { registration: known(order()), ..ContinueAsNew::default() };
@@ -262,10 +262,12 @@ fn children_and_runs_that_go_on_are_held_to_the_same() {
 #[test]
 fn a_child_is_not_started_in_a_domain_that_is_full() {
     let parent = Scene::of(&start(SwfRun::default()));
-    let refused = parent.clone().decide([child_with(true)]);
+    let refused = parent.clone().decide([child_with(DomainRoom::FullForSwf)]);
     assert_eq!(since_the_turn(&refused), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
-    assert_eq!(since_the_turn(&parent.decide([child_with(false)])), "ChildScheduled(c)");
-    // Others know no such limit.
-    let native = scene().decide([child("c"), schedule("a")]);
+    assert_eq!(since_the_turn(&parent.decide([child_with(DomainRoom::Free)])), "ChildScheduled(c)");
+    // Others know no such limit, unless it is the domain's.
+    let native = scene().decide([child_with(DomainRoom::FullForSwf), schedule("a")]);
     assert_eq!(since_the_turn(&native), "ChildScheduled(c) ActivityScheduled(a)");
+    let full = scene().decide([child_with(DomainRoom::Full)]);
+    assert_eq!(since_the_turn(&full), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
 }

@@ -44,9 +44,12 @@ impl File {
 
     /// The credentials that it has. The whole file has to be one that a service takes.
     pub(super) fn credentials(&self) -> Result<Vec<Stanza>, Failed> {
-        let stanzas = config::parse_file::<Serve>(&self.path, &self.text).map_err(Failed::Usage)?.stanzas().credentials;
+        let file = config::parse_file::<Serve>(&self.path, &self.text).map_err(Failed::Usage)?;
+        let limits = file.limits();
+        let stanzas = file.stanzas().credentials;
         let wrong = |error| Failed::Usage(format!("{}: {error}", self.path.display()));
         Credentials::new(stanzas.clone()).map_err(wrong)?;
+        limits.map_err(wrong)?;
         Ok(stanzas)
     }
 

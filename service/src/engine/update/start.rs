@@ -29,7 +29,7 @@ impl Engine {
         if let Some(known) = rejection {
             return Ok(known);
         }
-        match self.run_start(cell, state, start, Some(&mut put)).await? {
+        match Box::pin(self.run_start(cell, state, start, Some(&mut put))).await? {
             Started { run_id, repeated: false, existing: false } => {
                 let (domain, name) = (Arc::clone(&cell.key.domain), start.task_list.as_str().into());
                 Ok(Putting::Began(run_id, ListKey { domain, side: Side::Decider, name }))

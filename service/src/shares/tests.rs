@@ -1,0 +1,121 @@
+use super::*;
+
+fn limit(domain: &str) -> Limit {
+    Limit { domain: Some(domain.to_owned()), ..Limit::default() }
+}
+
+fn limits(limits: Vec<Limit>) -> Arc<Shares> {
+    let shares = Arc::new(Shares::default());
+    shares.replace(Limits::read(limits).unwrap());
+    shares
+}
+
+fn of(domain: &str) -> Asking<'_> {
+    Asking { domain: Some(domain), ..Asking::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_of_ones_own_stands_in_the_place_of_the_one_for_each() {
+    let shares = limits(vec![
+        Limit { requests_per_second: Some(1), ..limit("*") },
+        Limit { requests_per_second: Some(3), ..limit("shop") },
+        limit("free"),
+    ]);
+    let passed = |domain: &str| (0..5).filter(|_| shares.admit(of(domain)).is_ok()).count();
+    assert_eq!((passed("shop"), passed("a"), passed("b"), passed("free")), (3, 1, 1, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_goes_on_its_credential_and_on_its_domain_and_a_task_that_was_handed_out_on_neither() {
+    let credential = Limit { credential: Some("one".to_owned()), requests_per_second: Some(1), ..Limit::default() };
+    let shares = limits(vec![credential, Limit { requests_per_second: Some(2), ..limit("shop") }]);
+    let asking = |credential| Asking { credential: Some(credential), ..of("shop") };
+    assert!(shares.admit(asking("one")).is_ok());
+    let refused = shares.admit(asking("one")).unwrap_err();
+    assert_eq!((refused.kind, refused.max, refused.retry_after()), (LimitKind::Requests, 1, 1));
+    assert_eq!(refused.to_string(), "credential `one` may have 1 requests-per-second, and has them");
+    assert!(shares.admit(asking("two")).is_ok(), "the second of the domain");
+    assert_eq!(shares.admit(asking("two")).unwrap_err().whose, Whose::domain("shop"));
+    assert!(shares.admit(Asking { is_of_task: true, ..asking("one") }).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_wait_at_once_whatever_the_limits_become_meanwhile() {
+    let with = |watchers| Limits::read(vec![Limit { watchers: Some(watchers), ..limit("shop") }]).unwrap();
+    let shares = Arc::new(Shares::default());
+    shares.replace(with(2));
+    let waiting = |count: usize| (0..count).map(|_| shares.admit(of("shop")).unwrap().unwrap()).collect::<Vec<_>>();
+    let begin = async |under_way: &UnderWay| under_way.during(async { (watch(), watch()) }).await;
+    let first = waiting(3);
+    assert_eq!(begin(&first[0]).await, (Ok(()), Ok(())), "it counts once");
+    assert!(begin(&first[1]).await.0.is_ok());
+    assert_eq!(begin(&first[2]).await.0.unwrap_err().kind, LimitKind::Watchers);
+    shares.replace(with(3));
+    let more = waiting(2);
+    assert!(begin(&more[0]).await.0.is_ok());
+    assert!(begin(&more[1]).await.0.is_err(), "those from before still wait");
+    drop(first);
+    assert!(begin(&more[1]).await.0.is_ok());
+    assert!(watch().is_ok(), "nobody's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_used_stays_used_where_a_limit_is_as_it_was() {
+    let with = |shop, other| {
+        Limits::read(vec![
+            Limit { requests_per_second: Some(shop), ..limit("shop") },
+            Limit { requests_per_second: Some(other), ..limit("other") },
+        ])
+        .unwrap()
+    };
+    let shares = Arc::new(Shares::default());
+    shares.replace(with(1, 1));
+    assert!(shares.admit(of("shop")).is_ok() && shares.admit(of("other")).is_ok());
+    shares.replace(with(1, 2));
+    assert!(shares.admit(of("shop")).is_err() && shares.admit(of("other")).is_ok());
+    shares.replace(Limits::default());
+    assert!(shares.admit(of("shop")).unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_beyond_the_most_that_are_counted_by_name_are_counted_together_and_so_many_are_kept() {
+    let shares = limits(vec![Limit { requests_per_second: Some(1), ..limit("*") }]);
+    for number in 0..SHARES_KEPT_MAX + 7 {
+        let domain = format!("d{number}");
+        assert!(shares.admit(of(&domain)).is_ok() && shares.admit(of(&domain)).is_err());
+    }
+    assert!(shares.in_force.read().unwrap().shares.len() <= SHARES_KEPT_MAX);
+    let count = |name: &str| {
+        let labels = [("limit", "requests-per-second".into()), ("of", "domain".into()), ("name", name.into())];
+        shares.counts().get_or_create(&labels).get()
+    };
+    assert_eq!((count("d0"), count("d99"), count("d100")), (1, 1, 0));
+    assert!(count("*") >= u64::try_from(SHARES_KEPT_MAX - NAMES_COUNTED_MAX).unwrap());
+}
+
+#[test]
+fn what_is_wrong_with_limits_is_said() {
+    let credential = |name: &str| Limit { credential: Some(name.to_owned()), ..Limit::default() };
+    let rate = |limit: Limit| Limit { requests_per_second: Some(1), ..limit };
+    for (entries, says) in [
+        (vec![rate(Limit::default())], "[[limits]] must say whose they are"),
+        (vec![rate(Limit { domain: Some("d".to_owned()), ..credential("c") })], "write two of them"),
+        (vec![rate(limit(""))], "of an empty name"),
+        (vec![limit("d")], "the limits of domain `d` limit nothing; give one of: requests-per-second"),
+        (vec![limit("*")], "the limits of domain `*` limit nothing"),
+        (vec![rate(limit("d")), rate(limit("d"))], "there are two [[limits]] of domain `d`"),
+        (vec![rate(credential("*")), rate(credential("*"))], "there are two [[limits]] of credential `*`"),
+        (
+            vec![Limit { requests_per_second: Some(0), ..limit("d") }],
+            "`requests-per-second` is 0, expected 1 to 1000000",
+        ),
+        (vec![Limit { bytes_per_second: Some(65_535), ..limit("d") }], "`bytes-per-second` is 65535"),
+        (vec![Limit { open_runs: Some(1), ..credential("c") }], "`open-runs` is for domains alone"),
+        (vec![Limit { task_lists: Some(1), ..credential("c") }], "`task-lists` is for domains alone"),
+        (vec![Limit { burst: Some(1), ..limit("d") }], "`burst` means nothing without `requests-per-second`"),
+        (vec![Limit { watchers: Some(1_000_001), ..limit("d") }], "`watchers` is 1000001"),
+    ] {
+        let said = Limits::read(entries).unwrap_err();
+        assert!(said.contains(says), "{said}");
+    }
+}
