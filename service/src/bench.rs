@@ -3,6 +3,7 @@
 mod children;
 #[cfg(feature = "dynamodb")]
 mod drill;
+mod fair;
 mod idle;
 mod load;
 mod open;
@@ -33,6 +34,7 @@ enum What {
     Idle(idle::Idle),
     Swf(swf::Swf),
     Children(children::Children),
+    Fair(fair::Fair),
     #[cfg(feature = "dynamodb")]
     Drill(drill::Drill),
 }
@@ -47,6 +49,7 @@ impl Bench {
             Some(What::Idle(idle)) => idle.run().await,
             Some(What::Swf(swf)) => swf.run().await,
             Some(What::Children(children)) => children.run().await,
+            Some(What::Fair(fair)) => fair.run().await,
             #[cfg(feature = "dynamodb")]
             Some(What::Drill(drill)) => drill.run().await,
         }

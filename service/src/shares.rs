@@ -1,8 +1,8 @@
 //! Shares: how much of the service one domain, or the holder of one credential, may take. Owns what is configured and what
 //! each has used of it; who is over their share is told when to ask again, counted, and named in the log.
 //!
-//! A request is admitted once, where it comes in ([`Shares::admit`]); what it does later (waiting, bytes) goes on the same
-//! shares by way of what it was admitted with ([`UnderWay`]).
+//! A request is admitted once, where it comes in (`Shares::admit`); what it does later (waiting, bytes) goes on the same
+//! shares by way of what it was admitted with (`UnderWay`).
 
 mod limit;
 mod rate;

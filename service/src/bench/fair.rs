@@ -1,0 +1,167 @@
+//! `baton bench fair`: what a domain that takes all that it can get adds to what another one waits.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use client::Client;
+use client::body::{CreateDomain, StartWorkflow};
+use hdrhistogram::Histogram;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use super::service::{Counters, Process, Scratch, Service, client, histogram, micros_since, other};
+use crate::failed::Failed;
+
+const QUIET: &str = "quiet";
+
+const LOUD: &str = "loud";
+
+/// Nobody polls it.
+const LIST: &str = "bench-fair";
+
+/// How many of all quiet requests may be slower than in the goal.
+const QUANTILE: f64 = 0.99;
+
+/// How much the loud domain may add to the quiet one's p99. Source: the project's own goal.
+const RATIO_MAX: f64 = 1.2;
+
+/// How long the loud domain is under load before it is measured.
+const WARM: Duration = Duration::from_secs(2);
+
+/// By how much the process of the loud clients is nicer than the service, whose processors it shares here.
+const NICE: i32 = 10;
+
+/// Measure: a quiet domain alone, and beside one at full load, in turns
+#[derive(Debug, Args)]
+pub(super) struct Fair {
+    /// Clients of the quiet domain
+    #[arg(long, default_value_t = 4)]
+    quiet: usize,
+    /// Requests of each of them, a second
+    #[arg(long, default_value_t = 25)]
+    rate: u64,
+    /// Clients of the loud domain, each with one request after the other
+    #[arg(long, default_value_t = 64)]
+    loud: usize,
+    /// How often each is measured
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Be the loud domain's clients
+    #[arg(long, hide = true, value_name = "URL")]
+    loud_of: Option<String>,
+}
+
+fn start(id: String) -> StartWorkflow {
+    StartWorkflow {
+        workflow_id: id,
+        workflow_type: "bench-fair".to_owned(),
+        task_list: Some(LIST.to_owned()),
+        ..StartWorkflow::default()
+    }
+}
+
+impl Fair {
+    pub(super) async fn run(self) -> Result<(), Failed> {
+        if let Some(url) = &self.loud_of {
+            return self.be_loud(url).await;
+        }
+        let scratch = Scratch::new(None)?;
+        let service = Service::start(&scratch).await?;
+        let all = client(&service.url)?;
+        for name in [QUIET, LOUD] {
+            let (name, tags) = (name.to_owned(), BTreeMap::new());
+            all.create_domain(&CreateDomain { name, description: None, retention: None, tags }).await?;
+        }
+        let (mut alone, mut beside, mut loud) = (histogram(), histogram(), 0);
+        for round in 1..=self.rounds {
+            eprintln!("round {round} of {}: alone", self.rounds);
+            self.measure(&all, &format!("alone-{round}"), &mut alone).await?;
+            eprintln!("round {round} of {}: beside {} clients at full load", self.rounds, self.loud);
+            let clients = self.loud.to_string();
+            let loud_of = Process::start(&["bench", "fair", "--loud-of", &service.url, "--loud", &clients])?;
+            tokio::time::sleep(WARM).await;
+            let before = Counters::read(std::slice::from_ref(&all)).await?.commits;
+            let quiet = self.measure(&all, &format!("beside-{round}"), &mut beside).await?;
+            let after = Counters::read(std::slice::from_ref(&all)).await?.commits;
+            loud += after.saturating_sub(before).saturating_sub(quiet);
+            loud_of.stop().await;
+        }
+        self.report(&alone, &beside, loud);
+        service.process.stop().await;
+        Ok(())
+    }
+
+    /// The quiet domain's requests, at a fixed rate whatever becomes of them; how many there were.
+    async fn measure(&self, all: &Client, name: &str, latencies: &mut Histogram<u64>) -> Result<u64, Failed> {
+        let every = Duration::from_secs(1) / u32::try_from(self.rate.max(1)).unwrap_or(u32::MAX);
+        let count = self.rate.max(1) * self.seconds.max(1);
+        let mut clients = JoinSet::new();
+        for number in 0..self.quiet.max(1) {
+            let (client, name) = (all.clone().domain(QUIET), format!("{name}-{number}"));
+            clients.spawn(async move {
+                let mut ticks = tokio::time::interval(every);
+                ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+                let mut latencies = histogram();
+                for request in 0..count {
+                    // From when it was due, so that a request that is late because of the one before counts as late.
+                    let due = ticks.tick().await;
+                    client.start(&start(format!("{name}-{request}")), None).await?;
+                    latencies.saturating_record(micros_since(due));
+                }
+                Ok::<_, Failed>(latencies)
+            });
+        }
+        while let Some(done) = clients.join_next().await {
+            let found = done.map_err(|error| other(error.to_string()))??;
+            latencies.add(found).map_err(|error| other(error.to_string()))?;
+        }
+        Ok(count * self.quiet.max(1) as u64)
+    }
+
+    async fn be_loud(&self, url: &str) -> Result<(), Failed> {
+        // Elsewhere it would have processors of its own.
+        let niced = rustix::process::nice(NICE);
+        niced.map_err(|error| other(format!("the process of the loud clients cannot be made nicer: {error}")))?;
+        let next = Arc::new(AtomicU64::new(0));
+        let mut clients = JoinSet::new();
+        for _ in 0..self.loud.max(1) {
+            let (client, next) = (client(url)?.domain(LOUD), Arc::clone(&next));
+            let process = std::process::id();
+            clients.spawn(async move {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if let Err(error) = client.start(&start(format!("{process}-{number}")), None).await {
+                        return Failed::from(error);
+                    }
+                }
+            });
+        }
+        match clients.join_next().await {
+            Some(Ok(failed)) => Err(failed),
+            Some(Err(error)) => Err(other(error.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
+    fn report(&self, alone: &Histogram<u64>, beside: &Histogram<u64>, loud: u64) {
+        let ms = |latencies: &Histogram<u64>, quantile| latencies.value_at_quantile(quantile) as f64 / 1_000.0;
+        let seconds = (u64::from(self.rounds.max(1)) * self.seconds.max(1)) as f64;
+        let rate = self.rate.max(1) * self.quiet.max(1) as u64;
+        println!("quiet domain: {rate} starts a second of {} clients; loud domain: {} clients", self.quiet, self.loud);
+        for (what, latencies) in [("alone", alone), ("beside", beside)] {
+            println!("  {:>10.2}  ms p50 {what}", ms(latencies, 0.5));
+            println!("  {:>10.2}  ms p99 {what}", ms(latencies, QUANTILE));
+        }
+        println!("  {:>10.0}  starts a second of the loud domain", loud as f64 / seconds);
+        let ratio = ms(beside, QUANTILE) / ms(alone, QUANTILE).max(f64::MIN_POSITIVE);
+        let is_met = if ratio <= RATIO_MAX { "met" } else { "missed" };
+        println!("  {ratio:>10.2}  p99 beside by p99 alone; the goal, {RATIO_MAX:.2} at most, is {is_met}");
+    }
+}
