@@ -295,7 +295,7 @@ impl Engine {
             types: types::Types::default(),
             cache: cache::Cache::new(settings.cache_bytes),
             matching: matching::Matching::new(settings.waiting),
-            backlog: backlog::Backlog::default(),
+            backlog: backlog::Backlog::new(settings.waiting),
             agenda,
             watchers: watch::Watchers::default(),
             questions: questions::Questions::default(),

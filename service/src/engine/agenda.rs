@@ -12,10 +12,18 @@ const AHEAD: Duration = Duration::from_secs(60);
 /// The most runs on the agenda: about 200 bytes each. With more of them near, it looks less far ahead.
 pub(super) const ENTRIES_MAX: usize = 20_000;
 
+/// When to look at a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    at: Timestamp,
+    /// It is asked for, whatever the store says: the next look ends it, and no commit before.
+    is_asked: bool,
+}
+
 #[derive(Default)]
 struct Entries {
     order: BTreeSet<(Timestamp, HeadKey)>,
-    by_key: HashMap<HeadKey, Timestamp>,
+    by_key: HashMap<HeadKey, Entry>,
     /// Everything due before this is on the agenda.
     horizon: Timestamp,
     /// When the store's index was last read, whatever the horizon.
@@ -24,15 +32,15 @@ struct Entries {
 
 impl Entries {
     fn remove(&mut self, key: &HeadKey) {
-        if let Some((key, at)) = self.by_key.remove_entry(key) {
-            self.order.remove(&(at, key));
+        if let Some((key, entry)) = self.by_key.remove_entry(key) {
+            self.order.remove(&(entry.at, key));
         }
     }
 
-    fn insert(&mut self, at: Timestamp, key: &HeadKey) {
+    fn insert(&mut self, entry: Entry, key: &HeadKey) {
         self.remove(key);
-        self.by_key.insert(key.clone(), at);
-        self.order.insert((at, key.clone()));
+        self.by_key.insert(key.clone(), entry);
+        self.order.insert((entry.at, key.clone()));
         if self.order.len() > ENTRIES_MAX
             && let Some((latest, key)) = self.order.pop_last()
         {
@@ -66,14 +74,18 @@ impl Agenda {
         self.entries.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Says when a run must be looked at, after a commit.
+    /// Says when a run must be looked at, after a commit. An earlier look that was asked for stays.
     pub(super) fn set(&self, key: &HeadKey, due: Option<Timestamp>) {
         let mut entries = self.lock();
+        let asked = entries.by_key.get(key).filter(|known| known.is_asked).map(|known| known.at);
+        if asked.is_some_and(|asked| due.is_none_or(|due| asked <= due)) {
+            return;
+        }
         let first = entries.order.first().map(|(at, _)| *at);
         match due {
             Some(at) if at < entries.horizon => {
                 // Most commits move the instant away or leave it: nothing to wake up for.
-                entries.insert(at, key);
+                entries.insert(Entry { at, is_asked: asked.is_some() }, key);
                 if first.is_none_or(|first| at < first) {
                     drop(entries);
                     self.earlier.notify_one();
@@ -83,22 +95,13 @@ impl Agenda {
         }
     }
 
-    /// The same where somebody may have asked for an earlier look while this one was under way: that look stays.
-    pub(super) fn set_unless_earlier(&self, key: &HeadKey, due: Option<Timestamp>) {
-        let is_asked_for = self.lock().by_key.get(key).is_some_and(|known| due.is_none_or(|due| *known <= due));
-        if !is_asked_for {
-            self.set(key, due);
-        }
-    }
-
     /// Has a run looked at by then at the latest, whatever the store says: something about it failed that no row tells of.
     pub(super) fn set_by(&self, key: &HeadKey, at: Timestamp) {
         let mut entries = self.lock();
-        if entries.by_key.get(key).is_some_and(|known| *known <= at) {
-            return;
-        }
+        let known = entries.by_key.get(key);
+        let at = known.map_or(at, |known| known.at.min(at));
         let first = entries.order.first().map(|(at, _)| *at);
-        entries.insert(at, key);
+        entries.insert(Entry { at, is_asked: true }, key);
         if first.is_none_or(|first| at < first) {
             drop(entries);
             self.earlier.notify_one();
@@ -131,8 +134,9 @@ impl Agenda {
             let at = Timestamp::from_millis(at);
             // A commit since the store was read knows better; but another node may have written what is not known here.
             let known = entries.by_key.get(&key).copied();
-            if known.is_none_or(|known| self.read_every.is_some() && at < known) {
-                entries.insert(at, &key);
+            if known.is_none_or(|known| self.read_every.is_some() && at < known.at) {
+                let is_asked = known.is_some_and(|known| known.is_asked);
+                entries.insert(Entry { at, is_asked }, &key);
             }
         }
     }
@@ -167,5 +171,48 @@ impl Agenda {
     /// How many runs are on it.
     pub(super) fn len(&self) -> usize {
         self.lock().order.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(id: &str) -> HeadKey {
+        HeadKey { domain: "d".into(), workflow_id: id.into() }
+    }
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    #[test]
+    fn a_look_that_was_asked_for_stays_until_it_is_taken_whatever_is_committed_meanwhile() {
+        let (agenda, run) = (Agenda::new(None), key("w"));
+        agenda.extend(at(0));
+        agenda.set_by(&run, at(1_000));
+        agenda.set(&run, None);
+        agenda.set(&run, Some(at(30_000)));
+        assert_eq!(agenda.take_due(at(1_000), 10), std::slice::from_ref(&run));
+        agenda.set(&run, Some(at(30_000)));
+        agenda.set(&run, None);
+        assert_eq!(agenda.len(), 0, "nobody asks any more");
+    }
+
+    #[test]
+    fn the_earliest_instant_counts_where_a_look_is_asked_for() {
+        let (agenda, run) = (Agenda::new(None), key("w"));
+        agenda.extend(at(0));
+        for (due, by) in [(500, 1_000), (1_000, 500)] {
+            agenda.set(&run, Some(at(due)));
+            agenda.set_by(&run, at(by));
+            agenda.set(&run, None);
+            assert!(agenda.take_due(at(499), 10).is_empty());
+            assert_eq!(agenda.take_due(at(500), 10), std::slice::from_ref(&run));
+        }
+        agenda.set_by(&run, at(1_000));
+        agenda.set(&run, Some(at(500)));
+        agenda.set(&run, None);
+        assert_eq!(agenda.take_due(at(500), 10), std::slice::from_ref(&run));
     }
 }

@@ -6,6 +6,7 @@
 //! does not wait on the list any more is dropped. Rows are disposable: one that is lost costs a wait until the next look,
 //! one too many a read.
 
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -14,12 +15,12 @@ use history::{LAMBDA_LIST, Run, TaskRef, Timestamp};
 use lru::LruCache;
 use sha2::{Digest, Sha256};
 use store::{Expect, Head, HeadKey, ListQuery, Row, RunId};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::commit::Loaded;
-use super::matching::{ListKey, Side, WaitingTask};
+use super::matching::{ListKey, Side, WaitingBounds, WaitingTask};
 use super::{Engine, Refusal};
 
 /// The domain of a list's rows begins with this, which no caller's domain can.
@@ -48,9 +49,6 @@ const LISTS_MAX: usize = 10_000;
 /// offered to the others; this is for what got lost on that way. Ours: two read units an hour for a list that is polled.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(3_600);
 
-/// Tasks that found no room in memory and are about to be written down. Ours: beyond it their runs are looked at soon.
-const FULL_MAX: usize = 10_000;
-
 /// The wait after the store could not be read.
 const TROUBLE_WAIT: Duration = Duration::from_secs(1);
 
@@ -68,22 +66,50 @@ struct Reading {
 /// See the module.
 pub(super) struct Backlog {
     lists: Mutex<LruCache<ListKey, Reading>>,
-    full: Sender<(ListKey, HeadKey)>,
-    /// For the one who writes them down.
-    to_write: Mutex<Option<Receiver<(ListKey, HeadKey)>>>,
-}
-
-impl Default for Backlog {
-    fn default() -> Self {
-        // Bounded, but not allocated ahead.
-        let mut lists = LruCache::unbounded();
-        lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
-        let (full, to_write) = channel(FULL_MAX);
-        Self { lists: Mutex::new(lists), full, to_write: Mutex::new(Some(to_write)) }
-    }
+    /// Runs that have tasks on a list without room in memory, and are about to be written down.
+    full: Mutex<HashSet<(ListKey, HeadKey)>>,
+    /// The most of them.
+    full_max: usize,
+    /// Notified when there is one more.
+    is_full: Notify,
 }
 
 impl Backlog {
+    pub(super) fn new(bounds: WaitingBounds) -> Self {
+        // Bounded, but not allocated ahead.
+        let mut lists = LruCache::unbounded();
+        lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
+        let (full, is_full) = (Mutex::default(), Notify::new());
+        Self { lists: Mutex::new(lists), full, full_max: bounds.to_write_max, is_full }
+    }
+
+    fn full(&self) -> MutexGuard<'_, HashSet<(ListKey, HeadKey)>> {
+        self.full.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// Has it written down that a run waits on a list; false where too many are to be written down already.
+    fn push(&self, list: &ListKey, run: &HeadKey) -> bool {
+        let (mut full, it) = (self.full(), (list.clone(), run.clone()));
+        if full.len() >= self.full_max && !full.contains(&it) {
+            return false;
+        }
+        if full.insert(it) {
+            self.is_full.notify_one();
+        }
+        true
+    }
+
+    /// Takes what is to be written down. Whatever overflows from now on is to be written down anew.
+    async fn take(&self) -> HashSet<(ListKey, HeadKey)> {
+        loop {
+            let taken = std::mem::take(&mut *self.full());
+            if !taken.is_empty() {
+                return taken;
+            }
+            self.is_full.notified().await;
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, LruCache<ListKey, Reading>> {
         self.lists.lock().expect("no code panics while it holds this lock")
     }
@@ -182,15 +208,30 @@ pub(super) fn waiting(key: &HeadKey, run: &Run) -> Vec<(ListKey, WaitingTask, Op
 }
 
 /// Whether a task waits after a commit that did not wait before it, on its list and for nothing but a poller.
-pub(super) fn waits_anew(key: &HeadKey, before: &Run, after: &Run) -> bool {
-    let waited = waiting(key, before);
-    let waited = |list: &ListKey, task: &WaitingTask| {
-        waited.iter().any(|(known, it, not_before)| {
-            let is_held_back = not_before.is_some_and(|at| at > before.last_timestamp);
-            known == list && it == task && !is_held_back
-        })
+pub(super) fn waits_anew(before: &Run, after: &Run) -> bool {
+    // As the tasks of a run come: its turn, then activities in the order they were scheduled. There may be a thousand.
+    let place = |task: &TaskRef<'_>| match task {
+        TaskRef::Turn(task) => (Side::Decider, task.scheduled_event_id),
+        TaskRef::Activity(task) => (Side::Activity, task.scheduled_event_id),
     };
-    waiting(key, after).iter().any(|(list, task, _)| !waited(list, task))
+    let is_same_run = before.started.run_id == after.started.run_id;
+    let mut waited = before.waiting_tasks().peekable();
+    after.waiting_tasks().any(|task| {
+        while waited.next_if(|known| place(known) < place(&task)).is_some() {}
+        let known = waited.peek().filter(|known| is_same_run && place(known) == place(&task));
+        !known.is_some_and(|known| match (known, &task) {
+            (TaskRef::Turn(known), TaskRef::Turn(task)) => {
+                let is_held_back = known.not_before.is_some_and(|at| at > before.last_timestamp);
+                before.list_of_turn(known) == after.list_of_turn(task) && !is_held_back
+            }
+            (TaskRef::Activity(known), TaskRef::Activity(task)) => {
+                let is_held_back = known.activity.not_before().is_some_and(|at| at > before.last_timestamp);
+                let (known, task) = (known.activity, task.activity);
+                known.task_list == task.task_list && known.task_priority == task.task_priority && !is_held_back
+            }
+            (TaskRef::Turn(_), TaskRef::Activity(_)) | (TaskRef::Activity(_), TaskRef::Turn(_)) => false,
+        })
+    })
 }
 
 impl Engine {
@@ -227,35 +268,41 @@ impl Engine {
         Ok(())
     }
 
-    /// A task found no room in memory: has it written down.
+    /// A task found no room in memory: has it written down that its run waits.
     pub(super) fn write_down_full(&self, list: &ListKey, run: &HeadKey) {
-        // Beyond the bound it is left to the next look at its run.
-        drop(self.backlog.full.try_send((list.clone(), run.clone())));
+        if !self.backlog.push(list, run) {
+            self.look_again(run);
+        }
     }
 
     /// Writes down what finds no room in memory, until the service stops.
     pub(super) async fn keep_writing_down(self: &Arc<Self>) {
-        let to_write = self.backlog.to_write.lock().expect("no code panics while it holds this lock").take();
-        let Some(mut to_write) = to_write else { return };
-        let mut some = Vec::with_capacity(AT_ONCE);
-        while to_write.recv_many(&mut some, AT_ONCE).await > 0 {
-            let mut writes = JoinSet::new();
-            for (list, run) in some.drain(..) {
-                let engine = Arc::clone(self);
-                writes.spawn(async move {
-                    let (key, now) = (key_of(&list, &run), engine.clock.now());
-                    if let Err(error) = engine.store.commit(&key, Expect::Absent, &row(None, now), &[]).await {
-                        tracing::debug!(%error, workflow_id = %run.workflow_id, "that a run waits could not be written down");
-                        return;
-                    }
-                    // Its list may not be in memory at all: whoever polls it, or has come meanwhile, is to look into the store.
-                    engine.backlog.forget(&list);
-                    if engine.matching.pollers(&list) > 0 {
-                        engine.seek(&list);
-                    }
-                });
+        loop {
+            let (mut rest, mut writes) = (self.backlog.take().await.into_iter(), JoinSet::new());
+            loop {
+                while writes.len() < AT_ONCE
+                    && let Some((list, run)) = rest.next()
+                {
+                    let engine = Arc::clone(self);
+                    writes.spawn(async move { engine.write_full_row(&list, &run).await });
+                }
+                if writes.join_next().await.is_none() {
+                    break;
+                }
             }
-            while writes.join_next().await.is_some() {}
+        }
+    }
+
+    async fn write_full_row(self: &Arc<Self>, list: &ListKey, run: &HeadKey) {
+        let (key, now) = (key_of(list, run), self.clock.now());
+        if let Err(error) = self.store.commit(&key, Expect::Absent, &row(None, now), &[]).await {
+            tracing::debug!(%error, workflow_id = %run.workflow_id, "that a run waits could not be written down");
+            return self.look_again(run);
+        }
+        // Its list may not be in memory at all: whoever polls it, or has come meanwhile, is to look into the store.
+        self.backlog.forget(list);
+        if self.matching.pollers(list) > 0 {
+            self.seek(list);
         }
     }
 
@@ -365,17 +412,27 @@ impl Engine {
 
     /// Puts on a list what waits there of a run. Where nothing does, its row is dropped.
     async fn bring_back(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<(), Refusal> {
+        if self.put_waiting(list, key).await? {
+            return Ok(());
+        }
+        self.store.drop_run(&key_of(list, key), NO_RUN).await?;
+        // A task that came meanwhile and found no room took that row for its own.
+        if self.put_waiting(list, key).await? {
+            self.write_down_full(list, key);
+        }
+        Ok(())
+    }
+
+    /// Puts on a list what waits there of a run, as the store has it; false when nothing does.
+    async fn put_waiting(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<bool, Refusal> {
         let loaded = self.store.load(key).await?.map(Loaded::decode).transpose()?;
         let mut tasks = loaded.map(|loaded| waiting(key, loaded.run())).unwrap_or_default();
         tasks.retain(|(on, ..)| on == list);
-        if tasks.is_empty() {
-            return Ok(self.store.drop_run(&key_of(list, key), NO_RUN).await?);
-        }
-        let now = self.clock.now();
+        let (now, waits) = (self.clock.now(), !tasks.is_empty());
         for (_, task, _) in tasks.into_iter().filter(|(.., not_before)| not_before.is_none_or(|at| at <= now)) {
             self.put_on_list(list, task);
         }
-        Ok(())
+        Ok(waits)
     }
 }
 
@@ -396,7 +453,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_rows_of_a_list_are_read_once_until_there_may_be_others() {
         let (backlog, list) =
-            (Backlog::default(), ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() });
+            (Backlog::new(WaitingBounds::default()), ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() });
         let hour = Some(READ_AGAIN_AFTER);
         assert!(backlog.begins(&list, hour));
         assert!(!backlog.begins(&list, hour), "somebody reads them");

@@ -194,12 +194,15 @@ pub struct WaitingBounds {
     pub list_tasks_max: usize,
     /// Tasks of all lists; each list has room for a hundred all the same, so that none is ever kept out by others.
     pub tasks_max: usize,
+    /// Runs with tasks that found no room and are about to be written down; what comes beyond is offered again a second later.
+    pub to_write_max: usize,
 }
 
 impl Default for WaitingBounds {
-    /// Ours: a task takes about 200 bytes and a list some hundred, so one list takes 10 MB at most, and all of them 300 MB.
+    /// Ours: a task takes about 200 bytes and a list some hundred, so one list takes 10 MB at most, and all of them 300 MB. What is to be
+    /// written down takes as much as a task.
     fn default() -> Self {
-        Self { lists_max: 10_000, list_tasks_max: 50_000, tasks_max: 500_000 }
+        Self { lists_max: 10_000, list_tasks_max: 50_000, tasks_max: 500_000, to_write_max: 10_000 }
     }
 }
 

@@ -490,7 +490,7 @@ impl Engine {
         let expect = Expect::Exactly { run: before.run, version: before.version };
         match self.store.commit(key, expect, &head, &[]).await {
             Ok(Cas::Won) => {
-                self.agenda.set_unless_earlier(key, head.due.map(Timestamp::from_millis));
+                self.agenda.set(key, head.due.map(Timestamp::from_millis));
                 Ok(true)
             }
             Ok(Cas::Lost(_)) => {

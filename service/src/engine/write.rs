@@ -66,7 +66,7 @@ impl Engine {
         };
         let offers = match base {
             Some(base) if only_looks => self.offers_after(&cell.key, base, now).await,
-            Some(base) if unmatched.is_empty() && !backlog::waits_anew(&cell.key, base.run(), &run) => base.body.offers,
+            Some(base) if unmatched.is_empty() && !backlog::waits_anew(base.run(), &run) => base.body.offers,
             _ => 0,
         };
         let beats = base.map(|base| base.beats.as_slice()).unwrap_or_default();

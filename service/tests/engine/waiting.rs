@@ -10,7 +10,7 @@ use simulation::told::Told;
 use store::{HeadKey, Store};
 
 use crate::members::{clock, open, pass, slow_store};
-use crate::{DOMAIN, Service};
+use crate::{DOMAIN, Service, activity};
 
 async fn due(service: &Service, id: &str) -> u64 {
     let key = HeadKey { domain: DOMAIN.into(), workflow_id: id.into() };
@@ -147,6 +147,58 @@ async fn a_poller_finds_the_tasks_of_a_list_that_had_no_room_in_memory() {
     }
     assert_eq!(found.len(), 40);
     assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
+}
+
+/// Starts runs, each of which has activities waiting on one list.
+async fn with_activities(service: &Service, runs: usize, each: usize) {
+    for number in 0..runs {
+        service.start(&format!("w{number}")).await;
+        let turn = service.turn().await;
+        service.complete(turn, (0..each).map(|step| activity(&step.to_string(), "acts")).collect()).await.unwrap();
+    }
+}
+
+async fn takes_all_activities(service: &Service, count: usize) {
+    let mut found = BTreeSet::new();
+    for _ in 0..count {
+        let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
+        let task = service.engine.poll_activity(DOMAIN, "acts", poll).await.unwrap().expect("one waits");
+        found.insert((task.task().workflow_id.clone(), task.task().activity_id.clone()));
+        task.delivered();
+    }
+    assert_eq!(found.len(), count);
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_many_tasks_of_a_run_have_no_room_it_takes_one_place_to_be_written_down() {
+    let (store, clock) = (slow_store().await, clock());
+    let waiting = WaitingBounds { list_tasks_max: 4, to_write_max: 3, ..WaitingBounds::default() };
+    let service = bounded(&store, &clock, waiting).await;
+    with_activities(&service, 3, 50).await;
+    // The clock stands still: nothing is found because it is due.
+    takes_all_activities(&service, 150).await;
+    assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_for_which_there_is_no_place_to_be_written_down_are_looked_at_a_second_later() {
+    let (store, clock) = (slow_store().await, clock());
+    let waiting = WaitingBounds { list_tasks_max: 4, to_write_max: 0, ..WaitingBounds::default() };
+    let service = bounded(&store, &clock, waiting).await;
+    with_activities(&service, 3, 8).await;
+    assert_eq!(service.engine.waiting_tasks(DOMAIN, "acts", false), (4, true));
+    let mut found = 0;
+    // Each look fills the list again: six of them, and one for luck.
+    for _ in 0..7 {
+        let now = Poll { wait: Duration::from_millis(100), ..Poll::default() };
+        while let Some(task) = service.engine.poll_activity(DOMAIN, "acts", now.clone()).await.unwrap() {
+            task.delivered();
+            found += 1;
+        }
+        service.clock.advance(history::Duration::from_secs(1));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(found, 24);
 }
 
 #[tokio::test(start_paused = true)]

@@ -66,7 +66,7 @@ impl Engine {
                 self.metrics.scheduled(&before.counts, &record.state.counts);
                 done.clear();
             } else {
-                self.agenda.set_unless_earlier(key, head.due.map(Timestamp::from_millis));
+                self.agenda.set(key, head.due.map(Timestamp::from_millis));
             }
             // What could not be done in the round before has to wait.
             if !has_changed && round > 0 {
