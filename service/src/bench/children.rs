@@ -20,8 +20,8 @@ const LIST: &str = "bench-children";
 /// How long the parent may take.
 const PARENT_WAIT: Duration = Duration::from_secs(3_600);
 
-/// One wait for the result; the service takes no longer ones.
-const RESULT_WAIT: Duration = Duration::from_secs(60);
+/// One wait for the result, and how often it is shown how far it has come.
+const RESULT_WAIT: Duration = Duration::from_secs(5);
 
 /// Measure: one parent starts children, all at once, and each of them activities, all at once
 #[derive(Debug, Args)]
@@ -122,7 +122,7 @@ impl Children {
         let client = client(&service.url)?;
         let before = Counters::read(std::slice::from_ref(&client)).await?;
         let began = Instant::now();
-        self.one_family(&client).await?;
+        self.one_family(&client, &before).await?;
         let seconds = began.elapsed().as_secs_f64();
         let after = Counters::read(std::slice::from_ref(&client)).await?;
         self.report(seconds, &before, &after, &service);
@@ -131,7 +131,8 @@ impl Children {
         Ok(())
     }
 
-    async fn one_family(&self, client: &Client) -> Result<(), Failed> {
+    async fn one_family(&self, client: &Client, before: &Counters) -> Result<(), Failed> {
+        let progress = std::io::IsTerminal::is_terminal(&std::io::stderr());
         let family = Family { children: self.count, activities: self.activities };
         let start = StartWorkflow {
             workflow_id: "parent".to_owned(),
@@ -145,8 +146,18 @@ impl Children {
         while Instant::now() < deadline {
             let result = client.result("parent", None, RESULT_WAIT).await?;
             match result.status {
+                Status::Open if progress => {
+                    let now = Counters::read(std::slice::from_ref(client)).await?;
+                    let (commits, events) = (now.commits - before.commits, now.events - before.events);
+                    eprint!("\r{commits} commits, {events} events");
+                }
                 Status::Open => {}
-                Status::Success => return Ok(()),
+                Status::Success => {
+                    if progress {
+                        eprintln!();
+                    }
+                    return Ok(());
+                }
                 status => return Err(other(format!("the parent ended as {status}"))),
             }
         }

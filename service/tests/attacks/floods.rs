@@ -13,6 +13,9 @@ use crate::support::{Scratch, Service, baton};
 
 const MIB: u64 = 1024 * 1024;
 
+/// How long the service waits for a body.
+const BODY_WAIT: Duration = Duration::from_secs(30);
+
 /// How much more memory a flood may take.
 const MORE_MAX: u64 = 600 * MIB;
 
@@ -87,7 +90,7 @@ async fn bodies_of_callers_who_are_not_known_take_a_bounded_part_of_the_memory_a
     drop(unknown.read_to_string(&mut answer).await);
     assert!(answer.contains("#UnrecognizedClientException"), "{answer}");
 
-    let head = badly_signed(&address, &key, length);
+    let (head, began) = (badly_signed(&address, &key, length), tokio::time::Instant::now());
     let mut senders = JoinSet::new();
     for _ in 0..700 {
         let (address, head) = (address.clone(), head.clone());
@@ -104,7 +107,10 @@ async fn bodies_of_callers_who_are_not_known_take_a_bounded_part_of_the_memory_a
         client.describe("w", None).await.unwrap();
     }
     let streams = senders.join_all().await;
-    assert!(measured(&client, "baton_requests_overloaded_total").await >= 600);
+    // A body that takes too long to come leaves its room to another: on a busy machine more than a hundred come in.
+    let rooms = 1 + began.elapsed().as_secs() / BODY_WAIT.as_secs();
+    let overloaded = measured(&client, "baton_requests_overloaded_total").await;
+    assert!(overloaded >= 700_u64.saturating_sub(100 * rooms).max(1), "{overloaded}, {rooms}");
     // What is in flight is still there, but for bodies that took too long.
     let most = memory(&service, "VmHWM") - before;
     assert!(most < MORE_MAX, "{} MiB more", most / MIB);
