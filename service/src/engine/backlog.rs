@@ -452,8 +452,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_rows_of_a_list_are_read_once_until_there_may_be_others() {
-        let (backlog, list) =
-            (Backlog::new(WaitingBounds::default()), ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() });
+        let (backlog, list) = (
+            Backlog::new(WaitingBounds::default()),
+            ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() },
+        );
         let hour = Some(READ_AGAIN_AFTER);
         assert!(backlog.begins(&list, hour));
         assert!(!backlog.begins(&list, hour), "somebody reads them");
