@@ -107,10 +107,17 @@ async fn bodies_of_callers_who_are_not_known_take_a_bounded_part_of_the_memory_a
         client.describe("w", None).await.unwrap();
     }
     let streams = senders.join_all().await;
-    // A body that takes too long to come leaves its room to another: on a busy machine more than a hundred come in.
-    let rooms = 1 + began.elapsed().as_secs() / BODY_WAIT.as_secs();
-    let overloaded = measured(&client, "baton_requests_overloaded_total").await;
-    assert!(overloaded >= 700_u64.saturating_sub(100 * rooms).max(1), "{overloaded}, {rooms}");
+    // Each is looked at when its turn comes. A body that takes too long to come leaves its room to another: on a busy
+    // machine more than a hundred come in.
+    loop {
+        let rooms = 1 + began.elapsed().as_secs() / BODY_WAIT.as_secs();
+        let overloaded = measured(&client, "baton_requests_overloaded_total").await;
+        if overloaded >= 700_u64.saturating_sub(100 * rooms) {
+            break;
+        }
+        assert!(rooms < 4, "{overloaded} were put off");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     // What is in flight is still there, but for bodies that took too long.
     let most = memory(&service, "VmHWM") - before;
     assert!(most < MORE_MAX, "{} MiB more", most / MIB);

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::Start;
+use history::event::ByHand;
+use history::{Command, Start};
 use service::engine::{Engine, Poll, Settings, WaitingBounds};
 use simulation::told::Told;
 use store::{HeadKey, Store};
 
 use crate::members::{clock, open, pass, slow_store};
-use crate::{DOMAIN, Service, activity};
+use crate::{DOMAIN, Service, activity, at};
 
 async fn due(service: &Service, id: &str) -> u64 {
     let key = HeadKey { domain: DOMAIN.into(), workflow_id: id.into() };
@@ -67,6 +68,19 @@ async fn looks_at_a_run_that_nobody_polls_for_grow_apart_up_to_a_day() {
     let waits: Vec<u64> = instants.iter().map(|at| (at - began).div_ceil(60_000)).collect();
     // Half a minute, two minutes, ten, an hour, a day; each look comes up to a quarter of a minute late here.
     assert!(matches!(waits[..], [1, 3, 13..=15, 73..=76, 1_513..=1_526]), "{waits:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_goes_on_after_a_pause_is_looked_at_soon_again_although_its_turn_has_waited_for_hours() {
+    let (store, clock) = (slow_store().await, clock());
+    let service = open(&store, &clock, None).await;
+    service.start("w").await;
+    until_looks_are_late(&service, "w").await;
+    let act = async |command| service.engine.tell(&at("w"), command).await;
+    let by_hand = ByHand { identity: None, reason: None };
+    act(Command::Pause { stop_clocks: false, by_hand: by_hand.clone(), key: None }).await.unwrap();
+    act(Command::Resume { by_hand, key: None }).await.unwrap();
+    assert!(due(&service, "w").await <= clock_now(&service) + 60_000);
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,13 +163,16 @@ async fn a_poller_finds_the_tasks_of_a_list_that_had_no_room_in_memory() {
     assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
 }
 
-/// Starts runs, each of which has activities waiting on one list.
+/// Starts runs, each of which has activities waiting on one list: all of them at the same time.
 async fn with_activities(service: &Service, runs: usize, each: usize) {
+    let mut turns = Vec::new();
     for number in 0..runs {
         service.start(&format!("w{number}")).await;
-        let turn = service.turn().await;
-        service.complete(turn, (0..each).map(|step| activity(&step.to_string(), "acts")).collect()).await.unwrap();
+        turns.push(service.turn().await);
     }
+    let activities = || (0..each).map(|step| activity(&step.to_string(), "acts")).collect();
+    let answers = turns.into_iter().map(|turn| service.complete(turn, activities()));
+    assert!(futures_util::future::join_all(answers).await.iter().all(Result::is_ok));
 }
 
 async fn takes_all_activities(service: &Service, count: usize) {
@@ -172,11 +189,11 @@ async fn takes_all_activities(service: &Service, count: usize) {
 #[tokio::test(start_paused = true)]
 async fn however_many_tasks_of_a_run_have_no_room_it_takes_one_place_to_be_written_down() {
     let (store, clock) = (slow_store().await, clock());
-    let waiting = WaitingBounds { list_tasks_max: 4, to_write_max: 3, ..WaitingBounds::default() };
+    let waiting = WaitingBounds { list_tasks_max: 4, to_write_max: 10, ..WaitingBounds::default() };
     let service = bounded(&store, &clock, waiting).await;
-    with_activities(&service, 3, 50).await;
+    with_activities(&service, 10, 20).await;
     // The clock stands still: nothing is found because it is due.
-    takes_all_activities(&service, 150).await;
+    takes_all_activities(&service, 200).await;
     assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
 }
 
