@@ -458,6 +458,7 @@ mod tests {
         metrics.put_off("unavailable");
         metrics.denied("unauthorized");
         metrics.refused("unavailable");
+        metrics.issuer_keys_fetched("corp", true);
         let at = history::Timestamp::from_millis(1);
         let by_domain = BTreeMap::from([("default".to_owned(), [0; GAUGES])]);
         let gauges = Gauges {
