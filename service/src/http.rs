@@ -27,6 +27,7 @@ mod server;
 mod shares;
 mod stall;
 mod tasks;
+mod through;
 mod types;
 mod updates;
 mod workflows;

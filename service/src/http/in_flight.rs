@@ -1,6 +1,5 @@
 //! Gives each request its part of the budget of bytes in flight, and has its answer hold one until it is written.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -9,10 +8,10 @@ use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use hyper::body::{Body as _, Frame, SizeHint};
+use hyper::body::{Body as _, Frame};
 
 use super::problem::Refused;
+use super::through::{Piece, Through, piece_of, through};
 use crate::budget::{Budget, Exhausted, Purse, Share, Who};
 use crate::engine::Engine;
 
@@ -34,40 +33,23 @@ pub(crate) fn hold(budget: &Arc<Budget>, response: Response) -> Result<Response,
         // What has no room here has none in the budget either.
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }))?;
-    Ok(response.map(|body| if body.is_end_stream() { body } else { Body::new(Charged { body, share }) }))
+    Ok(response.map(|body| if body.is_end_stream() { body } else { through(body, Charged(share)) }))
 }
 
-/// A body whose every piece holds a share.
-struct Charged {
-    body: Body,
-    share: Share,
-}
+/// Every piece of the body holds a share.
+struct Charged(Share);
 
-impl hyper::body::Body for Charged {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let frame = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+impl Through for Charged {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
+        let frame = match ready!(piece_of(body, context)) {
             Some(Ok(frame)) => frame,
             other => return Poll::Ready(other),
         };
         let frame = match frame.into_data() {
             // A stream for which there is no room ends; its reader goes on from where it was.
-            Ok(bytes) => self.share.hold(bytes).map(Frame::data).map_err(axum::Error::new),
+            Ok(bytes) => self.0.hold(bytes).map(Frame::data).map_err(axum::Error::new),
             Err(frame) => Ok(frame),
         };
         Poll::Ready(Some(frame))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -2,7 +2,6 @@
 //! token, and of the query only what cannot be one.
 
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -13,13 +12,12 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use bytes::Bytes;
 use history::{CallerName, Timestamp};
-use hyper::body::{Frame, SizeHint};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use super::through::{Piece, Through, length, piece_of, through};
 use crate::access_log::AccessLog;
 use crate::engine::Engine;
 
@@ -196,7 +194,7 @@ async fn record(State((engine, log)): State<(Arc<Engine>, Arc<AccessLog>)>, requ
         began: Instant::now(),
         bytes_in: Arc::clone(&bytes_in),
     };
-    let mut request = request.map(|body| Body::new(CountedIn { body, bytes: bytes_in }));
+    let mut request = request.map(|body| through(body, CountedIn(bytes_in)));
     request.extensions_mut().insert(noted);
     request.extensions_mut().insert(request_id);
     let mut response = next.run(request).await;
@@ -210,7 +208,7 @@ async fn record(State((engine, log)): State<(Arc<Engine>, Arc<AccessLog>)>, requ
             }
         }
     }
-    response.map(|body| Body::new(CountedOut { body, line }))
+    response.map(|body| through(body, CountedOut(line)))
 }
 
 /// The path, with what a token stands in left out.
@@ -242,66 +240,26 @@ fn shown_query(query: &str) -> String {
     query.split('&').filter(is_kept).collect::<Vec<_>>().join("&")
 }
 
-/// The body of a request, counted.
-struct CountedIn {
-    body: Body,
-    bytes: Arc<AtomicU64>,
-}
+/// The body of a request is counted.
+struct CountedIn(Arc<AtomicU64>);
 
-/// The body of an answer, counted, with the line that is written at its end.
-struct CountedOut {
-    body: Body,
-    line: Line,
-}
+/// The body of an answer is counted, for the line that is written at its end.
+struct CountedOut(Line);
 
-impl hyper::body::Body for CountedIn {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        self.bytes.fetch_add(length(frame.as_ref()), Ordering::Relaxed);
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+impl Through for CountedIn {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
+        let piece = ready!(piece_of(body, context));
+        self.0.fetch_add(length(&piece), Ordering::Relaxed);
+        Poll::Ready(piece)
     }
 }
 
-impl hyper::body::Body for CountedOut {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        let length = length(frame.as_ref());
-        self.line.entry.bytes_out += length;
-        Poll::Ready(frame)
+impl Through for CountedOut {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
+        let piece = ready!(piece_of(body, context));
+        self.0.entry.bytes_out += length(&piece);
+        Poll::Ready(piece)
     }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-fn length(frame: Option<&Result<Frame<Bytes>, axum::Error>>) -> u64 {
-    let data = frame.and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
-    data.map_or(0, |bytes| bytes.len() as u64)
 }
 
 #[cfg(test)]

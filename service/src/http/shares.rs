@@ -1,14 +1,13 @@
 //! Holds requests to the shares of whoever sends them, and counts the bytes that come and go.
 
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use bytes::Bytes;
-use hyper::body::{Body as _, Frame, SizeHint};
+use hyper::body::Body as _;
 
+use super::through::{Piece, Through, length, piece_of, through};
 use crate::access::Need;
 use crate::shares::UnderWay;
 
@@ -36,7 +35,7 @@ pub(crate) fn domain_of(need: &Need) -> Option<&str> {
 /// The same request, whose bytes count where somebody wants to know.
 pub(super) fn counted(under_way: Option<&UnderWay>, request: Request) -> Request {
     match under_way.filter(|under_way| under_way.counts_bytes()) {
-        Some(under_way) => request.map(|body| Body::new(Counted { body, under_way: under_way.clone() })),
+        Some(under_way) => request.map(|body| through(body, Counted(under_way.clone()))),
         None => request,
     }
 }
@@ -53,36 +52,16 @@ pub(crate) fn answer_within(under_way: UnderWay, response: Response) -> Response
     if response.body().size_hint().exact().is_some() && !under_way.counts_bytes() {
         return response;
     }
-    response.map(|body| Body::new(Counted { body, under_way }))
+    response.map(|body| through(body, Counted(under_way)))
 }
 
-/// A body that is part of a request.
-struct Counted {
-    body: Body,
-    under_way: UnderWay,
-}
+/// The body is part of a request.
+struct Counted(UnderWay);
 
-impl hyper::body::Body for Counted {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let Self { body, under_way } = &mut *self;
-        let frame = ready!(under_way.within(|| Pin::new(body).poll_frame(context)));
-        if let Some(bytes) = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref) {
-            under_way.add_bytes(bytes.len() as u64);
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+impl Through for Counted {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
+        let piece = ready!(self.0.within(|| piece_of(body, context)));
+        self.0.add_bytes(length(&piece));
+        Poll::Ready(piece)
     }
 }

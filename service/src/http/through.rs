@@ -1,0 +1,56 @@
+//! Bodies that hand on the pieces of another body, with something done for each of them.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Body as _, Frame, SizeHint};
+
+/// A piece of a body; none at its end.
+pub(super) type Piece = Option<Result<Frame<Bytes>, axum::Error>>;
+
+/// What is done for the pieces of a body.
+pub(super) trait Through: Send + Unpin + 'static {
+    /// The next piece.
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece>;
+}
+
+/// How many bytes of a body are in a piece.
+pub(super) fn length(piece: &Piece) -> u64 {
+    let data = piece.as_ref().and_then(|piece| piece.as_ref().ok()).and_then(Frame::data_ref);
+    data.map_or(0, |bytes| bytes.len() as u64)
+}
+
+/// The next piece of a body, with nothing done for it.
+pub(super) fn piece_of(body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
+    Pin::new(body).poll_frame(context)
+}
+
+/// The same body, with something done for its pieces.
+pub(super) fn through(body: Body, what: impl Through) -> Body {
+    Body::new(Done { body, what })
+}
+
+struct Done<T> {
+    body: Body,
+    what: T,
+}
+
+impl<T: Through> hyper::body::Body for Done<T> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Piece> {
+        let Self { body, what } = &mut *self;
+        what.next(body, context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
