@@ -453,7 +453,11 @@ mod tests {
 
     /// Every metric there is.
     fn names() -> BTreeSet<String> {
-        let metrics = Metrics::new(&ThrottledCounts::default());
+        let throttled = ThrottledCounts::default();
+        let labels = ["open-runs", "domain", "default"].map(Arc::from);
+        let [limit, of, name] = labels;
+        drop(throttled.get_or_create(&[("limit", limit), ("of", of), ("name", name)]));
+        let metrics = Metrics::new(&throttled);
         // These have no number before there is a first.
         metrics.put_off("unavailable");
         metrics.denied("unauthorized");
