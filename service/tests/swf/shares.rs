@@ -81,7 +81,8 @@ async fn of_what_there_can_be_only_so_many_the_limit_is_reached_as_at_aws() {
         let swf = Swf { router: swf.router.clone() };
         tokio::spawn(async move { swf.ask("PollForActivityTask", &list("one")).await })
     };
-    for _ in 0..100 {
+    let waits = |line: &str| line.starts_with("baton_pollers_waiting{") && line.ends_with(" 1");
+    while !engine.render_metrics().lines().any(waits) {
         tokio::task::yield_now().await;
     }
     swf.ask("PollForActivityTask", &list("two")).await.fault(kind, &reached("task-lists"));
