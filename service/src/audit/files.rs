@@ -5,7 +5,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use store_embedded::private;
+use store_embedded::private::{self, Taken};
 
 /// A file that has come to this many bytes is followed by another. Ours: some 150,000 entries, which are checked in a second.
 pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -80,23 +80,13 @@ pub(super) struct Lock(File);
 impl Lock {
     pub(super) fn take(directory: &Path) -> Result<Self, String> {
         let path = directory.join(LOCK);
-        let failed = |error: &std::io::Error| said(&path, error);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = private::open(&mut options, &path).map_err(|error| failed(&error))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut owner = String::new();
-                let _ = file.read_to_string(&mut owner);
-                let (shown, owner) = (directory.display(), owner.trim());
-                return Err(format!("{shown}: process {owner} has it; each process needs a directory of its own"));
+        match private::take_lock(&path).map_err(|error| said(&path, &error))? {
+            Taken::Ours(file) => Ok(Self(file)),
+            Taken::By(owner) => {
+                let shown = directory.display();
+                Err(format!("{shown}: process {owner} has it; each process needs a directory of its own"))
             }
-            Err(TryLockError::Error(error)) => return Err(failed(&error)),
         }
-        let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-        written.map_err(|error| failed(&error))?;
-        Ok(Self(file))
     }
 
     /// Whether it is the lock of the directory that is there now.

@@ -71,7 +71,7 @@ pub(super) struct Backlog {
     /// The most of them.
     full_max: usize,
     /// Notified when there is one more.
-    is_full: Notify,
+    news: Notify,
 }
 
 impl Backlog {
@@ -79,8 +79,8 @@ impl Backlog {
         // Bounded, but not allocated ahead.
         let mut lists = LruCache::unbounded();
         lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
-        let (full, is_full) = (Mutex::default(), Notify::new());
-        Self { lists: Mutex::new(lists), full, full_max: bounds.to_write_max, is_full }
+        let (full, news) = (Mutex::default(), Notify::new());
+        Self { lists: Mutex::new(lists), full, full_max: bounds.to_write_max, news }
     }
 
     fn full(&self) -> MutexGuard<'_, HashSet<(ListKey, HeadKey)>> {
@@ -94,7 +94,7 @@ impl Backlog {
             return false;
         }
         if full.insert(it) {
-            self.is_full.notify_one();
+            self.news.notify_one();
         }
         true
     }
@@ -106,7 +106,7 @@ impl Backlog {
             if !taken.is_empty() {
                 return taken;
             }
-            self.is_full.notified().await;
+            self.news.notified().await;
         }
     }
 

@@ -1,15 +1,16 @@
 //! The directory of a store: who has it, which format it has, and how far its log has come at least. Owns `LOCK`, `FORMAT`
 //! and `KNOWN`.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use store::Error;
 
 use crate::log::sync_directory;
-use crate::{private, storage_error};
+use crate::private::{self, Taken};
+use crate::storage_error;
 
 const FORMAT: &str = "baton embedded store, format 2";
 
@@ -131,26 +132,10 @@ fn read_format(text: &str) -> Option<u64> {
 
 fn take_lock(directory: &Path) -> Result<File, Error> {
     let path = directory.join("LOCK");
-    let failed = |error: &std::io::Error| storage_error(error, "lock", &path);
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    let mut file = private::open(&mut options, &path).map_err(|error| failed(&error))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut owner = String::new();
-            let _ = file.read_to_string(&mut owner);
-            return Err(Error::InUse { by: format!("process {}", owner.trim()) });
-        }
-        Err(TryLockError::Error(error)) => return Err(failed(&error)),
+    match private::take_lock(&path).map_err(|error| storage_error(&error, "lock", &path))? {
+        Taken::Ours(file) => Ok(file),
+        Taken::By(owner) => Err(Error::InUse { by: format!("process {owner}") }),
     }
-    let write = |file: &mut File| {
-        file.set_len(0)?;
-        file.seek(SeekFrom::Start(0))?;
-        writeln!(file, "{}", std::process::id())
-    };
-    write(&mut file).map_err(|error| failed(&error))?;
-    Ok(file)
 }
 
 fn write_format(directory: &Path) -> std::io::Result<u64> {

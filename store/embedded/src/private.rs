@@ -1,8 +1,8 @@
 //! The rights of what is in the data directory: its owner's, and nobody else's. Owns how files and directories are made
 //! there, and narrows those that were left open to others. The audit log's are made so, too.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
@@ -40,6 +40,36 @@ pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 /// As for [`open`].
 pub fn create(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().write(true).create(true).truncate(true), path)
+}
+
+/// What becomes of trying to take a lock file.
+#[derive(Debug)]
+pub enum Taken {
+    /// It is this process's until the file is closed; its number stands in it.
+    Ours(File),
+    /// What stands in it: the number of the process that has it.
+    By(String),
+}
+
+/// Takes a lock file, which is made if there is none.
+///
+/// # Errors
+///
+/// As for [`open`], and where the file cannot be locked or written.
+pub fn take_lock(path: &Path) -> io::Result<Taken> {
+    let mut file = open(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut owner = String::new();
+            let _ = file.read_to_string(&mut owner);
+            return Ok(Taken::By(owner.trim().to_owned()));
+        }
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    file.set_len(0)?;
+    writeln!(file, "{}", std::process::id())?;
+    Ok(Taken::Ours(file))
 }
 
 /// Makes a directory if there is none, and closes one that is there to others. `is_ours` tells whether what is in it lets it
