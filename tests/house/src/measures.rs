@@ -1,0 +1,137 @@
+//! The figures, one after the other, each with what stands behind it.
+
+use std::collections::BTreeMap;
+
+use crate::arrows::Arrows;
+use crate::sources::Sources;
+use crate::{names, references};
+
+/// The folder whose rooms have owners.
+const ENGINE: &str = "service/src/engine.rs";
+/// How many of the longest are shown.
+const SHOWN: usize = 12;
+
+/// A figure of the house.
+#[derive(Debug)]
+pub struct Measure {
+    /// The name that the bounds have it by.
+    pub name: &'static str,
+    /// What was counted.
+    pub what: &'static str,
+    /// How many.
+    pub found: usize,
+    /// What was counted, a line each.
+    pub behind: Vec<String>,
+}
+
+/// All figures.
+///
+/// # Errors
+///
+/// When a file cannot be read.
+pub fn all(sources: &Sources, arrows: &Arrows) -> std::io::Result<Vec<Measure>> {
+    let mut measures = vec![circles(arrows)];
+    measures.extend(rooms(sources, arrows));
+    measures.extend(words(sources)?);
+    measures.extend(lengths(sources));
+    Ok(measures)
+}
+
+fn circles(arrows: &Arrows) -> Measure {
+    let circles = arrows.circles();
+    let mut behind = Vec::new();
+    for circle in &circles {
+        behind.push(format!("circle of {}:", circle.len()));
+        let within = arrows.names.iter().filter(|(arrow, _)| circle.contains(&arrow.from) && circle.contains(&arrow.to));
+        behind.extend(within.map(|(arrow, names)| {
+            let names: Vec<_> = names.iter().map(String::as_str).collect();
+            format!("  {} -> {}: {}", arrow.from, arrow.to, names.join(", "))
+        }));
+    }
+    let found = circles.iter().map(std::collections::BTreeSet::len).sum();
+    Measure { name: "circles", what: "files that import each other in a circle", found, behind }
+}
+
+fn rooms(sources: &Sources, arrows: &Arrows) -> Vec<Measure> {
+    let between = arrows.between(room_of_engine);
+    let holders: Vec<_> = names::files_that_hold(sources, ENGINE, "Engine")
+        .into_iter()
+        .filter(|path| *path != ENGINE)
+        .map(str::to_owned)
+        .collect();
+    vec![
+        Measure {
+            name: "arrows",
+            what: "arrows between rooms of the engine",
+            found: between.len(),
+            behind: between.iter().map(|(from, to)| format!("{from} -> {to}")).collect(),
+        },
+        Measure { name: "holders", what: "files of the engine that hold `Engine`", found: holders.len(), behind: holders },
+    ]
+}
+
+/// A room of the engine: a file or folder right below it.
+fn room_of_engine(path: &str) -> Option<&str> {
+    let inner = path.strip_prefix("service/src/engine/")?;
+    Some(inner.split('/').next().unwrap_or(inner).trim_end_matches(".rs"))
+}
+
+fn words(sources: &Sources) -> std::io::Result<Vec<Measure>> {
+    let ambiguous = names::ambiguous(sources);
+    let within = names::within_one_crate(&ambiguous);
+    let nowhere = references::nowhere()?;
+    let shown = |name: &str, files: &std::collections::BTreeSet<String>| {
+        let files: Vec<_> = files.iter().map(String::as_str).collect();
+        format!("{name}: {}", files.join(", "))
+    };
+    Ok(vec![
+        Measure {
+            name: "ambiguous",
+            what: "type names that mean several types",
+            found: ambiguous.len(),
+            behind: ambiguous.iter().map(|(name, files)| shown(name, files)).collect(),
+        },
+        Measure {
+            name: "ambiguous-within",
+            what: "of these, within one crate",
+            found: within.len(),
+            behind: within.iter().map(|name| (*name).to_owned()).collect(),
+        },
+        Measure {
+            name: "references",
+            what: "references that lead nowhere",
+            found: nowhere.len(),
+            behind: nowhere.iter().map(|reference| format!("{} {}", reference.place, reference.name)).collect(),
+        },
+    ])
+}
+
+fn lengths(sources: &Sources) -> Vec<Measure> {
+    let functions = sources.functions();
+    let mut files: Vec<_> = sources.files.values().map(|file| (file.lines, file.path.as_str())).collect();
+    files.sort_by(|one, other| other.cmp(one));
+    let mut by_crate: BTreeMap<&str, usize> = BTreeMap::new();
+    for file in sources.files.values() {
+        *by_crate.entry(file.path.split("/src/").next().unwrap_or_default()).or_default() += file.lines;
+    }
+    vec![
+        Measure {
+            name: "lines",
+            what: "lines of product source, benches and tests apart",
+            found: sources.lines(),
+            behind: by_crate.iter().map(|(name, lines)| format!("{lines:>6} {name}")).collect(),
+        },
+        Measure {
+            name: "file",
+            what: "lines of the longest file",
+            found: files.first().map_or(0, |(lines, _)| *lines),
+            behind: files.iter().take(SHOWN).map(|(lines, path)| format!("{lines:>6} {path}")).collect(),
+        },
+        Measure {
+            name: "function",
+            what: "lines of the longest function",
+            found: functions.first().map_or(0, |length| length.lines),
+            behind: functions.iter().take(SHOWN).map(|length| format!("{:>6} {}", length.lines, length.place)).collect(),
+        },
+    ]
+}

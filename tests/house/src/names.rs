@@ -1,0 +1,70 @@
+//! Names of types that mean more than one thing, and who names a type.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use syn::visit::Visit;
+
+use crate::sources::{File, Sources};
+
+/// Each name that several types have, with the files that define one.
+pub fn ambiguous(sources: &Sources) -> BTreeMap<String, BTreeSet<String>> {
+    let mut places: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in sources.files.values() {
+        let mut types = Types { names: Vec::new() };
+        file.items.iter().for_each(|item| types.visit_item(item));
+        for name in types.names {
+            places.entry(name).or_default().insert(file.path.clone());
+        }
+    }
+    places.retain(|_, files| files.len() > 1);
+    places
+}
+
+/// How many of these names mean several types within one crate.
+pub fn within_one_crate(ambiguous: &BTreeMap<String, BTreeSet<String>>) -> Vec<&str> {
+    let twice = |files: &BTreeSet<String>| {
+        let crates: BTreeSet<_> = files.iter().filter_map(|path| path.split("/src/").next()).collect();
+        crates.len() < files.len()
+    };
+    ambiguous.iter().filter(|(_, files)| twice(files)).map(|(name, _)| name.as_str()).collect()
+}
+
+/// Files below a folder that name a type.
+pub fn files_that_hold<'a>(sources: &'a Sources, folder: &'a str, name: &'a str) -> Vec<&'a str> {
+    sources.below(folder).filter(|file| holds(file, name)).map(|file| file.path.as_str()).collect()
+}
+
+fn holds(file: &File, name: &str) -> bool {
+    let mut held = Held { name, found: false };
+    file.items.iter().for_each(|item| held.visit_item(item));
+    held.found
+}
+
+struct Types {
+    names: Vec<String>,
+}
+
+impl Visit<'_> for Types {
+    fn visit_item_struct(&mut self, item: &syn::ItemStruct) {
+        self.names.push(item.ident.to_string());
+    }
+
+    fn visit_item_enum(&mut self, item: &syn::ItemEnum) {
+        self.names.push(item.ident.to_string());
+    }
+
+    fn visit_item_trait(&mut self, item: &syn::ItemTrait) {
+        self.names.push(item.ident.to_string());
+    }
+}
+
+struct Held<'a> {
+    name: &'a str,
+    found: bool,
+}
+
+impl Visit<'_> for Held<'_> {
+    fn visit_ident(&mut self, ident: &proc_macro2::Ident) {
+        self.found |= ident == self.name;
+    }
+}
