@@ -13,8 +13,10 @@ use std::sync::Arc;
 use client::Client;
 use history::EventKind;
 use serde_json::{Value, json};
+use service::access::Credentials;
+use service::api::router_for;
 use service::engine::{Engine, Settings, SystemClock};
-use service::http::{Credentials, Server, ServerLimits, router_for};
+use service::http::{Server, ServerLimits};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpListener;
 

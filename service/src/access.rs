@@ -33,5 +33,5 @@ pub use pass::REVOKED_WAIT;
 pub use remote::{FETCH_WAIT, KEYS_AGAIN_AFTER, KEYS_AGE_MAX};
 pub use secret::{AccessKey, EXPIRY_WARNING, Moment, SECRETS_MAX, Secret};
 pub use set::Stanzas;
-pub use table::{Call, Effect, Wire, table};
+pub use table::{Call, Effect, Wire};
 pub use token::{LEEWAY, TOKEN_BYTES_MAX, VERIFIED_MAX};

@@ -180,7 +180,7 @@ impl Cli {
             Command::Dynamodb(dynamodb) => dynamodb.run().await,
             Command::Fsck(fsck) => fsck.run().await,
             Command::Compact(compact) => compact.run().await,
-            Command::Openapi => print_json(&service::http::document()),
+            Command::Openapi => print_json(&service::api::document()),
             Command::Completions(completions) => completions.run(),
             Command::Bench(bench) => bench.run().await,
         };

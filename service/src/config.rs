@@ -75,7 +75,7 @@ pub(crate) fn warn_if_others_use(file: &str, what: &str, path: &Path) {
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
-    use service::http::Credential;
+    use service::access::Credential;
 
     use super::*;
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use service::access::Credentials;
 use service::engine::Engine;
-use service::http::Credentials;
 use service::reload::{Files, Why};
 
 use crate::config;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde::Deserialize;
 use service::engine::{Engine, Node, SystemClock};
-use service::http::{Joined, NodeTrust, join_trusting};
+use service::nodes::{Joined, NodeTrust, join_trusting};
 use service::reload::{Files, Hangups};
 use service::tls::{Tls, TlsCallers, TlsFiles};
 

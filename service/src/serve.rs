@@ -10,12 +10,12 @@ use std::time::Duration;
 use axum::Router;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
+use service::access::{Credential, Credentials, Issuer, Stanzas};
 use service::access_log::AccessLog;
+use service::api::router_at;
 use service::audit::AuditLog;
 use service::engine::{Engine, Node, Quotas, Settings, SystemClock};
-use service::http::{
-    Credential, Credentials, Hosts, Issuer, Server, ServerLimits, Stanzas, router_at, with_access_log, with_audit_log,
-};
+use service::http::{Hosts, Server, ServerLimits, with_access_log, with_audit_log};
 use service::lambda::Function;
 use service::reload::{Files, Hangups};
 use service::shares::{Limit, Limits};

@@ -5,6 +5,7 @@
 //! (`operations.rs`); the operation's function asks the engine; the answer goes back with a request id.
 
 mod access;
+mod call;
 mod decisions;
 mod domains;
 mod events;
@@ -29,11 +30,9 @@ use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::post;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::access::{Call as Row, Caller, Credentials, Effect, Need, Pass};
+use crate::access::{Caller, Credentials, Effect, Need, Pass};
 use crate::audit::Names;
 use crate::budget::{Purse, Who};
 use crate::engine::Engine;
@@ -42,8 +41,11 @@ use crate::http::{
 };
 use crate::shares::{Asking, UnderWay};
 use crate::tls::Peer;
-use fault::{Fault, FaultKind, JSON};
+use call::{Answer, Call};
+use fault::{Fault, FaultKind};
 use operations::Operation;
+
+pub(crate) use operations::rows;
 
 /// Names the operation, after the last dot.
 const TARGET: &str = "x-amz-target";
@@ -57,21 +59,6 @@ const CONTENT_TYPES: [&str; 3] = ["application/x-amz-json-1.0", "application/x-a
 /// The region where the request does not name one.
 const REGION_DEFAULT: &str = "us-east-1";
 
-/// The account in the names of resources. Ours: there are no accounts, and this is what documentation and mocks use.
-const ACCOUNT: &str = "123456789012";
-
-/// What every operation is given.
-struct Call {
-    engine: Arc<Engine>,
-    /// Who asks.
-    caller: Caller,
-    /// The region that the caller believes to be in.
-    region: String,
-}
-
-/// What an operation answers: a body, or with `None` nothing at all, not even `{}`.
-type Answer = Result<Option<Response>, Fault>;
-
 /// Where everything is asked for.
 pub(crate) const PATH: &str = "/";
 
@@ -80,11 +67,6 @@ pub(crate) fn router(engine: Arc<Engine>, credentials: Credentials) -> Router {
     #[expect(clippy::disallowed_methods, reason = "its operations have their levels themselves")]
     let router = Router::new().route(PATH, post(call));
     router.layer(Extension(credentials)).with_state(engine)
-}
-
-/// The operations' rows of the table of calls.
-pub(crate) fn rows() -> Vec<Row> {
-    operations::rows()
 }
 
 async fn call(State(engine): State<Arc<Engine>>, request: Request) -> Response {
@@ -265,22 +247,4 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, Fault> {
     }
     // What is wrong with it is not said: the real service does not either.
     serde_json::from_slice(bytes).map_err(|_| Fault::new(FaultKind::Serialization, String::new()))
-}
-
-/// A request as a type, after it was held against its fields.
-fn take<T: DeserializeOwned>(input: Map<String, Value>) -> Result<T, Fault> {
-    serde_json::from_value(Value::Object(input))
-        .map_err(|error| Fault::new(FaultKind::Serialization, error.to_string()))
-}
-
-/// An answer with a body.
-fn body(body: &impl Serialize) -> Answer {
-    let bytes = serde_json::to_vec(body).map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
-    Ok(Some(json(bytes)))
-}
-
-fn json(bytes: impl Into<Body>) -> Response {
-    let mut response = Response::new(bytes.into());
-    response.headers_mut().insert(CONTENT_TYPE, JSON);
-    response
 }

@@ -16,8 +16,10 @@ use decider_kit::{
 };
 use runner_kit::activity_fn;
 use serde::{Deserialize, Serialize};
+use service::access::Credentials;
+use service::api::router_for;
 use service::engine::{Engine, Settings, SystemClock};
-use service::http::{Credentials, Server, ServerLimits, router_for};
+use service::http::{Server, ServerLimits};
 use simulation::stores::{fresh, many};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;

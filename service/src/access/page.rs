@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Level, Wire, table};
+use super::{Call, Level, Wire};
 
 /// The levels, and every call with its own, as Markdown.
-pub fn page() -> String {
+pub fn page(calls: &[Call]) -> String {
     let mut text = "## The levels\n\n| level | whose credential meets it |\n|---|---|\n".to_owned();
     for level in Level::ALL {
         line(&mut text, &format!("| {} | {} |", level.word(), level.who()));
@@ -21,7 +21,6 @@ pub fn page() -> String {
         "something, and has an entry in the [audit log](operating.md#who-changed-what) before it does; it *relays* what",
     );
     line(&mut text, "a call to another node is doing, which has its entry there.");
-    let calls = table();
     for (wire, title, head) in
         [(Wire::Rest, "REST", "call"), (Wire::Swf, "SWF's wire", "operation"), (Wire::Nodes, "Between nodes", "call")]
     {

@@ -52,9 +52,3 @@ pub struct Call {
     /// What it does.
     pub effect: Effect,
 }
-
-/// Every call.
-pub fn table() -> Vec<Call> {
-    let rest = crate::http::rows(Wire::Rest).into_iter();
-    rest.chain(crate::swf::rows()).chain(crate::http::rows(Wire::Nodes)).collect()
-}

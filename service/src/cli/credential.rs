@@ -11,8 +11,8 @@ use clap::{Args, Subcommand};
 use history::{Duration, Timestamp};
 use serde_json::json;
 use service::access::PREFIX_DIGITS;
+use service::access::{AccessKey, Credential as Stanza, Credentials, Moment, Secret};
 use service::engine::{Clock as _, SystemClock};
-use service::http::{AccessKey, Credential as Stanza, Credentials, Moment, Secret};
 use sha2::{Digest, Sha256};
 
 use super::{Done, Failed, note, print_line, print_rows, print_text};

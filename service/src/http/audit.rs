@@ -1,39 +1,26 @@
 //! What the audit log is told of a request, and when: after it is known who asks and what for, and before anything is changed.
-//! Names; no payload, no secret, no token. And the call that reads the log.
+//! Names; no payload, no secret, no token.
 //!
-//! A call with a body announces itself when that was read and understood (`extract.rs`), so that its names are in the entry; one
+//! A call with a body announces itself when that was read and understood (`body.rs`), so that its names are in the entry; one
 //! without does at the gate (`auth.rs`). What is refused before that changes nothing and has no entry.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::Extension;
 use axum::Router;
-use axum::extract::{FromRequestParts, Request};
-use axum::http::request::Parts;
+use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use history::CallerName;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::extract::Query;
 use super::problem::Refused;
 use super::record::{Code, REQUEST_ID, Remote, RequestId, SWF_REQUEST_ID};
-use super::{Answer, json};
 use crate::access::{Effect, Level};
-use crate::audit::{Announced, AuditLog, Change, Names, read_after};
+use crate::audit::{Announced, AuditLog, Change, Names};
 use crate::engine::Engine;
-use crate::openapi::{Operation, Takes};
-
-/// Entries of a page unless asked otherwise. Ours: a screen or two.
-const PAGE_DEFAULT: usize = 100;
-
-/// Most entries of a page. Ours: some hundred kilobytes.
-const PAGE_MAX: usize = 1_000;
 
 /// The same routes, where whatever changes something has an entry in this log first.
 pub fn with_audit_log(router: Router, log: Arc<AuditLog>) -> Router {
@@ -143,7 +130,7 @@ impl Ticket {
 
 /// A call of the REST API, as the gate knows it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Route {
+pub(crate) struct Route {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     pub(super) level: Level,
@@ -153,6 +140,10 @@ pub(super) struct Route {
 }
 
 impl Route {
+    /// What stands for a path that there is not.
+    pub(crate) const UNKNOWN: Self =
+        Self { method: "", path: "nothing", level: Level::Known, effect: Effect::Reads, has_body: false };
+
     /// The change that a request to this route is about to make, where it may make one and there is a log.
     pub(super) fn change<'a>(
         &self,
@@ -221,56 +212,4 @@ pub(crate) fn of_token(engine: &Engine, level: Level, token: &str, names: &mut N
         names.put("runId", &run_id.to_string());
         names.put("taskList", &task_list);
     }
-}
-
-/// The log of this process.
-pub(super) struct Log(Arc<AuditLog>);
-
-impl<S: Send + Sync> FromRequestParts<S> for Log {
-    type Rejection = Refused;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
-        let log = Extension::<Arc<AuditLog>>::from_request_parts(parts, state).await;
-        log.map(|Extension(log)| Self(log)).map_err(|_| Refused::NoAuditLog)
-    }
-}
-
-impl Takes for Log {
-    fn describe(_: &mut Operation<'_>) {}
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListQuery {
-    /// Entries after the one with this number; from the first that is there when absent.
-    #[serde(default)]
-    after: u64,
-    /// At most so many entries: 1 to 1,000, 100 when absent. A page ends early where it would be larger than a mebibyte.
-    limit: Option<usize>,
-}
-
-/// A page of entries, as they stand in the files.
-#[derive(Serialize)]
-struct Listed {
-    entries: Vec<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<u64>,
-    last: u64,
-}
-
-/// Reads the files on a thread of its own: neither the log's writer nor other requests wait for it.
-pub(super) async fn list(Query(query): Query<ListQuery>, Log(log): Log) -> Answer {
-    let limit = query.limit.unwrap_or(PAGE_DEFAULT);
-    if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(Refused::BadQuery(format!("`limit` must be from 1 to {PAGE_MAX}, found {limit}")));
-    }
-    let (last, directory) = (log.last(), log.directory().to_owned());
-    let read = move || read_after(&directory, query.after, last, limit);
-    let read = tokio::task::spawn_blocking(read).await.map_err(|_| crate::engine::Refusal::Stopping)?;
-    let page = read.map_err(|misfit| {
-        tracing::error!(%misfit, "the audit log cannot be read");
-        Refused::AuditLogUnavailable
-    })?;
-    let next = (page.last < last && !page.entries.is_empty()).then_some(page.last);
-    Ok(json(StatusCode::OK, &Listed { entries: page.entries, next, last }))
 }

@@ -24,13 +24,19 @@ use crate::shares::{Asking, Throttled, UnderWay};
 use crate::tls::Peer;
 
 /// How a node says who it is.
-pub(super) const NODE_SCHEME: &str = "Baton-Node ";
+pub(crate) const NODE_SCHEME: &str = "Baton-Node ";
 
 /// What the gate needs to know.
 #[derive(Clone)]
 pub(crate) struct Gate {
-    pub(super) engine: Arc<Engine>,
-    pub(super) credentials: Credentials,
+    engine: Arc<Engine>,
+    credentials: Credentials,
+}
+
+impl Gate {
+    pub(crate) fn new(engine: Arc<Engine>, credentials: Credentials) -> Self {
+        Self { engine, credentials }
+    }
 }
 
 /// What a path is about.
@@ -76,7 +82,7 @@ impl Subject for InPath<'_> {
 }
 
 /// Lets a request pass, or says why not.
-pub(super) async fn judge(
+pub(crate) async fn judge(
     State((gate, route)): State<(Gate, Route)>,
     params: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,

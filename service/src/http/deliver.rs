@@ -9,7 +9,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
-use super::bytes_of_json;
+use super::answer::bytes_of_json;
 use crate::engine::Receipt;
 
 /// A task as a body, delivered once the connection takes it.
@@ -45,4 +45,10 @@ impl hyper::body::Body for Delivered {
 pub(crate) fn task(bytes: Vec<u8>, receipt: Receipt) -> Response {
     let body = Delivered { bytes: Some((bytes.into(), receipt)) };
     bytes_of_json(StatusCode::OK, Body::new(body))
+}
+
+/// Lets the connection see whether its peer has hung up while a task came: a yield goes by way of the reactor, and a
+/// connection that has ended drops its call, which gives the task back (S3.46).
+pub(crate) async fn look_at_connection() {
+    tokio::task::yield_now().await;
 }

@@ -61,7 +61,7 @@ fn ends_with_ignoring_case(text: &str, end: &str) -> bool {
 }
 
 /// Lets a request go on, or says why not.
-pub(super) async fn check(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
+pub(crate) async fn check(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
     match judge(&hosts, request.method(), request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(refused) => refused.into_response(),

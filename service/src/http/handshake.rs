@@ -2,12 +2,12 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::server::ServerLimits;
 use super::stall::Stalling;
 use crate::tls::{Peer, Tls};
 
@@ -22,8 +22,8 @@ pub(super) enum Begun {
 }
 
 /// Has a connection be encrypted.
-pub(super) async fn shake_hands(stream: TcpStream, tls: &Arc<Tls>, limits: &ServerLimits) -> Begun {
-    let begun = tokio::time::timeout(limits.handshake_wait, begin(stream, tls, limits)).await;
+pub(super) async fn shake_hands(stream: TcpStream, tls: &Arc<Tls>, (wait, write_wait): (Duration, Duration)) -> Begun {
+    let begun = tokio::time::timeout(wait, begin(stream, tls, write_wait)).await;
     let begun = begun.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long")));
     if !matches!(begun, Ok(Begun::Encrypted(..))) {
         tls.standing().handshake_failed();
@@ -34,11 +34,11 @@ pub(super) async fn shake_hands(stream: TcpStream, tls: &Arc<Tls>, limits: &Serv
     })
 }
 
-async fn begin(stream: TcpStream, tls: &Arc<Tls>, limits: &ServerLimits) -> io::Result<Begun> {
+async fn begin(stream: TcpStream, tls: &Arc<Tls>, write_wait: Duration) -> io::Result<Begun> {
     let mut first = [0];
     let is_there = stream.peek(&mut first).await? > 0;
     let speaks_http = is_there && first.iter().all(u8::is_ascii_uppercase);
-    let stream = Stalling::new(stream, limits.write_wait);
+    let stream = Stalling::new(stream, write_wait);
     if speaks_http {
         return Ok(Begun::Plain(stream));
     }

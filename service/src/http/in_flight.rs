@@ -16,7 +16,7 @@ use crate::budget::{Budget, Exhausted, Purse, Share, Who};
 use crate::engine::Engine;
 
 /// The way of a request whose sender is known, or need not be.
-pub(super) async fn account(State(engine): State<Arc<Engine>>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn account(State(engine): State<Arc<Engine>>, mut request: Request, next: Next) -> Response {
     let budget = engine.budget();
     // Held until there is an answer: what the request was read into lives as long.
     let purse = Purse::new(budget, Who::Known);

@@ -160,8 +160,8 @@ impl Drop for Line {
     }
 }
 
-/// The same routes, with a line for each request.
-pub(super) fn logged(router: Router, engine: &Arc<Engine>, log: Arc<AccessLog>) -> Router {
+/// The same routes, with a line of this log for each request.
+pub fn with_access_log(router: Router, engine: &Arc<Engine>, log: Arc<AccessLog>) -> Router {
     router.layer(from_fn_with_state((Arc::clone(engine), log), record))
 }
 

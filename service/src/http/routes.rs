@@ -61,7 +61,7 @@ impl Routes {
     }
 
     /// The router, in which no call is reached but by way of its level.
-    pub(super) fn into_router(self, gate: &Gate) -> Router<Arc<Engine>> {
+    pub(crate) fn into_router(self, gate: &Gate) -> Router<Arc<Engine>> {
         self.0.into_iter().fold(Router::new(), |router, Route { is, handler }| {
             let judged = handler.route_layer(from_fn_with_state((gate.clone(), is), auth::judge));
             #[expect(clippy::disallowed_methods, reason = "the one place where routes get their level")]

@@ -162,7 +162,7 @@ impl Connection {
         };
         let mut stopped = self.stopped.clone();
         let begun = tokio::select! {
-            begun = shake_hands(stream, &tls, &self.limits) => begun,
+            begun = shake_hands(stream, &tls, (self.limits.handshake_wait, self.limits.write_wait)) => begun,
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };
         match begun {

@@ -19,7 +19,7 @@ const TAG: &str = "type";
 const OF_ANSWERS: &str = "Output";
 
 /// Has a schema say in the plainest way what it says: no `true`, and one list of words for an enumeration.
-pub(super) fn plain(schema: &mut Schema) {
+pub(crate) fn plain(schema: &mut Schema) {
     if schema.as_bool() == Some(true) {
         *schema = Schema::from(Map::new());
     }
@@ -60,7 +60,7 @@ fn enumeration(variants: &[Value]) -> Option<(Vec<Value>, String)> {
 
 /// Puts the schemas of requests and answers into one map, has the parts of the document that use them refer to it, and drops
 /// what nobody refers to.
-pub(super) fn combine<const N: usize>(
+pub(crate) fn combine<const N: usize>(
     requests: Map<String, Value>,
     answers: Map<String, Value>,
     users: [&mut Value; N],

@@ -11,9 +11,9 @@ use history::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::call::take;
 use super::fault::{Fault, FaultKind};
 use super::shape::{FUNCTION_SECONDS_MAX, is_attributes_of};
-use super::take;
 use super::types::TypeRef;
 use super::words::{self, List};
 

@@ -6,10 +6,10 @@ use history::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::call::{ACCOUNT, Answer, Call, body, take};
 use super::fault::{Fault, FaultKind};
 use super::page::{Of, Paged, Paging, with_next};
 use super::words::{registration, set};
-use super::{ACCOUNT, Answer, Call, body, take};
 use crate::engine::{Domain, Limited, Refusal};
 
 #[derive(Deserialize)]

@@ -4,6 +4,7 @@
 //! Source: SWF.md §6.
 
 mod activities;
+mod attributes;
 mod children;
 mod externals;
 mod lambda;
@@ -13,24 +14,15 @@ mod tests;
 mod timers;
 mod turns;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use history::event::ChildPolicy;
-use history::{Event, EventId, EventKind, Origin, Payload};
+use history::{Event, EventId, EventKind};
 use serde_json::{Value, json};
-use uuid::Uuid;
 
-use super::types::shown;
 use super::words::{instant, set};
+use attributes::{Words, decided};
 
-/// Earlier events of the same run that an event is told with.
-#[derive(Default)]
-pub(super) struct Related {
-    /// What becomes of the run's children.
-    pub(super) child_policy: ChildPolicy,
-    /// By their ids.
-    pub(super) events: BTreeMap<EventId, Event>,
-}
+pub(super) use attributes::{Related, execution, text};
 
 /// The ActivityScheduled of an event of an activity: it says whether that is a Lambda task.
 pub(super) fn activity_of(kind: &EventKind) -> Option<EventId> {
@@ -59,80 +51,6 @@ pub(super) fn wanted(events: &[Event], has_lambda: bool) -> BTreeSet<EventId> {
         _ => None,
     });
     ids.collect()
-}
-
-/// The text of a payload: a string's own characters, anything else as JSON.
-pub(super) fn text(payload: &Payload) -> String {
-    payload.read().unwrap_or_else(|_| payload.text().unwrap_or_default().to_owned())
-}
-
-/// A run as the wire names it.
-pub(super) fn execution(workflow_id: &str, run_id: Uuid) -> Value {
-    json!({ "workflowId": workflow_id, "runId": run_id.to_string() })
-}
-
-/// Attributes while they are gathered.
-struct Attributes(Value);
-
-impl Attributes {
-    fn with(mut self, name: &str, value: impl serde::Serialize) -> Self {
-        set(&mut self.0, name, Some(value));
-        self
-    }
-
-    fn maybe(mut self, name: &str, value: Option<impl serde::Serialize>) -> Self {
-        set(&mut self.0, name, value);
-        self
-    }
-
-    fn text(self, name: &str, payload: Option<&Payload>) -> Self {
-        self.maybe(name, payload.map(text))
-    }
-
-    /// Where it came from; 0 when it came from no run.
-    fn origin(self, origin: Option<&Origin>) -> Self {
-        self.maybe("externalWorkflowExecution", origin.map(|it| execution(&it.workflow_id, it.run_id)))
-            .with("externalInitiatedEventId", origin.map_or(0, |it| it.event_id))
-    }
-
-    /// The child's run, type and events.
-    fn child(self, related: &Related, workflow_id: &str, run_id: Uuid, scheduled_event_id: EventId) -> Self {
-        let scheduled = related.events.get(&scheduled_event_id).map(|event| &event.kind);
-        let kind = match scheduled {
-            Some(EventKind::ChildScheduled(it)) => it.workflow_type.as_str(),
-            _ => "",
-        };
-        self.with("workflowExecution", execution(workflow_id, run_id))
-            .with("workflowType", shown(kind))
-            .with("initiatedEventId", scheduled_event_id)
-    }
-}
-
-/// An event's name, and what it says.
-type Words = (&'static str, Attributes);
-
-/// No attributes yet.
-fn none() -> Attributes {
-    Attributes(json!({}))
-}
-
-/// Of an event that a turn decided.
-fn decided(id: EventId) -> Attributes {
-    none().with("decisionTaskCompletedEventId", id)
-}
-
-/// Of an event of a task: where it was scheduled and started, 0 where it never was.
-fn of_task(scheduled: EventId, started: EventId) -> Attributes {
-    none().with("scheduledEventId", scheduled).with("startedEventId", started)
-}
-
-/// An empty reason is none: the two are not told apart.
-fn reason(reason: &str) -> Option<&str> {
-    Some(reason).filter(|reason| !reason.is_empty())
-}
-
-fn priority(priority: Option<i32>) -> Option<String> {
-    priority.map(|priority| priority.to_string())
 }
 
 /// An event in the words of the wire.

@@ -7,8 +7,9 @@ use std::pin::Pin;
 use history::{ActivityDefaults, WorkflowDefaults};
 use serde_json::{Map, Value};
 
+use super::call::{Answer, Call};
 use super::shape::{Field, Form, Shape};
-use super::{Answer, Call, domains, tasks, types, visibility, workflows};
+use super::{domains, tasks, types, visibility, workflows};
 use crate::access::{Call as Row, Effect, Level, Wire};
 use crate::engine::TOKEN_CHARS_MAX;
 use crate::http::{BODY_BYTES_MAX, POLL_BYTES_MAX};
@@ -207,7 +208,7 @@ operations! {
 }
 
 /// The rows of the table of calls.
-pub(super) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     let row = |operation: &Operation| Row {
         wire: Wire::Swf,
         method: "POST",

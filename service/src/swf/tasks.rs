@@ -8,6 +8,7 @@ use history::{Command, Event, Fault as Rule, TurnId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::call::{Answer, Call, body, take};
 use super::decisions::{self, payload};
 use super::events::execution;
 use super::fault::{Fault, FaultKind};
@@ -15,7 +16,6 @@ use super::page::{Of, Paging, invalid_token, with_next};
 use super::types::shown;
 use super::words::{self, List, set};
 use super::workflows::{run_ref, told, unknown_execution};
-use super::{Answer, Call, body, take};
 use crate::access::Caller;
 use crate::engine::{ActivityToken, Engine, Page, Poll, Receipt, Refusal, TurnToken};
 use crate::http::{deliver_task, look_at_connection};

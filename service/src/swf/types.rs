@@ -5,10 +5,10 @@ use history::{ActivityDefaults, WorkflowDefaults};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::call::{Answer, Call, body, take};
 use super::fault::{Fault, FaultKind};
 use super::page::{Of, Paged, Paging, with_next};
 use super::words::{self, List, instant, registration, set};
-use super::{Answer, Call, body, take};
 use crate::engine::{Refusal, RegisteredType, TypeKind, split_type_name, type_name};
 
 /// What the two kinds of types differ in on the wire.

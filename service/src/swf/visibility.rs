@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use store::{ListQuery, Listed, Order, PageToken, UnixMs};
 use uuid::Uuid;
 
+use super::call::{Answer, Call, body, take};
 use super::fault::{Fault, FaultKind};
 use super::page::{self, Of, Paged, Paging, with_next};
 use super::workflows::{close_status, info};
-use super::{Answer, Call, body, take};
 use crate::engine::{Refusal, RunRef, type_name};
 
 /// Rows that are read at once.

@@ -8,13 +8,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::call::{Answer, Call, body, take};
 use super::decisions::payload;
 use super::events::{self, Related, execution, text};
 use super::fault::{Fault, FaultKind};
 use super::page::{Of, Paging, invalid_token, with_next};
 use super::types::{TypeRef, shown, type_fault};
 use super::words::{self, List, instant, list, policy, seconds, set};
-use super::{Answer, Call, body, take};
 use crate::engine::{Page, Refusal, RunRef};
 
 #[derive(Deserialize)]

@@ -56,7 +56,7 @@ struct Request {
 
 impl Hostile {
     fn new(seed: u64, host: &str, heard: Heard, secrets: Vec<&'static str>) -> Self {
-        let document = service::http::document();
+        let document = service::api::document();
         let methods = |(path, methods): (&String, &Value)| -> Vec<_> {
             methods.as_object().unwrap().keys().map(|method| (method.to_uppercase(), path.clone())).collect()
         };

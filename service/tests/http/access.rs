@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use history::Permissions;
 use serde_json::{Value, json};
-use service::access::{Call, Level, Wire, page, table};
-use service::http::{Credential, Credentials, Issuer, Rule, Stanzas, router_for};
+use service::access::{Call, Level, Wire, page};
+use service::access::{Credential, Credentials, Issuer, Rule, Stanzas};
+use service::api::router_for;
+use service::api::table;
 
 use crate::holders::{credential, one};
 use crate::issuer::Key;
@@ -346,7 +348,7 @@ fn the_page_in_the_docs_is_what_the_table_says() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/access.md");
     let written = std::fs::read_to_string(&path).unwrap();
     let (before, _) = written.split_once(BEGIN).expect("where the part that is made begins");
-    let expected = format!("{before}{BEGIN}\n{}", page());
+    let expected = format!("{before}{BEGIN}\n{}", page(&table()));
     if std::env::var_os("BATON_DOCS").is_some_and(|value| value == "write") {
         std::fs::write(&path, expected).unwrap();
     } else {

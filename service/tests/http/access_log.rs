@@ -4,9 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use service::access::{Call, Level, Wire, table};
+use service::access::{Call, Level, Wire};
+use service::access::{Credential, Credentials};
 use service::access_log::AccessLog;
-use service::http::{Credential, Credentials, Server, ServerLimits, router_for, with_access_log};
+use service::api::router_for;
+use service::api::table;
+use service::http::{Server, ServerLimits, with_access_log};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 

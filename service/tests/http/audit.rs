@@ -4,9 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use service::access::{Call, Effect, Level, Wire, table};
+use service::access::Credentials;
+use service::access::{Call, Effect, Level, Wire};
+use service::api::router_for;
+use service::api::table;
 use service::audit::{AuditLog, verify};
-use service::http::{Credentials, router_for, with_audit_log};
+use service::http::with_audit_log;
 use tempfile::TempDir;
 
 use crate::holders::credential;
@@ -33,7 +36,7 @@ impl Audited {
         let log = AuditLog::open(&path, Arc::clone(open.engine.clock())).unwrap();
         let mut operator = credential(NEEDLE);
         (operator.name, operator.operator) = ("ops".to_owned(), true);
-        let metrics = service::http::Credential { metrics: true, ..credential("metrics") };
+        let metrics = service::access::Credential { metrics: true, ..credential("metrics") };
         let router = router_for(Arc::clone(&open.engine), Credentials::new(vec![operator, metrics]).unwrap());
         let router = with_audit_log(router, Arc::clone(&log));
         let asks = Api { engine: Arc::clone(&open.engine), clock: Arc::clone(&open.clock), router };

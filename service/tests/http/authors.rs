@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use history::Duration;
 use serde_json::{Value, json};
-use service::http::{Credential, Credentials, router_for};
+use service::access::{Credential, Credentials};
+use service::api::router_for;
 
 use crate::holders::{credential, one};
 use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS, activity_path, schedule, turn_path};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use service::http::{Credential, Credentials, router_for};
+use service::access::{Credential, Credentials};
+use service::api::router_for;
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 

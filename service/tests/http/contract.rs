@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::Answer;
 
-static DOCUMENT: LazyLock<Value> = LazyLock::new(service::http::document);
+static DOCUMENT: LazyLock<Value> = LazyLock::new(service::api::document);
 
 /// Validators by what they validate: making one takes longer than using it.
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);

@@ -7,8 +7,9 @@ use std::time::Duration;
 use history::Timestamp;
 use http_body_util::BodyExt as _;
 use serde_json::json;
+use service::access::{AccessKey, Credential, Credentials, Moment, Secret};
 use service::access::{EXPIRY_WARNING, SECRETS_MAX};
-use service::http::{AccessKey, Credential, Credentials, Moment, Secret, router_for};
+use service::api::router_for;
 use simulation::told::BEGIN;
 
 use crate::hash::sha256_hex;

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use history::Permissions;
 use serde_json::json;
-use service::http::{Credential, Credentials, Hosts, router_at, router_for};
+use service::access::{Credential, Credentials};
+use service::api::{router_at, router_for};
+use service::http::Hosts;
 
 use crate::holders::credential;
 use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS};

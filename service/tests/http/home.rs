@@ -2,7 +2,8 @@
 
 use axum::http::Method;
 use serde_json::Value;
-use service::http::{Credential, Credentials, router_for};
+use service::access::{Credential, Credentials};
+use service::api::router_for;
 
 use crate::support::{Answer, Api, Ask};
 

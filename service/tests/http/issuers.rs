@@ -10,8 +10,8 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use futures_util::{StreamExt as _, stream};
 use serde_json::json;
+use service::access::{Credential, Credentials, Issuer, Rule};
 use service::access::{FETCH_WAIT, ISSUERS_MAX, KEYS_AGAIN_AFTER, KEYS_AGE_MAX, RULES_MAX};
-use service::http::{Credential, Credentials, Issuer, Rule};
 use tokio::net::TcpListener;
 
 use crate::holders::{credential, one};

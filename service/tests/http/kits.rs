@@ -7,8 +7,9 @@ use client::body::StartWorkflow;
 use client::{Client, Patience, Tag, Watch, Watched};
 use decider_kit::flow::{Context, Failure, Flow};
 use decider_kit::{Decider, Decisions, Event, EventKind, Host, Payload, Query, QueryError, Window};
+use service::api::router;
 use service::engine::{Engine, Settings, SystemClock};
-use service::http::{Server, ServerLimits, router};
+use service::http::{Server, ServerLimits};
 use simulation::stores::fresh;
 use tokio::net::TcpListener;
 

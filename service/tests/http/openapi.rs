@@ -210,7 +210,7 @@ async fn required_fields_are_required() {
 
 #[tokio::test]
 async fn the_document_is_the_one_in_the_docs() {
-    let document = service::http::document();
+    let document = service::api::document();
     let kept: Value = serde_json::from_str(include_str!("../../../docs/openapi.json")).unwrap();
     assert!(document == kept, "the API has changed; if that is wanted: `baton openapi > docs/openapi.json`");
     assert_eq!(Api::open().await.get("/openapi.json").await.json(200), document);
@@ -228,7 +228,7 @@ fn every_reference_of_the_document_leads_somewhere_and_every_schema_is_used() {
             _ => {}
         }
     }
-    let document = service::http::document();
+    let document = service::api::document();
     let mut found = BTreeSet::new();
     references(&document, &mut found);
     let mut expected = BTreeSet::new();
@@ -241,7 +241,7 @@ fn every_reference_of_the_document_leads_somewhere_and_every_schema_is_used() {
 
 #[test]
 fn every_path_segment_that_varies_is_said_and_every_call_has_a_name_of_its_own() {
-    let document = service::http::document();
+    let document = service::api::document();
     let mut names = BTreeSet::new();
     for (path, operations) in document["paths"].as_object().unwrap() {
         for operation in operations.as_object().unwrap().values() {
@@ -298,7 +298,7 @@ fn schemas(document: &Value) -> Vec<(String, &Value)> {
 
 #[test]
 fn no_schema_is_a_boolean_and_what_has_fields_has_a_name() {
-    let document = service::http::document();
+    let document = service::api::document();
     for (place, schema) in schemas(&document) {
         assert!(schema.is_object(), "{place}: {schema}");
         let has_name = !place.contains('/');
@@ -311,7 +311,7 @@ fn no_schema_is_a_boolean_and_what_has_fields_has_a_name() {
 
 #[test]
 fn every_union_says_by_what_its_variants_are_told_apart() {
-    let document = service::http::document();
+    let document = service::api::document();
     let mut unions = Vec::new();
     for (place, schema) in schemas(&document) {
         let Some(variants) = schema["oneOf"].as_array() else { continue };
@@ -334,7 +334,7 @@ fn every_union_says_by_what_its_variants_are_told_apart() {
 
 #[test]
 fn every_recorded_event_is_of_its_own_kind_and_of_no_other() {
-    let document = service::http::document();
+    let document = service::api::document();
     let event = &document["components"]["schemas"]["Event"];
     let kinds: Vec<(&String, jsonschema::Validator)> = event["discriminator"]["mapping"]
         .as_object()
@@ -360,7 +360,7 @@ fn every_recorded_event_is_of_its_own_kind_and_of_no_other() {
 
 #[test]
 fn every_call_is_about_one_of_the_things_that_the_document_lists() {
-    let document = service::http::document();
+    let document = service::api::document();
     let listed: BTreeSet<&str> =
         document["tags"].as_array().unwrap().iter().map(|tag| tag["name"].as_str().unwrap()).collect();
     let mut used = BTreeSet::new();

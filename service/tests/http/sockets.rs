@@ -406,7 +406,7 @@ async fn socket_with(bytes_in_flight_max: usize) -> Socket {
     let (store, clock) = (fresh().await, Told::new());
     let settings = Settings { seed: Some(7), bytes_in_flight_max, ..Settings::default() };
     let engine = Engine::open(store, Arc::clone(&clock) as _, settings).await.unwrap();
-    let router = service::http::router(Arc::clone(&engine));
+    let router = service::api::router(Arc::clone(&engine));
     Socket::of(Api { engine, clock, router }, ServerLimits::default()).await
 }
 

@@ -125,7 +125,7 @@ impl Api {
         let clock = Told::new();
         let settings = Settings { seed: Some(7), ..Settings::default() };
         let engine = Engine::open(store, Arc::clone(&clock) as _, settings).await.unwrap();
-        let router = service::http::router(Arc::clone(&engine));
+        let router = service::api::router(Arc::clone(&engine));
         Self { engine, clock, router }
     }
 

@@ -10,7 +10,8 @@ use http_body_util::BodyExt as _;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 use service::access::TOKEN_BYTES_MAX;
-use service::http::{Credentials, Issuer, Rule, Stanzas, router_for};
+use service::access::{Credentials, Issuer, Rule, Stanzas};
+use service::api::router_for;
 use simulation::told::BEGIN;
 
 use crate::holders::one;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use service::access::{Credential, Credentials};
+use service::api::router_for;
 use service::engine::Clock as _;
-use service::http::{Credential, Credentials, router_for};
 use sha2::{Digest, Sha256};
 
 use crate::support::{Api, Ask, DECIDERS, WORKFLOWS, schedule};

@@ -1,6 +1,6 @@
 //! Credentials whose secrets are their names.
 
-use service::http::Credential;
+use service::access::Credential;
 
 use crate::hash::sha256_hex;
 

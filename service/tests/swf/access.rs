@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use history::Permissions;
 use serde_json::{Value, json};
-use service::access::{Call, Level, Wire, table};
+use service::access::{Call, Level, Wire};
+use service::access::{Credential, Credentials};
+use service::api::table;
+use service::api::{router, router_for};
 use service::engine::{Engine, Settings, SystemClock};
-use service::http::{Credential, Credentials, router, router_for};
 use simulation::stores::fresh;
 
 use crate::holders::{credential, one};

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use service::access::{Call, Effect, Wire, table};
+use service::access::{Call, Effect, Wire};
+use service::api::table;
 use service::audit::{AuditLog, verify};
 use service::http::with_audit_log;
 

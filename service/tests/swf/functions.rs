@@ -17,7 +17,7 @@ fn function(what: Value) -> Function {
 async fn a_function_is_called_for_the_domains_and_workflow_types_that_it_names_and_for_no_others() {
     let settings = Settings { seed: Some(7), ..Settings::default() };
     let engine = Engine::open(fresh().await, Arc::new(SystemClock), settings).await.unwrap();
-    let swf = Swf { router: service::http::router(Arc::clone(&engine)) };
+    let swf = Swf { router: service::api::router(Arc::clone(&engine)) };
     register(&swf).await;
     let functions = [
         ("anybody", json!("cat")),

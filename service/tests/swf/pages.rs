@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value, json};
+use service::access::{Credential, Credentials};
+use service::api::{router, router_for};
 use service::engine::{Engine, Settings, SystemClock};
-use service::http::{Credential, Credentials, router, router_for};
 use simulation::stores::fresh;
 
 use crate::holders::credential;

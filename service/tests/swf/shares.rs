@@ -13,7 +13,7 @@ const THROTTLED: &str = "com.amazon.coral.availability#ThrottlingException";
 
 async fn ready() -> (Arc<Engine>, Swf) {
     let engine = Engine::open(fresh().await, Arc::new(SystemClock), Settings::default()).await.unwrap();
-    let swf = Swf { router: service::http::router(Arc::clone(&engine)) };
+    let swf = Swf { router: service::api::router(Arc::clone(&engine)) };
     register(&swf).await;
     (engine, swf)
 }

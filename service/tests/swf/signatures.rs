@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use history::Timestamp;
 use hmac::{Hmac, KeyInit, Mac};
+use service::access::{AccessKey, Credential, Credentials, Moment};
+use service::api::router_for;
 use service::engine::{Clock, Engine, Settings};
-use service::http::{AccessKey, Credential, Credentials, Moment, router_for};
 use sha2::{Digest, Sha256};
 use store::memory::Memory;
 

@@ -63,7 +63,7 @@ impl Swf {
     pub(crate) async fn open() -> Self {
         let settings = Settings { seed: Some(7), ..Settings::default() };
         let engine = Engine::open(fresh().await, Arc::new(SystemClock), settings).await.unwrap();
-        Self { router: service::http::router(engine) }
+        Self { router: service::api::router(engine) }
     }
 
     /// Any request to the one path.

@@ -46,6 +46,10 @@ impl Arrows {
         let mut arrows = Self { names: BTreeMap::new() };
         for file in sources.files.values() {
             for (module, path) in mentioned(file) {
+                // `pub(super)` within a macro.
+                if path.iter().all(|name| matches!(name.as_str(), "crate" | "self" | "super")) {
+                    continue;
+                }
                 let Some((to, name)) = scopes.find(&module, &path, FOLLOWED_MAX) else { continue };
                 if to != file.path {
                     let arrow = Arrow { from: file.path.clone(), to };
@@ -60,6 +64,16 @@ impl Arrows {
     pub fn circles(&self) -> Vec<BTreeSet<String>> {
         let pairs = self.names.keys().map(|arrow| (arrow.from.as_str(), arrow.to.as_str()));
         circles(pairs)
+    }
+
+    /// Circles among the files below these places alone.
+    pub fn circles_below(&self, places: &[&str]) -> Vec<BTreeSet<String>> {
+        let is_below = |path: &str| {
+            let inner = |place: &str| path.strip_prefix(place.trim_end_matches(".rs"));
+            places.iter().any(|place| inner(place).is_some_and(|rest| rest.starts_with(['/', '.'])))
+        };
+        let pairs = self.names.keys().map(|arrow| (arrow.from.as_str(), arrow.to.as_str()));
+        circles(pairs.filter(|(from, to)| is_below(from) && is_below(to)))
     }
 
     /// Arrows between rooms, where `room` says which one a file belongs to.
@@ -124,7 +138,7 @@ impl Scopes {
 
     /// The file that defines what a path means within a module, and the name that it has there.
     fn find(&self, module: &Module, path: &[String], follow: usize) -> Option<(String, String)> {
-        let (mut at, mut rest) = self.start(module, path, follow)?;
+        let (mut at, mut rest) = self.start(module, path)?;
         loop {
             let scope = self.0.get(&at)?;
             let Some((name, further)) = rest.split_first() else {
@@ -161,7 +175,7 @@ impl Scopes {
     }
 
     /// The module where a path begins, and what is left of it.
-    fn start(&self, module: &Module, path: &[String], follow: usize) -> Option<(Module, Vec<String>)> {
+    fn start(&self, module: &Module, path: &[String]) -> Option<(Module, Vec<String>)> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
             "crate" => Some((vec![module.first()?.clone()], rest.to_vec())),
@@ -169,7 +183,7 @@ impl Scopes {
             "super" => {
                 let above = module.get(..module.len().checked_sub(1)?)?.to_vec();
                 match rest.first().map(String::as_str) {
-                    Some("super") => self.start(&above, rest, follow),
+                    Some("super") => self.start(&above, rest),
                     _ => Some((above, rest.to_vec())),
                 }
             }

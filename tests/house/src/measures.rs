@@ -1,6 +1,6 @@
 //! The figures, one after the other, each with what stands behind it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::arrows::Arrows;
 use crate::sources::Sources;
@@ -30,26 +30,49 @@ pub struct Measure {
 ///
 /// When a file cannot be read.
 pub fn all(sources: &Sources, arrows: &Arrows) -> std::io::Result<Vec<Measure>> {
-    let mut measures = vec![circles(arrows)];
+    let mut measures = circles(arrows);
     measures.extend(rooms(sources, arrows));
     measures.extend(words(sources)?);
     measures.extend(lengths(sources));
     Ok(measures)
 }
 
-fn circles(arrows: &Arrows) -> Measure {
-    let circles = arrows.circles();
-    let mut behind = Vec::new();
-    for circle in &circles {
-        behind.push(format!("circle of {}:", circle.len()));
-        let within = arrows.names.iter().filter(|(arrow, _)| circle.contains(&arrow.from) && circle.contains(&arrow.to));
-        behind.extend(within.map(|(arrow, names)| {
-            let names: Vec<_> = names.iter().map(String::as_str).collect();
-            format!("  {} -> {}: {}", arrow.from, arrow.to, names.join(", "))
-        }));
-    }
-    let found = circles.iter().map(std::collections::BTreeSet::len).sum();
-    Measure { name: "circles", what: "files that import each other in a circle", found, behind }
+/// Where circles are looked for, each with the name of its figure: together, and apart from whatever else is in one.
+const CIRCLES: [(&str, &str, &[&str]); 4] = [
+    ("circles", "files that import each other in a circle", &[""]),
+    ("circles-engine", "of these, within the engine", &["service/src/engine.rs"]),
+    (
+        "circles-wires",
+        "of these, within what speaks HTTP",
+        &[
+            "service/src/api.rs",
+            "service/src/http.rs",
+            "service/src/nodes.rs",
+            "service/src/openapi.rs",
+            "service/src/rest.rs",
+            "service/src/swf.rs",
+        ],
+    ),
+    ("circles-flow", "of these, within workflows as code", &["decider-kit/src/flow.rs"]),
+];
+
+fn circles(arrows: &Arrows) -> Vec<Measure> {
+    let measure = |(name, what, places): (_, _, &[&str])| {
+        let circles = if places == [""] { arrows.circles() } else { arrows.circles_below(places) };
+        let found = circles.iter().map(BTreeSet::len).sum();
+        Measure { name, what, found, behind: circles.iter().flat_map(|circle| ties(arrows, circle)).collect() }
+    };
+    CIRCLES.map(measure).into()
+}
+
+/// What ties a circle: who takes what from whom.
+fn ties(arrows: &Arrows, circle: &BTreeSet<String>) -> Vec<String> {
+    let within = arrows.names.iter().filter(|(arrow, _)| circle.contains(&arrow.from) && circle.contains(&arrow.to));
+    let tie = within.map(|(arrow, names)| {
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        format!("  {} -> {}: {}", arrow.from, arrow.to, names.join(", "))
+    });
+    std::iter::once(format!("circle of {}:", circle.len())).chain(tie).collect()
 }
 
 fn rooms(sources: &Sources, arrows: &Arrows) -> Vec<Measure> {
@@ -66,7 +89,12 @@ fn rooms(sources: &Sources, arrows: &Arrows) -> Vec<Measure> {
             found: between.len(),
             behind: between.iter().map(|(from, to)| format!("{from} -> {to}")).collect(),
         },
-        Measure { name: "holders", what: "files of the engine that hold `Engine`", found: holders.len(), behind: holders },
+        Measure {
+            name: "holders",
+            what: "files of the engine that hold `Engine`",
+            found: holders.len(),
+            behind: holders,
+        },
     ]
 }
 
@@ -80,7 +108,7 @@ fn words(sources: &Sources) -> std::io::Result<Vec<Measure>> {
     let ambiguous = names::ambiguous(sources);
     let within = names::within_one_crate(&ambiguous);
     let nowhere = references::nowhere()?;
-    let shown = |name: &str, files: &std::collections::BTreeSet<String>| {
+    let shown = |name: &str, files: &BTreeSet<String>| {
         let files: Vec<_> = files.iter().map(String::as_str).collect();
         format!("{name}: {}", files.join(", "))
     };
@@ -131,7 +159,11 @@ fn lengths(sources: &Sources) -> Vec<Measure> {
             name: "function",
             what: "lines of the longest function",
             found: functions.first().map_or(0, |length| length.lines),
-            behind: functions.iter().take(SHOWN).map(|length| format!("{:>6} {}", length.lines, length.place)).collect(),
+            behind: functions
+                .iter()
+                .take(SHOWN)
+                .map(|length| format!("{:>6} {}", length.lines, length.place))
+                .collect(),
         },
     ]
 }

@@ -31,10 +31,10 @@ pub fn nowhere() -> std::io::Result<Vec<Reference>> {
     let mut files = Vec::new();
     walk(&root(), "", &mut files)?;
     let pages: BTreeSet<&str> =
-        files.iter().filter(|(path, _)| path.ends_with(".md")).filter_map(|(path, _)| path.rsplit('/').next()).collect();
+        files.iter().filter(|(path, _)| is_page(path)).filter_map(|(path, _)| path.rsplit('/').next()).collect();
     let mut found = Vec::new();
     for (path, text) in &files {
-        let prose = path.ends_with(".md");
+        let prose = is_page(path);
         for (number, line) in text.lines().enumerate() {
             let said = if prose { Some(line) } else { comment(line) };
             let Some(said) = said else { continue };
@@ -43,6 +43,11 @@ pub fn nowhere() -> std::io::Result<Vec<Reference>> {
         }
     }
     Ok(found)
+}
+
+/// Whether this is the name of a page, and not just how one ends.
+fn is_page(name: &str) -> bool {
+    name.strip_suffix(".md").is_some_and(|name| !name.is_empty())
 }
 
 fn walk(folder: &Path, path: &str, files: &mut Vec<(String, String)>) -> std::io::Result<()> {
@@ -92,6 +97,6 @@ fn is_rule(word: &str) -> bool {
 fn missing(said: &str, pages: &BTreeSet<&str>) -> impl Iterator<Item = String> {
     said.split(|letter: char| !letter.is_ascii_alphanumeric() && !"._-".contains(letter))
         .map(|word| word.trim_end_matches('.'))
-        .filter(|word| word.len() > ".md".len() && word.ends_with(".md") && !pages.contains(word))
+        .filter(|word| is_page(word) && !pages.contains(word))
         .map(str::to_owned)
 }

@@ -28,8 +28,8 @@ use axum::Router;
 use axum::body::Body;
 use history::Timestamp;
 use http_body_util::BodyExt;
+use service::access::Credentials as Holders;
 use service::engine::{Clock, Engine, Quotas, Settings};
-use service::http::Credentials as Holders;
 use store::memory::Memory;
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -137,7 +137,7 @@ impl World {
         let time = WorldTime { began: Instant::now(), ahead: 0 };
         let settings = Settings { seed: Some(7), quotas, ..Settings::default() };
         let engine = Engine::open(Arc::new(Memory::new()), Arc::new(time), settings).await.expect("a new store");
-        let router = service::http::router_for(Arc::clone(&engine), holders);
+        let router = service::api::router_for(Arc::clone(&engine), holders);
         let swf = client(&router, time, &Credentials::new("id", "secret", None, None, "test"));
         Self { swf, engine, router, time }
     }

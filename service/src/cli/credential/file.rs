@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
-use service::http::{Credential as Stanza, Credentials};
+use service::access::{Credential as Stanza, Credentials};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
 use crate::cli::Failed;
@@ -173,7 +173,7 @@ fn add(
     table: &mut Table,
     list: &str,
     texts: &[(&str, &str)],
-    expires: Option<service::http::Moment>,
+    expires: Option<service::access::Moment>,
 ) -> Result<(), Failed> {
     let mut entry = InlineTable::new();
     for (name, value) in texts {

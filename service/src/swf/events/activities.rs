@@ -8,7 +8,7 @@ use history::event::{
     ActivityTaskCancelFailedCause, ActivityTimedOut, ActivityTimeout,
 };
 
-use super::{Words, decided, none, of_task, priority, reason};
+use super::attributes::{Words, decided, none, of_task, priority, reason};
 use crate::swf::types::shown;
 use crate::swf::words::{list, seconds};
 

@@ -8,7 +8,7 @@ use history::event::{
     ChildSuccess, ChildTerminated, ChildTimedOut,
 };
 
-use super::{Related, Words, decided, none, priority, reason};
+use super::attributes::{Related, Words, decided, none, priority, reason};
 use crate::swf::types::shown;
 use crate::swf::words::{list, policy, seconds};
 

@@ -8,7 +8,7 @@ use history::event::{
 };
 use history::{EventId, EventKind, NamedRun};
 
-use super::{Attributes, Related, Words, decided, execution, none};
+use super::attributes::{Attributes, Related, Words, decided, execution, none};
 
 pub(super) fn signal_scheduled(it: &ExternalSignalScheduled) -> Words {
     let attributes = decided(it.decision_event_id)

@@ -6,7 +6,7 @@ use history::event::ActivityScheduleFailedCause;
 use history::{EventId, EventKind, LAMBDA_LIST, lambda_id};
 
 use super::activities::activity_timeout;
-use super::{Related, Words, decided, none, of_task, reason};
+use super::attributes::{Related, Words, decided, none, of_task, reason};
 use crate::swf::words::seconds;
 
 fn schedule_cause(cause: ActivityScheduleFailedCause) -> &'static str {

@@ -8,7 +8,7 @@ use history::event::{
     WorkflowTerminated,
 };
 
-use super::{Related, Words, decided, execution, none, priority, reason};
+use super::attributes::{Related, Words, decided, execution, none, priority, reason};
 use crate::swf::types::shown;
 use crate::swf::words::{list, policy, seconds};
 

@@ -7,7 +7,7 @@ use history::event::{
     TimerScheduleFailedCause, TimerScheduled,
 };
 
-use super::{Words, decided, none};
+use super::attributes::{Words, decided, none};
 use crate::swf::words::seconds;
 
 pub(super) fn scheduled(it: &TimerScheduled) -> Words {

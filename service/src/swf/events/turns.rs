@@ -6,7 +6,7 @@ use history::event::{
     DeciderCompleted, DeciderFailed, DeciderScheduled, DeciderStarted, DeciderTimedOut, DeciderTimeout,
 };
 
-use super::{Words, none, of_task, priority};
+use super::attributes::{Words, none, of_task, priority};
 use crate::swf::words::{list, seconds};
 
 pub(super) fn scheduled(it: &DeciderScheduled) -> Words {

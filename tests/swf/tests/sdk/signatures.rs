@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use service::http::{Credential, Credentials};
+use service::access::{Credential, Credentials};
 use swf_sdk::decisions::{complete, schedule};
 use swf_sdk::{ORDER, World, fault, list, workflow};
 

@@ -8,9 +8,9 @@ use client::body;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::extract::{Json, NoQuery, Path, Query};
-use super::{Answer, AppState, json};
+use super::extract::{NoQuery, Path, Query};
 use crate::engine::{RegisteredType, TypeKind, split_type_name};
+use crate::http::{Answer, AppState, Json, json};
 
 /// Types on a page where the request does not say, and at most.
 const LIST_DEFAULT: usize = 100;

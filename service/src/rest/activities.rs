@@ -8,11 +8,11 @@ use client::body;
 use history::event::ByHand;
 use history::{ActivityAct, Command, OptionsChange};
 
-use super::extract::{IdempotencyKey, Json, Path, Query};
+use super::extract::{IdempotencyKey, Path, Query};
 use super::workflows::{RunQuery, run_ref, tell};
-use super::{Answer, AppState};
 use crate::access::Caller;
 use crate::engine::Engine;
+use crate::http::{Answer, AppState, Json};
 
 /// Has it done, on the run that the path and the query name.
 async fn act(

@@ -3,11 +3,12 @@
 use ::history::{ActivityDefaults, WorkflowDefaults};
 use client::body;
 
+use super::document::{Calls, Doc};
 use super::{
-    activities, audit, clock, domains, history, operate, queries, schedules, secret, tasks, types, updates, workflows,
+    activities, audit, clock, domains, history, operate, process, queries, schedules, secret, tasks, types, updates,
+    workflows,
 };
 use crate::access::{Effect as E, Level as L};
-use crate::openapi::{Calls, Doc};
 
 /// What a poll in vain is told.
 const UNPOLLED: &str = "Lists of the domain on which tasks wait and nobody polls, as `name;decider;since=…` or \
@@ -56,13 +57,13 @@ pub(crate) fn calls() -> Calls {
         .get(
             "/healthz",
             L::Nothing,
-            super::healthy,
+            process::healthy,
             Doc::of("isHealthy", "Whether the process answers").answers_text("text/plain", "It does."),
         )
         .get(
             "/readyz",
             L::Nothing,
-            super::ready,
+            process::ready,
             Doc::of("isReady", "Whether the service takes work")
                 .answers_text("text/plain", "It does.")
                 .refuses(503, &["stopping"]),
@@ -70,7 +71,7 @@ pub(crate) fn calls() -> Calls {
         .get(
             "/metrics",
             L::Metrics,
-            super::metrics,
+            process::metrics,
             Doc::of("readMetrics", "Metrics for Prometheus")
                 .answers_text("application/openmetrics-text", "The metrics, as OpenMetrics text.")
                 .refuses(401, &["early-secret", "expired-secret", "revoked-secret", "unauthorized"])
@@ -109,7 +110,7 @@ pub(crate) fn calls() -> Calls {
         .get(
             "/openapi.json",
             L::Nothing,
-            super::openapi,
+            process::openapi,
             Doc::of("readOpenApi", "This document")
                 .answers::<serde_json::Map<String, serde_json::Value>>(200, "This document."),
         )

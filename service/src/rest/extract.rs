@@ -1,130 +1,26 @@
-//! Reading requests: bodies, headers, queries, paths. Everything that is wrong is said.
+//! Reading requests: headers, queries, paths. Everything that is wrong is said.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request, State};
-use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::header::{HeaderMap, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, Uri};
 use axum::response::Response;
 use history::RequestKey;
-use http_body_util::BodyExt;
-use hyper::body::Body as _;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::audit::Ticket;
-use super::problem::Refused;
-use crate::budget::{Gathered, Purse};
-use crate::engine::Engine;
+use crate::http::Refused;
 use crate::openapi::{Operation, Takes};
-
-/// The largest body. Ours: two payloads of 256 KiB with all their names, with room to spare.
-pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
-
-/// The largest body of a decider's answer. Ours: a turn may schedule activities with many payloads of up to 256 KiB, and
-/// one commit must fit the smallest store's parts.
-pub(super) const TURN_BYTES_MAX: usize = 8 * 1024 * 1024;
-
-/// The largest body of a poll. Ours: a few names; it waits in memory for as long as the poll does.
-pub(crate) const POLL_BYTES_MAX: usize = 64 * 1024;
-
-/// How long a body may take to come. Ours: 8 MiB at 2 Mbit/s.
-const BODY_WAIT: Duration = Duration::from_secs(30);
 
 /// The longest wait that a request may ask for. Source: SWF's 60 seconds.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The longest `Idempotency-Key`, in characters. Ours.
 const KEY_CHARS_MAX: usize = 255;
-
-/// A JSON body of at most `MAX` bytes. No body at all is `{}`.
-pub(super) struct Json<T, const MAX: usize = BODY_BYTES_MAX>(pub(super) T);
-
-impl<T: JsonSchema, const MAX: usize> Takes for Json<T, MAX> {
-    const IS_BODY: bool = true;
-
-    fn describe(call: &mut Operation<'_>) {
-        call.body::<T>();
-    }
-}
-
-impl<S: Send + Sync, T: DeserializeOwned + Send, const MAX: usize> FromRequest<S> for Json<T, MAX> {
-    type Rejection = Refused;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
-        let content_type = request.headers().get(CONTENT_TYPE).cloned();
-        let ticket = request.extensions().get::<Ticket>().cloned();
-        let bytes = read(request, MAX).await?;
-        if bytes.is_empty() {
-            let body = parse(b"{}")?;
-            announce(ticket, &[]).await?;
-            return Ok(Json(body));
-        }
-        let is_json = content_type.as_ref().and_then(|value| value.to_str().ok()).is_some_and(|value| {
-            let essence = value.split(';').next().unwrap_or_default().trim();
-            essence.eq_ignore_ascii_case("application/json")
-        });
-        if !is_json {
-            let found = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-            return Err(Refused::ContentType(found.unwrap_or_else(|| "nothing".to_owned())));
-        }
-        let body = parse(&bytes)?;
-        announce(ticket, &bytes).await?;
-        Ok(Json(body))
-    }
-}
-
-/// The last that is done before the handler: where the call changes something and there is an audit log, that has its entry now.
-async fn announce(ticket: Option<Ticket>, body: &[u8]) -> Result<(), Refused> {
-    match ticket {
-        Some(ticket) => ticket.announce_body(body).await,
-        None => Ok(()),
-    }
-}
-
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
-    // Without this an array would do for an object, its fields by position.
-    if bytes.trim_ascii_start().first() != Some(&b'{') {
-        return Err(Refused::BadJson("expected an object, `{...}`".to_owned()));
-    }
-    serde_json::from_slice(bytes).map_err(|error| {
-        // Where it is in the body is looked for only now, as it costs.
-        let mut reader = serde_json::Deserializer::from_slice(bytes);
-        let found: Result<T, _> = serde_path_to_error::deserialize(&mut reader);
-        let path = found.err().map(|error| error.path().to_string()).filter(|path| path != ".");
-        Refused::BadJson(path.map_or_else(|| error.to_string(), |path| format!("`{path}`: {error}")))
-    })
-}
-
-/// The body, as far as it may go and the budget of bytes in flight has room for it. That is held until the request is answered.
-pub(crate) async fn read(request: Request, max: usize) -> Result<Gathered, Refused> {
-    // Whatever takes bodies is behind `in_flight::account`, or sees to it itself.
-    let purse = request.extensions().get::<Purse>().cloned().ok_or(Refused::Panicked)?;
-    let mut body = request.into_body();
-    // Refused at once where the length is known, so that a caller that asks first need not send it.
-    if body.size_hint().lower() > max as u64 {
-        return Err(Refused::BodyTooLarge { max });
-    }
-    let expected = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
-    let gather = async {
-        let mut gathered = Gathered::new(purse);
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| Refused::BadJson(format!("the body could not be read: {error}")))?;
-            // Copied rather than kept: a few bytes may come in a large buffer.
-            let Some(bytes) = frame.data_ref() else { continue };
-            if bytes.len() > max - gathered.len() {
-                return Err(Refused::BodyTooLarge { max });
-            }
-            gathered.push(bytes, expected).map_err(|_| Refused::Overloaded { changes_nothing: true })?;
-        }
-        Ok(gathered)
-    };
-    tokio::time::timeout(BODY_WAIT, gather).await.unwrap_or(Err(Refused::BodyTooSlow))
-}
 
 /// The segments of the path that vary, decoded, by position.
 pub(super) struct Path<const N: usize>(pub(super) [String; N]);
@@ -143,10 +39,6 @@ impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Path<N> {
 
 impl<const N: usize> Takes for Path<N> {
     /// The document takes them from the path.
-    fn describe(_: &mut Operation<'_>) {}
-}
-
-impl Takes for State<Arc<Engine>> {
     fn describe(_: &mut Operation<'_>) {}
 }
 

@@ -9,11 +9,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::extract::{IdempotencyKey, Json, Path, Query};
+use super::extract::{IdempotencyKey, Path, Query};
 use super::workflows::{RunQuery, run_ref, tell};
-use super::{Answer, AppState, json};
 use crate::access::Caller;
 use crate::engine::{Deletion, Reset};
+use crate::http::{Answer, AppState, Json, json};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -9,12 +9,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::extract::{IfNoneMatch, Json, Path, Query, Tag, WAIT_MAX, Wait, not_modified, with_etag, with_wait_applied};
-use super::problem::Refused;
+use super::extract::{IfNoneMatch, Path, Query, Tag, WAIT_MAX, Wait, not_modified, with_etag, with_wait_applied};
 use super::workflows::run_ref;
-use super::{Answer, AppState, json};
 use crate::access::Caller;
 use crate::engine::{Answered, Ask, Seen};
+use crate::http::{Answer, AppState, Json, Refused, json};
 
 /// How long a query waits that does not say. Ours: two tasks that only ask.
 const QUERY_WAIT_DEFAULT: Duration = Duration::from_secs(10);

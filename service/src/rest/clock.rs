@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use client::body;
 
 use super::extract::NoQuery;
-use super::{Answer, AppState, json};
+use crate::http::{Answer, AppState, json};
 
 pub(super) async fn confirm(State(engine): AppState, _: NoQuery) -> Answer {
     Ok(json(StatusCode::OK, &body::ConfirmedClock { now: engine.confirm_clock().await? }))

@@ -15,13 +15,13 @@ use futures_util::future::BoxFuture;
 use history::{Command, Fault, UpdateAnswer};
 use hyper::body::Frame;
 
-use super::extract::{
-    Json, NoQuery, POLL_BYTES_MAX, Path, TURN_BYTES_MAX, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied,
-};
-use super::problem::Refused;
-use super::{Answer, AppState, bytes_of_json, deliver, json};
+use super::extract::{NoQuery, Path, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied};
 use crate::access::Caller;
 use crate::engine::{ActivityTask, DeciderTask, Delivery, Engine, Outcome, Poll, Question, Receipt, Refusal, Unpolled};
+use crate::http::{
+    Answer, AppState, Json, POLL_BYTES_MAX, Refused, TURN_BYTES_MAX, bytes_of_json, deliver_task, json,
+    look_at_connection,
+};
 
 fn render_turn(task: DeciderTask) -> Vec<u8> {
     let body = body::DeciderTask {
@@ -121,12 +121,6 @@ fn unpolled_item(list: &Unpolled) -> String {
     format!("{name};{side};since={}", list.since)
 }
 
-/// Lets the connection see whether its peer has hung up while a task came: a yield goes by way of the reactor, and a
-/// connection that has ended drops its call, which gives the task back (S3.46).
-pub(crate) async fn look_at_connection() {
-    tokio::task::yield_now().await;
-}
-
 pub(super) async fn poll_decider(
     State(engine): AppState,
     Path([domain, list]): Path<2>,
@@ -140,7 +134,7 @@ pub(super) async fn poll_decider(
     let poll = Poll { wait: at_most, identity, events_max, queries, updates, poll_id, attempt, by: caller.by() };
     let delivery = engine.poll_decider(&domain, &list, poll).await?;
     look_at_connection().await;
-    let render = |(task, receipt)| deliver::task(render_turn(task), receipt);
+    let render = |(task, receipt)| deliver_task(render_turn(task), receipt);
     let none = || no_task(&engine, &domain, &caller);
     Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(none, render), wait))
 }
@@ -157,7 +151,7 @@ pub(super) async fn poll_activity(
     let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, by: caller.by(), ..Poll::default() };
     let delivery = engine.poll_activity(&domain, &list, poll).await?;
     look_at_connection().await;
-    let render = |(task, receipt)| deliver::task(render_activity(task), receipt);
+    let render = |(task, receipt)| deliver_task(render_activity(task), receipt);
     let none = || no_task(&engine, &domain, &caller);
     Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(none, render), wait))
 }
@@ -198,7 +192,7 @@ async fn answered<T: Unpin + Send + 'static>(next: Option<(PolledTask<T>, Render
     };
     match tokio::time::timeout(NEXT_LINGER, &mut poll).await {
         Ok(polled) => match render_next(polled, render) {
-            (bytes, Some(receipt)) => deliver::task(bytes, receipt),
+            (bytes, Some(receipt)) => deliver_task(bytes, receipt),
             (bytes, None) => bytes_of_json(StatusCode::OK, bytes),
         },
         Err(_) => bytes_of_json(StatusCode::OK, Body::new(Next { poll: Some(poll), render })),

@@ -7,11 +7,11 @@ use history::{ActionCause, ActionOutcome, Recent, Upcoming};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::extract::{IdempotencyKey, Json, NoQuery, Path, Query};
+use super::extract::{IdempotencyKey, NoQuery, Path, Query};
 use super::pages::Of;
-use super::{Answer, AppState, json};
 use crate::access::Caller;
 use crate::engine::{ScheduleRow, ScheduleView};
+use crate::http::{Answer, AppState, Json, json};
 
 /// Schedules on a page, and next times, where the request does not say and at most.
 const LIST_DEFAULT: usize = 100;

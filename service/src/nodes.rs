@@ -10,14 +10,12 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 
-use super::auth::NODE_SCHEME;
-use super::extract::{Json, TURN_BYTES_MAX};
-use super::{Answer, AppState, Routes, json};
 use crate::access::Level;
 use crate::engine::{
     Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers,
     RejectedUpdate, Said,
 };
+use crate::http::{Answer, AppState, Json, NODE_SCHEME, Routes, TURN_BYTES_MAX, json};
 
 /// How long a node may take to answer another. Longer than any pause that is not a failure.
 const PEER_WAIT: Duration = Duration::from_secs(2);

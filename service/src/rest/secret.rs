@@ -4,9 +4,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use client::body;
 
-use super::extract::{Json, NoQuery};
-use super::{Answer, AppState, json};
+use super::extract::NoQuery;
 use crate::engine::Rotated;
+use crate::http::{Answer, AppState, Json, json};
 
 pub(super) async fn rotate(
     State(engine): AppState,

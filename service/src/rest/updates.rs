@@ -8,14 +8,11 @@ use axum::response::Response;
 use client::body;
 use history::{ConflictPolicy, Fault, Start};
 
-use super::extract::{
-    IdempotencyKey, IfMatch, Json, Path, Query, Tag, Wait, request_key, with_etag, with_wait_applied,
-};
-use super::problem::Refused;
+use super::extract::{IdempotencyKey, IfMatch, Path, Query, Tag, Wait, request_key, with_etag, with_wait_applied};
 use super::workflows::{RunQuery, run_ref};
-use super::{Answer, AppState, json};
 use crate::access::Caller;
 use crate::engine::{RunRef, Update, Updated};
+use crate::http::{Answer, AppState, Json, Refused, json};
 
 /// How long an update waits that does not say. Ours: a turn that is under way, one that was lost, and its own.
 const UPDATE_WAIT_DEFAULT: Duration = Duration::from_secs(30);

@@ -16,14 +16,12 @@ use store::{ListQuery, Order};
 use uuid::Uuid;
 
 use super::extract::{
-    IdempotencyKey, IfMatch, IfNoneMatch, Json, NoQuery, Path, Query, Tag, Wait, not_modified, with_etag,
-    with_wait_applied,
+    IdempotencyKey, IfMatch, IfNoneMatch, NoQuery, Path, Query, Tag, Wait, not_modified, with_etag, with_wait_applied,
 };
 use super::pages::Of;
-use super::problem::Refused;
-use super::{Answer, AppState, json};
 use crate::access::Caller;
 use crate::engine::{Described, Engine, Page, RunRef, Seen, Unpolled};
+use crate::http::{Answer, AppState, Json, Refused, json};
 
 /// Runs on a page where the request does not say, and at most.
 const LIST_DEFAULT: usize = 100;

@@ -18,11 +18,10 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::extract::{Path, Query, Wait, with_wait_applied};
-use super::problem::Refused;
 use super::workflows::run_ref;
-use super::{Answer, AppState, json};
 use crate::access::Caller;
 use crate::engine::{Engine, HistoryPage, Page, RunRef};
+use crate::http::{Answer, AppState, Refused, json};
 use crate::openapi::{Operation, Takes};
 
 /// Events on a page where the request does not say, and at most.

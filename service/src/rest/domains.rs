@@ -7,10 +7,10 @@ use axum::response::Response;
 use client::body;
 use history::limits::RETENTION_DEFAULT;
 
-use super::extract::{Json, NoQuery, Path};
-use super::{Answer, AppState, json};
+use super::extract::{NoQuery, Path};
 use crate::access::Caller;
 use crate::engine::Domain;
+use crate::http::{Answer, AppState, Json, json};
 
 fn render(domain: Domain) -> body::Domain {
     let Domain { name, description, retention, created_at, deprecated_at, tags, has_types: _ } = domain;

@@ -1,0 +1,59 @@
+//! All ways in as one router: the REST API, SWF's wire, and the wire between nodes; and the table of all their calls.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::middleware::from_fn_with_state;
+
+use crate::access::{Call, Credentials, Wire};
+use crate::engine::Engine;
+use crate::http::{Gate, Hosts, Refused, Route, Routes, account, check_host, judge};
+use crate::{nodes, rest, swf};
+
+pub use crate::rest::document;
+
+/// The routes of the API, for holders of credentials; for everybody when there are none. Under whatever name it is asked.
+pub fn router_for(engine: Arc<Engine>, credentials: Credentials) -> Router {
+    router_at(engine, credentials, Hosts::any())
+}
+
+/// The same, under these names.
+pub fn router_at(engine: Arc<Engine>, credentials: Credentials, hosts: Hosts) -> Router {
+    let gate = Gate::new(Arc::clone(&engine), credentials.clone());
+    let known = || from_fn_with_state((gate.clone(), Route::UNKNOWN), judge);
+    let ours = rest::routes().into_router(&gate);
+    // Nodes show each other something else.
+    let ours = if engine.is_node() { ours.merge(nodes::routes().into_router(&gate)) } else { ours };
+    let ours = accounted(ours.with_state(Arc::clone(&engine)), &engine);
+    ours.merge(swf::router(engine, credentials))
+        .fallback(no_such_path.layer(known()))
+        .method_not_allowed_fallback(wrong_method.layer(known()))
+        .layer(from_fn_with_state(Arc::new(hosts), check_host))
+}
+
+/// The routes of the API, open to whoever can reach them.
+pub fn router(engine: Arc<Engine>) -> Router {
+    router_for(engine, Credentials::default())
+}
+
+/// Every call.
+pub fn table() -> Vec<Call> {
+    let rows = |routes: Routes, wire| routes.rows(wire);
+    let rest = rows(rest::routes(), Wire::Rest).into_iter();
+    rest.chain(swf::rows()).chain(rows(nodes::routes(), Wire::Nodes)).collect()
+}
+
+/// These routes, held to the budget of bytes in flight. SWF's wire holds itself to it, in its own words.
+fn accounted(router: Router, engine: &Arc<Engine>) -> Router {
+    router.layer(from_fn_with_state(Arc::clone(engine), account))
+}
+
+async fn no_such_path() -> Refused {
+    Refused::NoSuchPath
+}
+
+/// axum adds the Allow header: it knows the path's methods.
+async fn wrong_method() -> Refused {
+    Refused::Method
+}

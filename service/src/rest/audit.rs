@@ -1,0 +1,75 @@
+//! The call that reads the audit log.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::extract::Query;
+use crate::audit::{AuditLog, read_after};
+use crate::engine::Refusal;
+use crate::http::{Answer, Refused, json};
+use crate::openapi::{Operation, Takes};
+
+/// Entries of a page unless asked otherwise. Ours: a screen or two.
+const PAGE_DEFAULT: usize = 100;
+
+/// Most entries of a page. Ours: some hundred kilobytes.
+const PAGE_MAX: usize = 1_000;
+
+/// The log of this process.
+pub(super) struct Log(Arc<AuditLog>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Log {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let log = Extension::<Arc<AuditLog>>::from_request_parts(parts, state).await;
+        log.map(|Extension(log)| Self(log)).map_err(|_| Refused::NoAuditLog)
+    }
+}
+
+impl Takes for Log {
+    fn describe(_: &mut Operation<'_>) {}
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListQuery {
+    /// Entries after the one with this number; from the first that is there when absent.
+    #[serde(default)]
+    after: u64,
+    /// At most so many entries: 1 to 1,000, 100 when absent. A page ends early where it would be larger than a mebibyte.
+    limit: Option<usize>,
+}
+
+/// A page of entries, as they stand in the files.
+#[derive(Serialize)]
+struct Listed {
+    entries: Vec<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u64>,
+    last: u64,
+}
+
+/// Reads the files on a thread of its own: neither the log's writer nor other requests wait for it.
+pub(super) async fn list(Query(query): Query<ListQuery>, Log(log): Log) -> Answer {
+    let limit = query.limit.unwrap_or(PAGE_DEFAULT);
+    if !(1..=PAGE_MAX).contains(&limit) {
+        return Err(Refused::BadQuery(format!("`limit` must be from 1 to {PAGE_MAX}, found {limit}")));
+    }
+    let (last, directory) = (log.last(), log.directory().to_owned());
+    let read = move || read_after(&directory, query.after, last, limit);
+    let read = tokio::task::spawn_blocking(read).await.map_err(|_| Refusal::Stopping)?;
+    let page = read.map_err(|misfit| {
+        tracing::error!(%misfit, "the audit log cannot be read");
+        Refused::AuditLogUnavailable
+    })?;
+    let next = (page.last < last && !page.entries.is_empty()).then_some(page.last);
+    Ok(json(StatusCode::OK, &Listed { entries: page.entries, next, last }))
+}

@@ -1,0 +1,402 @@
+//! The `OpenAPI` document, from the code. `calls.rs` writes each call down once, for the router and for the document.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use axum::handler::Handler;
+use axum::http::{Method, StatusCode};
+use axum::routing::MethodFilter;
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::access::{Effect, Level};
+use crate::engine::Engine;
+use crate::http::Routes;
+use crate::openapi::{Described, Operation, combine, header, parameter, plain, plain_form};
+
+type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
+
+/// One thing that a call may answer.
+struct Reply {
+    status: u16,
+    what: &'static str,
+    content: Vec<(&'static str, MakeSchema)>,
+    headers: Vec<(&'static str, &'static str)>,
+}
+
+/// What the signature of a handler does not say of a call.
+pub(crate) struct Doc {
+    id: &'static str,
+    summary: &'static str,
+    replies: Vec<Reply>,
+    refusals: Vec<(u16, &'static [&'static str])>,
+}
+
+impl Doc {
+    /// A call's name for programs, and what it does.
+    pub(crate) fn of(id: &'static str, summary: &'static str) -> Self {
+        Self { id, summary, replies: Vec::new(), refusals: Vec::new() }
+    }
+
+    fn reply(mut self, status: u16, what: &'static str, content: Vec<(&'static str, MakeSchema)>) -> Self {
+        self.replies.push(Reply { status, what, content, headers: Vec::new() });
+        self
+    }
+
+    /// It may answer with a `T`.
+    pub(crate) fn answers<T: JsonSchema>(self, status: u16, what: &'static str) -> Self {
+        self.reply(status, what, vec![("application/json", |schemas| schemas.subschema_for::<T>())])
+    }
+
+    /// It may answer with a text.
+    pub(crate) fn answers_text(self, kind: &'static str, what: &'static str) -> Self {
+        self.reply(200, what, vec![(kind, |schemas| schemas.subschema_for::<String>())])
+    }
+
+    /// It may answer without a body.
+    pub(crate) fn answers_nothing(self, status: u16, what: &'static str) -> Self {
+        self.reply(status, what, Vec::new())
+    }
+
+    /// The last answer may have this form as well.
+    pub(crate) fn or_text(mut self, kind: &'static str) -> Self {
+        if let Some(reply) = self.replies.last_mut() {
+            reply.content.push((kind, |schemas| schemas.subschema_for::<String>()));
+        }
+        self
+    }
+
+    /// The last answer carries this header.
+    pub(crate) fn with_header(mut self, name: &'static str, what: &'static str) -> Self {
+        if let Some(reply) = self.replies.last_mut() {
+            reply.headers.push((name, what));
+        }
+        self
+    }
+
+    /// It may be refused with a problem that has one of these codes, beside those that every call may be refused with.
+    pub(crate) fn refuses(mut self, status: u16, codes: &'static [&'static str]) -> Self {
+        self.refusals.push((status, codes));
+        self
+    }
+}
+
+/// The media type of problems (RFC 9457).
+const PROBLEM: &str = "application/problem+json";
+
+struct Call {
+    method: Method,
+    path: &'static str,
+    effect: Effect,
+    takes: fn(&mut Operation<'_>),
+    doc: Doc,
+}
+
+/// The calls of the API: their routes, and what the document says of them.
+pub(crate) struct Calls {
+    routes: Routes,
+    calls: Vec<Call>,
+}
+
+macro_rules! methods {
+    ($($name:ident $method:ident)*) => {
+        impl Calls {
+            $(
+                pub(crate) fn $name<H, T, D>(
+                    self,
+                    path: &'static str,
+                    level: Level,
+                    effect: Effect,
+                    handler: H,
+                    doc: Doc,
+                ) -> Self
+                where
+                    H: Handler<T, Arc<Engine>> + Described<D>,
+                    T: 'static,
+                {
+                    let method = (Method::$method, stringify!($method), MethodFilter::$method);
+                    self.call(method, path, (level, effect), handler, doc)
+                }
+            )*
+        }
+    };
+}
+methods!(put PUT post POST patch PATCH delete DELETE);
+
+impl Calls {
+    pub(crate) fn none() -> Self {
+        Self { routes: Routes::none(), calls: Vec::new() }
+    }
+
+    /// A call that reads.
+    pub(crate) fn get<H, T, D>(self, path: &'static str, level: Level, handler: H, doc: Doc) -> Self
+    where
+        H: Handler<T, Arc<Engine>> + Described<D>,
+        T: 'static,
+    {
+        self.call((Method::GET, "GET", MethodFilter::GET), path, (level, Effect::Reads), handler, doc)
+    }
+
+    fn call<H, T, D>(
+        mut self,
+        (method, name, filter): (Method, &'static str, MethodFilter),
+        path: &'static str,
+        (level, effect): (Level, Effect),
+        handler: H,
+        doc: Doc,
+    ) -> Self
+    where
+        H: Handler<T, Arc<Engine>> + Described<D>,
+        T: 'static,
+    {
+        self.calls.push(Call { method, path, effect, takes: H::describe, doc });
+        self.routes.add((name, filter), path, (level, effect), H::HAS_BODY, handler);
+        self
+    }
+
+    pub(crate) fn into_routes(self) -> Routes {
+        self.routes
+    }
+
+    /// The document.
+    pub(crate) fn document(&self) -> Value {
+        let settings = |place: &str| {
+            let settings = SchemaSettings::draft2020_12().with(|it| {
+                it.definitions_path = format!("/components/{place}").into();
+                it.meta_schema = None;
+            });
+            settings.with_transform(RecursiveTransform(plain_form))
+        };
+        let strict = settings("schemas").for_deserialize().with_transform(RecursiveTransform(refuse_unknown_fields));
+        let mut requests = strict.into_generator();
+        let mut answers = settings("answers").for_serialize().into_generator();
+        let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+        for call in &self.calls {
+            let operation = operation(call, &mut requests, &mut answers);
+            paths.entry(call.path).or_default().insert(call.method.as_str().to_lowercase(), operation);
+        }
+        answers.subschema_for::<client::body::Problem>();
+        let (mut paths, mut responses) = (json!(paths), json!(shared_problems()));
+        let (requests, answers) = (requests.take_definitions(true), answers.take_definitions(true));
+        let schemas = combine(requests, answers, [&mut paths, &mut responses]);
+        json!({
+            "openapi": "3.1.0",
+            "info": {
+                "title": "Baton",
+                "version": env!("CARGO_PKG_VERSION"),
+                "description": INTRODUCTION,
+            },
+            "security": [{}, { "secret": [] }],
+            "tags": TAGS.map(|(name, what)| json!({ "name": name, "description": what })),
+            "paths": paths,
+            "components": {
+                "schemas": schemas,
+                "responses": responses,
+                "securitySchemes": {
+                    "secret": { "type": "http", "scheme": "bearer", "description": "Where the service knows credentials." },
+                },
+            },
+        })
+    }
+}
+
+/// What holds for every call.
+const INTRODUCTION: &str = "Durable workflows as plain histories. Payloads (`input`, `result`, `details`, ...) are any JSON \
+    value, kept byte for byte, at most 256 KiB each. Requests refuse fields and parameters that they do not know; in answers, \
+    pass over those that you do not know.";
+
+/// What calls are about, in which a program sees them side by side.
+const TAGS: [(&str, &str); 6] = [
+    ("domains", "Domains, in which all names are."),
+    ("types", "Registered types of workflows and activities."),
+    ("workflows", "Runs: started, told something, asked, read, ended, and operated by hand."),
+    ("schedules", "Runs that are started at times."),
+    ("tasks", "Polls of deciders and runners, and their answers."),
+    ("service", "The process itself."),
+];
+
+/// What the calls of a path are about.
+fn tag(path: &str) -> &'static str {
+    let mut segments = path.split('/').skip(1);
+    match (segments.next(), segments.next(), segments.nth(1)) {
+        (Some("v1"), Some("domains"), Some("workflows")) => "workflows",
+        (Some("v1"), Some("domains"), Some("schedules")) => "schedules",
+        (Some("v1"), Some("domains"), Some("activity-types" | "workflow-types")) => "types",
+        (Some("v1"), Some("domains"), Some("task-lists")) => "tasks",
+        (Some("v1"), Some("domains"), _) => "domains",
+        (Some("v1"), Some("audit"), _) => "service",
+        (Some("v1"), ..) => "tasks",
+        _ => "service",
+    }
+}
+
+/// What every call below `/v1` may be refused with.
+const REFUSALS: [(u16, &[&str]); 8] = [
+    (400, &["bad-header", "bad-path", "bad-query"]),
+    (
+        401,
+        &[
+            "certificate-refused",
+            "early-secret",
+            "early-token",
+            "expired-secret",
+            "expired-token",
+            "revoked-secret",
+            "token-refused",
+            "unauthorized",
+        ],
+    ),
+    (403, &["cross-site", "forbidden"]),
+    (404, &["unknown-domain"]),
+    (421, &["misdirected"]),
+    (429, &["quota-exceeded", "too-many-guesses"]),
+    (500, &["corrupt", "internal"]),
+    (503, &["outcome-unknown", "overloaded", "stopping", "unavailable"]),
+];
+
+/// What every call may be refused with, whatever it is.
+const REFUSALS_EVERYWHERE: [(u16, &[&str]); 2] = [(400, &["bad-header", "not-encrypted"]), (421, &["misdirected"])];
+
+/// What a call that changes something may be refused with, whether or not it has a body.
+const REFUSALS_OF_WRITES: [(u16, &[&str]); 1] = [(415, &["unsupported-media-type"])];
+
+/// What a call that the audit log has an entry of may be refused with, and the name of this among the problems that calls share.
+const REFUSALS_OF_CHANGES: [(u16, &[&str]); 1] =
+    [(503, &["audit-log-unavailable", "outcome-unknown", "overloaded", "stopping", "unavailable"])];
+const CHANGE_UNAVAILABLE: &str = "ChangeUnavailable";
+
+/// What a call with a body may be refused with, too.
+const REFUSALS_OF_BODIES: [(u16, &[&str]); 4] = [
+    (400, &["bad-json", "invalid-field"]),
+    (408, &["body-too-slow"]),
+    (413, &["too-large"]),
+    (415, &["unsupported-media-type"]),
+];
+
+/// Requests refuse fields that they do not know, also in types that pass over them elsewhere.
+fn refuse_unknown_fields(schema: &mut Schema) {
+    if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
+        schema.insert("additionalProperties".to_owned(), false.into());
+    }
+}
+
+/// What stands for what varies in a path.
+fn segment(name: &str) -> &'static str {
+    match name {
+        "domain" => "The domain.",
+        "activity" => "The decider's name for the activity; the open one with this name.",
+        "id" => "The workflow id.",
+        "list" => "The task list.",
+        "type" => "The type's name; with its version, where it has one, as `name/version`.",
+        "token" => "The task's token, exactly as the poll gave it.",
+        "name" => "Its name. 1 to 256 characters.",
+        _ => "",
+    }
+}
+
+/// The problems that a call may answer, by their status.
+fn problems(call: &Call, has_body: bool) -> Map<String, Value> {
+    let mut codes: BTreeMap<u16, BTreeSet<&str>> = BTreeMap::new();
+    let everywhere = if call.path.starts_with("/v1/") { REFUSALS.as_slice() } else { &REFUSALS_EVERYWHERE };
+    let of_bodies = if has_body { REFUSALS_OF_BODIES.as_slice() } else { &[] };
+    let is_write = call.method != Method::GET && call.method != Method::DELETE;
+    let of_writes = if is_write { REFUSALS_OF_WRITES.as_slice() } else { &[] };
+    let of_changes = if call.effect == Effect::Changes { REFUSALS_OF_CHANGES.as_slice() } else { &[] };
+    let of_writes = of_writes.iter().chain(of_changes);
+    for (status, more) in everywhere.iter().chain(of_bodies).chain(of_writes).chain(&call.doc.refusals) {
+        codes.entry(*status).or_default().extend(*more);
+    }
+    let response = |(status, codes): (u16, BTreeSet<&str>)| {
+        let is_shared =
+            |refusal: &&(u16, &[&str])| refusal.0 == status && refusal.1.iter().copied().eq(codes.iter().copied());
+        let shared = REFUSALS.iter().chain(&REFUSALS_OF_BODIES).find(is_shared);
+        let shared = shared.map(|(status, _)| shared_name(*status));
+        let shared =
+            shared.or_else(|| REFUSALS_OF_CHANGES.iter().find(is_shared).map(|_| CHANGE_UNAVAILABLE.to_owned()));
+        let response = match shared {
+            Some(name) => json!({ "$ref": format!("#/components/responses/{name}") }),
+            None => problem(status, &codes),
+        };
+        (status.to_string(), response)
+    };
+    codes.into_iter().map(response).collect()
+}
+
+/// Problems that many calls share, by their status's name.
+fn shared_problems() -> Map<String, Value> {
+    // Where a status is in both, calls with a body have a larger set of codes, of their own.
+    let refusals = REFUSALS_OF_BODIES.iter().chain(&REFUSALS);
+    let named = refusals.map(|refusal| (shared_name(refusal.0), refusal));
+    let named = named.chain(REFUSALS_OF_CHANGES.iter().map(|refusal| (CHANGE_UNAVAILABLE.to_owned(), refusal)));
+    named.map(|(name, (status, codes))| (name, problem(*status, &codes.iter().copied().collect()))).collect()
+}
+
+/// `404` is `NotFound`.
+fn shared_name(status: u16) -> String {
+    let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    reason.unwrap_or_default().replace(' ', "")
+}
+
+fn problem(status: u16, codes: &BTreeSet<&str>) -> Value {
+    let words: Vec<&str> = codes.iter().copied().collect();
+    let mut response = json!({
+        "description": words.join(", "),
+        "content": { PROBLEM: { "schema": {
+            "$ref": "#/components/schemas/Problem",
+            "properties": { "code": { "enum": codes } },
+        } } },
+    });
+    let header_of_status = match status {
+        401 => Some(("WWW-Authenticate", "`Bearer`")),
+        429 | 503 => Some(("Retry-After", "After how many seconds to ask again, where that is known.")),
+        _ => None,
+    };
+    if let (Some(response), Some((name, what))) = (response.as_object_mut(), header_of_status) {
+        response.insert("headers".to_owned(), json!({ name: header(what) }));
+    }
+    response
+}
+
+fn operation(call: &Call, requests: &mut SchemaGenerator, answers: &mut SchemaGenerator) -> Value {
+    let mut operation = Operation { requests, parameters: Vec::new(), body: None, answer_headers: Map::new() };
+    let in_path = call.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
+    for name in in_path {
+        operation.parameters.push(parameter("path", name, true, segment(name), &json!({ "type": "string" })));
+    }
+    (call.takes)(&mut operation);
+    let Operation { parameters, body, answer_headers, .. } = operation;
+    let mut responses = Map::new();
+    for reply in &call.doc.replies {
+        let mut response = json!({ "description": reply.what });
+        let content: Map<String, Value> = reply
+            .content
+            .iter()
+            .map(|(kind, make)| ((*kind).to_owned(), json!({ "schema": plain(make(answers)) })))
+            .collect();
+        let mut headers = if reply.status < 400 { answer_headers.clone() } else { Map::new() };
+        headers.extend(reply.headers.iter().map(|(name, what)| ((*name).to_owned(), header(what))));
+        if let Some(response) = response.as_object_mut() {
+            if !content.is_empty() {
+                response.insert("content".to_owned(), content.into());
+            }
+            if !headers.is_empty() {
+                response.insert("headers".to_owned(), headers.into());
+            }
+        }
+        responses.insert(reply.status.to_string(), response);
+    }
+    responses.extend(problems(call, body.is_some()));
+    let mut operation = json!({
+        "operationId": call.doc.id,
+        "tags": [tag(call.path)],
+        "summary": call.doc.summary,
+        "parameters": parameters,
+        "responses": responses,
+    });
+    if let (Some(operation), Some(body)) = (operation.as_object_mut(), body) {
+        operation.insert("requestBody".to_owned(), body);
+    }
+    operation
+}

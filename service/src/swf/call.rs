@@ -1,0 +1,48 @@
+//! What every operation is given, and what it answers.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::Response;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::fault::{Fault, FaultKind, JSON};
+use crate::access::Caller;
+use crate::engine::Engine;
+
+/// The account in the names of resources. Ours: there are no accounts, and this is what documentation and mocks use.
+pub(super) const ACCOUNT: &str = "123456789012";
+
+/// What every operation is given.
+pub(super) struct Call {
+    pub(super) engine: Arc<Engine>,
+    /// Who asks.
+    pub(super) caller: Caller,
+    /// The region that the caller believes to be in.
+    pub(super) region: String,
+}
+
+/// What an operation answers: a body, or with `None` nothing at all, not even `{}`.
+pub(super) type Answer = Result<Option<Response>, Fault>;
+
+/// A request as a type, after it was held against its fields.
+pub(super) fn take<T: DeserializeOwned>(input: Map<String, Value>) -> Result<T, Fault> {
+    serde_json::from_value(Value::Object(input))
+        .map_err(|error| Fault::new(FaultKind::Serialization, error.to_string()))
+}
+
+/// An answer with a body.
+pub(super) fn body(body: &impl Serialize) -> Answer {
+    let bytes = serde_json::to_vec(body).map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
+    Ok(Some(json(bytes)))
+}
+
+/// An answer with a body that is JSON already.
+pub(super) fn json(bytes: impl Into<Body>) -> Response {
+    let mut response = Response::new(bytes.into());
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}

@@ -1,0 +1,87 @@
+//! What is counted as what.
+
+use std::collections::BTreeSet;
+
+use house::arrows::{Arrow, circles};
+use house::{Arrows, Sources, names, references};
+
+fn arrows(texts: &[(&str, &str)]) -> Vec<(String, String)> {
+    let arrows = Arrows::of(&Sources::of("house", texts).unwrap());
+    arrows.names.into_keys().map(|Arrow { from, to }| (from, to)).collect()
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(from, to)| ((*from).to_owned(), (*to).to_owned())).collect()
+}
+
+#[test]
+fn an_arrow_leads_to_the_file_that_defines_a_name_however_it_is_reached() {
+    let found = arrows(&[
+        ("lib.rs", "mod a; mod b; pub use a::Deep;"),
+        ("a.rs", "mod inner; pub use inner::Deep as Renamed; pub use inner::*;"),
+        ("a/inner.rs", "pub struct Deep;"),
+        ("b.rs", "use crate::a::Renamed; fn take(_: super::a::Deep) {}"),
+    ]);
+    assert_eq!(found, pairs(&[("b.rs", "a/inner.rs")]));
+}
+
+#[test]
+fn handing_a_name_on_is_no_arrow_nor_is_who_may_see_it() {
+    let found = arrows(&[("lib.rs", "mod a; pub use a::A;"), ("a.rs", "pub(crate) struct B; pub(super) struct A(B);")]);
+    assert_eq!(found, pairs(&[]));
+}
+
+#[test]
+fn what_a_macro_is_given_is_looked_at() {
+    let found = arrows(&[
+        ("lib.rs", "mod a; mod b;"),
+        ("a.rs", "pub const MAX: usize = 1;"),
+        ("b.rs", "fn show() { println!(\"{}\", crate::a::MAX); }"),
+    ]);
+    assert_eq!(found, pairs(&[("b.rs", "a.rs")]));
+}
+
+#[test]
+fn tests_are_no_part_of_the_house() {
+    let found = arrows(&[
+        ("lib.rs", "mod a; mod b;"),
+        ("a.rs", "pub struct A;"),
+        ("b.rs", "#[cfg(test)] mod tests { use crate::a::A; }"),
+    ]);
+    assert_eq!(found, pairs(&[]));
+}
+
+#[test]
+fn a_circle_is_all_files_that_lead_to_each_other() {
+    let found = circles([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("d", "e"), ("e", "d"), ("e", "f")]);
+    let circle = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    assert_eq!(found, [circle(&["a", "b", "c"]), circle(&["d", "e"])]);
+}
+
+#[test]
+fn a_name_is_ambiguous_where_several_files_define_a_type_of_it() {
+    let sources = Sources::of(
+        "house",
+        &[
+            ("lib.rs", "mod a; mod b;"),
+            ("a.rs", "struct A; struct B; fn f() {}"),
+            ("b.rs", "enum A {} trait C {} fn f() {}"),
+        ],
+    );
+    let found = names::ambiguous(&sources.unwrap());
+    assert_eq!(found.into_keys().collect::<Vec<_>>(), ["A"]);
+}
+
+#[test]
+fn a_number_of_a_rule_is_known_from_other_words() {
+    let found: Vec<_> =
+        references::rules("see S1.23, (D11) and N8. Not S3, 4.5, A1, S1234, x/S1.1, or R2D2.").collect();
+    assert_eq!(found, ["S1.23", "D11", "N8"]);
+}
+
+#[test]
+fn the_lines_of_a_file_are_those_without_its_tests() {
+    let text = "fn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn g() {}\n}\n";
+    let sources = Sources::of("house", &[("lib.rs", text)]).unwrap();
+    assert_eq!(sources.files["lib.rs"].lines, 2);
+}

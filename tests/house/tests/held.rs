@@ -1,0 +1,36 @@
+//! What was reached stays: each figure of the house has a bound, which only ever gets smaller.
+
+use house::{Arrows, Sources, measures};
+
+/// The largest that each figure may be. Whoever makes one smaller writes the new figure here.
+const BOUNDS: &[(&str, usize)] = &[
+    ("circles", 134),
+    ("circles-engine", 37),
+    ("circles-wires", 0),
+    ("circles-flow", 10),
+    ("arrows", 143),
+    ("holders", 38),
+    ("ambiguous", 119),
+    ("ambiguous-within", 61),
+    ("references", 378),
+    ("lines", 66_300),
+    ("file", 726),
+    ("function", 216),
+];
+
+#[test]
+fn no_figure_of_the_house_is_worse_than_what_was_reached() {
+    let sources = Sources::read().unwrap();
+    let arrows = Arrows::of(&sources);
+    let found = measures::all(&sources, &arrows).unwrap();
+    let bounds: Vec<_> = BOUNDS.iter().map(|(name, _)| *name).collect();
+    let names: Vec<_> = found.iter().map(|measure| measure.name).collect();
+    assert_eq!(names, bounds, "each figure has its bound");
+    let worse: Vec<_> = found
+        .iter()
+        .zip(BOUNDS)
+        .filter(|(measure, (_, bound))| measure.found > *bound)
+        .map(|(measure, (_, bound))| format!("{}: {}, at most {bound}", measure.what, measure.found))
+        .collect();
+    assert!(worse.is_empty(), "{worse:#?}; `cargo run -p baton-tests-house -- --all` shows what stands behind each");
+}
