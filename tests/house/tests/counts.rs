@@ -6,7 +6,8 @@ use house::arrows::{Arrow, circles};
 use house::{Arrows, Sources, names, references};
 
 fn arrows(texts: &[(&str, &str)]) -> Vec<(String, String)> {
-    let arrows = Arrows::of(&Sources::of("house", texts).unwrap());
+    let sources = Sources::of("house", texts).expect("they are Rust");
+    let arrows = Arrows::of(&sources);
     arrows.names.into_keys().map(|Arrow { from, to }| (from, to)).collect()
 }
 
