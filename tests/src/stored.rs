@@ -32,6 +32,12 @@ pub(crate) fn tail(head: &Head) -> Option<Bytes> {
     tail_at(head).filter(|tail_at| *tail_at <= head.body.len()).map(|tail_at| head.body.slice(tail_at..))
 }
 
+/// The state in the body of a head, and the events, both encoded.
+pub(crate) fn sections(body: &[u8]) -> Option<(&[u8], &[u8])> {
+    let tail_at = u32::from_be_bytes(*body.get(1..PREFIX)?.first_chunk::<4>()?) as usize;
+    Some((body.get(PREFIX..tail_at)?, body.get(tail_at..)?))
+}
+
 pub(crate) fn decode(head: &Head) -> Option<(Body, Bytes)> {
     let body = minicbor::decode(head.body.get(PREFIX..tail_at(head)?)?).ok()?;
     Some((body, tail(head)?))

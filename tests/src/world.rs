@@ -19,6 +19,7 @@ use crate::clock::{AHEAD_MAX, NodeClock, Time};
 use crate::facts::{Facts, Histories};
 use crate::line::Line;
 use crate::meddled::Meddled;
+use crate::record::{Record, Recorder};
 use crate::reluctant::Reluctant;
 use crate::repeating::{self, Repeats};
 use crate::resetting;
@@ -92,6 +93,8 @@ pub struct Outcome {
     pub told: Told,
     /// How often requests were repeated that had been answered.
     pub repeats: Repeats,
+    /// All of it, taken down.
+    pub record: Record,
 }
 
 /// Which run dies at every step.
@@ -124,6 +127,7 @@ pub(crate) struct World {
     /// Whether runs go on as new.
     pub(crate) goes_on: bool,
     chronicle: Chronicle,
+    pub(crate) recorder: Recorder,
     /// What nodes are opened over.
     pub(crate) store: Arc<dyn Store>,
     /// Whether its nodes know of each other.
@@ -315,6 +319,11 @@ fn in_one_thread<T>(life: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(life)
 }
 
+/// Whether the nodes of a seed's world know of each other. Not all that happens there is fixed by the seed.
+pub fn know_each_other(seed: u64) -> bool {
+    seed % 2 == 1
+}
+
 /// Runs one seed, from the first start until all is quiet.
 pub fn simulate(seed: u64, plan: Plan) -> Outcome {
     simulate_over(seed, plan, async || Arc::new(Memory::new()) as _, || {})
@@ -333,16 +342,17 @@ pub fn crash_at(tale: Tale, op: u64, lands: bool) -> Option<Outcome> {
 }
 
 impl World {
-    fn new(seed: u64, chronicle: Chronicle, store: Arc<dyn Store>, is_calm: bool) -> Self {
+    fn new(seed: u64, chronicle: Chronicle, recorder: Recorder, store: Arc<dyn Store>, is_calm: bool) -> Self {
         Self {
             time: Time::new(),
             short_lives: false,
             asks: false,
             goes_on: false,
             chronicle,
+            recorder,
             store,
             // Both must do: what nodes know of each other is never needed for a history to be right.
-            knows_nodes: seed % 2 == 1,
+            knows_nodes: know_each_other(seed),
             line: None,
             nodes: Mutex::default(),
             random: Mutex::new(fastrand::Rng::with_seed(seed)),
@@ -381,12 +391,24 @@ impl World {
         let branches = histories.values().filter(|events| resetting::branched(events).is_some()).count();
         let told = self.facts().told;
         let repeats = self.facts().repeats;
-        Outcome { violations, trace: trace.join("\n\n"), runs: histories.len(), branches, faults, told, repeats }
+        let mut record = self.recorder.take();
+        record.note_histories(&histories);
+        Outcome {
+            violations,
+            trace: trace.join("\n\n"),
+            runs: histories.len(),
+            branches,
+            faults,
+            told,
+            repeats,
+            record,
+        }
     }
 }
 
 async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -> Outcome {
-    let chronicle = Chronicle::of(store);
+    let recorder = Recorder::default();
+    let chronicle = Chronicle::of(Arc::new(Meddled(recorder.over(store))));
     let mut below: Arc<dyn Store> = Arc::new(Meddled(chronicle.clone()));
     let time = Time::new();
     if plan.short_lives {
@@ -400,7 +422,7 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
     if let Some(rule) = plan.without {
         store = Arc::new(Meddled(Undone::new(store, rule)));
     }
-    let world = World::new(seed, chronicle, store, false);
+    let world = World::new(seed, chronicle, recorder, store, false);
     let asks = plan.asks || plan.repeats;
     let knows_nodes = world.knows_nodes || asks;
     let line = asks.then(|| Line::new(seed));
@@ -450,7 +472,7 @@ async fn crash(tale: Tale, op: u64, lands: bool) -> Option<Outcome> {
     let chronicle = Chronicle::of(Arc::new(Memory::new()));
     let memory: Arc<dyn Store> = Arc::new(Broken::over(Arc::new(Meddled(chronicle.clone())), Break::Nothing));
     let dying = Arc::new(Dying::new(Arc::clone(&memory), op, lands));
-    let world = Arc::new(World::new(op, chronicle, memory, true));
+    let world = Arc::new(World::new(op, chronicle, Recorder::default(), memory, true));
     let clock = Arc::new(NodeClock { time: Arc::clone(&world.time), ahead: Duration::ZERO });
     let settings = Settings { seed: Some(op), ..Settings::default() };
     let opened = Engine::open(Arc::clone(&dying) as _, clock, settings);

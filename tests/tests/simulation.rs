@@ -2,9 +2,10 @@
 
 use simulation::asking::Told;
 use simulation::broken::Break;
+use simulation::corpus::{self, Corpus};
 use simulation::repeating::Repeats;
 use simulation::rules::Rule;
-use simulation::{Outcome, Plan, Tale, crash_at, simulate};
+use simulation::{Outcome, Plan, Tale, crash_at, know_each_other, simulate};
 
 /// Seeds that once failed. Always run.
 ///
@@ -53,7 +54,9 @@ struct Seen {
     repeats: Repeats,
 }
 
-fn keep_every_promise(regressions: &[u64], one_of: u64, plan: Plan) -> Seen {
+/// Runs seeds and holds each world against every promise; and what it came to against the corpus, where its kind is in it.
+fn keep_every_promise(kind: Option<&'static str>, regressions: &[u64], one_of: u64, plan: Plan) -> Seen {
+    let mut corpus = kind.map(Corpus::of);
     let (mut seen, mut runs, mut faults) = (Seen::default(), 0, 0);
     for seed in seeds(regressions, one_of) {
         let plan = Plan { nodes: 1 + usize::try_from(seed % 3).unwrap_or_default(), ..plan };
@@ -73,6 +76,12 @@ fn keep_every_promise(regressions: &[u64], one_of: u64, plan: Plan) -> Seen {
             outcome.trace,
             outcome.violations.join("\n"),
         );
+        if let Some(corpus) = corpus.as_mut().filter(|_| !know_each_other(seed)) {
+            corpus.hold(seed, &outcome.record);
+        }
+    }
+    if let Some(corpus) = corpus {
+        corpus.end();
     }
     println!(
         "{runs} runs, {} branched off others, {faults} faults, {:?}, {:?}",
@@ -84,23 +93,28 @@ fn keep_every_promise(regressions: &[u64], one_of: u64, plan: Plan) -> Seen {
 
 #[test]
 fn every_seed_keeps_every_promise() {
-    keep_every_promise(REGRESSIONS, 1, Plan::default());
+    keep_every_promise(Some("plain"), REGRESSIONS, 1, Plan::default());
 }
 
 #[test]
 fn every_seed_keeps_every_promise_where_lives_are_short() {
-    keep_every_promise(REGRESSIONS_OF_SHORT_LIVES, 2, Plan { short_lives: true, ..Plan::default() });
+    keep_every_promise(
+        Some("short-lives"),
+        REGRESSIONS_OF_SHORT_LIVES,
+        2,
+        Plan { short_lives: true, ..Plan::default() },
+    );
 }
 
 #[test]
 fn every_seed_keeps_every_promise_where_runs_are_reset() {
-    let seen = keep_every_promise(&[], 3, Plan { resets: true, ..Plan::default() });
+    let seen = keep_every_promise(Some("resets"), &[], 3, Plan { resets: true, ..Plan::default() });
     assert!(seen.branches > 0, "nothing was reset");
 }
 
 #[test]
 fn every_seed_keeps_what_it_says_to_who_asks_and_who_updates() {
-    let told = keep_every_promise(REGRESSIONS_OF_ASKING, 6, Plan { asks: true, ..Plan::default() }).told;
+    let told = keep_every_promise(None, REGRESSIONS_OF_ASKING, 6, Plan { asks: true, ..Plan::default() }).told;
     let is_one = number("BATON_SIM_SEED").is_some();
     assert!(is_one || (told.answers > 0 && told.accepted > 0 && told.rejected > 0), "{told:?}");
 }
@@ -110,14 +124,27 @@ const DESERTED: u32 = 180;
 
 #[test]
 fn every_seed_keeps_every_promise_where_nobody_polls_for_hours() {
-    keep_every_promise(&[], 6, Plan { deserted_minutes: DESERTED, ..Plan::default() });
+    keep_every_promise(Some("deserted"), &[], 6, Plan { deserted_minutes: DESERTED, ..Plan::default() });
 }
 
 #[test]
 fn every_request_that_is_repeated_late_hears_what_it_heard_first() {
-    let repeats = keep_every_promise(&[], 6, Plan { repeats: true, ..Plan::default() }).repeats;
+    let repeats = keep_every_promise(None, &[], 6, Plan { repeats: true, ..Plan::default() }).repeats;
     let is_one = number("BATON_SIM_SEED").is_some();
     assert!(is_one || (repeats.starts > 0 && repeats.signals > 0 && repeats.updates > 0), "{repeats:?}");
+}
+
+#[test]
+fn a_few_small_worlds_are_what_they_were_line_by_line() {
+    for (name, nodes, plan) in [
+        ("plain", 2, Plan::default()),
+        ("short-lives", 1, Plan { short_lives: true, ..Plan::default() }),
+        ("resets", 1, Plan { resets: true, ..Plan::default() }),
+    ] {
+        let outcome = simulate(4, Plan { nodes, workflows: 1, steps: 20, ..plan });
+        assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
+        corpus::hold_text(&format!("whole/{name}.txt"), &outcome.record.text());
+    }
 }
 
 #[test]

@@ -40,6 +40,7 @@ mod nodes;
 mod openapi;
 mod pause;
 mod queries;
+mod recorded;
 mod refusals;
 mod reset;
 mod retries;
