@@ -147,7 +147,7 @@ impl Teller {
         let settings = Settings { seed: Some(7), ..Settings::default() };
         let store = Arc::new(Memory::new());
         let engine = Engine::open(store, Arc::clone(&clock) as _, settings).await.unwrap();
-        let (router, named, recorded, beside) = (service::http::router(engine), Vec::new(), Vec::new(), Vec::new());
+        let (router, named, recorded, beside) = (service::api::router(engine), Vec::new(), Vec::new(), Vec::new());
         Self { router, clock, named, drawn: Drawn::default(), recorded, beside }
     }
 
