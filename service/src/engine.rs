@@ -57,6 +57,7 @@ use uuid::Uuid;
 
 use crate::audit;
 use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
+use crate::fair::Places;
 use crate::reload::Reloads;
 use crate::shares::Shares;
 use crate::tls::TlsStanding;
@@ -102,6 +103,8 @@ pub struct Settings {
     pub waiting: WaitingBounds,
     /// The most bytes of requests and answers in flight.
     pub bytes_in_flight_max: usize,
+    /// How many requests are worked on at once; as the processors are when `None`.
+    pub requests_at_once: Option<usize>,
 }
 
 impl Default for Settings {
@@ -113,6 +116,7 @@ impl Default for Settings {
             quotas: None,
             waiting: WaitingBounds::default(),
             bytes_in_flight_max: BYTES_IN_FLIGHT_MAX,
+            requests_at_once: None,
         }
     }
 }
@@ -230,6 +234,7 @@ pub struct Engine {
     metrics: Metrics,
     budget: Arc<Budget>,
     shares: Arc<Shares>,
+    places: Arc<Places>,
     reloads: Reloads,
     /// Of the listener, where it has TLS.
     tls: OnceLock<Arc<TlsStanding>>,
@@ -304,6 +309,7 @@ impl Engine {
             metrics: Metrics::new(shares.counts()),
             shares,
             budget: Budget::new(settings.bytes_in_flight_max),
+            places: Places::new(settings.requests_at_once),
             reloads: Reloads::default(),
             tls: OnceLock::new(),
             audit: OnceLock::new(),
@@ -335,6 +341,11 @@ impl Engine {
         &self.shares
     }
 
+    /// Where requests are worked on, one domain in turn with another.
+    pub fn places(&self) -> &Arc<Places> {
+        &self.places
+    }
+
     /// What came of files that were read again.
     pub fn reloads(&self) -> &Reloads {
         &self.reloads
@@ -363,6 +374,7 @@ impl Engine {
             updates: self.updates.len(),
             bytes_in_flight: self.budget.taken(),
             requests_put_off: self.budget.put_off(),
+            waits: self.places.waits(),
             lists: metrics::shown(self.matching.depths()),
             store: self.store.stats(),
             runs: self.run_counts.gauged(),

@@ -33,4 +33,4 @@ pub(crate) use in_flight::{account, hold as hold_answer};
 pub(crate) use problem::Refused;
 pub(crate) use record::{Code, Noted, RequestId};
 pub(crate) use routes::Routes;
-pub(crate) use shares::{answer_within, domain_of};
+pub(crate) use shares::{answer_within, domain_of, in_turn_within};

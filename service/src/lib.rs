@@ -6,6 +6,7 @@ pub mod api;
 pub mod audit;
 pub mod budget;
 pub mod engine;
+pub mod fair;
 pub mod http;
 pub mod lambda;
 pub mod nodes;

@@ -104,6 +104,9 @@ pub(crate) struct Serve {
     /// Connections at once [default: 20000]
     #[arg(long, env = "BATON_CONNECTIONS_MAX", value_name = "COUNT")]
     connections_max: Option<usize>,
+    /// Requests that are worked on at once; beyond them domains take turns [default: two for each processor]
+    #[arg(long, env = "BATON_REQUESTS_AT_ONCE", value_name = "COUNT")]
+    requests_at_once: Option<usize>,
     /// How long requests under way may take when the service stops, in seconds [default: 10]
     #[arg(long, env = "BATON_SHUTDOWN_SECONDS", value_name = "SECONDS")]
     shutdown_seconds: Option<u64>,
@@ -166,6 +169,7 @@ impl Serve {
             store_memory_mib: self.store_memory_mib.or(file.store_memory_mib),
             store_log_mib: self.store_log_mib.or(file.store_log_mib),
             connections_max: self.connections_max.or(file.connections_max),
+            requests_at_once: self.requests_at_once.or(file.requests_at_once),
             shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
             lambdas: self.lambdas,
             swf_limits: self.swf_limits || file.swf_limits,
@@ -341,7 +345,13 @@ impl Serve {
         let cache_bytes = self.cache_mib.unwrap_or(32) << 20;
         let node = self.node(address, tls.is_some())?;
         let quotas = self.swf_limits.then(Quotas::default);
-        let settings = Settings { cache_bytes, node: node.clone(), quotas, ..Settings::default() };
+        let settings = Settings {
+            cache_bytes,
+            node: node.clone(),
+            quotas,
+            requests_at_once: self.requests_at_once,
+            ..Settings::default()
+        };
         let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings)
             .await
             .map_err(|refusal| refusal.to_string())?;

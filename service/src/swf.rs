@@ -36,8 +36,10 @@ use crate::access::{Caller, Credentials, Effect, Need, Pass};
 use crate::audit::Names;
 use crate::budget::{Purse, Who};
 use crate::engine::Engine;
+use crate::fair::InTurn;
 use crate::http::{
-    Asked, Code, Noted, RequestId, answer_within, domain_of, hold_answer, hold_body, of_token, read_body,
+    Asked, Code, Noted, RequestId, answer_within, domain_of, hold_answer, hold_body, in_turn_within, of_token,
+    read_body,
 };
 use crate::shares::{Asking, UnderWay};
 use crate::tls::Peer;
@@ -128,19 +130,19 @@ async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     let size = bytes.len() as u64;
     drop(bytes);
     let (Some(admitted), Some((credentials, ..))) = (admitted, &signed) else {
-        let need = if engine.shares().has_limits() { access::need(operation, &engine, &input) } else { None };
-        let under_way = admit_to_shares(&engine, None, need.as_ref(), operation, &input)?;
+        let need = access::need(operation, &engine, &input);
+        let let_in = let_in(&engine, None, need.as_ref(), operation, &input)?;
         let call = Call { engine, caller: Caller::anybody(), region };
-        return on_shares(under_way, size, perform(operation, call, input, asked)).await;
+        return in_turn(let_in, size, perform(operation, call, input, asked)).await;
     };
     let noted = |fault, who: &str| noted(fault, credentials, &engine, Some(who), operation);
     let may = access::check(admitted.holder(), operation, &engine, &input);
     let need = may.map_err(|fault| noted(fault, admitted.holder().name()))?;
-    let under_way = admit_to_shares(&engine, Some(admitted.holder().name()), Some(&need), operation, &input)?;
+    let let_in = let_in(&engine, Some(admitted.holder().name()), Some(&need), operation, &input)?;
     let pass = Pass::new(credentials, engine.clock(), admitted, need);
     let caller = Caller::holding(Arc::clone(pass.holder()));
     let call = Call { engine: Arc::clone(&engine), caller, region };
-    match pass.hold(on_shares(under_way, size, perform(operation, call, input, asked))).await {
+    match pass.hold(in_turn(let_in, size, perform(operation, call, input, asked))).await {
         Some(answer) => Ok(answer?.map(|response| hold_body(pass, response))),
         None => Err(noted(Fault::revoked(), pass.holder().name())),
     }
@@ -181,22 +183,34 @@ fn names(engine: &Engine, operation: Operation, input: &Map<String, Value>) -> N
     names
 }
 
-/// Admits a request to the shares that it goes on.
-fn admit_to_shares(
+/// What a request is worked on with: its domain's turns, where it is about one, and the shares that it goes on.
+type LetIn = (Option<InTurn>, Option<UnderWay>);
+
+/// Admits a request.
+fn let_in(
     engine: &Engine,
     credential: Option<&str>,
     need: Option<&Need>,
     operation: Operation,
     input: &Map<String, Value>,
-) -> Result<Option<UnderWay>, Fault> {
+) -> Result<LetIn, Fault> {
     let has = |name: &str| input.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
     // A page of a decision task is of one that was handed out.
     let is_page = operation == Operation::PollForDecisionTask && has("nextPageToken");
-    let asking = Asking { credential, domain: need.and_then(domain_of), is_of_task: operation.is_of_task() || is_page };
-    engine.shares().admit(asking).map_err(|throttled| Fault::from(&throttled))
+    let (domain, is_of_task) = (need.and_then(domain_of), operation.is_of_task() || is_page);
+    let under_way = engine.shares().admit(Asking { credential, domain, is_of_task });
+    let under_way = under_way.map_err(|throttled| Fault::from(&throttled))?;
+    Ok((domain.map(|domain| engine.places().claim(domain, is_of_task)), under_way))
 }
 
-/// Does this on the shares that it goes on. `size` is that of the request.
+/// Does this in turns, and on the shares that it goes on. `size` is that of the request.
+async fn in_turn((in_turn, under_way): LetIn, size: u64, work: impl Future<Output = Answer>) -> Answer {
+    let work = on_shares(under_way, size, work);
+    let Some(in_turn) = in_turn else { return work.await };
+    Ok(in_turn.during(work).await??.map(|response| in_turn_within(in_turn, response)))
+}
+
+/// Does this on the shares that it goes on.
 async fn on_shares(under_way: Option<UnderWay>, size: u64, work: impl Future<Output = Answer>) -> Answer {
     let Some(under_way) = under_way else { return work.await };
     under_way.add_bytes(size);

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 
 use history::{ScheduleCounts, Standing, Timestamp};
@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 use super::matching::{ListKey, Side};
 use super::run_counts::{GAUGES, Gauged};
 use crate::audit::Counts;
+use crate::fair::Waited;
 use crate::reload::Tally;
 use crate::shares::ThrottledCounts;
 use crate::tls::TlsStanding;
@@ -100,6 +101,7 @@ pub(super) struct Gauges {
     pub(super) updates: usize,
     pub(super) bytes_in_flight: usize,
     pub(super) requests_put_off: u64,
+    pub(super) waits: Waited,
     pub(super) lists: Vec<Depth>,
     pub(super) store: store::Stats,
     pub(super) runs: Option<Gauged>,
@@ -281,7 +283,13 @@ struct Text {
 
 impl Text {
     /// Writes a number with its labels, each as `name="value"`.
-    fn family(&mut self, name: &str, kind: Kind, help: &str, numbers: impl IntoIterator<Item = (String, u64)>) {
+    fn family<N: Display>(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        help: &str,
+        numbers: impl IntoIterator<Item = (String, N)>,
+    ) {
         let (kind, suffix) = match kind {
             Kind::Counter => ("counter", "_total"),
             Kind::Gauge => ("gauge", ""),
@@ -337,6 +345,7 @@ impl Gauges {
         ] {
             text.family(name, kind, help, [(String::new(), number)]);
         }
+        self.waits.write(text);
         let of_list = |list: &ListKey| {
             let side = match list.side {
                 Side::Decider => "decider",
@@ -366,6 +375,25 @@ impl Gauges {
         if let Some(audit) = &self.audit {
             audit.write(text);
         }
+    }
+}
+
+impl Waited {
+    fn write(&self, text: &mut Text) {
+        for (name, kind, help, number) in [
+            (
+                "requests_waiting_for_place",
+                Kind::Gauge,
+                "Requests that wait for a place to be worked on",
+                self.now as u64,
+            ),
+            ("place_waits", Kind::Counter, "Times that a request waited for one", self.times),
+            ("place_refusals", Kind::Counter, "Requests that were put off as too many waited", self.refused),
+        ] {
+            text.family(name, kind, help, [(String::new(), number)]);
+        }
+        let help = "How long requests waited for places to be worked on";
+        text.family("place_wait_seconds", Kind::Counter, help, [(String::new(), self.long.as_secs_f64())]);
     }
 }
 
@@ -474,6 +502,7 @@ mod tests {
             updates: 0,
             bytes_in_flight: 0,
             requests_put_off: 0,
+            waits: Waited::default(),
             lists: vec![(ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() }, 0, 0)],
             store: store::Stats::default(),
             runs: Some(Gauged { by_domain, all_at: at, flagged_at: at }),

@@ -19,6 +19,7 @@ use super::record::Noted;
 use super::shares;
 use crate::access::{Admitted, Caller, Credentials, Denied, Level, NoEntry, Pass, Subject};
 use crate::engine::{Engine, Refusal};
+use crate::fair::InTurn;
 use crate::openapi::{Operation, Takes};
 use crate::shares::{Asking, Throttled, UnderWay};
 use crate::tls::Peer;
@@ -107,12 +108,12 @@ pub(crate) async fn judge(
         Ok(pass) => pass.as_ref().and_then(|pass| Caller::holding(Arc::clone(pass.holder())).by()),
         Err((_, who)) => who.as_deref().and_then(|who| CallerName::new(who).ok()),
     };
-    let under_way = pass.as_ref().map_or(Ok(None), |pass| gate.admit_to_shares(pass.as_ref(), level, &subject, path));
+    let let_in = pass.as_ref().map_or(Ok((None, None)), |pass| gate.let_in(pass.as_ref(), level, &subject, path));
     if let Some(log) = log {
         log.by(by.clone());
     }
-    let under_way = match under_way {
-        Ok(under_way) => under_way,
+    let (in_turn, under_way) = match let_in {
+        Ok(let_in) => let_in,
         Err(throttled) => return Refused::from(Refusal::from(throttled)).into_response(),
     };
     let ticket = pass.is_ok().then(|| route.change(&gate.engine, &request, by, subject.names())).flatten();
@@ -121,11 +122,14 @@ pub(crate) async fn judge(
     match pass {
         Ok(None) => {
             request.extensions_mut().insert(Caller::anybody());
-            shares::answer(under_way, route.run(ticket, request, next)).await
+            let answer = Box::pin(shares::answer(under_way, route.run(ticket, request, next)));
+            shares::in_turn(in_turn, answer).await
         }
         Ok(Some(pass)) => {
             request.extensions_mut().insert(Caller::holding(Arc::clone(pass.holder())));
-            match pass.hold(shares::answer(under_way, route.run(ticket, request, next))).await {
+            // In a box: each that waits for it would have room for it once more.
+            let answer = Box::pin(shares::answer(under_way, route.run(ticket, request, next)));
+            match pass.hold(shares::in_turn(in_turn, answer)).await {
                 Some(answer) => hold_body(pass, answer),
                 None => gate.turned_away(Refused::Revoked, Some(pass.holder().name()), &what),
             }
@@ -202,23 +206,21 @@ impl Gate {
         }
     }
 
-    /// Admits a request that was let in to the shares that it goes on.
-    fn admit_to_shares(
+    /// What a request that was let in is worked on with: its domain's turns, where it is about one, and the shares that it goes on.
+    fn let_in(
         &self,
         pass: Option<&Pass>,
         level: Level,
         subject: &InPath<'_>,
         path: &str,
-    ) -> Result<Option<UnderWay>, Throttled> {
-        let shares = self.engine.shares();
-        if !shares.has_limits() {
-            return Ok(None);
-        }
+    ) -> Result<(Option<InTurn>, Option<UnderWay>), Throttled> {
         // What is wrong with a token the call itself says.
         let asked = if pass.is_none() { level.need(subject).ok() } else { None };
         let domain = pass.map(Pass::need).or(asked.as_ref()).and_then(shares::domain_of);
         let credential = pass.map(|pass| pass.holder().name());
-        shares.admit(Asking { credential, domain, is_of_task: shares::is_of_task(path) })
+        let is_of_task = shares::is_of_task(path);
+        let under_way = self.engine.shares().admit(Asking { credential, domain, is_of_task })?;
+        Ok((domain.map(|domain| self.engine.places().claim(domain, is_of_task)), under_way))
     }
 
     /// Says why somebody is not let in, also to those who look after the service.

@@ -12,6 +12,7 @@ use super::record::Code;
 use crate::access::What;
 use crate::budget::Exhausted;
 use crate::engine::{Recorded, Refusal};
+use crate::fair::Crowded;
 use crate::shares::Throttled;
 
 /// Why a request was refused before it reached the engine, or by it.
@@ -30,6 +31,8 @@ pub(crate) enum Refused {
         /// Whether nothing can have been done.
         changes_nothing: bool,
     },
+    /// As many requests wait for their turn as may. Nothing was done.
+    Crowded,
     /// The body did not come in time.
     BodyTooSlow,
     /// The body is not JSON by its own account.
@@ -88,6 +91,12 @@ impl From<Exhausted> for Refused {
     /// Before anything was done.
     fn from(_: Exhausted) -> Self {
         Self::Overloaded { changes_nothing: true }
+    }
+}
+
+impl From<Crowded> for Refused {
+    fn from(_: Crowded) -> Self {
+        Self::Crowded
     }
 }
 
@@ -345,6 +354,19 @@ struct Parts {
 }
 
 impl Parts {
+    /// There is more to do than can be done.
+    fn put_off(changes_nothing: bool, why: &str) -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            code: "overloaded",
+            detail: why.to_owned(),
+            advice: "ask again after a moment; what changes something, with an Idempotency-Key",
+            retryable: true,
+            recorded: if changes_nothing { Value::Bool(false) } else { json!("unknown") },
+            members: json!({}),
+        }
+    }
+
     fn of(refused: &Refused) -> Self {
         let plain = |status, code, detail: String, advice| Self {
             status,
@@ -398,16 +420,10 @@ impl Parts {
                     "send fewer or shorter headers",
                 )
             },
-            Refused::Overloaded { changes_nothing } => Self {
-                retryable: true,
-                recorded: if *changes_nothing { Value::Bool(false) } else { json!("unknown") },
-                ..plain(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "overloaded",
-                    "too many bytes of requests and answers are in flight".to_owned(),
-                    "ask again after a moment; what changes something, with an Idempotency-Key",
-                )
-            },
+            Refused::Overloaded { changes_nothing } => {
+                Self::put_off(*changes_nothing, "too many bytes of requests and answers are in flight")
+            }
+            Refused::Crowded => Self::put_off(true, &Crowded.to_string()),
             Refused::ContentType(found) => plain(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported-media-type",
@@ -597,6 +613,7 @@ impl IntoResponse for Refused {
             Self::TooManyGuesses
             | Self::AuditLogUnavailable
             | Self::Overloaded { .. }
+            | Self::Crowded
             | Self::Engine(Refusal::Stopping | Refusal::TooManyQuestions { .. }) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(1));
             }

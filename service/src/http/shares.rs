@@ -1,14 +1,16 @@
-//! Holds requests to the shares of whoever sends them, and counts the bytes that come and go.
+//! Holds requests to the shares of whoever sends them, has them worked on in turns, and counts the bytes that come and go.
 
 use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use hyper::body::Body as _;
 
+use super::problem::Refused;
 use super::through::{Piece, Through, length, piece_of, through};
 use crate::access::Need;
+use crate::fair::InTurn;
 use crate::shares::UnderWay;
 
 /// The segment of a path that says that a request is about a task that was handed out.
@@ -63,5 +65,34 @@ impl Through for Counted {
         let piece = ready!(self.0.within(|| piece_of(body, context)));
         self.0.add_bytes(length(&piece));
         Poll::Ready(piece)
+    }
+}
+
+/// Has a request answered in its domain's turns. What is about no domain (whether the service lives, its metrics, what nodes say
+/// to each other) takes none, and waits for nobody.
+pub(super) async fn in_turn(in_turn: Option<InTurn>, work: impl Future<Output = Response>) -> Response {
+    let Some(in_turn) = in_turn else { return work.await };
+    match in_turn.during(work).await {
+        Ok(response) => in_turn_within(in_turn, response),
+        Err(crowded) => Refused::from(crowded).into_response(),
+    }
+}
+
+/// The same answer, whose body is part of the request still, and comes in turns.
+pub(crate) fn in_turn_within(in_turn: InTurn, response: Response) -> Response {
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    response.map(|body| through(body, Ordered(in_turn)))
+}
+
+/// The body comes in turns.
+struct Ordered(InTurn);
+
+impl Through for Ordered {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
+        // What has begun is not refused.
+        let piece = ready!(self.0.poll(context, |context| piece_of(body, context)));
+        Poll::Ready(piece.unwrap_or_else(|crowded| Some(Err(axum::Error::new(crowded)))))
     }
 }

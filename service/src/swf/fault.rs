@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::access::Denied;
 use crate::budget::Exhausted;
 use crate::engine::Refusal;
+use crate::fair::Crowded;
 use crate::http::{Code, Refused};
 use crate::shares::{LimitKind, Throttled};
 
@@ -102,6 +103,11 @@ impl Fault {
             FaultKind::Unavailable,
             "Too many bytes of requests and answers are in flight; ask again after a moment",
         )
+    }
+
+    /// As many requests wait for their turn as may.
+    pub(super) fn crowded() -> Self {
+        Self::new(FaultKind::Unavailable, "As many requests wait for their turn as may; ask again after a moment")
     }
 
     /// The credential was revoked while the request was under way.
@@ -202,6 +208,12 @@ impl From<Exhausted> for Fault {
     }
 }
 
+impl From<Crowded> for Fault {
+    fn from(_: Crowded) -> Self {
+        Self::crowded()
+    }
+}
+
 impl From<Refused> for Fault {
     fn from(refused: Refused) -> Self {
         match refused {
@@ -210,6 +222,7 @@ impl From<Refused> for Fault {
                 Self::new(FaultKind::TooLarge, format!("The request has more than {max} bytes"))
             }
             Refused::Overloaded { .. } => Self::overloaded(),
+            Refused::Crowded => Self::crowded(),
             Refused::AuditLogUnavailable => {
                 Self::new(FaultKind::Unavailable, "The audit log cannot be written, so nothing is changed now")
             }

@@ -1,0 +1,252 @@
+//! Who is next. Pure: no clock, no lock, no waker. Places are given one by one; where none is free, those who want one wait in
+//! a queue of their domain, and the domains take turns.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// How many may wait before those who have not begun are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bounds {
+    pub(super) of_domain: usize,
+    pub(super) in_all: usize,
+}
+
+/// What came of asking for a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Granting {
+    Given,
+    Waits,
+    /// As many wait as may.
+    Refused,
+}
+
+/// Places, and who waits for one.
+#[derive(Debug)]
+pub(super) struct Round<T> {
+    /// At once.
+    places: usize,
+    bounds: Bounds,
+    taken: usize,
+    waiting: usize,
+    /// Of the domains in the round. None is empty.
+    queues: HashMap<Arc<str>, VecDeque<T>>,
+    /// Domains of which somebody waits, each once; the first is next.
+    round: VecDeque<Arc<str>>,
+}
+
+impl<T> Round<T> {
+    pub(super) fn new(places: usize, bounds: Bounds) -> Self {
+        Self { places, bounds, taken: 0, waiting: 0, queues: HashMap::new(), round: VecDeque::new() }
+    }
+
+    /// How many wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Asks for a place, or for the next one in turn. Who `must` have one waits however many do.
+    pub(super) fn ask(&mut self, domain: &Arc<str>, who: T, must: bool) -> Granting {
+        // While a place is free nobody waits.
+        if self.taken < self.places {
+            self.taken += 1;
+            return Granting::Given;
+        }
+        let queue = self.queues.get_mut(domain);
+        let is_full = |queue: &VecDeque<T>| queue.len() >= self.bounds.of_domain;
+        if !must && (self.waiting >= self.bounds.in_all || queue.as_deref().is_some_and(is_full)) {
+            return Granting::Refused;
+        }
+        self.waiting += 1;
+        match queue {
+            Some(queue) => queue.push_back(who),
+            None => {
+                self.queues.insert(Arc::clone(domain), VecDeque::from([who]));
+                self.round.push_back(Arc::clone(domain));
+            }
+        }
+        Granting::Waits
+    }
+
+    /// Gives a place back. Whoever this answers has it from now on.
+    pub(super) fn give_back(&mut self) -> Option<T> {
+        let Some((domain, mut queue)) = self.round.pop_front().and_then(|domain| self.queues.remove_entry(&domain))
+        else {
+            self.taken = self.taken.saturating_sub(1);
+            return None;
+        };
+        let who = queue.pop_front();
+        self.waiting = self.waiting.saturating_sub(usize::from(who.is_some()));
+        if !queue.is_empty() {
+            self.round.push_back(Arc::clone(&domain));
+            self.queues.insert(domain, queue);
+        }
+        who
+    }
+
+    /// Takes one who waits no longer out of a domain's queue.
+    pub(super) fn leave(&mut self, domain: &Arc<str>, is_one: impl Fn(&T) -> bool) {
+        let Some(queue) = self.queues.get_mut(domain) else { return };
+        let Some(at) = queue.iter().position(is_one) else { return };
+        queue.remove(at);
+        self.waiting = self.waiting.saturating_sub(1);
+        if queue.is_empty() {
+            self.queues.remove(domain);
+            self.round.retain(|other| other != domain);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { of_domain: 4, in_all: 6 };
+
+    fn domains() -> Vec<Arc<str>> {
+        ["a", "b", "c", "d"].map(Arc::from).to_vec()
+    }
+
+    #[test]
+    fn while_a_place_is_free_nobody_waits() {
+        let (mut order, [a, b, ..]) = (Round::new(2, BOUNDS), &domains()[..]) else { unreachable!() };
+        assert_eq!([order.ask(a, 1, false), order.ask(a, 2, false)], [Granting::Given; 2]);
+        assert_eq!(order.ask(b, 3, false), Granting::Waits);
+        assert_eq!((order.give_back(), order.give_back(), order.give_back()), (Some(3), None, None));
+        assert_eq!(order.ask(a, 4, false), Granting::Given);
+    }
+
+    #[test]
+    fn domains_take_turns_and_each_has_its_own_in_the_order_they_came() {
+        let (mut order, [a, b, c, _]) = (Round::new(1, BOUNDS), &domains()[..]) else { unreachable!() };
+        order.ask(a, 0, false);
+        for (domain, who) in [(a, 1), (a, 2), (a, 3), (b, 4), (b, 5), (c, 6)] {
+            assert_eq!(order.ask(domain, who, false), Granting::Waits);
+        }
+        let given: Vec<_> = std::iter::from_fn(|| order.give_back()).collect();
+        assert_eq!(given, [1, 4, 6, 2, 5, 3]);
+    }
+
+    #[test]
+    fn a_domain_whose_queue_is_full_leaves_room_for_others_and_what_has_begun_is_never_refused() {
+        let (mut order, [a, b, c, _]) = (Round::new(1, BOUNDS), &domains()[..]) else { unreachable!() };
+        order.ask(a, 0, false);
+        let asked: Vec<_> = (1..=5).map(|who| order.ask(a, who, false)).collect();
+        assert_eq!(asked, [Granting::Waits, Granting::Waits, Granting::Waits, Granting::Waits, Granting::Refused]);
+        assert_eq!((order.ask(b, 6, false), order.ask(b, 7, false)), (Granting::Waits, Granting::Waits));
+        assert_eq!(order.ask(c, 8, false), Granting::Refused, "as many wait in all as may");
+        assert_eq!(
+            (order.ask(a, 9, true), order.ask(c, 10, true), order.waiting()),
+            (Granting::Waits, Granting::Waits, 8)
+        );
+    }
+
+    #[test]
+    fn who_leaves_is_passed_over_and_takes_no_room() {
+        let (mut order, [a, b, ..]) = (Round::new(1, BOUNDS), &domains()[..]) else { unreachable!() };
+        order.ask(a, 0, false);
+        for (domain, who) in [(a, 1), (b, 2), (a, 3)] {
+            order.ask(domain, who, false);
+        }
+        order.leave(a, |who| *who == 1);
+        order.leave(b, |who| *who == 2);
+        order.leave(b, |who| *who == 2);
+        assert_eq!((order.waiting(), order.give_back(), order.give_back(), order.waiting()), (1, Some(3), None, 0));
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Ask {
+            domain: usize,
+            must: bool,
+        },
+        GiveBack,
+        /// The one who has waited as the so-many-th.
+        Leave(usize),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            4 => (0..4_usize, any::<bool>()).prop_map(|(domain, must)| Step::Ask { domain, must }),
+            3 => Just(Step::GiveBack),
+            1 => (0..8_usize).prop_map(Step::Leave),
+        ];
+        proptest::collection::vec(step, 0..200)
+    }
+
+    proptest! {
+        /// Beside a model that has who waits in the order that they came.
+        #[test]
+        fn whoever_asks_and_leaves_no_place_is_lost_and_no_domain_passed_over_twice(
+            places in 1..4_usize,
+            steps in steps(),
+        ) {
+            let domains = domains();
+            let mut order = Round::new(places, BOUNDS);
+            let (mut taken, mut waiting): (usize, Vec<(usize, usize)>) = (0, Vec::new());
+            // How often others got a place since a domain waits or had its last turn.
+            let mut passed_over: BTreeMap<usize, BTreeMap<usize, usize>> = BTreeMap::new();
+            for (who, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Ask { domain, must } => {
+                        let of_domain = waiting.iter().filter(|(other, _)| *other == domain).count();
+                        let is_full = of_domain >= BOUNDS.of_domain || waiting.len() >= BOUNDS.in_all;
+                        let expected = match () {
+                            () if taken < places => Granting::Given,
+                            () if !must && is_full => Granting::Refused,
+                            () => Granting::Waits,
+                        };
+                        prop_assert_eq!(order.ask(&domains[domain], who, must), expected);
+                        match expected {
+                            Granting::Given => taken += 1,
+                            Granting::Waits => {
+                                waiting.push((domain, who));
+                                passed_over.entry(domain).or_default();
+                            }
+                            Granting::Refused => {}
+                        }
+                    }
+                    Step::GiveBack if taken == 0 => {}
+                    Step::GiveBack => match order.give_back() {
+                        None => {
+                            prop_assert!(waiting.is_empty(), "somebody waits while a place is free");
+                            taken -= 1;
+                        }
+                        Some(who) => {
+                            let at = waiting.iter().position(|(_, other)| *other == who);
+                            prop_assert!(at.is_some(), "who got it did not wait");
+                            let (domain, _) = waiting[at.unwrap()];
+                            let first = waiting.iter().find(|(other, _)| *other == domain);
+                            prop_assert_eq!(first, Some(&(domain, who)), "of a domain the first is first");
+                            waiting.remove(at.unwrap());
+                            passed_over.remove(&domain);
+                            for (other, by) in &mut passed_over {
+                                let times = by.entry(domain).or_default();
+                                *times += 1;
+                                prop_assert!(*times <= 1, "{other} was passed over twice by {domain}");
+                            }
+                            if waiting.iter().any(|(other, _)| *other == domain) {
+                                passed_over.insert(domain, BTreeMap::new());
+                            }
+                        }
+                    },
+                    Step::Leave(nth) => {
+                        if nth < waiting.len() {
+                            let (domain, who) = waiting.remove(nth);
+                            order.leave(&domains[domain], |other| *other == who);
+                            if !waiting.iter().any(|(other, _)| *other == domain) {
+                                passed_over.remove(&domain);
+                            }
+                        }
+                    }
+                }
+                prop_assert_eq!((order.taken, order.waiting()), (taken, waiting.len()));
+                prop_assert!(order.taken <= places && (order.taken == places || waiting.is_empty()));
+                prop_assert_eq!(order.queues.len(), order.round.len());
+            }
+        }
+    }
+}
