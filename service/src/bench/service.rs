@@ -50,6 +50,13 @@ impl Scratch {
     }
 }
 
+impl Scratch {
+    /// A file in it.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
         drop(std::fs::remove_dir_all(&self.dir));
@@ -103,12 +110,17 @@ pub(super) struct Service {
 
 impl Service {
     pub(super) async fn start(scratch: &Scratch) -> Result<Self, Failed> {
+        Self::start_with(scratch, &[]).await
+    }
+
+    /// One with these options, too.
+    pub(super) async fn start_with(scratch: &Scratch, more: &[&str]) -> Result<Self, Failed> {
         let port_file = scratch.dir.join("address");
         drop(std::fs::remove_file(&port_file));
         let (data_dir, port) = (scratch.data_dir.to_string_lossy(), port_file.to_string_lossy());
         let args = ["serve", "--data-dir", &data_dir, "--listen", "127.0.0.1:0", "--port-file", &port, "--log", "warn"];
         let began = Instant::now();
-        let mut process = Process::start(&args)?;
+        let mut process = Process::start(&[&args, more].concat())?;
         let address = async {
             loop {
                 match std::fs::read_to_string(&port_file) {
