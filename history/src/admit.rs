@@ -19,7 +19,7 @@ mod swf;
 #[cfg(test)]
 mod tests;
 mod updates;
-mod validate;
+pub(crate) mod validate;
 
 use uuid::Uuid;
 
@@ -30,10 +30,10 @@ use decisions::Completion;
 pub use updates::{may_update, may_update_in, speculative_turn, starting_for};
 
 use crate::author::{Author, CallerName};
-use crate::command::{Command, Start, StartSignal, TaskId, TurnId};
+use crate::command::{Command, Start, TaskId, TurnId};
 use crate::event::{
     ByHand, DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, Event, EventId, EventKind, RequestKey,
-    Signal, WorkflowCancelRequested, WorkflowStarted, WorkflowTerminated,
+    WorkflowCancelRequested, WorkflowStarted, WorkflowTerminated,
 };
 use crate::fault::Fault;
 use crate::ids::{ConflictPolicy, ReusePolicy, RunId};
@@ -42,6 +42,7 @@ use crate::links::Links;
 use crate::payload::Payload;
 use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::room::Room;
+use crate::rules::signal::Said;
 use crate::run::{PendingActivity, Request, Run, Spilled, Status, Tries};
 use crate::time::{Duration, Timestamp};
 
@@ -58,8 +59,8 @@ pub enum Outcome {
 /// Commands admitted to one run, to be committed together.
 #[derive(Debug, Clone)]
 pub struct Transition {
-    run: Run,
-    links: Links,
+    pub(crate) run: Run,
+    pub(crate) links: Links,
     events: Vec<Event>,
     /// How many of them are those of another run.
     copied: usize,
@@ -232,11 +233,11 @@ pub fn must_hold(run: &Run, turn: TurnId) -> Result<(), Fault> {
     Err(Fault::TurnLost)
 }
 
-fn must_be_open(run: &Run) -> Result<(), Fault> {
+pub(crate) fn must_be_open(run: &Run) -> Result<(), Fault> {
     if run.is_open() { Ok(()) } else { Err(Fault::RunClosed { status: run.status }) }
 }
 
-fn must_be_at(run: &Run, expected: Option<EventId>) -> Result<(), Fault> {
+pub(crate) fn must_be_at(run: &Run, expected: Option<EventId>) -> Result<(), Fault> {
     let found = run.version;
     match expected {
         Some(expected) if expected != found => Err(Fault::VersionMoved { expected, found }),
@@ -303,9 +304,8 @@ impl Transition {
             Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key: start.key, by };
         let mut transition = Self { events: vec![event], author, ..Self::of(run) };
         transition.schedule_turn(now);
-        if let Some(StartSignal { name, input }) = start.signal.clone() {
-            let identity = start.identity.clone();
-            transition.push(now, EventKind::Signal(Signal { name, input, identity, origin: None }));
+        if let Some(signal) = start.signal.clone() {
+            transition.signal_with_start(signal, start.identity.clone(), now);
         }
         transition.author = Author::default();
         Ok(transition)
@@ -413,14 +413,8 @@ impl Transition {
         let mut outcome = Outcome::Recorded(next);
         match command {
             Command::Signal { name, input, identity, if_version, .. } => {
-                validate::name("name", name)?;
-                validate::payload("input", input.as_ref())?;
-                validate::identity(identity.as_deref())?;
-                must_be_open(&self.run)?;
-                must_be_at(&self.run, *if_version)?;
-                let signal =
-                    Signal { name: name.clone(), input: input.clone(), identity: identity.clone(), origin: None };
-                self.push_keyed(now, EventKind::Signal(signal), key);
+                let (input, identity, if_version) = (input.as_ref(), identity.as_deref(), *if_version);
+                self.signal(&Said { name, input, identity, if_version, key }, now)?;
             }
             Command::RequestCancel { reason, identity, .. } => {
                 validate::reason("reason", reason.as_deref())?;
@@ -530,9 +524,7 @@ impl Transition {
             Command::ReturnActivity { task, poll } => self.return_activity(*task, *poll, now)?,
             Command::FireDeadlines { beats } => self.fire_deadlines(beats, now),
             Command::TakeSignal { origin, name, input } => {
-                let (name, input, from) = (name.clone(), input.clone(), Some(origin.clone()));
-                let signal = Signal { name, input, identity: None, origin: from };
-                outcome = self.take(origin, EventKind::Signal(signal), now)?;
+                outcome = self.take_signal(origin, name, input.as_ref(), now)?;
             }
             Command::TakeCancelRequest { origin, reason } => {
                 let (reason, from) = (reason.clone(), Some(origin.clone()));
@@ -556,11 +548,11 @@ impl Transition {
         Ok(outcome)
     }
 
-    fn push(&mut self, now: Timestamp, kind: EventKind) -> EventId {
+    pub(crate) fn push(&mut self, now: Timestamp, kind: EventKind) -> EventId {
         self.push_keyed(now, kind, None)
     }
 
-    fn push_keyed(&mut self, now: Timestamp, kind: EventKind, key: Option<RequestKey>) -> EventId {
+    pub(crate) fn push_keyed(&mut self, now: Timestamp, kind: EventKind, key: Option<RequestKey>) -> EventId {
         self.push_by(now, kind, key, self.author.by.clone())
     }
 

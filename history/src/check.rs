@@ -15,6 +15,7 @@ mod others;
 mod part;
 mod retries;
 mod rule;
+mod timers;
 mod turns;
 mod updates;
 
@@ -24,11 +25,12 @@ use crate::event::{
     ActivityPausedCause, ActivityScheduled, DeciderScheduled, Event, EventId, EventKind, WorkflowStarted,
     WorkflowTimeout,
 };
-use crate::time::{Duration, Timestamp};
+use crate::time::Timestamp;
 use activities::{closes_activity, is_by_hand};
 use clock::Clock;
 use others::Others;
 use part::{Part, decision_event_id, part};
+use timers::Timer;
 use updates::Updates;
 
 pub use rule::{Rule, Violation};
@@ -92,13 +94,6 @@ struct Activity {
     /// The most tries that any of its policies has allowed, and those that were added by hand.
     attempts_max: u32,
     tries_more: u32,
-}
-
-/// A timer, for the whole history.
-struct Timer {
-    name: String,
-    set: (Timestamp, Duration),
-    closed: Option<EventId>,
 }
 
 /// Reads a history from its beginning.
@@ -361,37 +356,6 @@ impl Reader {
             | EventKind::UpdateCompleted(_)
             | EventKind::UpdateFailed(_) => Ok(()),
         }
-    }
-
-    fn timer_set(&mut self, id: EventId, set: (Timestamp, Duration), timer_id: &str) -> Result<(), Violation> {
-        if let Some(other) = self.newest_timer.insert(timer_id.to_owned(), id)
-            && self.timers.get(&other).is_some_and(|other| other.closed.is_none())
-        {
-            return broken(Rule::IdInUse, id, format!("timer `{timer_id}` is open since event {other}"));
-        }
-        let timer = Timer { name: timer_id.to_owned(), set, closed: None };
-        self.timers.insert(id, timer);
-        Ok(())
-    }
-
-    /// Closes a timer; when it was set, and for how long.
-    fn close_timer(
-        &mut self,
-        id: EventId,
-        scheduled: EventId,
-        timer_id: &str,
-    ) -> Result<(Timestamp, Duration), Violation> {
-        let Some(timer) = self.timers.get_mut(&scheduled) else {
-            return broken(Rule::Link, id, format!("event {scheduled} is not a TimerScheduled before it"));
-        };
-        if timer.name != timer_id {
-            return broken(Rule::Link, id, format!("`{timer_id}` was set as `{}`", timer.name));
-        }
-        if let Some(closed) = timer.closed {
-            return broken(Rule::TimerLife, id, format!("event {closed} closed the timer"));
-        }
-        timer.closed = Some(id);
-        Ok(timer.set)
     }
 }
 

@@ -40,6 +40,7 @@ mod registered;
 mod reset;
 mod retry;
 mod room;
+mod rules;
 mod run;
 #[cfg(test)]
 mod scene;

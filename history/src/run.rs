@@ -24,6 +24,8 @@ use uuid::Uuid;
 use crate::event::{Event, EventId, EventKind, RequestKey, WorkflowStarted};
 use crate::time::{Duration, Timestamp};
 
+pub use crate::rules::external::PendingExternal;
+pub use crate::rules::timer::PendingTimer;
 pub use activities::Activities;
 pub use branched::Branched;
 pub use clock::{RunClock, RunPause};
@@ -31,9 +33,7 @@ pub use deadlines::{Deadline, DeadlineKind};
 pub use future::{Coming, ComingKind};
 pub use known::{Known, Mark, Request, Spilled, key_of_update};
 pub use open_counts::OpenCounts;
-pub use pending::{
-    PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Turn, TurnLists, TurnTask,
-};
+pub use pending::{PausedActivity, PendingActivity, PendingChild, Released, Turn, TurnLists, TurnTask};
 pub use standing::{LostTurns, Standing};
 pub use start::RunStart;
 pub use status::Status;

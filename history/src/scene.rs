@@ -8,7 +8,7 @@ use crate::decision::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, FailWorkflow, RecordMarker, ScheduleActivity,
     SignalExternal, StartChild, StartTimer, SucceedWorkflow,
 };
-use crate::event::{ActivityStarted, ActivityTimeouts, ChildPolicy, EventKind, RequestKey};
+use crate::event::{ActivityStarted, ActivityTimeouts, ByHand, ChildPolicy, EventKind, RequestKey};
 use crate::{
     AnsweredTurn, AskedUpdate, Author, Beat, Command, Decision, Duration, EffectKind, EffectResult, Event, EventId,
     Fault, Links, Origin, Outcome, Payload, Permissions, RetryPolicy, Run, Start, TaskId, Timestamp, Transition,
@@ -298,6 +298,23 @@ pub(crate) fn request_cancel() -> Command {
 
 pub(crate) fn terminate() -> Command {
     Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None }
+}
+
+pub(crate) fn by_hand() -> ByHand {
+    ByHand { identity: Some("ann".to_owned()), reason: Some("the bank is down".to_owned()) }
+}
+
+pub(crate) fn pause() -> Command {
+    Command::Pause { stop_clocks: false, by_hand: by_hand(), key: None }
+}
+
+/// With the clock standing still.
+pub(crate) fn stop() -> Command {
+    Command::Pause { stop_clocks: true, by_hand: by_hand(), key: None }
+}
+
+pub(crate) fn resume() -> Command {
+    Command::Resume { by_hand: by_hand(), key: None }
 }
 
 pub(crate) fn schedule(activity_id: &str) -> Decision {

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use super::Transition;
 use crate::command::Beat;
 use crate::event::{
-    ActivityScheduledTimeout, ActivityTimeout, DeciderTimedOut, DeciderTimeout, EventId, EventKind, TimerExpired,
-    WorkflowTimedOut, WorkflowTimeout,
+    ActivityScheduledTimeout, ActivityTimeout, DeciderTimedOut, DeciderTimeout, EventId, EventKind, WorkflowTimedOut,
+    WorkflowTimeout,
 };
 use crate::limits;
 use crate::payload::Payload;
+use crate::rules::timer::DueTimers;
 use crate::run::DeadlineKind;
 use crate::time::Timestamp;
 
@@ -17,8 +18,7 @@ use crate::time::Timestamp;
 struct Facts<'a> {
     /// The newest sign of life of each activity.
     beats: BTreeMap<EventId, &'a Beat>,
-    /// The names of the timers that are due, sorted by their TimerScheduled.
-    timers: Vec<(EventId, String)>,
+    timers: DueTimers,
 }
 
 impl Transition {
@@ -27,10 +27,7 @@ impl Transition {
         let due = self.run.deadlines_due(beats, now);
         // The first beat of an activity counts, as it does for its deadline.
         let beats = beats.iter().rev().map(|beat| (beat.scheduled_event_id, beat)).collect();
-        let timers = self.run.timers.iter().filter(|(_, timer)| timer.expires_at <= now);
-        let mut timers: Vec<_> = timers.map(|(timer_id, timer)| (timer.scheduled_event_id, timer_id.clone())).collect();
-        timers.sort_unstable_by_key(|(scheduled_event_id, _)| *scheduled_event_id);
-        let mut facts = Facts { beats, timers };
+        let mut facts = Facts { beats, timers: DueTimers::of(&self.run, now) };
         let (mut counted, mut bytes) = (self.events.len(), 0);
         for deadline in due {
             // What has no room in this commit is still due after it.
@@ -57,14 +54,7 @@ impl Transition {
                 let timeout = WorkflowTimeout::Run;
                 Some(EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout, new_run_id, next_try_at }))
             }
-            DeadlineKind::Timer { scheduled_event_id } => {
-                let place = facts.timers.binary_search_by_key(&scheduled_event_id, |(id, _)| *id).ok();
-                let timer = place.and_then(|place| facts.timers.get_mut(place));
-                timer.map(|(_, timer_id)| {
-                    let timer_id = std::mem::take(timer_id);
-                    EventKind::TimerExpired(TimerExpired { timer_id, scheduled_event_id })
-                })
-            }
+            DeadlineKind::Timer { scheduled_event_id: id } => return self.expire_timer(id, &mut facts.timers, now),
             DeadlineKind::ActivityRetry { scheduled_event_id } => {
                 if self.run.activities.contains_key(&scheduled_event_id) {
                     self.change_tries(scheduled_event_id, |tries| tries.not_before = None);

@@ -2,20 +2,18 @@
 
 use super::{Transition, must_hold, swf, validate};
 use crate::command::TurnId;
-use crate::decision::{Decision, ScheduleActivity, StartTimer};
+use crate::decision::{Decision, ScheduleActivity};
 use crate::event::{
     ActivityCanceled, ActivityNotStartedCause, ActivityScheduleFailed, ActivityScheduleFailedCause, ActivityScheduled,
     ActivityScheduledTimeout, ActivityTaskCancel, ActivityTaskCancelFailed, ActivityTaskCancelFailedCause,
-    CloseFailedCause, DeciderCompleted, EventId, EventKind, Marker, MarkerFailed, MarkerFailedCause, TimerCancelFailed,
-    TimerCancelFailedCause, TimerCanceled, TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled, TurnList,
-    WorkflowCanceled, WorkflowCloseFailed, WorkflowContinuedAsNew, WorkflowFailed, WorkflowSuccess,
+    CloseFailedCause, DeciderCompleted, EventId, EventKind, TurnList, WorkflowCanceled, WorkflowCloseFailed,
+    WorkflowContinuedAsNew, WorkflowFailed, WorkflowSuccess,
 };
 use crate::fault::Fault;
 use crate::limits;
 use crate::links::child_run_id;
 use crate::payload::Payload;
 use crate::registered::Registration;
-use crate::room;
 use crate::run::{PendingActivity, Run};
 use crate::time::Timestamp;
 
@@ -99,16 +97,8 @@ impl Transition {
             }
             Decision::CancelActivity(it) => return self.cancel_activity(&it.activity_id, decision_event_id, now),
             Decision::StartTimer(it) => self.start_timer(it, decision_event_id),
-            Decision::CancelTimer(it) => self.cancel_timer(&it.timer_id, decision_event_id),
-            Decision::RecordMarker(it) => {
-                let name = it.name.clone();
-                if name.starts_with(limits::MARKER_PREFIX_RESERVED) && !self.run.started.is_swf() {
-                    let cause = MarkerFailedCause::NameReserved;
-                    EventKind::MarkerFailed(MarkerFailed { name, cause, decision_event_id })
-                } else {
-                    EventKind::Marker(Marker { name, details: it.details.clone(), decision_event_id })
-                }
-            }
+            Decision::CancelTimer(it) => self.cancel_timer(it, decision_event_id),
+            Decision::RecordMarker(it) => self.record_marker(it, decision_event_id),
             Decision::StartChild(it) => self.start_child(it, decision_event_id),
             Decision::SignalExternal(it) => self.signal_external(it, decision_event_id),
             Decision::CancelExternal(it) => self.cancel_external(it, decision_event_id),
@@ -229,36 +219,5 @@ impl Transition {
             return self.run.started.is_swf();
         }
         false
-    }
-
-    fn start_timer(&mut self, it: &StartTimer, decision_event_id: EventId) -> EventKind {
-        let timer_id = it.timer_id.clone();
-        let cause = if self.run.timers.contains_key(&timer_id) {
-            Some(TimerScheduleFailedCause::TimerIdAlreadyInUse)
-        } else if self.run.timers.len() >= limits::OPEN_TIMERS_MAX {
-            Some(TimerScheduleFailedCause::OpenTimersLimit)
-        } else if !self.has_room(|_| room::timer(&timer_id)) {
-            Some(TimerScheduleFailedCause::StateLimit)
-        } else {
-            None
-        };
-        match cause {
-            Some(cause) => EventKind::TimerScheduleFailed(TimerScheduleFailed { timer_id, cause, decision_event_id }),
-            None => {
-                let (after, control) = (it.after, it.control.clone());
-                EventKind::TimerScheduled(TimerScheduled { timer_id, after, decision_event_id, control })
-            }
-        }
-    }
-
-    fn cancel_timer(&self, timer_id: &str, decision_event_id: EventId) -> EventKind {
-        let timer_id = timer_id.to_owned();
-        if let Some(timer) = self.run.timers.get(&timer_id) {
-            let scheduled_event_id = timer.scheduled_event_id;
-            EventKind::TimerCanceled(TimerCanceled { timer_id, scheduled_event_id, decision_event_id })
-        } else {
-            let cause = TimerCancelFailedCause::TimerIdUnknown;
-            EventKind::TimerCancelFailed(TimerCancelFailed { timer_id, cause, decision_event_id })
-        }
     }
 }

@@ -3,16 +3,10 @@
 use super::{Outcome, Transition, may_start, must_be_open};
 use crate::author::Author;
 use crate::command::{Command, EffectResult};
-use crate::decision::{CancelExternal, SignalExternal};
-use crate::event::{
-    Event, EventId, EventKind, ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled,
-    ExternalFailedCause, ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled, Origin,
-};
+use crate::event::{Event, EventId, EventKind, Origin};
 use crate::fault::Fault;
 use crate::ids::RunId;
-use crate::limits;
 use crate::links::{Effect, EffectKind, Errand, ErrandTask, SeenOrigin, taken_over};
-use crate::room;
 use crate::run::Request;
 use crate::time::Timestamp;
 
@@ -74,7 +68,7 @@ impl Transition {
     }
 
     /// Takes an effect of another run, once.
-    pub(super) fn take(&mut self, origin: &Origin, kind: EventKind, now: Timestamp) -> Result<Outcome, Fault> {
+    pub(crate) fn take(&mut self, origin: &Origin, kind: EventKind, now: Timestamp) -> Result<Outcome, Fault> {
         // Before anything else: it may have been taken by a run that has closed since, or by the one before this.
         if let Some(seen) = self.links.seen.find(origin) {
             return Ok(Outcome::Repeated(Request { run_id: seen.run_id, event_id: seen.event_id }));
@@ -118,99 +112,8 @@ impl Transition {
         }
     }
 
-    fn settle_external(&mut self, scheduled_event_id: EventId, is_signal: bool, result: EffectResult, now: Timestamp) {
-        let Some(pending) = self.run.externals.get(&scheduled_event_id).cloned() else { return };
-        let (workflow_id, decision_event_id) = (pending.workflow_id, pending.decision_event_id);
-        let cause = match result {
-            EffectResult::Done { run_id } => {
-                let kind = if is_signal {
-                    let delivered = ExternalSignalDelivered { workflow_id, run_id, scheduled_event_id };
-                    EventKind::ExternalSignalDelivered(delivered)
-                } else {
-                    let delivered = ExternalCancelDelivered { workflow_id, run_id, scheduled_event_id };
-                    EventKind::ExternalCancelDelivered(delivered)
-                };
-                self.push(now, kind);
-                return;
-            }
-            EffectResult::Closed => ExternalFailedCause::WorkflowClosed,
-            EffectResult::Unknown
-            | EffectResult::AlreadyOpen
-            | EffectResult::ReuseRefused
-            | EffectResult::NeverStarts => ExternalFailedCause::WorkflowUnknown,
-        };
-        let scheduled_event_id = Some(scheduled_event_id);
-        let kind = if is_signal {
-            EventKind::ExternalSignalFailed(ExternalSignalFailed {
-                workflow_id,
-                cause,
-                scheduled_event_id,
-                decision_event_id,
-                run_id: None,
-                control: None,
-            })
-        } else {
-            EventKind::ExternalCancelFailed(ExternalCancelFailed {
-                workflow_id,
-                cause,
-                scheduled_event_id,
-                decision_event_id,
-                run_id: None,
-                control: None,
-            })
-        };
-        self.push(now, kind);
-    }
-
     /// Says when to see to late effects again.
     pub(super) fn see_to_effects(&mut self, now: Timestamp) {
         self.has_changed_beside |= self.links.outbox.see_to(now);
-    }
-
-    pub(super) fn signal_external(&mut self, it: &SignalExternal, decision_event_id: EventId) -> EventKind {
-        let workflow_id = it.workflow_id.clone();
-        if let Some(cause) = self.externals_limit(&workflow_id) {
-            return EventKind::ExternalSignalFailed(ExternalSignalFailed {
-                workflow_id,
-                cause,
-                scheduled_event_id: None,
-                decision_event_id,
-                run_id: it.run_id.clone(),
-                control: it.control.clone(),
-            });
-        }
-        let (run_id, name, input) = (it.run_id.clone(), it.name.clone(), it.input.clone());
-        let control = it.control.clone();
-        let scheduled = ExternalSignalScheduled { workflow_id, run_id, name, input, decision_event_id, control };
-        EventKind::ExternalSignalScheduled(scheduled)
-    }
-
-    pub(super) fn cancel_external(&mut self, it: &CancelExternal, decision_event_id: EventId) -> EventKind {
-        let workflow_id = it.workflow_id.clone();
-        if let Some(cause) = self.externals_limit(&workflow_id) {
-            return EventKind::ExternalCancelFailed(ExternalCancelFailed {
-                workflow_id,
-                cause,
-                scheduled_event_id: None,
-                decision_event_id,
-                run_id: it.run_id.clone(),
-                control: it.control.clone(),
-            });
-        }
-        let (run_id, reason) = (it.run_id.clone(), it.reason.clone());
-        let control = it.control.clone();
-        let scheduled = ExternalCancelScheduled { workflow_id, run_id, reason, decision_event_id, control };
-        EventKind::ExternalCancelScheduled(scheduled)
-    }
-
-    /// Why nothing more can be sent.
-    fn externals_limit(&mut self, workflow_id: &str) -> Option<ExternalFailedCause> {
-        if self.run.externals.len() + self.links.outbox.taken_over() >= limits::OPEN_EXTERNALS_MAX {
-            Some(ExternalFailedCause::OpenExternalsLimit)
-        } else if !self.has_room(|_| room::external(workflow_id)) {
-            Some(ExternalFailedCause::StateLimit)
-        } else {
-            None
-        }
     }
 }

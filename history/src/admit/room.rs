@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 
 impl Transition {
     /// Whether there is room for what takes so much.
-    pub(super) fn has_room(&mut self, bytes: impl Fn(&Room) -> usize) -> bool {
+    pub(crate) fn has_room(&mut self, bytes: impl Fn(&Room) -> usize) -> bool {
         let room = self.room.get_or_insert_with(|| Room::of(&self.run, &self.links));
         if room.has(bytes(room)) {
             return true;

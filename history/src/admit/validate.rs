@@ -11,9 +11,10 @@ use crate::limits;
 use crate::payload::Payload;
 use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::retry::{RetryPolicy, WhenExhausted};
+use crate::rules::{external, marker, signal, timer};
 use crate::time::Duration;
 
-pub(super) fn start(start: &Start) -> Result<(), Fault> {
+pub(crate) fn start(start: &Start) -> Result<(), Fault> {
     name("workflowId", &start.workflow_id)?;
     type_name("workflowType", &start.workflow_type)?;
     name("taskList", &start.task_list)?;
@@ -30,10 +31,7 @@ pub(super) fn start(start: &Start) -> Result<(), Fault> {
     span("retention", start.retention)?;
     span("startAfter", start.start_after.unwrap_or_default())?;
     retry_of_workflow("retry", start.retry.as_ref())?;
-    if let Some(signal) = &start.signal {
-        name("signal.name", &signal.name)?;
-        payload("signal.input", signal.input.as_ref())?;
-    }
+    start.signal.as_ref().map_or(Ok(()), signal::may_come_with_start)?;
     if start.conflict_policy == ConflictPolicy::TerminateExisting && start.reuse_policy == ReusePolicy::RejectDuplicate
     {
         return Err(Fault::Invalid {
@@ -76,7 +74,7 @@ fn child(field: &impl Fn(&str) -> String, it: &StartChild, is_swf: bool) -> Resu
 }
 
 /// The whole batch, before anything of it is recorded.
-pub(super) fn decisions(decisions: &[Decision], is_swf: bool) -> Result<(), Fault> {
+pub(crate) fn decisions(decisions: &[Decision], is_swf: bool) -> Result<(), Fault> {
     if decisions.len() > limits::DECISIONS_MAX {
         return Err(Fault::Invalid {
             field: "decisions".to_owned(),
@@ -111,28 +109,12 @@ pub(super) fn decisions(decisions: &[Decision], is_swf: bool) -> Result<(), Faul
                 retry(&field("retry"), it.retry.as_ref())?;
             }
             Decision::CancelActivity(it) => name(&field("activityId"), &it.activity_id)?,
-            Decision::StartTimer(it) => {
-                name(&field("timerId"), &it.timer_id)?;
-                span(&field("after"), it.after)?;
-                control(&field, it.control.as_deref())?;
-            }
-            Decision::CancelTimer(it) => name(&field("timerId"), &it.timer_id)?,
-            Decision::RecordMarker(it) => {
-                name(&field("name"), &it.name)?;
-                payload(&field("details"), it.details.as_ref())?;
-            }
+            Decision::StartTimer(it) => timer::may_start(&field, it)?,
+            Decision::CancelTimer(it) => timer::may_cancel(&field, it)?,
+            Decision::RecordMarker(it) => marker::may_record(&field, it)?,
             Decision::StartChild(it) => child(&field, it, is_swf)?,
-            Decision::SignalExternal(it) => {
-                name(&field("workflowId"), &it.workflow_id)?;
-                name(&field("name"), &it.name)?;
-                control(&field, it.control.as_deref())?;
-                payload(&field("input"), it.input.as_ref())?;
-            }
-            Decision::CancelExternal(it) => {
-                name(&field("workflowId"), &it.workflow_id)?;
-                reason(&field("reason"), it.reason.as_deref())?;
-                control(&field, it.control.as_deref())?;
-            }
+            Decision::SignalExternal(it) => external::may_signal(&field, it)?,
+            Decision::CancelExternal(it) => external::may_cancel(&field, it)?,
             Decision::SucceedWorkflow(it) => payload(&field("result"), it.result.as_ref())?,
             Decision::FailWorkflow(it) => {
                 reason_of(&field("reason"), &it.reason, is_swf)?;
@@ -155,14 +137,14 @@ pub(super) fn decisions(decisions: &[Decision], is_swf: bool) -> Result<(), Faul
 }
 
 /// A reason that a failure must have; over SWF's wire it need not.
-pub(super) fn reason_of(field: &str, reason: &str, is_swf: bool) -> Result<(), Fault> {
+pub(crate) fn reason_of(field: &str, reason: &str, is_swf: bool) -> Result<(), Fault> {
     if is_swf && reason.is_empty() {
         return Ok(());
     }
     name_up_to(field, reason, limits::REASON_CHARS_MAX)
 }
 
-fn control(field: &impl Fn(&str) -> String, control: Option<&str>) -> Result<(), Fault> {
+pub(crate) fn control(field: &impl Fn(&str) -> String, control: Option<&str>) -> Result<(), Fault> {
     let (found, max) = (control.map_or(0, str::len), limits::CONTROL_BYTES_MAX);
     if found > max {
         return Err(Fault::TooLarge { field: field("control"), found, max, unit: Unit::Bytes });
@@ -170,7 +152,7 @@ fn control(field: &impl Fn(&str) -> String, control: Option<&str>) -> Result<(),
     Ok(())
 }
 
-pub(super) fn awaiting(names: &[String]) -> Result<(), Fault> {
+pub(crate) fn awaiting(names: &[String]) -> Result<(), Fault> {
     let (found, max) = (names.len(), limits::AWAITING_MAX);
     if found > max {
         let problem = format!("has {found} entries, at most {max} are allowed");
@@ -184,13 +166,13 @@ pub(super) fn awaiting(names: &[String]) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(super) fn name(field: &str, text: &str) -> Result<(), Fault> {
+pub(crate) fn name(field: &str, text: &str) -> Result<(), Fault> {
     name_up_to(field, text, limits::NAME_CHARS_MAX)?;
     bytes_up_to(field, text, limits::NAME_BYTES_MAX)
 }
 
 /// A type's name, with its version.
-pub(super) fn type_name(field: &str, text: &str) -> Result<(), Fault> {
+pub(crate) fn type_name(field: &str, text: &str) -> Result<(), Fault> {
     name_up_to(field, text, limits::TYPE_CHARS_MAX)?;
     bytes_up_to(field, text, limits::TYPE_BYTES_MAX)
 }
@@ -203,7 +185,7 @@ fn bytes_up_to(field: &str, text: &str, max: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(super) fn workflow_defaults(defaults: &WorkflowDefaults) -> Result<(), Fault> {
+pub(crate) fn workflow_defaults(defaults: &WorkflowDefaults) -> Result<(), Fault> {
     if let Some(list) = &defaults.task_list {
         name("defaults.taskList", list)?;
     }
@@ -214,7 +196,7 @@ pub(super) fn workflow_defaults(defaults: &WorkflowDefaults) -> Result<(), Fault
     span("defaults.deciderStartToClose", defaults.decider_start_to_close.unwrap_or_default())
 }
 
-pub(super) fn activity_defaults(defaults: &ActivityDefaults) -> Result<(), Fault> {
+pub(crate) fn activity_defaults(defaults: &ActivityDefaults) -> Result<(), Fault> {
     if let Some(list) = &defaults.task_list {
         name("defaults.taskList", list)?;
     }
@@ -231,7 +213,7 @@ fn spans(field: &str, timeouts: ActivityTimeouts) -> Result<(), Fault> {
 }
 
 /// A name of `max` characters at most.
-pub(super) fn name_up_to(field: &str, text: &str, max: usize) -> Result<(), Fault> {
+pub(crate) fn name_up_to(field: &str, text: &str, max: usize) -> Result<(), Fault> {
     let invalid = |problem: &str| Err(Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() });
     if text.is_empty() {
         return invalid("is empty");
@@ -246,11 +228,11 @@ pub(super) fn name_up_to(field: &str, text: &str, max: usize) -> Result<(), Faul
     Ok(())
 }
 
-pub(super) fn identity(identity: Option<&str>) -> Result<(), Fault> {
+pub(crate) fn identity(identity: Option<&str>) -> Result<(), Fault> {
     identity.map_or(Ok(()), |identity| name("identity", identity))
 }
 
-pub(super) fn poll(poll_id: Option<&str>, attempt: Option<u32>) -> Result<(), Fault> {
+pub(crate) fn poll(poll_id: Option<&str>, attempt: Option<u32>) -> Result<(), Fault> {
     poll_id.map_or(Ok(()), |poll_id| name("pollId", poll_id))?;
     let max = limits::POLL_ATTEMPTS_MAX;
     let problem = match (poll_id, attempt.unwrap_or(1)) {
@@ -261,16 +243,16 @@ pub(super) fn poll(poll_id: Option<&str>, attempt: Option<u32>) -> Result<(), Fa
     Err(Fault::Invalid { field: "attempt".to_owned(), problem })
 }
 
-pub(super) fn reason(field: &str, reason: Option<&str>) -> Result<(), Fault> {
+pub(crate) fn reason(field: &str, reason: Option<&str>) -> Result<(), Fault> {
     reason.map_or(Ok(()), |reason| name_up_to(field, reason, limits::REASON_CHARS_MAX))
 }
 
-pub(super) fn by_hand(by_hand: &ByHand) -> Result<(), Fault> {
+pub(crate) fn by_hand(by_hand: &ByHand) -> Result<(), Fault> {
     identity(by_hand.identity.as_deref())?;
     reason("reason", by_hand.reason.as_deref())
 }
 
-pub(super) fn activity_act(act: &ActivityAct) -> Result<(), Fault> {
+pub(crate) fn activity_act(act: &ActivityAct) -> Result<(), Fault> {
     match act {
         ActivityAct::Succeed { result } => payload("result", result.as_ref()),
         ActivityAct::Fail { reason, details } => {
@@ -292,18 +274,18 @@ pub(super) fn activity_act(act: &ActivityAct) -> Result<(), Fault> {
     }
 }
 
-pub(super) fn payload(field: &str, payload: Option<&Payload>) -> Result<(), Fault> {
+pub(crate) fn payload(field: &str, payload: Option<&Payload>) -> Result<(), Fault> {
     size(field, payload, limits::PAYLOAD_BYTES_MAX)
 }
 
-pub(super) fn size(field: &str, payload: Option<&Payload>, max: usize) -> Result<(), Fault> {
+pub(crate) fn size(field: &str, payload: Option<&Payload>, max: usize) -> Result<(), Fault> {
     match payload.map(Payload::len) {
         Some(found) if found > max => Err(Fault::TooLarge { field: field.to_owned(), found, max, unit: Unit::Bytes }),
         _ => Ok(()),
     }
 }
 
-pub(super) fn span(field: &str, span: Duration) -> Result<(), Fault> {
+pub(crate) fn span(field: &str, span: Duration) -> Result<(), Fault> {
     if span <= limits::SPAN_MAX {
         return Ok(());
     }

@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use super::*;
+use crate::Duration;
 use crate::event::LastFailure;
 use crate::event::{
     ActivityCanceled, ActivityScheduledTimeout, ActivityStarted, ActivitySuccess, ActivityTaskCancel, ActivityTimedOut,

@@ -138,12 +138,7 @@ impl Run {
                 after(alive_at, timeouts.heartbeat, DeadlineKind::ActivityHeartbeat { scheduled_event_id });
             }
         }
-        let stopped_at = self.clock.stopped_at();
-        let goes_on = |at: Timestamp| stopped_at.is_none_or(|stopped_at| at <= stopped_at);
-        for timer in self.timers.values().filter(|timer| goes_on(timer.expires_at)) {
-            let what = DeadlineKind::Timer { scheduled_event_id: timer.scheduled_event_id };
-            show(Deadline { at: timer.expires_at, what });
-        }
+        self.each_timer_deadline(&mut show);
         // The waits between tries are for the world, and go by its clock.
         for (&scheduled_event_id, activity) in self.activities.iter() {
             if let Some(at) = activity.not_before().filter(|_| !is_paused && activity.paused.is_none()) {

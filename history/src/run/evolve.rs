@@ -2,8 +2,8 @@
 
 use super::known::key_of_update;
 use super::{
-    LostTurns, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Run, RunPause,
-    Status, Turn, TurnLists, TurnTask,
+    LostTurns, PausedActivity, PendingActivity, PendingChild, Released, Run, RunPause, Status, Turn, TurnLists,
+    TurnTask,
 };
 use crate::event::{ByHand, DeciderFailedCause, Event, EventId, EventKind, TurnList};
 use crate::time::Timestamp;
@@ -142,14 +142,9 @@ impl Run {
                     activity.retry.clone_from(&it.retry);
                 }
             }
-            EventKind::TimerScheduled(it) => {
-                // While the clock stands still, it is set to what the clock shows.
-                let set_at = self.clock.stopped_at().unwrap_or(event.timestamp);
-                let timer = PendingTimer { scheduled_event_id: event.id, expires_at: set_at.plus(it.after) };
-                self.timers.insert(it.timer_id.clone(), timer);
-            }
-            EventKind::TimerExpired(it) => drop(self.timers.remove(&it.timer_id)),
-            EventKind::TimerCanceled(it) => drop(self.timers.remove(&it.timer_id)),
+            EventKind::TimerScheduled(it) => self.timer_is_set(event, it),
+            EventKind::TimerExpired(it) => self.timer_is_over(&it.timer_id),
+            EventKind::TimerCanceled(it) => self.timer_is_over(&it.timer_id),
             EventKind::ChildScheduled(it) => {
                 let child = PendingChild {
                     workflow_id: it.workflow_id.clone(),
@@ -175,15 +170,15 @@ impl Run {
             EventKind::ChildCanceled(it) => drop(self.children.remove(&it.scheduled_event_id)),
             EventKind::ChildTerminated(it) => drop(self.children.remove(&it.scheduled_event_id)),
             EventKind::ExternalSignalScheduled(it) => {
-                self.external(event.id, &it.workflow_id, it.decision_event_id);
+                self.external_is_sent(event.id, &it.workflow_id, it.decision_event_id);
             }
             EventKind::ExternalCancelScheduled(it) => {
-                self.external(event.id, &it.workflow_id, it.decision_event_id);
+                self.external_is_sent(event.id, &it.workflow_id, it.decision_event_id);
             }
-            EventKind::ExternalSignalDelivered(it) => drop(self.externals.remove(&it.scheduled_event_id)),
-            EventKind::ExternalCancelDelivered(it) => drop(self.externals.remove(&it.scheduled_event_id)),
-            EventKind::ExternalSignalFailed(it) => self.external_failed(it.scheduled_event_id),
-            EventKind::ExternalCancelFailed(it) => self.external_failed(it.scheduled_event_id),
+            EventKind::ExternalSignalDelivered(it) => self.external_is_known(Some(it.scheduled_event_id)),
+            EventKind::ExternalCancelDelivered(it) => self.external_is_known(Some(it.scheduled_event_id)),
+            EventKind::ExternalSignalFailed(it) => self.external_is_known(it.scheduled_event_id),
+            EventKind::ExternalCancelFailed(it) => self.external_is_known(it.scheduled_event_id),
             EventKind::UpdateAccepted(it) => self.updates.accept(event.id, event.timestamp, it),
             EventKind::UpdateCompleted(it) => self.end_update(event, it.accepted_event_id, &it.update_id),
             EventKind::UpdateFailed(it) => self.end_update(event, it.accepted_event_id, &it.update_id),
@@ -218,20 +213,7 @@ impl Run {
     /// Its clock goes on, if it stood still, and its timers with it.
     pub(super) fn start_clock(&mut self, at: Timestamp) {
         if let Some((stopped_at, span)) = self.clock.go(at) {
-            for timer in self.timers.values_mut().filter(|timer| timer.expires_at > stopped_at) {
-                timer.expires_at = timer.expires_at.plus(span);
-            }
-        }
-    }
-
-    fn external(&mut self, event_id: EventId, workflow_id: &str, decision_event_id: EventId) {
-        let pending = PendingExternal { workflow_id: workflow_id.to_owned(), decision_event_id };
-        self.externals.insert(event_id, pending);
-    }
-
-    fn external_failed(&mut self, scheduled_event_id: Option<EventId>) {
-        if let Some(scheduled_event_id) = scheduled_event_id {
-            self.externals.remove(&scheduled_event_id);
+            self.timers_go_on(stopped_at, span);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is open in a run: its turn, its activities, timers, children, and effects on others.
+//! What is open in a run: its turn, its activities, and children.
 
 use minicbor::{Decode, Encode};
 
@@ -142,17 +142,6 @@ pub struct Released {
     pub at: Timestamp,
 }
 
-/// A timer that is set and has neither expired nor been taken back.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct PendingTimer {
-    /// Its TimerScheduled.
-    #[n(0)]
-    pub scheduled_event_id: EventId,
-    /// When it expires.
-    #[n(1)]
-    pub expires_at: Timestamp,
-}
-
 /// A child that is wanted and of which it is not known that it has closed.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PendingChild {
@@ -168,15 +157,4 @@ pub struct PendingChild {
     /// Its ChildStarted.
     #[n(3)]
     pub started_event_id: Option<EventId>,
-}
-
-/// A signal or cancel request that is on its way to another run.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct PendingExternal {
-    /// The other run's workflow id.
-    #[n(0)]
-    pub workflow_id: String,
-    /// The DeciderCompleted of the turn that decided it.
-    #[n(1)]
-    pub decision_event_id: EventId,
 }

@@ -1,31 +1,14 @@
 //! Runs that somebody has paused, with their clocks going or standing still.
 
-use crate::event::{ActivityTimeouts, ByHand, EventKind};
+use crate::event::{ActivityTimeouts, EventKind};
 use crate::scene::{
-    Scene, check, fail_with, plain, request_cancel, scene, schedule, schedule_again, schedule_with, signal, success,
-    terminate, timer, told,
+    Scene, check, fail_with, pause, plain, request_cancel, resume, scene, schedule, schedule_again, schedule_with,
+    signal, stop, success, terminate, timer, told,
 };
 use crate::{Command, ContinueAsNew, Duration, RetryPolicy, Standing, Start, Transition, limits};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
-}
-
-fn by_hand() -> ByHand {
-    ByHand { identity: Some("ann".to_owned()), reason: Some("the bank is down".to_owned()) }
-}
-
-fn pause() -> Command {
-    Command::Pause { stop_clocks: false, by_hand: by_hand(), key: None }
-}
-
-/// With the clock standing still.
-fn stop() -> Command {
-    Command::Pause { stop_clocks: true, by_hand: by_hand(), key: None }
-}
-
-fn resume() -> Command {
-    Command::Resume { by_hand: by_hand(), key: None }
 }
 
 #[test]

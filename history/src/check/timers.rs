@@ -1,0 +1,50 @@
+//! Timers, as the checker sees them.
+
+use super::{Reader, Rule, Violation, broken};
+use crate::event::EventId;
+use crate::time::{Duration, Timestamp};
+
+/// A timer, for the whole history.
+pub(super) struct Timer {
+    name: String,
+    set: (Timestamp, Duration),
+    closed: Option<EventId>,
+}
+
+impl Reader {
+    pub(super) fn timer_set(
+        &mut self,
+        id: EventId,
+        set: (Timestamp, Duration),
+        timer_id: &str,
+    ) -> Result<(), Violation> {
+        if let Some(other) = self.newest_timer.insert(timer_id.to_owned(), id)
+            && self.timers.get(&other).is_some_and(|other| other.closed.is_none())
+        {
+            return broken(Rule::IdInUse, id, format!("timer `{timer_id}` is open since event {other}"));
+        }
+        let timer = Timer { name: timer_id.to_owned(), set, closed: None };
+        self.timers.insert(id, timer);
+        Ok(())
+    }
+
+    /// Closes a timer; when it was set, and for how long.
+    pub(super) fn close_timer(
+        &mut self,
+        id: EventId,
+        scheduled: EventId,
+        timer_id: &str,
+    ) -> Result<(Timestamp, Duration), Violation> {
+        let Some(timer) = self.timers.get_mut(&scheduled) else {
+            return broken(Rule::Link, id, format!("event {scheduled} is not a TimerScheduled before it"));
+        };
+        if timer.name != timer_id {
+            return broken(Rule::Link, id, format!("`{timer_id}` was set as `{}`", timer.name));
+        }
+        if let Some(closed) = timer.closed {
+            return broken(Rule::TimerLife, id, format!("event {closed} closed the timer"));
+        }
+        timer.closed = Some(id);
+        Ok(timer.set)
+    }
+}

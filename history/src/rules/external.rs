@@ -1,0 +1,227 @@
+//! Signals and cancel requests that a run sends to others.
+//!
+//! | what is sent is | SignalExternal · CancelExternal | the other takes it | the other has closed | there is no such run | this run closes |
+//! |---|---|---|---|---|---|
+//! | not there | ExternalSignalScheduled · ExternalCancelScheduled | – | – | – | – |
+//! | on its way | one more on its way | ExternalSignalDelivered · ExternalCancelDelivered | ExternalSignalFailed · ExternalCancelFailed (`WorkflowClosed`) | the same (`WorkflowUnknown`) | forgotten, and delivered all the same |
+//! | known | one more on its way | – | – | – | – |
+//!
+//! It is not sent, and the same failure says so at once, where [`OPEN_EXTERNALS_MAX`](limits::OPEN_EXTERNALS_MAX) are on their way
+//! (`OpenExternalsLimit`), or where the state of the run has no room for it (`StateLimit`). Whatever became of it has a decider look. What
+//! it does there, `signal` and `workflow` say: it happens once, in one run.
+
+use minicbor::{Decode, Encode};
+
+use crate::admit::{Transition, validate};
+use crate::command::EffectResult;
+use crate::decision::{CancelExternal, SignalExternal};
+use crate::event::{
+    EventId, EventKind, ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause,
+    ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled,
+};
+use crate::fault::Fault;
+use crate::limits;
+use crate::room;
+use crate::run::Run;
+use crate::time::Timestamp;
+
+/// A signal or cancel request that is on its way to another run.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PendingExternal {
+    /// The other run's workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(1)]
+    pub decision_event_id: EventId,
+}
+
+/// Whether the fields of a SignalExternal are acceptable.
+pub(crate) fn may_signal(field: &impl Fn(&str) -> String, it: &SignalExternal) -> Result<(), Fault> {
+    validate::name(&field("workflowId"), &it.workflow_id)?;
+    validate::name(&field("name"), &it.name)?;
+    validate::control(field, it.control.as_deref())?;
+    validate::payload(&field("input"), it.input.as_ref())
+}
+
+/// Whether the fields of a CancelExternal are acceptable.
+pub(crate) fn may_cancel(field: &impl Fn(&str) -> String, it: &CancelExternal) -> Result<(), Fault> {
+    validate::name(&field("workflowId"), &it.workflow_id)?;
+    validate::reason(&field("reason"), it.reason.as_deref())?;
+    validate::control(field, it.control.as_deref())
+}
+
+impl Transition {
+    pub(crate) fn signal_external(&mut self, it: &SignalExternal, decision_event_id: EventId) -> EventKind {
+        let workflow_id = it.workflow_id.clone();
+        if let Some(cause) = self.externals_limit(&workflow_id) {
+            return EventKind::ExternalSignalFailed(ExternalSignalFailed {
+                workflow_id,
+                cause,
+                scheduled_event_id: None,
+                decision_event_id,
+                run_id: it.run_id.clone(),
+                control: it.control.clone(),
+            });
+        }
+        let (run_id, name, input) = (it.run_id.clone(), it.name.clone(), it.input.clone());
+        let control = it.control.clone();
+        let scheduled = ExternalSignalScheduled { workflow_id, run_id, name, input, decision_event_id, control };
+        EventKind::ExternalSignalScheduled(scheduled)
+    }
+
+    pub(crate) fn cancel_external(&mut self, it: &CancelExternal, decision_event_id: EventId) -> EventKind {
+        let workflow_id = it.workflow_id.clone();
+        if let Some(cause) = self.externals_limit(&workflow_id) {
+            return EventKind::ExternalCancelFailed(ExternalCancelFailed {
+                workflow_id,
+                cause,
+                scheduled_event_id: None,
+                decision_event_id,
+                run_id: it.run_id.clone(),
+                control: it.control.clone(),
+            });
+        }
+        let (run_id, reason) = (it.run_id.clone(), it.reason.clone());
+        let control = it.control.clone();
+        let scheduled = ExternalCancelScheduled { workflow_id, run_id, reason, decision_event_id, control };
+        EventKind::ExternalCancelScheduled(scheduled)
+    }
+
+    /// Why nothing more can be sent.
+    fn externals_limit(&mut self, workflow_id: &str) -> Option<ExternalFailedCause> {
+        if self.run.externals.len() + self.links.outbox.taken_over() >= limits::OPEN_EXTERNALS_MAX {
+            Some(ExternalFailedCause::OpenExternalsLimit)
+        } else if !self.has_room(|_| room::external(workflow_id)) {
+            Some(ExternalFailedCause::StateLimit)
+        } else {
+            None
+        }
+    }
+
+    /// It is known what became of it.
+    pub(crate) fn settle_external(
+        &mut self,
+        scheduled_event_id: EventId,
+        is_signal: bool,
+        result: EffectResult,
+        now: Timestamp,
+    ) {
+        let Some(pending) = self.run.externals.get(&scheduled_event_id).cloned() else { return };
+        let (workflow_id, decision_event_id) = (pending.workflow_id, pending.decision_event_id);
+        let cause = match result {
+            EffectResult::Done { run_id } => {
+                let kind = if is_signal {
+                    let delivered = ExternalSignalDelivered { workflow_id, run_id, scheduled_event_id };
+                    EventKind::ExternalSignalDelivered(delivered)
+                } else {
+                    let delivered = ExternalCancelDelivered { workflow_id, run_id, scheduled_event_id };
+                    EventKind::ExternalCancelDelivered(delivered)
+                };
+                self.push(now, kind);
+                return;
+            }
+            EffectResult::Closed => ExternalFailedCause::WorkflowClosed,
+            EffectResult::Unknown
+            | EffectResult::AlreadyOpen
+            | EffectResult::ReuseRefused
+            | EffectResult::NeverStarts => ExternalFailedCause::WorkflowUnknown,
+        };
+        let scheduled_event_id = Some(scheduled_event_id);
+        let (run_id, control) = (None, None);
+        let kind = if is_signal {
+            EventKind::ExternalSignalFailed(ExternalSignalFailed {
+                workflow_id,
+                cause,
+                scheduled_event_id,
+                decision_event_id,
+                run_id,
+                control,
+            })
+        } else {
+            EventKind::ExternalCancelFailed(ExternalCancelFailed {
+                workflow_id,
+                cause,
+                scheduled_event_id,
+                decision_event_id,
+                run_id,
+                control,
+            })
+        };
+        self.push(now, kind);
+    }
+}
+
+impl Run {
+    pub(crate) fn external_is_sent(&mut self, event_id: EventId, workflow_id: &str, decision_event_id: EventId) {
+        let pending = PendingExternal { workflow_id: workflow_id.to_owned(), decision_event_id };
+        self.externals.insert(event_id, pending);
+    }
+
+    /// It is known what became of it; `None` where it never was on its way.
+    pub(crate) fn external_is_known(&mut self, scheduled_event_id: Option<EventId>) {
+        if let Some(scheduled_event_id) = scheduled_event_id {
+            self.externals.remove(&scheduled_event_id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scene::{Scene, cancel_external, check, done, scene, settle, signal, signal_external, success};
+    use crate::{EffectKind, EffectResult};
+
+    /// A signal and a cancel request are on their way, and a turn is held.
+    fn sent() -> Scene {
+        scene().decide([signal_external("b"), cancel_external("b")]).then(&signal("go")).take()
+    }
+
+    /// Which they are.
+    fn of(scene: &Scene) -> [(u64, EffectKind); 2] {
+        let ids: Vec<_> = scene.run.externals.keys().copied().collect();
+        [(ids[0], EffectKind::Signal), (ids[1], EffectKind::RequestCancel)]
+    }
+
+    #[test]
+    fn what_is_not_there_yet_or_is_on_its_way() {
+        for given in [scene().take(), sent()] {
+            let then = "DeciderCompleted ExternalSignalScheduled(b)";
+            check(&given, &given.complete([signal_external("b")]), then);
+            let then = "DeciderCompleted ExternalCancelScheduled(b)";
+            check(&given, &given.complete([cancel_external("b")]), then);
+        }
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_told_once_what_became_of_it() {
+        let given = sent();
+        let [(signal, is_signal), (cancel, is_cancel)] = of(&given);
+        for (result, signaled, canceled) in [
+            (done(), "ExternalSignalDelivered", "ExternalCancelDelivered"),
+            (
+                EffectResult::Closed,
+                "ExternalSignalFailed(b, WorkflowClosed)",
+                "ExternalCancelFailed(b, WorkflowClosed)",
+            ),
+            (
+                EffectResult::Unknown,
+                "ExternalSignalFailed(b, WorkflowUnknown)",
+                "ExternalCancelFailed(b, WorkflowUnknown)",
+            ),
+        ] {
+            check(&given, &settle(signal, is_signal, result), &format!("{signaled} DeciderScheduled"));
+            check(&given, &settle(cancel, is_cancel, result), &format!("{canceled} DeciderScheduled"));
+            let known = given.clone().then(&settle(signal, is_signal, result));
+            check(&known, &settle(signal, is_signal, result), "");
+        }
+    }
+
+    #[test]
+    fn a_run_that_has_closed_is_told_nothing_and_still_owes_it() {
+        let closed = sent().decide([success()]);
+        assert!(closed.run.externals.is_empty());
+        assert_eq!(closed.links.outbox.iter().count(), 2);
+        let [(signal, is_signal), _] = of(&sent());
+        check(&closed, &settle(signal, is_signal, done()), "");
+    }
+}

@@ -1,0 +1,50 @@
+//! Markers: what a decider notes in the history for itself. Nothing becomes of them.
+//!
+//! | RecordMarker, and its name | of a run that speaks SWF's dialect | of any other run |
+//! |---|---|---|
+//! | begins with [`baton.`](limits::MARKER_PREFIX_RESERVED) | Marker | MarkerFailed (`NameReserved`) |
+//! | is any other | Marker | Marker |
+//!
+//! MarkerFailed has a decider look; Marker is its own doing.
+
+use crate::admit::{Transition, validate};
+use crate::decision::RecordMarker;
+use crate::event::{EventId, EventKind, Marker, MarkerFailed, MarkerFailedCause};
+use crate::fault::Fault;
+use crate::limits;
+
+/// Whether the fields of a RecordMarker are acceptable.
+pub(crate) fn may_record(field: &impl Fn(&str) -> String, it: &RecordMarker) -> Result<(), Fault> {
+    validate::name(&field("name"), &it.name)?;
+    validate::payload(&field("details"), it.details.as_ref())
+}
+
+impl Transition {
+    pub(crate) fn record_marker(&self, it: &RecordMarker, decision_event_id: EventId) -> EventKind {
+        let name = it.name.clone();
+        if name.starts_with(limits::MARKER_PREFIX_RESERVED) && !self.run.started.is_swf() {
+            let cause = MarkerFailedCause::NameReserved;
+            EventKind::MarkerFailed(MarkerFailed { name, cause, decision_event_id })
+        } else {
+            EventKind::Marker(Marker { name, details: it.details.clone(), decision_event_id })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dialect::SwfRun;
+    use crate::scene::{Scene, check, marker, plain, scene};
+    use crate::{Start, limits};
+
+    #[test]
+    fn a_marker_by_its_name_and_the_dialect_of_its_run() {
+        let (ours, swf) = (scene().take(), Scene::of(&Start { swf: Some(SwfRun::default()), ..plain() }).take());
+        let reserved = format!("{}m", limits::MARKER_PREFIX_RESERVED);
+        check(&swf, &swf.complete([marker(&reserved)]), "DeciderCompleted Marker(baton.m)");
+        let failed = "DeciderCompleted MarkerFailed(baton.m, NameReserved) DeciderScheduled";
+        check(&ours, &ours.complete([marker(&reserved)]), failed);
+        check(&swf, &swf.complete([marker("m")]), "DeciderCompleted Marker(m)");
+        check(&ours, &ours.complete([marker("m")]), "DeciderCompleted Marker(m)");
+    }
+}

@@ -1,0 +1,105 @@
+//! Signals: what somebody tells a run. A caller may, and so may another run.
+//!
+//! | while the run is | a caller's | the same with its key again | a caller's for another version | another run's | that again |
+//! |---|---|---|---|---|---|
+//! | open | Signal | as the first time | refused (version-moved) | Signal | as the first time |
+//! | paused | Signal | as the first time | refused (version-moved) | Signal | as the first time |
+//! | closed | refused (run-closed) | as the first time | refused (run-closed) | refused (run-closed), which its sender is told | as the first time |
+//!
+//! A signal that comes with a start is the first event after the turn that the start schedules. Every Signal has a decider look. Nothing
+//! else becomes of it: the state of the run knows its key, or who sent it, and no more.
+
+use crate::admit::{Outcome, Transition, must_be_at, must_be_open, validate};
+use crate::command::StartSignal;
+use crate::event::{EventId, EventKind, Origin, RequestKey, Signal};
+use crate::fault::Fault;
+use crate::payload::Payload;
+use crate::time::Timestamp;
+
+/// What a caller says.
+pub(crate) struct Said<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) input: Option<&'a Payload>,
+    pub(crate) identity: Option<&'a str>,
+    /// Only while the run is at this version.
+    pub(crate) if_version: Option<EventId>,
+    pub(crate) key: Option<RequestKey>,
+}
+
+/// Whether the fields of a signal that comes with a start are acceptable.
+pub(crate) fn may_come_with_start(signal: &StartSignal) -> Result<(), Fault> {
+    validate::name("signal.name", &signal.name)?;
+    validate::payload("signal.input", signal.input.as_ref())
+}
+
+impl Transition {
+    pub(crate) fn signal(&mut self, said: &Said<'_>, now: Timestamp) -> Result<(), Fault> {
+        validate::name("name", said.name)?;
+        validate::payload("input", said.input)?;
+        validate::identity(said.identity)?;
+        must_be_open(&self.run)?;
+        must_be_at(&self.run, said.if_version)?;
+        let (name, input, identity) = (said.name.to_owned(), said.input.cloned(), said.identity.map(str::to_owned));
+        self.push_keyed(now, EventKind::Signal(Signal { name, input, identity, origin: None }), said.key);
+        Ok(())
+    }
+
+    pub(crate) fn signal_with_start(&mut self, signal: StartSignal, identity: Option<String>, now: Timestamp) {
+        let StartSignal { name, input } = signal;
+        self.push(now, EventKind::Signal(Signal { name, input, identity, origin: None }));
+    }
+
+    /// Takes a signal of another run, once.
+    pub(crate) fn take_signal(
+        &mut self,
+        from: &Origin,
+        name: &str,
+        input: Option<&Payload>,
+        now: Timestamp,
+    ) -> Result<Outcome, Fault> {
+        let (name, input, origin) = (name.to_owned(), input.cloned(), Some(from.clone()));
+        self.take(from, EventKind::Signal(Signal { name, input, identity: None, origin }), now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scene::{Scene, check, keyed_signal, pause, plain, scene, signal, signal_at, signal_of, terminate};
+    use crate::{Start, StartSignal};
+
+    /// It has taken a signal with a key, and one of another run.
+    fn given() -> Scene {
+        scene().then(&keyed_signal("first", 7)).then(&signal_of(4, 9))
+    }
+
+    #[test]
+    fn a_run_that_is_open_or_paused() {
+        for given in [given(), given().then(&pause())] {
+            let version = given.run.version;
+            check(&given, &signal("go"), "Signal(go)");
+            check(&given, &keyed_signal("first", 7), "repeats 3");
+            check(&given, &signal_at(version), "Signal(go)");
+            check(&given, &signal_at(version - 1), "fault version-moved");
+            check(&given, &signal_of(4, 10), "Signal(go)");
+            check(&given, &signal_of(4, 9), "repeats 4");
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_closed() {
+        let closed = given().then(&terminate());
+        check(&closed, &signal("go"), "fault run-closed");
+        check(&closed, &keyed_signal("first", 7), "repeats 3");
+        check(&closed, &signal_at(1), "fault run-closed");
+        check(&closed, &signal_of(4, 10), "fault run-closed");
+        check(&closed, &signal_of(4, 9), "repeats 4");
+    }
+
+    #[test]
+    fn a_signal_that_comes_with_a_start() {
+        let signal = Some(StartSignal { name: "hello".to_owned(), input: None });
+        let names: Vec<_> =
+            Scene::of(&Start { signal, ..plain() }).events.iter().map(|event| event.kind.name()).collect();
+        assert_eq!(names, ["WorkflowStarted", "DeciderScheduled", "Signal"]);
+    }
+}

@@ -1,0 +1,197 @@
+//! Timers: a decider sets one, and it expires unless the decider takes it back before.
+//!
+//! | while the timer is | StartTimer | CancelTimer | its time comes | the run closes |
+//! |---|---|---|---|---|
+//! | not set | TimerScheduled | TimerCancelFailed (`TimerIdUnknown`) | – | – |
+//! | set | TimerScheduleFailed (`TimerIdAlreadyInUse`) | TimerCanceled | TimerExpired | forgotten |
+//!
+//! A timer that is not set is not scheduled either where [`OPEN_TIMERS_MAX`](limits::OPEN_TIMERS_MAX) others are (`OpenTimersLimit`), or where
+//! the state of the run has no room for it (`StateLimit`). TimerExpired and both failures have a decider look; TimerScheduled and
+//! TimerCanceled are its own doing. Once a timer has expired or was taken back, its name is free.
+//!
+//! | while the run is | a timer that is set | its time comes |
+//! |---|---|---|
+//! | paused with its clock going | runs on | TimerExpired; nobody looks before the run goes on |
+//! | paused with its clock standing still | runs from where the clock stopped | when the clock goes on, so much later |
+
+use minicbor::{Decode, Encode};
+
+use crate::admit::{Transition, validate};
+use crate::decision::{CancelTimer, StartTimer};
+use crate::event::{
+    Event, EventId, EventKind, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired,
+    TimerScheduleFailed, TimerScheduleFailedCause, TimerScheduled,
+};
+use crate::fault::Fault;
+use crate::limits;
+use crate::room;
+use crate::run::{Deadline, DeadlineKind, Run};
+use crate::time::{Duration, Timestamp};
+
+/// A timer that is set and has neither expired nor been taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PendingTimer {
+    /// Its TimerScheduled.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// When it expires.
+    #[n(1)]
+    pub expires_at: Timestamp,
+}
+
+/// Whether the fields of a StartTimer are acceptable.
+pub(crate) fn may_start(field: &impl Fn(&str) -> String, it: &StartTimer) -> Result<(), Fault> {
+    validate::name(&field("timerId"), &it.timer_id)?;
+    validate::span(&field("after"), it.after)?;
+    validate::control(field, it.control.as_deref())
+}
+
+/// Whether the fields of a CancelTimer are acceptable.
+pub(crate) fn may_cancel(field: &impl Fn(&str) -> String, it: &CancelTimer) -> Result<(), Fault> {
+    validate::name(&field("timerId"), &it.timer_id)
+}
+
+impl Transition {
+    pub(crate) fn start_timer(&mut self, it: &StartTimer, decision_event_id: EventId) -> EventKind {
+        let timer_id = it.timer_id.clone();
+        let cause = if self.run.timers.contains_key(&timer_id) {
+            Some(TimerScheduleFailedCause::TimerIdAlreadyInUse)
+        } else if self.run.timers.len() >= limits::OPEN_TIMERS_MAX {
+            Some(TimerScheduleFailedCause::OpenTimersLimit)
+        } else if !self.has_room(|_| room::timer(&timer_id)) {
+            Some(TimerScheduleFailedCause::StateLimit)
+        } else {
+            None
+        };
+        match cause {
+            Some(cause) => EventKind::TimerScheduleFailed(TimerScheduleFailed { timer_id, cause, decision_event_id }),
+            None => {
+                let (after, control) = (it.after, it.control.clone());
+                EventKind::TimerScheduled(TimerScheduled { timer_id, after, decision_event_id, control })
+            }
+        }
+    }
+
+    pub(crate) fn cancel_timer(&self, it: &CancelTimer, decision_event_id: EventId) -> EventKind {
+        let timer_id = it.timer_id.clone();
+        if let Some(timer) = self.run.timers.get(&timer_id) {
+            let scheduled_event_id = timer.scheduled_event_id;
+            EventKind::TimerCanceled(TimerCanceled { timer_id, scheduled_event_id, decision_event_id })
+        } else {
+            let cause = TimerCancelFailedCause::TimerIdUnknown;
+            EventKind::TimerCancelFailed(TimerCancelFailed { timer_id, cause, decision_event_id })
+        }
+    }
+
+    /// Its time has come.
+    pub(crate) fn expire_timer(&mut self, scheduled_event_id: EventId, due: &mut DueTimers, now: Timestamp) {
+        if let Some(timer_id) = due.take(scheduled_event_id) {
+            self.push(now, EventKind::TimerExpired(TimerExpired { timer_id, scheduled_event_id }));
+        }
+    }
+}
+
+/// The names of the timers that are due, found for all of them at once: a run has them by their names.
+pub(crate) struct DueTimers(Vec<(EventId, String)>);
+
+impl DueTimers {
+    pub(crate) fn of(run: &Run, now: Timestamp) -> Self {
+        let due = run.timers.iter().filter(|(_, timer)| timer.expires_at <= now);
+        let mut due: Vec<_> = due.map(|(timer_id, timer)| (timer.scheduled_event_id, timer_id.clone())).collect();
+        due.sort_unstable_by_key(|(scheduled_event_id, _)| *scheduled_event_id);
+        Self(due)
+    }
+
+    fn take(&mut self, scheduled_event_id: EventId) -> Option<String> {
+        let place = self.0.binary_search_by_key(&scheduled_event_id, |(id, _)| *id).ok()?;
+        self.0.get_mut(place).map(|(_, timer_id)| std::mem::take(timer_id))
+    }
+}
+
+impl Run {
+    pub(crate) fn timer_is_set(&mut self, event: &Event, it: &TimerScheduled) {
+        // While the clock stands still, it is set to what the clock shows.
+        let set_at = self.clock.stopped_at().unwrap_or(event.timestamp);
+        let timer = PendingTimer { scheduled_event_id: event.id, expires_at: set_at.plus(it.after) };
+        self.timers.insert(it.timer_id.clone(), timer);
+    }
+
+    /// It has expired, or was taken back.
+    pub(crate) fn timer_is_over(&mut self, timer_id: &str) {
+        self.timers.remove(timer_id);
+    }
+
+    /// The clock goes on after so long.
+    pub(crate) fn timers_go_on(&mut self, stopped_at: Timestamp, span: Duration) {
+        for timer in self.timers.values_mut().filter(|timer| timer.expires_at > stopped_at) {
+            timer.expires_at = timer.expires_at.plus(span);
+        }
+    }
+
+    /// Shows when each expires; none that the clock will not reach while it stands still.
+    pub(crate) fn each_timer_deadline(&self, mut show: impl FnMut(Deadline)) {
+        let stopped_at = self.clock.stopped_at();
+        let is_reached = |at: Timestamp| stopped_at.is_none_or(|stopped_at| at <= stopped_at);
+        for timer in self.timers.values().filter(|timer| is_reached(timer.expires_at)) {
+            let what = DeadlineKind::Timer { scheduled_event_id: timer.scheduled_event_id };
+            show(Deadline { at: timer.expires_at, what });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scene::{Scene, cancel_timer, check, pause, resume, scene, signal, stop, success, timer};
+
+    /// A turn is held, and no timer is set.
+    fn not_set() -> Scene {
+        scene().take()
+    }
+
+    /// A turn is held, and the timer is set.
+    fn set() -> Scene {
+        scene().decide([timer("t", 9)]).then(&signal("go")).take()
+    }
+
+    #[test]
+    fn a_timer_that_is_not_set() {
+        let given = not_set();
+        check(&given, &given.complete([timer("t", 9)]), "DeciderCompleted TimerScheduled(t)");
+        let failed = "DeciderCompleted TimerCancelFailed(t, TimerIdUnknown) DeciderScheduled";
+        check(&given, &given.complete([cancel_timer("t")]), failed);
+        check(&given.clone().after(9), &given.fire(), "");
+    }
+
+    #[test]
+    fn a_timer_that_is_set() {
+        let given = set();
+        let failed = "DeciderCompleted TimerScheduleFailed(t, TimerIdAlreadyInUse) DeciderScheduled";
+        check(&given, &given.complete([timer("t", 1)]), failed);
+        check(&given, &given.complete([cancel_timer("t")]), "DeciderCompleted TimerCanceled(t)");
+        check(&given.clone().after(8), &given.fire(), "");
+        check(&given.clone().after(9), &given.fire(), "TimerExpired(t) DeciderScheduled");
+        let closed = given.decide([success()]);
+        assert!(closed.run.timers.is_empty());
+        check(&closed.clone().after(9), &closed.fire(), "");
+    }
+
+    #[test]
+    fn the_name_of_a_timer_that_is_over_is_free() {
+        let expired = set().after(9).then(&Scene::fire(&set()));
+        check(&expired, &expired.complete([timer("t", 1)]), "DeciderCompleted TimerScheduled(t)");
+        let given = set();
+        let then = "DeciderCompleted TimerCanceled(t) TimerScheduled(t)";
+        check(&given, &given.complete([cancel_timer("t"), timer("t", 1)]), then);
+    }
+
+    #[test]
+    fn a_timer_of_a_run_that_is_paused() {
+        let going = scene().decide([timer("t", 9)]).then(&pause()).after(9);
+        check(&going, &going.fire(), "TimerExpired(t) DeciderScheduled");
+        let standing = scene().decide([timer("t", 9)]).then(&stop()).after(9);
+        check(&standing, &standing.fire(), "");
+        let resumed = standing.then(&resume());
+        check(&resumed.clone().after(8), &resumed.fire(), "");
+        check(&resumed.clone().after(9), &resumed.fire(), "TimerExpired(t) DeciderScheduled");
+    }
+}
