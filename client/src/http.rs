@@ -19,8 +19,8 @@ use crate::body::{
     SignalWorkflow, StartWorkflow, Started, TerminateWorkflow, Workflows,
 };
 use crate::retry::{Patience, Waits};
-use crate::tasks::Told;
 use crate::tls::{self, ClientCertificate};
+use crate::unpolled::UnpolledLists;
 
 pub use operate::ActivityAct;
 
@@ -46,7 +46,7 @@ pub struct Client {
     root: Url,
     domain: String,
     pub(crate) patience: Patience,
-    pub(crate) unpolled: Told,
+    pub(crate) unpolled: UnpolledLists,
 }
 
 /// What it takes to get in.
@@ -186,7 +186,7 @@ impl Client {
         let http = tls::equipped(http, &root, ca, certificate)?.build().map_err(|error| setup(error.to_string()))?;
         let base = url.trim_end_matches('/').to_owned();
         let patience = Patience::For(Duration::from_secs(30));
-        Ok(Self { http, base, root, domain: "default".to_owned(), patience, unpolled: Told::default() })
+        Ok(Self { http, base, root, domain: "default".to_owned(), patience, unpolled: UnpolledLists::default() })
     }
 
     /// The same client for another domain.

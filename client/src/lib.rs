@@ -14,6 +14,7 @@ pub mod shutdown;
 pub mod table;
 pub mod tasks;
 mod tls;
+mod unpolled;
 mod updates;
 
 pub use error::Error;

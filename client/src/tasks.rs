@@ -1,6 +1,5 @@
 //! Task lists from the side of those who poll them: taking tasks and answering them.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use history::{EventId, Payload};
@@ -19,21 +18,6 @@ use crate::{Client, Error, Page, Patience};
 
 /// What the service says to a poll in vain. Source: docs/rest.md.
 const UNPOLLED: &str = "baton-unpolled";
-
-/// What was last said of lists that nobody polls: it is told again only when it is about others.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Told(Arc<Mutex<Vec<String>>>);
-
-impl Told {
-    fn is_news(&self, lists: &str) -> bool {
-        // Since when is no news.
-        let names = lists.split(", ").map(|list| list.split(";since=").next().unwrap_or(list).to_owned()).collect();
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_news = *told != names;
-        *told = names;
-        is_news
-    }
-}
 
 /// How an answer to a task went.
 #[derive(Debug)]
@@ -258,21 +242,5 @@ impl Client {
                 None => return Err(error),
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_that_nobody_polls_are_told_once() {
-        let told = Told::default();
-        assert!(told.is_news("hello;decider;since=2026-01-01T00:00:00.000Z"));
-        assert!(!told.is_news("hello;decider;since=2026-01-01T00:00:07.000Z"));
-        assert!(told.is_news("hello;activity;since=2026-01-01T00:00:07.000Z"));
-        assert!(
-            told.is_news("hello;activity;since=2026-01-01T00:00:07.000Z, b;decider;since=2026-01-01T00:00:07.000Z")
-        );
     }
 }

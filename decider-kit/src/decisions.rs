@@ -9,6 +9,7 @@ use history::{
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::payload::payload;
 
 /// What a turn decides, in order. Empty is a decision too: wait for news.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,12 +34,6 @@ pub(crate) struct GivenBack {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[must_use]
 pub struct Activity(ScheduleActivity);
-
-/// A value as a payload. What has no JSON form (a map whose keys are not strings, say), or one that is nested too deep, is
-/// a mistake in the program, and like any panic of a decider gives the turn back with the message.
-pub(crate) fn payload<T: Serialize + ?Sized>(value: &T) -> Payload {
-    Payload::of(value).expect("the value has a JSON form that may be a payload")
-}
 
 /// A child to be started.
 #[derive(Debug, Clone, Default, PartialEq)]

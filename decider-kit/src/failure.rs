@@ -10,7 +10,7 @@ use history::{Decision, FailWorkflow, Payload, limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::decisions::payload;
+use crate::payload::payload;
 
 /// Why something did not come to a good end. Returned by a flow, or given to [`Decisions::fail_with`](crate::Decisions::fail_with), it says
 /// how the run closes: as canceled if [`Failure::is_canceled`], else as failed with its reason and details.

@@ -271,7 +271,7 @@ impl Flow {
             let input = serde_json::from_str(input.and_then(Payload::text).unwrap_or("null"))?;
             let running = code(context, input);
             let code: executor::Code =
-                Box::pin(async move { running.await.map(|result| crate::decisions::payload(&result)) });
+                Box::pin(async move { running.await.map(|result| crate::payload::payload(&result)) });
             Ok(code)
         };
         Self { begin: Arc::new(begin) }

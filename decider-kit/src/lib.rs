@@ -48,17 +48,20 @@
 //! stand-in for the service: the same rules, in memory and in one thread, with a clock that jumps to what comes next, so that
 //! thirty days take a millisecond. It has no store, no network and no second node.
 
+mod decider;
 mod decisions;
 mod ended;
 mod failure;
 pub mod flow;
 mod host;
+mod payload;
 mod query;
 mod steps;
 pub mod testing;
 mod update;
 mod window;
 
+pub use decider::Decider;
 pub use decisions::{Activity, Child, Decisions};
 pub use failure::{ActivityEnd, Cause, ChildEnd, Failure};
 pub use history::{
@@ -72,52 +75,3 @@ pub use steps::{Progress, Received, Step, Steps, decide};
 pub use update::Taken;
 pub use update::{Rejection, Update, Verdict};
 pub use window::Window;
-
-/// Decides what a run does next. Pure: the same history always gives the same decisions.
-pub trait Decider: Send + Sync + 'static {
-    /// What the decider makes of a history. Kept between turns where possible, and made again from event 1 where not.
-    type State: Default + Send + 'static;
-
-    /// Updates that come with one turn, at most: 1, because [`update`](Self::update) judges each with the state before the
-    /// turn, and does not see what came of another.
-    #[doc(hidden)]
-    const UPDATES_AT_ONCE: usize = 1;
-
-    /// Takes one more event into the state. Called once for every event of the run, in order.
-    fn evolve(&self, state: &mut Self::State, event: &Event);
-
-    /// What to do now. `state` has every event up to the window's end.
-    fn decide(&self, state: &Self::State, window: &Window) -> Decisions;
-
-    /// What to say to an update, with everything up to the window's end in the state. Asked before [`decide`](Self::decide),
-    /// whose turn it is, too. An update that is accepted becomes an event that `evolve` sees; one that is rejected leaves
-    /// no trace. Without this method every update is rejected as unknown.
-    fn update(&self, _state: &Self::State, _update: &Update, _window: &Window) -> Verdict {
-        Verdict::reject(Rejection::unknown([]))
-    }
-
-    /// A whole turn: judges the updates, then decides. `shown` are the events of a turn that is not recorded yet.
-    #[doc(hidden)]
-    fn take_turn(&self, state: &mut Self::State, window: &Window, updates: &[Update], shown: &[Event]) -> Taken
-    where
-        Self: Sized,
-    {
-        update::take_turn(self, state, window, updates, shown)
-    }
-
-    /// Answers a question, from `state` alone: it is read-only, and what comes of it touches neither the run nor the turn. Asked
-    /// after [`decide`](Self::decide) where a turn is to be decided, too; see [`Query::decided`].
-    ///
-    /// # Errors
-    ///
-    /// [`QueryError`]. Without this method every question is one that the decider does not know.
-    fn query(&self, _state: &Self::State, query: &Query<'_>) -> Result<Payload, QueryError> {
-        Err(QueryError::Unknown { name: query.name().to_owned(), known: Vec::new() })
-    }
-
-    /// The markers that the turn to be decided next recorded, in order, when it was decided before.
-    /// Only tests call this, when they give a turn to a decider once more; only flows have a use for it, which read their
-    /// side effects back.
-    #[doc(hidden)]
-    fn foresee(&self, _state: &mut Self::State, _markers: Vec<history::RecordMarker>) {}
-}

@@ -1,11 +1,11 @@
 //! Updates: judged and answered by the turn that they come with (S1-E).
 
-use history::{Event, Payload, UpdateAnswer};
+use history::{Payload, UpdateAnswer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::decisions::payload;
-use crate::{Decider, Decisions, Window};
+use crate::decisions::Decisions;
+use crate::payload::payload;
 
 /// Why an update is rejected that a decider has no name for.
 pub(crate) const UNKNOWN_UPDATE: &str = "unknown-update";
@@ -144,36 +144,4 @@ pub enum Taken {
     Turn(Decisions),
     /// It was made for updates, all of which are rejected: nothing of it is recorded, and the state is as it was.
     Nothing(Vec<UpdateAnswer>),
-}
-
-/// The turn of an explicit decider. `shown` are the events of a turn that is not recorded yet; the state has everything
-/// before them.
-pub(crate) fn take_turn<D: Decider>(
-    decider: &D,
-    state: &mut D::State,
-    window: &Window,
-    updates: &[Update],
-    shown: &[Event],
-) -> Taken {
-    let mut beside = Decisions::new();
-    let mut answers = Vec::with_capacity(updates.len());
-    for update in updates {
-        let Verdict { verdict, decisions } = decider.update(state, update, window);
-        beside = beside.and(decisions);
-        answers.push(UpdateAnswer { update_id: update.id.clone(), verdict });
-    }
-    let rejects = answers.iter().all(|answer| matches!(answer.verdict, history::Verdict::Rejected { .. }));
-    if !shown.is_empty() && rejects {
-        return Taken::Nothing(answers);
-    }
-    for event in shown {
-        decider.evolve(state, event);
-    }
-    let decided = decider.decide(state, window);
-    // What closes the run must be the last.
-    let closes = decided.as_slice().last().is_some_and(|last| last.closes().is_some());
-    let mut decisions = if closes { beside.and(decided) } else { decided.and(beside) };
-    answers.append(&mut decisions.updates);
-    decisions.updates = answers;
-    Taken::Turn(decisions)
 }

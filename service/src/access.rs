@@ -6,6 +6,7 @@ mod certificate;
 mod credential;
 mod credentials;
 mod denials;
+mod hex;
 mod issuer;
 mod jwks;
 mod level;

@@ -7,6 +7,7 @@
 
 mod command;
 mod endpoint;
+mod failure;
 mod function;
 
 use std::collections::{BTreeMap, HashSet};
@@ -19,6 +20,7 @@ use tokio::sync::{RwLock, Semaphore};
 pub use function::Function;
 
 use crate::engine::{ActivityTask, Engine, Poll};
+use failure::{CallFailure, RESULT_CHARS_MAX};
 use function::What;
 
 /// Calls of one domain at once. Ours: what is beyond waits on its list.
@@ -30,33 +32,8 @@ const POLL_WAIT: Duration = Duration::from_secs(60);
 /// After the store was in trouble the next poll waits this long. Ours.
 const TROUBLE_WAIT: Duration = Duration::from_secs(1);
 
-/// Longest result, in characters. Source: SWF.md §4.
-const RESULT_CHARS_MAX: usize = 32_768;
-
-/// Most bytes that are read of a result, or of what is said of a failure. Source: a character takes four at most.
-const RESULT_BYTES_MAX: usize = RESULT_CHARS_MAX * 4;
-
 /// Who took the task, in histories.
 const IDENTITY: &str = "baton.lambda";
-
-/// How a call failed.
-struct Failure {
-    reason: &'static str,
-    details: String,
-}
-
-impl Failure {
-    fn new(reason: &'static str, details: String) -> Self {
-        Self { reason, details }
-    }
-}
-
-/// It has written more than is read.
-fn too_large() -> Failure {
-    let details =
-        format!("the result has more than {RESULT_BYTES_MAX} bytes, at most {RESULT_CHARS_MAX} characters are taken");
-    Failure::new("ResultTooLarge", details)
-}
 
 /// The calls that are under way.
 #[derive(Debug, Clone, Default)]
@@ -131,7 +108,7 @@ impl Runner {
         let Ok(result) = tokio::time::timeout(most, self.result(&task)).await else { return };
         let command = match result {
             Ok(result) => Command::SucceedActivity { task: token.task, result: Payload::of(&result).ok() },
-            Err(Failure { reason, details }) => Command::FailActivity {
+            Err(CallFailure { reason, details }) => Command::FailActivity {
                 task: token.task,
                 reason: reason.to_owned(),
                 details: Payload::of(&details.chars().take(RESULT_CHARS_MAX).collect::<String>()).ok(),
@@ -144,18 +121,18 @@ impl Runner {
         }
     }
 
-    async fn result(&self, task: &ActivityTask) -> Result<String, Failure> {
+    async fn result(&self, task: &ActivityTask) -> Result<String, CallFailure> {
         let name = &task.activity_type;
         let function = self.functions.get(name);
-        let function =
-            function.ok_or_else(|| Failure::new("ResourceNotFoundException", format!("Function not found: {name}")))?;
+        let function = function
+            .ok_or_else(|| CallFailure::new("ResourceNotFoundException", format!("Function not found: {name}")))?;
         // An empty input is an empty object (SWF.md §8.11).
         let input = task.input.as_ref().and_then(|input| input.read::<String>().ok()).unwrap_or_default();
         let input = if input.is_empty() { "{}".to_owned() } else { input };
         if !function.may_be_called_by(&task.domain, &task.workflow_type) {
             let (workflow_type, domain) = (&task.workflow_type, &task.domain);
             let details = format!("Workflows of type {workflow_type} in domain {domain} may not call function {name}");
-            return Err(Failure::new("AccessDeniedException", details));
+            return Err(CallFailure::new("AccessDeniedException", details));
         }
         let result = match &function.what {
             What::Endpoint(url) => endpoint::post(&self.http, url, input).await?,
@@ -164,7 +141,7 @@ impl Runner {
         if result.chars().count() > RESULT_CHARS_MAX {
             let found = result.chars().count();
             let details = format!("the result has {found} characters, at most {RESULT_CHARS_MAX} are taken");
-            return Err(Failure::new("ResultTooLarge", details));
+            return Err(CallFailure::new("ResultTooLarge", details));
         }
         Ok(result)
     }

@@ -6,12 +6,26 @@ use std::pin::Pin;
 use std::task::{Context as Task, Poll};
 
 use history::{Duration, Payload, RetryPolicy, ScheduleActivity};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::core::{On, lock};
 use super::wait::Waiting;
 use crate::failure::Failure;
+use crate::payload::payload;
+
+impl Context {
+    /// An activity with this type and input, whose result is an `O`. It is scheduled when it is first awaited (or polled,
+    /// e.g. by `join!`), and asked to stop when it is dropped before it has ended.
+    pub fn activity<O: DeserializeOwned>(
+        &self,
+        activity_type: impl Into<String>,
+        input: &(impl Serialize + ?Sized),
+    ) -> Activity<O> {
+        Activity::new(self.clone(), activity_type.into(), payload(input))
+    }
+}
 
 /// An activity: first its description, and a future of its result once it is awaited. See [`Context::activity`].
 #[must_use = "an activity is scheduled when it is awaited, started or detached"]

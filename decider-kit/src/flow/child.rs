@@ -7,12 +7,27 @@ use std::task::{Context as Task, Poll};
 
 use history::event::ChildPolicy;
 use history::{Duration, Payload, RetryPolicy, ReusePolicy, StartChild};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::core::{On, lock};
 use super::wait::Waiting;
 use crate::failure::Failure;
+use crate::payload::payload;
+
+impl Context {
+    /// A child with this type, workflow id and input, whose result is an `O`. It is started when it is first awaited, and
+    /// asked to cancel when it is dropped before it has ended.
+    pub fn child<O: DeserializeOwned>(
+        &self,
+        workflow_type: impl Into<String>,
+        workflow_id: impl Into<String>,
+        input: &(impl Serialize + ?Sized),
+    ) -> Child<O> {
+        Child::new(self.clone(), workflow_type.into(), workflow_id.into(), payload(input))
+    }
+}
 
 /// A child: first its description, and a future of its result once it is awaited. See [`Context::child`].
 #[must_use = "a child is started when it is awaited, started or detached"]

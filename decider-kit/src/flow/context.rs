@@ -3,27 +3,20 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::ops::Deref;
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use history::{CancelExternal, Duration, Origin, Payload, RecordMarker, SignalExternal, Timestamp, limits};
+use history::{Origin, Payload, RecordMarker, Timestamp, limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::activity::Activity;
-use super::child::Child;
 use super::core::{On, ScopeNode, Shared, cancel, lock};
-use super::external::External;
 use super::query::query;
-use super::signal::Signals;
-use super::timer::Sleep;
 use super::trouble::Trouble;
-use super::update::Updates;
 use super::wait::Waiting;
-use crate::decisions::payload;
 use crate::failure::{Cause, Failure};
+use crate::payload::payload;
 
 /// What the marker of a patch is named: this, then the patch's name.
 const PATCH_PREFIX: &str = "patched:";
@@ -76,100 +69,6 @@ impl Context {
     pub fn is_replaying(&self) -> bool {
         lock(&self.shared).foreseen.is_some()
     }
-}
-
-/// Waiting.
-impl Context {
-    /// An activity with this type and input, whose result is an `O`. It is scheduled when it is first awaited (or polled,
-    /// e.g. by `join!`), and asked to stop when it is dropped before it has ended.
-    pub fn activity<O: DeserializeOwned>(
-        &self,
-        activity_type: impl Into<String>,
-        input: &(impl Serialize + ?Sized),
-    ) -> Activity<O> {
-        Activity::new(self.clone(), activity_type.into(), payload(input))
-    }
-
-    /// A child with this type, workflow id and input, whose result is an `O`. It is started when it is first awaited, and
-    /// asked to cancel when it is dropped before it has ended.
-    pub fn child<O: DeserializeOwned>(
-        &self,
-        workflow_type: impl Into<String>,
-        workflow_id: impl Into<String>,
-        input: &(impl Serialize + ?Sized),
-    ) -> Child<O> {
-        Child::new(self.clone(), workflow_type.into(), workflow_id.into(), payload(input))
-    }
-
-    /// A signal to the newest run of another workflow id. It is sent when it is first awaited, and ends when that run has it.
-    pub fn signal_external(
-        &self,
-        workflow_id: impl Into<String>,
-        name: impl Into<String>,
-        input: &(impl Serialize + ?Sized),
-    ) -> External {
-        let (workflow_id, name) = (workflow_id.into(), name.into());
-        let signal = SignalExternal {
-            workflow_id: workflow_id.clone(),
-            run_id: None,
-            name,
-            input: Some(payload(input)),
-            control: None,
-        };
-        External::new(self.clone(), workflow_id, signal)
-    }
-
-    /// Asks the newest run of another workflow id to cancel. It is sent when it is first awaited, and ends when that run has
-    /// it; what that run makes of it is its own affair.
-    pub fn cancel_external(&self, workflow_id: impl Into<String>) -> External {
-        let workflow_id = workflow_id.into();
-        let cancel = CancelExternal { workflow_id: workflow_id.clone(), ..CancelExternal::default() };
-        External::new(self.clone(), workflow_id, cancel)
-    }
-
-    /// A timer. It is set when it is first awaited, and taken back when it is dropped before its time.
-    pub fn sleep(&self, span: Duration) -> Sleep {
-        Sleep::new(self.clone(), span)
-    }
-
-    /// A timer that expires at this instant; at once when it is over.
-    pub fn sleep_until(&self, at: Timestamp) -> Sleep {
-        self.sleep(at.since(self.now()))
-    }
-
-    /// The signals of this name, each an `T`, in the order of the history. Those that came before anybody asked are kept.
-    pub fn signals<T: DeserializeOwned>(&self, name: impl Into<String>) -> Signals<T> {
-        Signals::new(self.clone(), name.into())
-    }
-
-    /// The updates of this name, each an `I`, in the order in which they were accepted. From now on, until what this gives is
-    /// dropped, updates of this name are accepted whose input is an `I`, and which [`Updates::validate`] finds acceptable.
-    /// Their callers wait for the [answers](super::Asked::done).
-    pub fn updates<I: DeserializeOwned + 'static>(&self, name: impl Into<String>) -> Updates<I> {
-        Updates::new(self.clone(), name.into())
-    }
-
-    /// What `work` comes to, if that happens within this span; otherwise `work` is dropped, which takes back what it had
-    /// under way.
-    ///
-    /// # Errors
-    ///
-    /// A failure with [`Cause::Elapsed`]; a cancellation when the scope is canceled before `work` has ended.
-    pub async fn within<T>(&self, span: Duration, work: impl Future<Output = T>) -> Result<T, Failure> {
-        let mut work = pin!(work);
-        let mut sleep = pin!(self.sleep(span));
-        poll_fn(|context| {
-            if let Poll::Ready(done) = work.as_mut().poll(context) {
-                return Poll::Ready(Ok(done));
-            }
-            sleep.as_mut().poll(context).map(|slept| Err(slept.err().unwrap_or_else(elapsed)))
-        })
-        .await
-    }
-}
-
-fn elapsed() -> Failure {
-    Failure::of("elapsed", None, Cause::Elapsed)
 }
 
 /// Cancellation.

@@ -9,15 +9,17 @@ use std::task::Waker;
 
 use history::admit::check_name;
 use history::{
-    CancelActivity, CancelExternal, CancelTimer, Decision, EventId, Origin, Payload, RecordMarker, Timestamp, limits,
+    CancelActivity, CancelExternal, CancelTimer, Decision, EventId, Origin, Payload, RecordMarker, Timestamp, Verdict,
+    limits,
 };
 use uuid::Uuid;
 
 use super::query::Query;
 use super::trouble::Trouble;
-use crate::decisions::payload;
+use super::updates::Updates;
 use crate::ended::Outcome;
 use crate::failure::{Cause, Failure};
+use crate::payload::payload;
 
 /// Names a wait. Counts up.
 pub(super) type Key = u64;
@@ -109,7 +111,7 @@ pub(super) struct Core {
     /// This turn's decisions.
     pub(super) issued: Vec<Issued>,
     pub(super) queries: BTreeMap<String, Query>,
-    pub(super) updates: super::updates::Updates,
+    pub(super) updates: Updates,
     pub(super) trouble: Option<Trouble>,
     waits: BTreeMap<Key, Wait>,
     keys: Key,
@@ -376,6 +378,22 @@ impl Core {
             "nothing is open".to_owned()
         } else {
             format!("open, but not awaited: {}", names.join(", "))
+        }
+    }
+}
+
+/// Updates, while the code is being run.
+impl Core {
+    /// The code takes no more updates of this name.
+    pub(super) fn forget_updates(&mut self, name: &str, number: u64) {
+        if self.is_running {
+            self.updates.forget(name, number);
+        }
+    }
+
+    pub(super) fn answer_update(&mut self, update_id: String, verdict: Verdict) {
+        if self.is_running {
+            self.updates.say(update_id, verdict);
         }
     }
 }

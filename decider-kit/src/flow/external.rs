@@ -4,12 +4,42 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context as Task, Poll};
 
-use history::Decision;
+use history::{CancelExternal, Decision, SignalExternal};
+use serde::Serialize;
 
 use super::context::Context;
 use super::core::{On, lock};
 use super::wait::Waiting;
 use crate::failure::Failure;
+use crate::payload::payload;
+
+impl Context {
+    /// A signal to the newest run of another workflow id. It is sent when it is first awaited, and ends when that run has it.
+    pub fn signal_external(
+        &self,
+        workflow_id: impl Into<String>,
+        name: impl Into<String>,
+        input: &(impl Serialize + ?Sized),
+    ) -> External {
+        let (workflow_id, name) = (workflow_id.into(), name.into());
+        let signal = SignalExternal {
+            workflow_id: workflow_id.clone(),
+            run_id: None,
+            name,
+            input: Some(payload(input)),
+            control: None,
+        };
+        External::new(self.clone(), workflow_id, signal)
+    }
+
+    /// Asks the newest run of another workflow id to cancel. It is sent when it is first awaited, and ends when that run has
+    /// it; what that run makes of it is its own affair.
+    pub fn cancel_external(&self, workflow_id: impl Into<String>) -> External {
+        let workflow_id = workflow_id.into();
+        let cancel = CancelExternal { workflow_id: workflow_id.clone(), ..CancelExternal::default() };
+        External::new(self.clone(), workflow_id, cancel)
+    }
+}
 
 /// A signal or a cancel request to another run, a future of its delivery. See [`Context::signal_external`] and
 /// [`Context::cancel_external`].

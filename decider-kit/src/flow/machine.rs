@@ -231,7 +231,7 @@ impl Machine {
             let wakers = {
                 let mut core = lock(&self.core);
                 core.updates.say(update.id.clone(), Verdict::Later);
-                core.bring_update(update);
+                core.updates.bring(update);
                 core.wake_for_update(&update.name)
             };
             wakers.into_iter().for_each(std::task::Waker::wake);

@@ -15,6 +15,13 @@ use super::core::{On, lock};
 use super::wait::Waiting;
 use crate::failure::{Cause, Failure};
 
+impl Context {
+    /// The signals of this name, each an `T`, in the order of the history. Those that came before anybody asked are kept.
+    pub fn signals<T: DeserializeOwned>(&self, name: impl Into<String>) -> Signals<T> {
+        Signals::new(self.clone(), name.into())
+    }
+}
+
 /// The signals of one name, one after the other; also a [`Stream`], which ends after a cancellation. See
 /// [`Context::signals`]. Each signal is given once: two of these with the same name share the signals between them.
 #[must_use = "signals are awaited"]

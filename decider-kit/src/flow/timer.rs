@@ -1,18 +1,53 @@
 //! Timers, awaited.
 
 use std::fmt;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::task::{Context as Task, Poll};
 
-use history::{Duration, StartTimer};
+use history::{Duration, StartTimer, Timestamp};
 
 use super::context::Context;
 use super::core::{On, lock};
 use super::wait::Waiting;
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 
 /// What timers are named unless they are given a name.
 const NAME: &str = "sleep";
+
+impl Context {
+    /// A timer. It is set when it is first awaited, and taken back when it is dropped before its time.
+    pub fn sleep(&self, span: Duration) -> Sleep {
+        Sleep::new(self.clone(), span)
+    }
+
+    /// A timer that expires at this instant; at once when it is over.
+    pub fn sleep_until(&self, at: Timestamp) -> Sleep {
+        self.sleep(at.since(self.now()))
+    }
+
+    /// What `work` comes to, if that happens within this span; otherwise `work` is dropped, which takes back what it had
+    /// under way.
+    ///
+    /// # Errors
+    ///
+    /// A failure with [`Cause::Elapsed`]; a cancellation when the scope is canceled before `work` has ended.
+    pub async fn within<T>(&self, span: Duration, work: impl Future<Output = T>) -> Result<T, Failure> {
+        let mut work = pin!(work);
+        let mut sleep = pin!(self.sleep(span));
+        poll_fn(|context| {
+            if let Poll::Ready(done) = work.as_mut().poll(context) {
+                return Poll::Ready(Ok(done));
+            }
+            sleep.as_mut().poll(context).map(|slept| Err(slept.err().unwrap_or_else(elapsed)))
+        })
+        .await
+    }
+}
+
+fn elapsed() -> Failure {
+    Failure::of("elapsed", None, Cause::Elapsed)
+}
 
 /// A timer. See [`Context::sleep`].
 #[must_use = "a timer is set when it is awaited"]

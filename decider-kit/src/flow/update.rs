@@ -11,20 +11,11 @@ use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::core::{On, lock};
+use super::updates::{Accepted, Validator};
 use super::wait::Waiting;
-use crate::decisions::payload;
 use crate::failure::Failure;
+use crate::payload::payload;
 use crate::update::Rejection;
-
-/// Looks at the input of an update before it is accepted. Not asked when the history is run again.
-pub(super) type Validator = Arc<dyn Fn(Option<&Payload>) -> Result<(), Rejection> + Send + Sync>;
-
-/// An update that was accepted, until the code takes it.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Accepted {
-    pub(super) update_id: String,
-    pub(super) input: Option<Payload>,
-}
 
 fn read<I: DeserializeOwned>(input: Option<&Payload>) -> Result<I, serde_json::Error> {
     serde_json::from_str(input.and_then(Payload::text).unwrap_or("null"))
@@ -32,6 +23,15 @@ fn read<I: DeserializeOwned>(input: Option<&Payload>) -> Result<I, serde_json::E
 
 fn readable<I: DeserializeOwned>(input: Option<&Payload>) -> Result<I, Rejection> {
     read(input).map_err(|error| Rejection::of("bad-input", &error.to_string()))
+}
+
+impl Context {
+    /// The updates of this name, each an `I`, in the order in which they were accepted. From now on, until what this gives is
+    /// dropped, updates of this name are accepted whose input is an `I`, and which [`Updates::validate`] finds acceptable.
+    /// Their callers wait for the [answers](super::Asked::done).
+    pub fn updates<I: DeserializeOwned + 'static>(&self, name: impl Into<String>) -> Updates<I> {
+        Updates::new(self.clone(), name.into())
+    }
 }
 
 /// The updates of one name, one after the other. See [`Context::updates`]. While it is there, updates of this name are
@@ -54,7 +54,7 @@ impl<I> fmt::Debug for Updates<I> {
 impl<I: DeserializeOwned + 'static> Updates<I> {
     pub(super) fn new(context: Context, name: String) -> Self {
         let validator: Validator = Arc::new(|input| readable::<I>(input).map(drop));
-        let number = lock(context.shared()).register_updates(&name, validator);
+        let number = lock(context.shared()).updates.register(&name, validator);
         Self { context, name, number, input: std::marker::PhantomData }
     }
 
@@ -62,7 +62,7 @@ impl<I: DeserializeOwned + 'static> Updates<I> {
     /// `Arc<Mutex<…>>`. What it rejects leaves no trace, and the flow never hears of it.
     pub fn validate(self, validate: impl Fn(&I) -> Result<(), Rejection> + Send + Sync + 'static) -> Self {
         let validator: Validator = Arc::new(move |input| validate(&readable::<I>(input)?));
-        lock(self.context.shared()).validate_updates(&self.name, self.number, validator);
+        lock(self.context.shared()).updates.validate(&self.name, self.number, validator);
         self
     }
 
@@ -78,7 +78,7 @@ impl<I: DeserializeOwned + 'static> Updates<I> {
     }
 
     fn poll_update(&self, waiting: &mut Option<Waiting>, task: &mut Task<'_>) -> Poll<Result<Asked<I>, Failure>> {
-        let taken = lock(self.context.shared()).take_update(&self.name);
+        let taken = lock(self.context.shared()).updates.take(&self.name);
         if let Some(Accepted { update_id, input }) = taken {
             *waiting = None;
             return match read(input.as_ref()) {

@@ -2,12 +2,21 @@
 //! said in this turn.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
-use history::{Event, EventKind, UpdateAnswer, Verdict};
+use history::{Event, EventKind, Payload, UpdateAnswer, Verdict};
 
-use super::core::Core;
-use super::update::{Accepted, Validator};
 use crate::update::{Rejection, Update};
+
+/// Looks at the input of an update before it is accepted. Not asked when the history is run again.
+pub(super) type Validator = Arc<dyn Fn(Option<&Payload>) -> Result<(), Rejection> + Send + Sync>;
+
+/// An update that was accepted, until the code takes it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Accepted {
+    pub(super) update_id: String,
+    pub(super) input: Option<Payload>,
+}
 
 /// A name that the code takes updates of.
 struct Taking {
@@ -49,6 +58,42 @@ impl Updates {
     pub(super) fn validator(&self, name: &str) -> Result<Validator, Rejection> {
         let taking = self.takes.get(name);
         taking.map(|it| it.validator.clone()).ok_or_else(|| Rejection::unknown(self.takes.keys().map(String::as_str)))
+    }
+
+    /// The code takes updates of this name from now on; answers the number of its doing so.
+    pub(super) fn register(&mut self, name: &str, validator: Validator) -> u64 {
+        self.numbers += 1;
+        let number = self.numbers;
+        let waiting = self.takes.remove(name).map(|before| before.waiting).unwrap_or_default();
+        self.takes.insert(name.to_owned(), Taking { validator, number, waiting });
+        number
+    }
+
+    pub(super) fn validate(&mut self, name: &str, number: u64, validator: Validator) {
+        if let Some(taking) = self.takes.get_mut(name).filter(|taking| taking.number == number) {
+            taking.validator = validator;
+        }
+    }
+
+    /// The code takes no more updates of this name: those that it has not taken fail.
+    pub(super) fn forget(&mut self, name: &str, number: u64) {
+        if self.takes.get(name).is_none_or(|taking| taking.number != number) {
+            return;
+        }
+        for left in self.takes.remove(name).into_iter().flat_map(|taking| taking.waiting) {
+            self.say(left.update_id, Verdict::Failed { reason: "not-taken".to_owned(), details: None });
+        }
+    }
+
+    /// An accepted update is there to be taken. False where the code takes none of its name.
+    pub(super) fn bring(&mut self, update: &Update) -> bool {
+        let Some(taking) = self.takes.get_mut(&update.name) else { return false };
+        taking.waiting.push_back(Accepted { update_id: update.id.clone(), input: update.input.clone() });
+        true
+    }
+
+    pub(super) fn take(&mut self, name: &str) -> Option<Accepted> {
+        self.takes.get_mut(name)?.waiting.pop_front()
     }
 
     pub(super) fn say(&mut self, update_id: String, verdict: Verdict) {
@@ -116,48 +161,4 @@ pub(super) fn accepted(events: &[Event]) -> Vec<Update> {
         _ => None,
     };
     events.iter().filter_map(accepted).collect()
-}
-
-impl Core {
-    /// The code takes updates of this name from now on; answers the number of its doing so.
-    pub(super) fn register_updates(&mut self, name: &str, validator: Validator) -> u64 {
-        self.updates.numbers += 1;
-        let number = self.updates.numbers;
-        let waiting = self.updates.takes.remove(name).map(|before| before.waiting).unwrap_or_default();
-        self.updates.takes.insert(name.to_owned(), Taking { validator, number, waiting });
-        number
-    }
-
-    pub(super) fn validate_updates(&mut self, name: &str, number: u64, validator: Validator) {
-        if let Some(taking) = self.updates.takes.get_mut(name).filter(|taking| taking.number == number) {
-            taking.validator = validator;
-        }
-    }
-
-    /// The code takes no more updates of this name.
-    pub(super) fn forget_updates(&mut self, name: &str, number: u64) {
-        if !self.is_running || self.updates.takes.get(name).is_none_or(|taking| taking.number != number) {
-            return;
-        }
-        for left in self.updates.takes.remove(name).into_iter().flat_map(|taking| taking.waiting) {
-            self.answer_update(left.update_id, Verdict::Failed { reason: "not-taken".to_owned(), details: None });
-        }
-    }
-
-    /// An accepted update is there to be taken. False where the code takes none of its name.
-    pub(super) fn bring_update(&mut self, update: &Update) -> bool {
-        let Some(taking) = self.updates.takes.get_mut(&update.name) else { return false };
-        taking.waiting.push_back(Accepted { update_id: update.id.clone(), input: update.input.clone() });
-        true
-    }
-
-    pub(super) fn take_update(&mut self, name: &str) -> Option<Accepted> {
-        self.updates.takes.get_mut(name)?.waiting.pop_front()
-    }
-
-    pub(super) fn answer_update(&mut self, update_id: String, verdict: Verdict) {
-        if self.is_running {
-            self.updates.say(update_id, verdict);
-        }
-    }
 }

@@ -20,12 +20,13 @@ use crate::{Decider, Decisions, Query, QueryError};
 mod activities;
 mod agenda;
 mod checks;
+mod closed;
 mod effects;
 mod outcome;
 mod turns;
 mod updates;
 
-pub use outcome::Closed;
+pub use closed::Closed;
 pub use updates::Answered;
 pub(super) use updates::decisions_of;
 

@@ -1,6 +1,6 @@
 //! Which certificates are a credential's: how an operator writes that down, and what meets it.
 
-use super::credential::unhex;
+use super::hex::unhex;
 use crate::tls::Shown;
 
 /// What is expected of an entry.

@@ -7,6 +7,7 @@ use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
 use super::certificate::CertificateName;
+use super::hex::unhex;
 use super::secret::{AccessKey, SECRETS_MAX, Secret, Validity};
 
 /// A credential, as an operator writes it down. The secret of a bearer is nowhere but with its holder.
@@ -344,15 +345,4 @@ fn keys(credential: &Credential) -> Result<Vec<Key>, String> {
         Ok(Key { id: key.id, secret: key.secret, validity })
     };
     first.into_iter().chain(access_keys.iter().cloned()).map(read).collect()
-}
-
-pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
-    }
-    Some(bytes)
 }

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-use super::{Failure, RESULT_BYTES_MAX, too_large};
+use super::failure::{CallFailure, RESULT_BYTES_MAX, too_large};
 
 /// How much is read at once.
 const PIECE_BYTES: usize = 16 << 10;
@@ -42,8 +42,8 @@ pub(super) async fn execute(
     line: &str,
     environment: &BTreeMap<String, String>,
     input: &str,
-) -> Result<String, Failure> {
-    let failed = |error: std::io::Error| Failure::new("ServiceException", error.to_string());
+) -> Result<String, CallFailure> {
+    let failed = |error: std::io::Error| CallFailure::new("ServiceException", error.to_string());
     let mut command = Command::new("sh");
     command.args(["-c", line]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // The service's own environment has secrets in it.
@@ -67,7 +67,7 @@ pub(super) async fn execute(
     if status.success() {
         Ok(String::from_utf8_lossy(&result).into_owned())
     } else {
-        Err(Failure::new("UnhandledError", format!("{status}: {}", String::from_utf8_lossy(&said))))
+        Err(CallFailure::new("UnhandledError", format!("{status}: {}", String::from_utf8_lossy(&said))))
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    async fn run(line: &str) -> Result<String, Failure> {
+    async fn run(line: &str) -> Result<String, CallFailure> {
         execute(line, &BTreeMap::from([("GIVEN".to_owned(), "here".to_owned())]), "in").await
     }
 

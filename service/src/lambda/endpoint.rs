@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response};
 
-use super::{Failure, RESULT_BYTES_MAX, too_large};
+use super::failure::{CallFailure, RESULT_BYTES_MAX, too_large};
 
 /// How long a connection may take to be made. Ours: whoever is there answers within seconds.
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
@@ -17,21 +17,21 @@ pub(super) fn client() -> Client {
 }
 
 /// Posts the input; the body of the answer is the result.
-pub(super) async fn post(http: &Client, url: &str, input: String) -> Result<String, Failure> {
+pub(super) async fn post(http: &Client, url: &str, input: String) -> Result<String, CallFailure> {
     // Without the address, which may have a secret in it.
-    let unreachable = |error: reqwest::Error| Failure::new("ServiceException", error.without_url().to_string());
+    let unreachable = |error: reqwest::Error| CallFailure::new("ServiceException", error.without_url().to_string());
     let posted = http.post(url).header("content-type", "application/json").body(input);
     let answer = posted.send().await.map_err(unreachable)?;
     let status = answer.status();
     if status.is_redirection() {
-        return Err(Failure::new("UnhandledError", format!("{status}: redirects are not followed")));
+        return Err(CallFailure::new("UnhandledError", format!("{status}: redirects are not followed")));
     }
     let text = read(answer).await.map_err(unreachable)?;
     match text {
         Some(text) if status.is_success() => Ok(text),
-        Some(text) => Err(Failure::new("UnhandledError", format!("{status}: {text}"))),
+        Some(text) => Err(CallFailure::new("UnhandledError", format!("{status}: {text}"))),
         None if status.is_success() => Err(too_large()),
-        None => Err(Failure::new("UnhandledError", status.to_string())),
+        None => Err(CallFailure::new("UnhandledError", status.to_string())),
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use futures_util::stream;
     use tokio::net::TcpListener;
 
-    use super::{Failure, client};
+    use super::{CallFailure, client};
 
     async fn answer(uri: Uri, body: String) -> Response {
         let piece = || Ok::<_, std::io::Error>(vec![b'y'; 4096]);
@@ -69,7 +69,7 @@ mod tests {
         }
     }
 
-    async fn call(path: &str) -> Result<String, Failure> {
+    async fn call(path: &str) -> Result<String, CallFailure> {
         let router = Router::new().fallback(answer);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}{path}", listener.local_addr().unwrap());

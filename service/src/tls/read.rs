@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
 use x509_parser::parse_x509_certificate;
 use x509_parser::time::ASN1Time;
 
-use super::{TlsCallers, TlsFiles};
+use super::files::{TlsCallers, TlsFiles};
 
 /// Most bytes of one of these files. Ours: the authorities that browsers know are 200 KB.
 const FILE_BYTES_MAX: u64 = 1 << 20;

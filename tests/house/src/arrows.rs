@@ -51,6 +51,10 @@ impl Arrows {
                     continue;
                 }
                 let Some((to, name)) = scopes.find(&module, &path, FOLLOWED_MAX) else { continue };
+                // A variable may be called as a module is.
+                if path.len() == 1 && scopes.is_module(&module, &name) {
+                    continue;
+                }
                 if to != file.path {
                     let arrow = Arrow { from: file.path.clone(), to };
                     arrows.names.entry(arrow).or_default().insert(name);
@@ -134,6 +138,10 @@ impl Scopes {
             }
         }
         self.0.insert(module.clone(), scope);
+    }
+
+    fn is_module(&self, module: &Module, name: &str) -> bool {
+        self.0.get(module).is_some_and(|scope| scope.modules.contains(name))
     }
 
     /// The file that defines what a path means within a module, and the name that it has there.

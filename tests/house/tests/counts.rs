@@ -43,6 +43,12 @@ fn what_a_macro_is_given_is_looked_at() {
 }
 
 #[test]
+fn a_variable_that_is_called_as_a_module_is_none() {
+    let found = arrows(&[("lib.rs", "mod a; fn f(a: usize) -> usize { a }"), ("a.rs", "")]);
+    assert_eq!(found, pairs(&[]));
+}
+
+#[test]
 fn tests_are_no_part_of_the_house() {
     let found = arrows(&[
         ("lib.rs", "mod a; mod b;"),
