@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a terminal does anything with it but show it: control characters (C0 with ESC, DEL, C1), what changes the
+/// Whether a terminal does anything with it but show it: control characters (ESC and DEL among them), what changes the
 /// direction of what follows, and separators of lines.
 fn is_order(c: char) -> bool {
     let is_direction =

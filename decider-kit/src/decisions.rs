@@ -245,12 +245,12 @@ impl Decisions {
         self.push(CancelWorkflow { details: Some(payload(details)), force: false })
     }
 
-    /// Closes the run, and goes on in a new one with this input and a history of its own (S3.32).
+    /// Closes the run, and goes on in a new one with this input and a history of its own.
     pub fn continue_as_new<T: Serialize + ?Sized>(self, input: &T) -> Self {
         self.push(ContinueAsNew { input: Some(payload(input)), ..ContinueAsNew::default() })
     }
 
-    /// Closes even if there is news that this turn has not seen (D8). For the closing decision before it.
+    /// Closes even if there is news that this turn has not seen. For the closing decision before it.
     pub fn force(mut self) -> Self {
         match self.decisions.last_mut() {
             Some(Decision::SucceedWorkflow(it)) => it.force = true,
@@ -263,7 +263,7 @@ impl Decisions {
     }
 
     /// Says that the run now waits for these signals, besides what is open. A run with nothing open that waits for nothing
-    /// is flagged as stuck, because nothing will ever wake it (N8). At most 32 names; `baton.cancel` is a cancel request.
+    /// is flagged as stuck, because nothing will ever wake it. At most 32 names; `baton.cancel` is a cancel request.
     pub fn awaiting<S: Into<String>>(mut self, signals: impl IntoIterator<Item = S>) -> Self {
         self.awaiting.extend(signals.into_iter().map(Into::into));
         self

@@ -132,7 +132,7 @@ impl Failure {
         self
     }
 
-    /// Why, for programs. The fail code of an activity that failed (S3.17).
+    /// Why, for programs. The fail code of an activity that failed.
     pub fn reason(&self) -> &str {
         &self.reason
     }

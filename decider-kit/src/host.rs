@@ -24,7 +24,7 @@ use crate::{Decider, Decisions, Query, QueryError, Window};
 /// How long one poll waits for a turn.
 const POLL_WAIT: Duration = Duration::from_secs(60);
 
-/// A turn that takes longer than this is worth a warning: deciders decide, they do not work (S3.5).
+/// A turn that takes longer than this is worth a warning: deciders decide, they do not work.
 const SLOW_TURN: Duration = Duration::from_secs(1);
 
 /// How long to go on trying to deliver an answer. After the decider's start-to-close timeout it is refused anyway.
@@ -392,7 +392,7 @@ struct Answer {
     cached: Cached,
 }
 
-/// Answers one question. Its trouble is its own (S1.25).
+/// Answers one question. Its trouble is its own.
 fn answer(
     decider: &dyn AnyDecider,
     state: &(dyn Any + Send),

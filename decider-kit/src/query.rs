@@ -4,7 +4,7 @@ use history::{Decision, Payload};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A question to a run. Read-only: whatever comes of it, the run is not touched (S1.2, S1.25).
+/// A question to a run. Read-only: whatever comes of it, the run is not touched.
 ///
 /// ```
 /// use decider_kit::{Payload, Query, QueryError};
@@ -53,7 +53,7 @@ impl<'a> Query<'a> {
         self.input
     }
 
-    /// What the turn has decided with whose answer this question is answered, too: the answer is to reflect it (S1.17), and the
+    /// What the turn has decided with whose answer this question is answered, too: the answer is to reflect it, and the
     /// state has no events of it yet. Empty when nothing but questions is to be answered.
     pub fn decided(&self) -> &'a [Decision] {
         self.decided
@@ -124,7 +124,7 @@ pub(crate) fn answered<I: DeserializeOwned, O: Serialize>(
     Payload::of(&answer(input)?).map_err(unreadable)
 }
 
-/// Why a query has no answer. The run is not touched (S1.25).
+/// Why a query has no answer. The run is not touched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {

@@ -4,7 +4,7 @@ use history::{Event, EventId, EventKind, Payload, Tally, Timestamp};
 use uuid::Uuid;
 
 /// The window of a turn: from the DeciderStarted of the last completed turn (or event 1) to this turn's own, both
-/// included (D2, D3). Nothing in it is later than the turn.
+/// included. Nothing in it is later than the turn.
 #[derive(Debug, Clone)]
 pub struct Window {
     /// The workflow id.
@@ -87,7 +87,7 @@ impl Window {
     }
 
     /// Whether an activity with this id was scheduled within the window, e.g. by the turn before this one, whose
-    /// decisions the window holds (event 15 of the trace S3.49).
+    /// decisions the window holds.
     pub fn has_scheduled(&self, activity_id: &str) -> bool {
         self.events.iter().any(|event| match &event.kind {
             EventKind::ActivityScheduled(it) => it.activity_id == activity_id,
@@ -95,7 +95,7 @@ impl Window {
         })
     }
 
-    /// The activities that the window schedules, counted: scheduled, started, closed (S3.41).
+    /// The activities that the window schedules, counted: scheduled, started, closed.
     pub fn tally(&self) -> Tally {
         Tally::of(&self.events)
     }

@@ -1,4 +1,4 @@
-//! Upgrading hosts (REQUIREMENTS.md S2.23): each host is managed by one child at a time, whose workflow id is the host's
+//! Upgrading hosts: each host is managed by one child at a time, whose workflow id is the host's
 //! name. So operations on a host never overlap, whoever wants them, and without a lock anywhere.
 //!
 //! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.

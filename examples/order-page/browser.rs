@@ -174,7 +174,7 @@ async fn a_person_clicks_through_an_order_and_a_stale_page_is_refused() {
     // The answer waited for the activity.
     browser.shows("#total", "25.00 to Main Street 1").await;
 
-    // The first tab is stale now (S1.7).
+    // The first tab is stale now.
     browser.switch(&first).await;
     browser.send("Other Street 2").await;
     browser.shows("#complaint", "That page was out of date. This is how your order is now.").await;

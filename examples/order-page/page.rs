@@ -143,7 +143,7 @@ async fn submit(
         identity: Some("order-page".to_owned()),
         ..UpdateWorkflow::default()
     };
-    // The tag is all that keeps a stale page out: the order's own code does not know of it (S1.7).
+    // The tag is all that keeps a stale page out: the order's own code does not know of it.
     let answered = shop.client.update(&order, "submit", &update, Some(&tag), PATIENCE).await;
     let complaint = match answered {
         Ok(_) => return Ok(Redirect::to(&format!("/orders/{order}")).into_response()),

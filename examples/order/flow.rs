@@ -32,12 +32,12 @@ async fn order(ctx: Context, order: Order, cancel_window: Duration) -> Result<u6
     }
     match work.activity::<String>("charge-card", &order).list(PCI).await {
         Ok(_) => ship(&work, &order).await,
-        // The fail code lets the flow choose (S3.52): a declined card is not tried again.
+        // The fail code lets the flow choose: a declined card is not tried again.
         Err(failure) => unwind(&work, &order, failure.details(&order.cents)).await,
     }
 }
 
-/// Whether the customer cancels before the window is over (S3.55): by a signal, or by canceling the run.
+/// Whether the customer cancels before the window is over: by a signal, or by canceling the run.
 async fn thinks_again(ctx: &Context, window: Duration) -> Result<bool, Failure> {
     let mut signals = ctx.shielded().signals::<IgnoredAny>("cancel");
     let signal = std::pin::pin!(signals.next());
@@ -55,7 +55,7 @@ async fn unwind(work: &Context, order: &Order, closing: Failure) -> Result<u64, 
     Err(closing)
 }
 
-/// Ships; after a failure waits, twice as long each time, and tries again (S3.51).
+/// Ships; after a failure waits, twice as long each time, and tries again.
 async fn ship(work: &Context, order: &Order) -> Result<u64, Failure> {
     for attempt in 0..SHIP_TRIES_MAX {
         let id = format!("ship-{attempt}");

@@ -25,7 +25,7 @@ pub(crate) struct Found {
     pub(crate) is_last: bool,
 }
 
-/// Takes every item of a feed, in order; how many there were. Goes on as new before its history gets long (S3.32): all that it
+/// Takes every item of a feed, in order; how many there were. Goes on as new before its history gets long: all that it
 /// has to remember is where it is.
 pub(crate) async fn poller(ctx: Context, mut feed: Feed) -> Result<u64, Failure> {
     for _ in 0..LOOKS {

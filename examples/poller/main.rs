@@ -1,4 +1,4 @@
-//! A poller (REQUIREMENTS.md S3.32): looks at a feed again and again, and goes on as new before its history gets long. It could
+//! A poller: looks at a feed again and again, and goes on as new before its history gets long. It could
 //! do so for years: whoever started it sees one workflow id, and each run has a history that a person can read.
 //!
 //! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.

@@ -1,4 +1,4 @@
-//! A subscription (REQUIREMENTS.md S2.3), told from beginning to end.
+//! A subscription, told from beginning to end.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +41,7 @@ async fn subscribed(ctx: &Context, customer: &Customer, bill: &Mutex<Bill>) -> R
     unreachable!("months do not end")
 }
 
-/// Has something done, however often it must be tried (S2.6), unless its runner says that another try cannot help. What has
+/// Has something done, however often it must be tried, unless its runner says that another try cannot help. What has
 /// begun is brought to its end; a cancellation only ends the pauses.
 async fn insist(ctx: &Context, activity_type: &str, id: &str, customer: &Customer) -> Result<(), Failure> {
     for attempt in 0.. {

@@ -1,4 +1,4 @@
-//! A subscription (REQUIREMENTS.md S2.3): a month for nothing, then a charge every month, with a mail each time, until the
+//! A subscription: a month for nothing, then a charge every month, with a mail each time, until the
 //! customer cancels. As a flow, and as an explicit decider; tested over fourteen months in no time.
 //!
 //! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.

@@ -146,7 +146,7 @@ fn both_styles_write_the_same_history_and_take_over_from_each_other() {
     }
 }
 
-/// `kill -9` of the decider at every turn, one after the other (S2.1).
+/// `kill -9` of the decider at every turn, one after the other.
 #[test]
 fn a_decider_that_dies_at_any_turn_changes_nothing_but_the_time() {
     let plan = Plan { cancel_after: Duration::from_millis(MONTH.as_millis() * 3 + DAY.as_millis()), ..Plan::default() };
@@ -165,7 +165,7 @@ fn a_decider_that_dies_at_any_turn_changes_nothing_but_the_time() {
     }
 }
 
-/// `kill -9` of the runner of every activity, one after the other (S2.1): what it held is done by the next.
+/// `kill -9` of the runner of every activity, one after the other: what it held is done by the next.
 #[test]
 fn a_runner_that_dies_with_any_activity_changes_nothing_but_the_time() {
     let plan = Plan { cancel_after: Duration::from_millis(MONTH.as_millis() * 3 + DAY.as_millis()), ..Plan::default() };
@@ -237,7 +237,7 @@ fn the_bill_can_be_asked_for_at_any_time() {
     assert_eq!(months, (0..=14).collect::<Vec<_>>());
 }
 
-/// S2.2: outages fail nothing. For a day nobody decides, for another day nobody works.
+/// Outages fail nothing. For a day nobody decides, for another day nobody works.
 #[test]
 fn two_days_without_deciders_and_runners_fail_nothing() {
     for explicit in [false, true] {

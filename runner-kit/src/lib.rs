@@ -16,7 +16,7 @@
 //!
 //! async fn charge(context: Context, charge: Charge) -> Result<Receipt, Failure> {
 //!     if charge.card.ends_with("0000") {
-//!         // The decider reads the reason and chooses what to do (S3.52).
+//!         // The decider reads the reason and chooses what to do.
 //!         return Err(Failure::new("card-declined").details(&charge.cents).non_retryable());
 //!     }
 //!     context.heartbeat(&"talking to the bank");

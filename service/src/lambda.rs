@@ -126,7 +126,7 @@ impl Runner {
         let function = self.functions.get(name);
         let function = function
             .ok_or_else(|| CallFailure::new("ResourceNotFoundException", format!("Function not found: {name}")))?;
-        // An empty input is an empty object (SWF.md §8.11).
+        // An empty input is an empty object.
         let input = task.input.as_ref().and_then(|input| input.read::<String>().ok()).unwrap_or_default();
         let input = if input.is_empty() { "{}".to_owned() } else { input };
         if !function.may_be_called_by(&task.domain, &task.workflow_type) {

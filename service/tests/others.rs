@@ -332,7 +332,7 @@ async fn a_child_whose_id_is_in_use_is_not_started() {
     service.decide("parent", vec![child("other", ChildPolicy::Terminate)]).await;
     assert!(service.decide("parent", vec![]).await.contains(&"ChildScheduleFailed"));
     service.decide("other", vec![succeed()]).await;
-    // D10: a run that succeeded stands in the way unless the policy says otherwise.
+    // A run that succeeded stands in the way unless the policy says otherwise.
     service.engine.tell(&at("parent"), signal_command("again")).await.unwrap();
     service.decide("parent", vec![child("other", ChildPolicy::Terminate)]).await;
     service.decide("parent", vec![]).await;

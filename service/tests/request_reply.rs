@@ -1,5 +1,5 @@
 //! The use cases of updates, over the public API alone: a service on a socket, deciders by the kit, callers by the client
-//! (S1.5 to S1.8, S1.10).
+//!.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

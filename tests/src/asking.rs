@@ -95,7 +95,7 @@ async fn signal(world: &World, at: &RunRef) {
     }
 }
 
-/// Whatever was acknowledged, to anybody, before a query begins, its answer shows (S1.11).
+/// Whatever was acknowledged, to anybody, before a query begins, its answer shows.
 async fn ask(world: &World, at: &RunRef) {
     let acknowledged = world.facts().acknowledged.clone();
     let ask = Ask { name: "seen".to_owned(), input: None, seen: None };

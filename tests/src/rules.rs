@@ -1,4 +1,4 @@
-//! The engine without one of the rules that STORAGE.md §3.7 and §6 found to be needed. Nothing in the engine can be switched
+//! The engine without one of the rules that it needs beside a store's contract. Nothing in the engine can be switched
 //! off: a store around the real one undoes what the rule does, so that every node lives as if it were not there.
 
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! Effects on other runs that cannot be done: for good, or until somebody mends the store (S2.8).
+//! Effects on other runs that cannot be done: for good, or until somebody mends the store.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

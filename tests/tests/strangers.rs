@@ -1,4 +1,4 @@
-//! Why a commit names the run besides the version (STORAGE.md §3.2): once a store has forgotten a run, versions begin anew.
+//! Why a commit names the run besides the version: once a store has forgotten a run, versions begin anew.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -143,7 +143,7 @@ impl Context {
         serde_json::from_str(text).unwrap_or_else(|error| panic!("side effect `{name}` cannot be read back: {error}"))
     }
 
-    /// What a flow returns as its failure to go on in a new run, with this input and a history of its own (S3.32):
+    /// What a flow returns as its failure to go on in a new run, with this input and a history of its own:
     /// `return Err(ctx.continue_as_new(&next))`. What is open is left behind.
     #[must_use = "the flow must return it"]
     pub fn continue_as_new<T: Serialize + ?Sized>(&self, input: &T) -> Failure {

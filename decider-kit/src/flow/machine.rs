@@ -314,7 +314,7 @@ impl Machine {
             }
             News::CancelRequested { reason } => cancel(&self.core, &self.root, reason),
             News::CloseFailed => {
-                // The code has ended: nobody is left to look at the news that was in the way (D8).
+                // The code has ended: nobody is left to look at the news that was in the way.
                 if let Some(closing) = &self.closing {
                     lock(&self.core).issue(forced(closing.clone()), None);
                 }

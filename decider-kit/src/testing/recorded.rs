@@ -118,7 +118,7 @@ impl Recorded {
     }
 
     /// Gives every completed turn to the decider once more, each with the window that it had; what is decided in
-    /// another way. Whether a close was forced (D8) is not in a history: it differs only where it mattered.
+    /// another way. Whether a close was forced is not in a history: it differs only where it mattered.
     pub fn differences(&self, decider: impl Decider) -> Vec<Difference> {
         self.differences_of(&mut fresh(Arc::new(decider)))
     }

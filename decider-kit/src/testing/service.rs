@@ -185,7 +185,7 @@ impl TestService {
         self.runner(None, activity_type, Box::new(works))
     }
 
-    /// Runners on this task list, and on no other, do activities of this type like this (S3.56).
+    /// Runners on this task list, and on no other, do activities of this type like this.
     pub fn activity_on(
         &mut self,
         list: &str,
@@ -210,7 +210,7 @@ impl TestService {
         self
     }
 
-    /// The next so many turns that are taken are never answered, as if their decider had died (S3.45).
+    /// The next so many turns that are taken are never answered, as if their decider had died.
     pub fn lose_turns(&mut self, count: usize) -> &mut Self {
         self.turns_to_lose = count;
         self

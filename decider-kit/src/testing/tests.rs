@@ -211,7 +211,7 @@ fn failures_are_tried_again_after_pauses_that_double() {
 #[test]
 fn an_activity_that_no_runner_does_times_out_and_a_late_runner_takes_what_waits() {
     let mut service = service();
-    // PCI work is not for them (S3.56).
+    // PCI work is not for them.
     service.activity_on("default", "charge-card", |_| Work::success(&"paid"));
     service.start("trial", "ann", &());
     let closed = service.finish("ann");

@@ -1,4 +1,4 @@
-//! `baton bench turns`: what a turn costs as its run's history grows (S3.43, N12: it should not matter).
+//! `baton bench turns`: what a turn costs as its run's history grows (it should not matter).
 
 use std::time::Duration;
 

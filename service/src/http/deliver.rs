@@ -1,4 +1,4 @@
-//! Bodies that know whether they were taken: a task whose poller has gone goes back at once (S3.46).
+//! Bodies that know whether they were taken: a task whose poller has gone goes back at once.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -48,7 +48,7 @@ pub(crate) fn task(bytes: Vec<u8>, receipt: Receipt) -> Response {
 }
 
 /// Lets the connection see whether its peer has hung up while a task came: a yield goes by way of the reactor, and a
-/// connection that has ended drops its call, which gives the task back (S3.46).
+/// connection that has ended drops its call, which gives the task back.
 pub(crate) async fn look_at_connection() {
     tokio::task::yield_now().await;
 }

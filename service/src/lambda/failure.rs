@@ -1,6 +1,6 @@
 //! How a call of a function fails.
 
-/// Longest result, in characters. Source: SWF.md §4.
+/// Longest result, in characters. Source: SWF's API reference.
 pub(super) const RESULT_CHARS_MAX: usize = 32_768;
 
 /// Most bytes that are read of a result, or of what is said of a failure. Source: a character takes four at most.

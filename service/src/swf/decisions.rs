@@ -1,6 +1,6 @@
 //! Decisions, from SWF's wire to those of the rules.
 //!
-//! Source: SWF.md §5.
+//! Source: SWF's API reference.
 
 use history::event::ActivityTimeouts;
 use history::{
@@ -181,7 +181,7 @@ pub(super) fn needs_own_type(decisions: &[Map<String, Value>]) -> bool {
 ///
 /// # Errors
 ///
-/// For a closing decision that is not the last. Nothing of such a batch is applied (SWF.md §5).
+/// For a closing decision that is not the last. Nothing of such a batch is applied.
 pub(super) fn read(decisions: Vec<Map<String, Value>>, workflow_type: Option<&str>) -> Result<Vec<Decision>, Fault> {
     let mut read = Vec::with_capacity(decisions.len());
     for mut decision in decisions {

@@ -1,7 +1,7 @@
 //! Events, as SWF's wire has them: the same ids, the same facts, other words. Owns the mapping of the two vocabularies in
 //! this direction; a fact that SWF has no word for is a marker named `baton.…`, so that ids stay dense.
 //!
-//! Source: SWF.md §6.
+//! Source: SWF's API reference.
 
 mod activities;
 mod attributes;

@@ -1,6 +1,6 @@
 //! Faults as the real service words them. Holds no rule: what is refused, and why, comes from elsewhere.
 //!
-//! Source: SWF.md §1, §3.
+//! Source: SWF's API reference.
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};

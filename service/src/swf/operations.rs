@@ -1,6 +1,6 @@
 //! The operations, once: what each needs of a credential, what it does, and the fields of its request.
 //!
-//! Source: SWF.md §2, §4, §5.
+//! Source: SWF's API reference.
 
 use std::pin::Pin;
 

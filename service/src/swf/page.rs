@@ -14,13 +14,13 @@ use super::fault::{Fault, FaultKind};
 use super::words::set;
 use crate::engine::Engine;
 
-/// Entries on a page where the request says nothing or 0. Source: SWF.md §8.3.
+/// Entries on a page where the request says nothing or 0. Source: SWF's API reference.
 pub(super) const PAGE_DEFAULT: usize = 1_000;
 
 /// What the seals of this wire's tokens begin with: no list over REST begins like this.
 const WIRE: &str = "swf";
 
-/// How long a token leads on. Source: SWF.md §7, the model's 24 hours; older ones said 60 seconds.
+/// How long a token leads on. Source: SWF's API model, which says 24 hours; older ones said 60 seconds.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a request says about pages.

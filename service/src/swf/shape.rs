@@ -1,7 +1,7 @@
 //! What requests look like, and how one is held against that before anything else is done: the whole of it, with every
 //! error counted, as the real service does. Owns the checking; `operations.rs` has the shapes.
 //!
-//! Source: SWF.md §3 (messages), §4 (limits: characters, not bytes), §5 (whole-request).
+//! Source: SWF's API reference, for messages, limits (of characters, not bytes) and the check of whole requests.
 
 use serde_json::{Map, Value};
 
@@ -78,11 +78,11 @@ pub(super) enum Form {
     Priority,
 }
 
-/// The longest retention, in days. Source: SWF.md §2.
+/// The longest retention, in days. Source: SWF's API reference.
 const DAYS_MAX: u32 = 90;
 
 /// The longest time that a Lambda function may take, and what applies where a decision does not say, in seconds. Source:
-/// SWF.md §4.
+/// SWF's API reference.
 pub(super) const FUNCTION_SECONDS_MAX: u64 = 900;
 
 impl Form {

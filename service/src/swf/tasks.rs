@@ -20,7 +20,7 @@ use crate::access::Caller;
 use crate::engine::{ActivityToken, Engine, Page, Poll, Receipt, Refusal, TurnToken};
 use crate::http::{deliver_task, look_at_connection};
 
-/// How long a poll waits. Source: SWF.md §7.
+/// How long a poll waits. Source: SWF's API reference.
 const POLL_WAIT: Duration = Duration::from_secs(60);
 
 #[derive(Deserialize)]
@@ -149,7 +149,7 @@ pub(super) async fn poll_decision(call: Call, input: Map<String, Value>) -> Answ
     let Some(delivery) =
         call.engine.poll_decider(&it.domain, &it.task_list.name, it.poll(&call.caller, Some(size))).await?
     else {
-        // Without a token: every client that was seen takes that for no task (SWF.md §10.1).
+        // Without a token: every client that was seen takes that for no task.
         return body(&json!({ "startedEventId": 0, "previousStartedEventId": 0 }));
     };
     look_at_connection().await;

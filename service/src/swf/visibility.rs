@@ -1,6 +1,6 @@
 //! Lists and counts of runs, open and closed.
 //!
-//! Source: SWF.md §8.14.
+//! Source: SWF's API reference.
 
 use futures_util::{StreamExt, stream};
 use history::Status;
@@ -18,7 +18,7 @@ use crate::engine::{Refusal, RunRef, type_name};
 /// Rows that are read at once.
 const ROWS: usize = 1_000;
 
-/// Runs that are counted before a count is cut short. Ours: as many as SWF has open at once in a domain (SWF.md §7). The
+/// Runs that are counted before a count is cut short. Ours: as many as SWF has open at once in a domain. The
 /// real service cuts a count short after a number of bytes that it does not tell.
 const COUNTED_MAX: usize = 100_000;
 

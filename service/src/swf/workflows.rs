@@ -272,7 +272,7 @@ pub(super) fn info(run: &Run) -> Value {
         "workflowType": shown(&started.workflow_type),
         "startTimestamp": instant(started.at),
         "executionStatus": if run.is_open() { "OPEN" } else { "CLOSED" },
-        // A run that was canceled as it was asked to says false (SWF.md §8.14).
+        // A run that was canceled as it was asked to says false.
         "cancelRequested": run.cancel_requested && run.status != Status::Canceled,
     });
     set(&mut info, "closeTimestamp", run.closed_at.map(instant));

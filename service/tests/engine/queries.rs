@@ -1,4 +1,4 @@
-//! Queries: every state in which a run can be asked, and everything that can become of a question (S1.24).
+//! Queries: every state in which a run can be asked, and everything that can become of a question.
 //!
 //! The cells of the table in docs/request-reply.md name these tests, and those of `questions`.
 
@@ -246,7 +246,7 @@ async fn question_out_and_lost_it_is_put_again_and_the_late_answer_is_ignored() 
     let lost = service.task().await;
     let (late, id) = (lost.task().token.clone(), lost.task().queries[0].id.clone());
     lost.delivered();
-    // The decider died with it: another poll gets the question after a while (S1.22).
+    // The decider died with it: another poll gets the question after a while.
     let again = service.task().await;
     assert_eq!(again.task().queries[0].id, id);
     service.answer(again, Vec::new(), &said("7")).await.unwrap();

@@ -1,4 +1,4 @@
-//! The rest of the cells of the table of S1.24 in docs/request-reply.md, and that each of its cells names a test that is there.
+//! The rest of the cells of the table of docs/request-reply.md, and that each of its cells names a test that is there.
 
 use std::time::Duration;
 

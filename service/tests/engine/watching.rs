@@ -1,4 +1,4 @@
-//! Watching a query: held until the run has news, or the result is another (S1.26 to S1.33).
+//! Watching a query: held until the run has news, or the result is another.
 
 use std::time::Duration;
 
@@ -106,7 +106,7 @@ async fn who_watches_a_result_learns_of_the_version_up_to_which_it_is_the_same()
     service.news("7").await;
     let Answered::Unchanged { version, .. } = watching.await.unwrap().unwrap() else { panic!("it was the same") };
     assert!(version > seen.version);
-    // So that asking again costs no evaluation (instead of the map of S1.32).
+    // So that asking again costs no evaluation.
     let watching = service.watch(Seen { version, ..seen }).await;
     service.no_task().await;
     watching.abort();

@@ -186,7 +186,7 @@ async fn a_description_and_a_result_that_are_known_are_not_sent_again() {
         assert!(began.elapsed() >= Duration::from_millis(200));
         api.refused(unless(path, "\"w\"", "wait=0"), 400, "bad-header").await;
     }
-    // A turn that begins is no news (D11); a signal is, at once.
+    // A turn that begins is no news; a signal is, at once.
     let wait = async { api.ask(unless(&state, &tag, "wait=30")).await };
     let news = async {
         let turn = api.turn().await;

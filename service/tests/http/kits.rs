@@ -102,7 +102,7 @@ async fn story(workflow_type: &str, states: usize) {
     assert_eq!((error.status(), error.code()), (Some(422), Some("query-failed")), "{error}");
     assert!(error.to_string().contains("no ink"), "{error}");
 
-    // A page that is stale is found out, without a line of the application's (S1.7).
+    // A page that is stale is found out, without a line of the application's.
     let (_, page) = ask::<u64>(&client, "v", "sum").await.unwrap();
     client.signal_if("v", "add", Some(add(5)), &page, None).await.unwrap();
     let error = client.signal_if("v", "add", Some(add(5)), &page, None).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Runs that nothing will ever wake are found at once (N8), and what time will do to the others is told in order.
+//! Runs that nothing will ever wake are found at once, and what time will do to the others is told in order.
 
 use std::sync::Arc;
 

@@ -57,7 +57,7 @@ async fn a_query_is_answered_with_what_the_decider_says_and_a_tag_that_a_signal_
     assert!(tag.starts_with(&format!("\"{run_id}-5-")), "{tag}");
     let signal = || Ask::post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).header("if-match", &tag);
     api.ask(signal()).await.json(202);
-    // The page that shows this answer is stale now (S1.7), whoever sends it.
+    // The page that shows this answer is stale now, whoever sends it.
     api.refused(signal(), 412, "version-moved").await;
 }
 

@@ -346,7 +346,7 @@ async fn a_token_that_the_service_did_not_make_for_this_is_refused() {
         api.refused(Ask::post(&format!("/v1/decider-tasks/{token}/complete"), &json!({})), 400, code).await;
         api.refused(Ask::post(&format!("/v1/decider-tasks/{token}/fail"), &json!({})), 400, code).await;
     }
-    // A level of its own for each: who holds a turn holds no activity (S3.4).
+    // A level of its own for each: who holds a turn holds no activity.
     for token in ["x", turn_token] {
         for (answer, body) in [
             ("success", json!({})),

@@ -1,4 +1,4 @@
-//! Activities that the service tries again on its own, without events (S4.25).
+//! Activities that the service tries again on its own, without events.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Runs that go on as new (S3.32).
+//! Runs that go on as new.
 
 use serde_json::{Value, json};
 

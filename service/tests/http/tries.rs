@@ -1,4 +1,4 @@
-//! Workflows that are tried again, by runs of their own (S2.30).
+//! Workflows that are tried again, by runs of their own.
 
 use serde_json::{Value, json};
 

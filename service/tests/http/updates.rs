@@ -52,7 +52,7 @@ async fn an_update_is_answered_with_the_deciders_result_and_a_tag_that_the_next_
     assert_eq!(tag, format!("\"{run_id}-10\""));
     let next = api.update(ask("w").header("if-match", &tag), json!({ "accepted": null })).await;
     assert_eq!(next.json(200)["version"], 15);
-    // The page that came with the first answer is stale now, whoever sends it (S1.7).
+    // The page that came with the first answer is stale now, whoever sends it.
     api.refused(ask("w").header("if-match", &tag), 412, "version-moved").await;
     let names = api.names("w").await;
     let turn = ["DeciderScheduled", "DeciderStarted", "DeciderCompleted", "UpdateAccepted", "UpdateCompleted"];
@@ -79,7 +79,7 @@ async fn the_key_of_a_request_is_the_updates_id_where_it_gives_none() {
     let keyed = || ask("w").header("idempotency-key", "match-7");
     let first = api.update(keyed(), json!({ "accepted": 1 })).await;
     assert_eq!(first.json(200)["updateId"], "match-7");
-    // A lost answer is fetched again (S1.36), by key or by id, tag and all.
+    // A lost answer is fetched again, by key or by id, tag and all.
     let named = Ask::post(&path("w"), &json!({ "updateId": "match-7" }));
     for again in [api.ask(keyed()).await, api.ask(named).await] {
         assert_eq!((again.text.as_str(), again.header("etag")), (first.text.as_str(), first.header("etag")));

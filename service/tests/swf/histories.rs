@@ -1,4 +1,4 @@
-//! The golden histories of SWF.md §9, and what programs hear on the way.
+//! Whole histories, event by event, and what programs hear on the way.
 
 use http_body_util::BodyExt;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
 //! Write units are a budget: what the real engine makes this store write for whole workflows, as the table's answers
-//! bill it, indexes included. Source of the figures: STORAGE.md §2.1 and §2.3 and docs/dynamodb.md.
+//! bill it, indexes included. Source of the figures: docs/dynamodb.md.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -174,7 +174,7 @@ impl Service {
     }
 }
 
-/// REQUIREMENTS.md S3.49, event for event.
+/// The canonical workflow, event for event.
 const CANONICAL: [&str; 23] = [
     "WorkflowStarted",
     "DeciderScheduled",

@@ -135,7 +135,7 @@ fn a_scope_is_canceled_alone_and_its_children_with_it() {
     service.assert_count("1", "TimerCanceled", 2);
 }
 
-/// The time-gated cancel (S3.55): a signal within the window takes another branch.
+/// The time-gated cancel: a signal within the window takes another branch.
 #[test]
 fn a_signal_within_a_window_takes_the_timer_back() {
     let gate = || {

@@ -56,7 +56,7 @@ impl TestService {
 
     #[track_caller]
     pub(super) fn answer(&mut self, index: usize, task: TaskId, answer: Answer) {
-        // A late answer is refused, and the runner does not care (S3.46).
+        // A late answer is refused, and the runner does not care.
         if !self.holds(index, task) {
             return;
         }

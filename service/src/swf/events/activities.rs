@@ -1,6 +1,6 @@
 //! Events of activities.
 //!
-//! Source: SWF.md §6.
+//! Source: SWF's API reference.
 
 use history::event::{
     ActivityCanceled, ActivityFailed, ActivityScheduleFailed, ActivityScheduleFailedCause, ActivityScheduled,

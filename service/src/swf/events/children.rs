@@ -1,6 +1,6 @@
 //! Events of children.
 //!
-//! Source: SWF.md §6.
+//! Source: SWF's API reference.
 
 use history::EventKind;
 use history::event::{

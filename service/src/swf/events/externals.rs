@@ -1,6 +1,6 @@
 //! Events of signals and cancel requests to other runs.
 //!
-//! Source: SWF.md §6.
+//! Source: SWF's API reference.
 
 use history::event::{
     ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause,

@@ -1,6 +1,6 @@
 //! Events of Lambda tasks, which are activities on a list of their own.
 //!
-//! Source: SWF.md §6, §8.11.
+//! Source: SWF's API reference.
 
 use history::event::ActivityScheduleFailedCause;
 use history::{EventId, EventKind, LAMBDA_LIST, lambda_id};

@@ -1,6 +1,6 @@
 //! Events of a run itself: its start, its close, what is asked of it, its markers.
 //!
-//! Source: SWF.md §6.
+//! Source: SWF's API reference.
 
 use history::event::{
     CloseDecision, CloseFailedCause, Marker, MarkerFailed, Signal, TerminatedCause, WorkflowCancelRequested,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// SWF's events, 54 of them. Source: SWF.md §6.
+/// SWF's events, 54 of them. Source: SWF's API reference.
 const SWF: &str = "WorkflowExecutionStarted WorkflowExecutionCancelRequested WorkflowExecutionCompleted \
     CompleteWorkflowExecutionFailed WorkflowExecutionFailed FailWorkflowExecutionFailed WorkflowExecutionTimedOut \
     WorkflowExecutionCanceled CancelWorkflowExecutionFailed WorkflowExecutionContinuedAsNew \

@@ -1,6 +1,6 @@
 //! Events of timers.
 //!
-//! Source: SWF.md §6.
+//! Source: SWF's API reference.
 
 use history::event::{
     TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired, TimerScheduleFailed,

@@ -1,6 +1,6 @@
 //! Events of turns.
 //!
-//! Source: SWF.md §6.
+//! Source: SWF's API reference.
 
 use history::event::{
     DeciderCompleted, DeciderFailed, DeciderScheduled, DeciderStarted, DeciderTimedOut, DeciderTimeout,

@@ -28,7 +28,7 @@ const TESTS: &[&str] = &[
     include_str!("../golden/one-activity.txt"),
 ];
 
-/// The operations of SWF.md §2, as the SDK's client names them.
+/// The operations of SWF, as the SDK's client names them.
 const OPERATIONS: &str = "count_closed_workflow_executions count_open_workflow_executions count_pending_activity_tasks \
     count_pending_decision_tasks delete_activity_type delete_workflow_type deprecate_activity_type deprecate_domain \
     deprecate_workflow_type describe_activity_type describe_domain describe_workflow_execution describe_workflow_type \

@@ -1,4 +1,4 @@
-//! The golden histories of SWF.md §9, event by event, as the SDK understands them.
+//! Whole histories, event by event, as the SDK understands them.
 
 use aws_sdk_swf::types::HistoryEvent;
 use swf_sdk::decisions::{child_order, complete, go_on, schedule, start_child};
