@@ -8,6 +8,9 @@ use tokio::time::Instant;
 use crate::line::Line;
 use crate::support::{Scratch, Service};
 
+/// How often the service must at least have answered another while it looked for eight. Some hundred are seen.
+const LOOKS_MIN: usize = 40;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schedule_that_is_hard_to_look_through_holds_nobody_up() {
     let scratch = Scratch::new("hard-schedule");
@@ -29,17 +32,19 @@ async fn a_schedule_that_is_hard_to_look_through_holds_nobody_up() {
             tokio::spawn(async move { line.call("GET", path, &[], None).await.status })
         })
         .collect();
-    let (mut looks, mut longest) = (0, Duration::ZERO);
-    while !calls.iter().all(tokio::task::JoinHandle::is_finished) {
+    // Until the first is answered all eight are being looked for.
+    let (began, mut looks, mut longest) = (Instant::now(), 0, Duration::ZERO);
+    while !calls.iter().any(tokio::task::JoinHandle::is_finished) {
         let begin = Instant::now();
         line.call("GET", "/healthz", &[], None).await.json(200);
         longest = longest.max(begin.elapsed());
         looks += 1;
     }
-    println!("{looks} looks, {longest:?} at the most");
+    let all = began.elapsed();
+    println!("{looks} looks in {all:?}, {longest:?} at the most");
     for call in calls {
         assert_eq!(call.await.unwrap(), 200);
     }
-    // It was 16 seconds. A search gives way after a few milliseconds; the rest is what else this machine does.
-    assert!(longest < Duration::from_secs(5), "{longest:?}");
+    // Where a search does not give way there is an answer before it and one after it. It does a hundred times, for each of eight.
+    assert!(looks >= LOOKS_MIN, "{looks} looks in {all:?}, {longest:?} at the most");
 }

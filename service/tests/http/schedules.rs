@@ -338,7 +338,6 @@ async fn a_schedule_that_excludes_nearly_everything_holds_nobody_up_and_says_how
     };
     // A search gives way a hundred times, and a look takes two to four turns of this loop.
     assert!(looks >= 20, "{looks} looks in {:?}", begin.elapsed());
-    assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{:?}", begin.elapsed());
     for answer in answers {
         let answer = answer.json(200);
         let found = answer["times"].as_array().unwrap().len();

@@ -4,10 +4,10 @@ use house::{Arrows, Sources, measures};
 
 /// The largest that each figure may be. Whoever makes one smaller writes the new figure here.
 const BOUNDS: &[(&str, usize)] = &[
-    ("circles", 134),
-    ("circles-engine", 37),
+    ("circles", 99),
+    ("circles-engine", 36),
     ("circles-wires", 0),
-    ("circles-flow", 10),
+    ("circles-flow", 0),
     ("arrows", 143),
     ("holders", 38),
     ("ambiguous", 119),
