@@ -37,17 +37,34 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).expect("a file of the corpus can be written");
 }
 
+/// A file of the corpus; empty where it is about to be written for the first time.
+fn recorded(name: &str) -> String {
+    match fs::read_to_string(directory().join(name)) {
+        Ok(text) => text,
+        Err(_) if is_written() => String::new(),
+        Err(error) => panic!("tests/corpus/{name}: {error}"),
+    }
+}
+
 impl Corpus {
     /// What is recorded of this kind of worlds.
+    ///
+    /// # Panics
+    ///
+    /// Where nothing is, or a line of it is not a seed and its three digests.
     pub fn of(kind: &'static str) -> Self {
-        let text = fs::read_to_string(directory().join(format!("{kind}.txt"))).unwrap_or_default();
-        let recorded = text.lines().filter_map(|line| {
-            let mut words = line.split(' ');
-            let seed = words.next()?.parse().ok()?;
-            let mut digest = || words.next().map(str::to_owned);
-            Some((seed, [digest()?, digest()?, digest()?]))
-        });
-        Self { kind, recorded: recorded.collect(), seen: BTreeMap::new(), differences: Vec::new() }
+        let read = |line: &str| {
+            let words: Vec<_> = line.split(' ').collect();
+            let [seed, histories, stored, answers] = words.as_slice() else { return None };
+            Some((seed.parse().ok()?, [histories, stored, answers].map(|digest| (*digest).to_owned())))
+        };
+        let recorded: BTreeMap<_, _> = recorded(&format!("{kind}.txt"))
+            .lines()
+            .skip(1)
+            .map(|line| read(line).unwrap_or_else(|| panic!("tests/corpus/{kind}.txt: `{line}` is no line of it")))
+            .collect();
+        assert!(is_written() || !recorded.is_empty(), "tests/corpus/{kind}.txt has no line");
+        Self { kind, recorded, seen: BTreeMap::new(), differences: Vec::new() }
     }
 
     /// Holds the world of a seed against what is recorded of it, if anything is.
@@ -108,7 +125,7 @@ pub fn hold_text(name: &str, text: &str) {
     if is_written() {
         return write(&path, text);
     }
-    let recorded = fs::read_to_string(&path).unwrap_or_default();
+    let recorded = recorded(name);
     let longest = recorded.lines().count().max(text.lines().count());
     let end = std::iter::repeat("(nothing)");
     let pairs = recorded.lines().chain(end.clone()).zip(text.lines().chain(end)).take(longest);

@@ -31,12 +31,12 @@ pub(super) struct Round<T> {
     /// Of the domains in the round. None is empty.
     queues: HashMap<Arc<str>, VecDeque<T>>,
     /// Domains of which somebody waits, each once; the first is next.
-    round: VecDeque<Arc<str>>,
+    turns: VecDeque<Arc<str>>,
 }
 
 impl<T> Round<T> {
     pub(super) fn new(places: usize, bounds: Bounds) -> Self {
-        Self { places, bounds, taken: 0, waiting: 0, queues: HashMap::new(), round: VecDeque::new() }
+        Self { places, bounds, taken: 0, waiting: 0, queues: HashMap::new(), turns: VecDeque::new() }
     }
 
     /// How many wait.
@@ -61,7 +61,7 @@ impl<T> Round<T> {
             Some(queue) => queue.push_back(who),
             None => {
                 self.queues.insert(Arc::clone(domain), VecDeque::from([who]));
-                self.round.push_back(Arc::clone(domain));
+                self.turns.push_back(Arc::clone(domain));
             }
         }
         Granting::Waits
@@ -69,7 +69,7 @@ impl<T> Round<T> {
 
     /// Gives a place back. Whoever this answers has it from now on.
     pub(super) fn give_back(&mut self) -> Option<T> {
-        let Some((domain, mut queue)) = self.round.pop_front().and_then(|domain| self.queues.remove_entry(&domain))
+        let Some((domain, mut queue)) = self.turns.pop_front().and_then(|domain| self.queues.remove_entry(&domain))
         else {
             self.taken = self.taken.saturating_sub(1);
             return None;
@@ -77,7 +77,7 @@ impl<T> Round<T> {
         let who = queue.pop_front();
         self.waiting = self.waiting.saturating_sub(usize::from(who.is_some()));
         if !queue.is_empty() {
-            self.round.push_back(Arc::clone(&domain));
+            self.turns.push_back(Arc::clone(&domain));
             self.queues.insert(domain, queue);
         }
         who
@@ -91,7 +91,7 @@ impl<T> Round<T> {
         self.waiting = self.waiting.saturating_sub(1);
         if queue.is_empty() {
             self.queues.remove(domain);
-            self.round.retain(|other| other != domain);
+            self.turns.retain(|other| other != domain);
         }
     }
 }
@@ -245,7 +245,7 @@ mod tests {
                 }
                 prop_assert_eq!((order.taken, order.waiting()), (taken, waiting.len()));
                 prop_assert!(order.taken <= places && (order.taken == places || waiting.is_empty()));
-                prop_assert_eq!(order.queues.len(), order.round.len());
+                prop_assert_eq!(order.queues.len(), order.turns.len());
             }
         }
     }
