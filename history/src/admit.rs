@@ -86,7 +86,7 @@ pub fn admit(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>,
 ///
 /// # Errors
 ///
-/// [`Fault::AlreadyOpen`] while it is open (S2.16), [`Fault::ReuseRefused`] when the policy refuses (S2.17).
+/// [`Fault::AlreadyOpen`] while it is open, [`Fault::ReuseRefused`] when the policy refuses.
 pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
     let (run_id, status) = (existing.started.run_id, existing.status);
     let allowed = match (policy, status) {
@@ -264,7 +264,7 @@ impl Transition {
         }
     }
 
-    /// A new run: WorkflowStarted, DeciderScheduled (S3.6), and the signal that came with its start.
+    /// A new run: WorkflowStarted, DeciderScheduled, and the signal that came with its start.
     ///
     /// # Errors
     ///
@@ -575,7 +575,7 @@ impl Transition {
         }
     }
 
-    /// At most one DeciderScheduled since the last DeciderStarted (S3.36).
+    /// At most one DeciderScheduled since the last DeciderStarted.
     fn schedule_turn(&mut self, now: Timestamp) {
         if !self.run.is_open() || self.run.turn_task.is_some() {
             return;
@@ -600,7 +600,7 @@ impl Transition {
     }
 }
 
-/// How long the next turn is held back after this many were lost in a row (S2.8).
+/// How long the next turn is held back after this many were lost in a row.
 fn turn_backoff(turns_lost: u32) -> Duration {
     let doublings = turns_lost.saturating_sub(1).min(16);
     limits::TURN_BACKOFF_FIRST.times(1 << doublings).min(limits::TURN_BACKOFF_MAX)

@@ -4,7 +4,7 @@
 //! and shares no code with either; not even the catalogue's columns. It is slow on purpose where that makes it plain,
 //! and it looks at whole histories: one that is cut in the middle of a commit may look broken at its end.
 //!
-//! What a history cannot show is not checked: that a closing decision was forced (D8), heartbeats (D6), answers that
+//! What a history cannot show is not checked: that a closing decision was forced, heartbeats, answers that
 //! were refused.
 
 mod activities;
@@ -196,7 +196,7 @@ impl Reader {
     fn place(&mut self, event: &Event) -> Result<(), Violation> {
         let id = event.id;
         let part = match &event.kind {
-            // In SWF's dialect a child that has begun is news (SWF.md §6).
+            // In SWF's dialect a child that has begun is news.
             EventKind::ChildStarted(_) if self.is_swf() => Part::News,
             kind => part(kind),
         };

@@ -1,4 +1,4 @@
-//! Commands: everything that may change a run, whoever asks (S4.4: one code path).
+//! Commands: everything that may change a run, whoever asks: there is one way.
 
 mod by_hand;
 mod requests;
@@ -60,7 +60,7 @@ pub struct Start {
     /// From the first turn to close of one run, at most; more than zero. The execution timeout is that of all runs that go on
     /// for each other.
     pub run_timeout: Option<Duration>,
-    /// Whether and when the workflow is tried again, by a run of its own, after it failed or took too long (S2.30).
+    /// Whether and when the workflow is tried again, by a run of its own, after it failed or took too long.
     pub retry: Option<RetryPolicy>,
     /// Who asks.
     pub identity: Option<String>,
@@ -132,7 +132,7 @@ pub struct TaskId {
     pub start: u32,
 }
 
-/// The newest heartbeat of an activity. Not an event (D6); it is kept beside the history.
+/// The newest heartbeat of an activity. Not an event; it is kept beside the history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beat {
     /// The activity's ActivityScheduled.
@@ -156,7 +156,7 @@ pub struct AskedUpdate {
     pub input: Option<Payload>,
     /// Who asks.
     pub identity: Option<String>,
-    /// Not to be accepted unless the run's version is this one (S1.7).
+    /// Not to be accepted unless the run's version is this one.
     pub if_version: Option<EventId>,
     /// The name of the credential of whoever asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -235,7 +235,7 @@ pub enum Command {
         identity: Option<String>,
         /// The request's key.
         key: Option<RequestKey>,
-        /// Refuse it unless the run's version is this one (S1.14).
+        /// Refuse it unless the run's version is this one.
         if_version: Option<EventId>,
     },
     /// External: ask the decider to cancel the run.
@@ -304,10 +304,10 @@ pub enum Command {
         decisions: Vec<Decision>,
         /// What the decider wants to be told on the next turn.
         context: Option<Payload>,
-        /// The signals that it waits for, by name; [`limits::AWAITING_CANCEL`] for a cancel request (N8).
+        /// The signals that it waits for, by name; [`limits::AWAITING_CANCEL`] for a cancel request.
         awaiting: Vec<String>,
     },
-    /// Decider: the answer, from which on turns wait elsewhere (SWF.md §8.4).
+    /// Decider: the answer, from which on turns wait elsewhere.
     CompleteTurnAndMove {
         /// As for [`CompleteTurn`](Self::CompleteTurn).
         turn: TurnId,
@@ -318,7 +318,7 @@ pub enum Command {
         /// Where later turns wait.
         to: TurnList,
     },
-    /// Decider: the answer, with what it says to updates. Recorded all together, or not at all (S1.36).
+    /// Decider: the answer, with what it says to updates. Recorded all together, or not at all.
     AnswerUpdates {
         /// The turn.
         turn: AnsweredTurn,
@@ -342,7 +342,7 @@ pub enum Command {
         /// More of it.
         details: Option<Payload>,
     },
-    /// Service: the turn could not be delivered (S3.46).
+    /// Service: the turn could not be delivered.
     ReturnTurn {
         /// The turn.
         turn: TurnId,
@@ -394,7 +394,7 @@ pub enum Command {
         /// What was done.
         details: Option<Payload>,
     },
-    /// Service: the activity could not be delivered (S3.46).
+    /// Service: the activity could not be delivered.
     ReturnActivity {
         /// The activity.
         task: TaskId,

@@ -104,7 +104,7 @@ pub struct ScheduleActivity {
     /// The input, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
-    /// Its timeouts; an absent one is that of the run's start (D9).
+    /// Its timeouts; an absent one is that of the run's start.
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub timeouts: ActivityTimeouts,
     /// Whether and when it is tried again after a failure or a timeout; never when absent.
@@ -145,7 +145,7 @@ pub struct StartTimer {
     pub control: Option<String>,
 }
 
-/// Take an open timer back: it will not expire (S3.54).
+/// Take an open timer back: it will not expire.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -302,7 +302,7 @@ pub struct SucceedWorkflow {
     /// The result, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,
-    /// Close even if there is news that this turn has not seen (D8).
+    /// Close even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -317,7 +317,7 @@ pub struct FailWorkflow {
     /// Why, for people and programs; at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
-    /// Close even if there is news that this turn has not seen (D8).
+    /// Close even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -330,12 +330,12 @@ pub struct CancelWorkflow {
     /// What was done; at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
-    /// Close even if there is news that this turn has not seen (D8).
+    /// Close even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
 
-/// Close the run, and go on in a new one of the same workflow id, with a history of its own (S3.32). The execution timeout
+/// Close the run, and go on in a new one of the same workflow id, with a history of its own. The execution timeout
 /// goes on; everything that is not said here is as it was.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -356,7 +356,7 @@ pub struct ContinueAsNew {
     /// What the service knows of its type; it fills this in, and a decider need not.
     #[serde(skip)]
     pub registration: Registration<WorkflowDefaults>,
-    /// Close even if there is news that this turn has not seen (D8).
+    /// Close even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
     /// In runs over SWF's wire: settings that others do not have.

@@ -1,6 +1,6 @@
 //! What is different in runs that were started over SWF's wire: they speak its dialect, from their start to their end.
 //!
-//! Source: SWF.md §8; where the rules differ, they ask [`crate::RunStart::is_swf`].
+//! Source: SWF's API reference; where the rules differ, they ask [`crate::RunStart::is_swf`].
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};

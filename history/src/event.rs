@@ -1,6 +1,6 @@
 //! Events: the facts of a history, one row each in the catalogue below.
 //!
-//! Source of the names: REQUIREMENTS.md S3-B and DESIGN.md §2.
+//! Their names are this project's own; `docs/swf.md` has those of SWF.
 
 use minicbor::{Decode, Encode};
 use serde::de::{Error, MapAccess};
@@ -37,7 +37,7 @@ pub use timers::*;
 pub use updates::*;
 pub use workflow::*;
 
-/// Whose fact an event is (S3.4).
+/// Whose fact an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Written by the service on its own.
@@ -146,7 +146,7 @@ macro_rules! catalogue {
                 match self { $( Self::$name(_) => Level::$level, )+ }
             }
 
-            /// Whether it is news: it moves the version token. Bookkeeping is not (D11).
+            /// Whether it is news: it moves the version token. Bookkeeping is not.
             pub fn is_news(&self) -> bool {
                 match self { $( Self::$name(_) => column!($news), )+ }
             }
@@ -210,7 +210,7 @@ catalogue! {
     4 WorkflowTimedOut Service news quiet;
     /// Somebody ended the run from outside. Last event.
     5 WorkflowTerminated External news quiet;
-    /// A decider wanted to close the run while there was news that it had not seen (D8).
+    /// A decider wanted to close the run while there was news that it had not seen.
     6 WorkflowCloseFailed Decider news schedules;
     /// Somebody asked for the run to be canceled; the decider chooses what that means.
     7 WorkflowCancelRequested External news schedules;
@@ -260,7 +260,7 @@ catalogue! {
     29 Marker Decider news quiet;
     /// A decider's note that could not be recorded.
     30 MarkerFailed Decider news schedules;
-    /// A decider closed the run, and another one goes on with a history of its own (S3.32). Last event.
+    /// A decider closed the run, and another one goes on with a history of its own. Last event.
     31 WorkflowContinuedAsNew Decider news quiet;
     /// A decider wants a child to be started.
     41 ChildScheduled Decider news quiet boxed;
@@ -308,7 +308,7 @@ catalogue! {
     64 WorkflowPaused External bookkeeping quiet;
     /// Somebody has a paused run go on.
     65 WorkflowResumed External bookkeeping quiet;
-    /// The run branched off another: what stands before this is that one's history (S4.10).
+    /// The run branched off another: what stands before this is that one's history.
     66 WorkflowReset External news schedules;
 }
 

@@ -96,7 +96,7 @@ impl<'b, C> Decode<'b, C> for NamedRun {
     }
 }
 
-/// What to do when a workflow id is asked for again after its run has closed (S2.17).
+/// What to do when a workflow id is asked for again after its run has closed.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, minicbor::Encode, minicbor::Decode, serde::Serialize, serde::Deserialize,
 )]
@@ -104,7 +104,7 @@ impl<'b, C> Decode<'b, C> for NamedRun {
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum ReusePolicy {
-    /// Only when the last run did not close with success (D10). The default.
+    /// Only when the last run did not close with success. The default.
     #[default]
     #[n(0)]
     AllowDuplicateFailedOnly,
@@ -121,7 +121,7 @@ pub enum ReusePolicy {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ConflictPolicy {
-    /// Refuse the start (S2.16). The default.
+    /// Refuse the start. The default.
     #[default]
     Fail,
     /// Answer with the open run; its start is not looked at.

@@ -4,7 +4,7 @@ use crate::factor::Factor;
 use crate::time::Duration;
 
 /// Longest name, in characters: workflow ids, types, task lists, activity ids, timer and signal names, identities, tags.
-/// Source: SWF's 256 characters (SWF.md §4).
+/// Source: SWF's 256 characters.
 pub const NAME_CHARS_MAX: usize = 256;
 
 /// Longest name, in bytes: as many characters of three bytes each. Source: the keys of DynamoDB, of which one has a domain and a
@@ -16,7 +16,7 @@ pub const NAME_BYTES_MAX: usize = 3 * NAME_CHARS_MAX;
 pub const CALLER_NAME_BYTES_MAX: usize = 128;
 
 /// Longest name of a type together with its version, in characters. Source: SWF's 256 and 64 with the slash between them
-/// (SWF.md §4).
+///.
 pub const TYPE_CHARS_MAX: usize = NAME_CHARS_MAX + 1 + 64;
 
 /// The same in bytes, for the reason of [`NAME_BYTES_MAX`].
@@ -26,13 +26,13 @@ pub const TYPE_BYTES_MAX: usize = 3 * TYPE_CHARS_MAX;
 pub const LAMBDA_ROLE_CHARS_MAX: usize = 1_600;
 
 /// Most events of a run over SWF's wire where the service holds such runs to SWF's limits: the event that passes it is the last
-/// but one. Source: SWF.md §7.
+/// but one. Source: SWF's API reference.
 pub const SWF_EVENTS_MAX: u64 = 25_000;
 
-/// Longest time that such a run is open. Source: SWF's year (SWF.md §7).
+/// Longest time that such a run is open. Source: SWF's year.
 pub const SWF_RUN_TIME_MAX: Duration = Duration::from_days(365);
 
-/// Longest `reason`, in characters. Source: SWF's 256 (SWF.md §4).
+/// Longest `reason`, in characters. Source: SWF's 256.
 pub const REASON_CHARS_MAX: usize = 256;
 
 /// Largest decider context in runs over SWF's wire, in bytes of JSON. Source: SWF's 32,768 characters, each of which may
@@ -42,7 +42,7 @@ pub const SWF_CONTEXT_BYTES_MAX: usize = 6 * 32_768 + 2;
 /// Longest note of a decision, in bytes. Source: SWF's 32,768 characters, each of which may take four.
 pub const CONTROL_BYTES_MAX: usize = 4 * 32_768;
 
-/// Largest payload, in bytes of JSON. Source: DESIGN.md §4.
+/// Largest payload, in bytes of JSON. Ours.
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 
 /// Deepest payload: how many arrays and objects may be in one another. Ours: half of the 128 that `serde_json` reads, so
@@ -53,7 +53,7 @@ pub const PAYLOAD_DEPTH_MAX: usize = 64;
 /// most; what has more is meant for a program that knows, and can be a text.
 pub const PAYLOAD_NUMBER_CHARS_MAX: usize = 1_100;
 
-/// Largest decider context, in bytes of JSON. Source: SWF's 32,768 characters (SWF.md §4).
+/// Largest decider context, in bytes of JSON. Source: SWF's 32,768 characters.
 pub const CONTEXT_BYTES_MAX: usize = 32 * 1024;
 
 /// Most tags of a run. Source: SWF's 5.
@@ -77,10 +77,10 @@ pub const OPEN_CHILDREN_MAX: usize = 1_000;
 pub const OPEN_EXTERNALS_MAX: usize = 1_000;
 
 /// After this long a run that owes something to another is looked at, in case nobody is at it. Ours: as long as a waiting
-/// task (STORAGE.md §5.7).
+/// task.
 pub const EFFECT_WAIT_FIRST: Duration = Duration::from_secs(30);
 
-/// The longest such wait; each is four times the one before. Source: STORAGE.md §3.3, re-offer.
+/// The longest such wait; each is four times the one before. Ours.
 pub const EFFECT_WAIT_MAX: Duration = Duration::from_secs(3_600);
 
 /// Most decisions in one answer. Ours: as many activities and timers as can be open, and room to close.
@@ -110,10 +110,10 @@ pub const REQUESTS_RUNS_MAX: usize = 4;
 /// Longest timeout or timer. Ours: ten years; a longer one is more likely a unit mistaken than meant.
 pub const SPAN_MAX: Duration = Duration::from_days(3_653);
 
-/// The execution timeout of a run whose start does not say. Source: AWS's default of one year (S3.33).
+/// The execution timeout of a run whose start does not say. Source: AWS's default of one year.
 pub const EXECUTION_TIMEOUT_DEFAULT: Duration = Duration::from_days(365);
 
-/// The decider's start-to-close timeout where the start does not say. Ours: turns take seconds at most (S3.5).
+/// The decider's start-to-close timeout where the start does not say. Ours: turns take seconds at most.
 pub const DECIDER_START_TO_CLOSE_DEFAULT: Duration = Duration::from_secs(30);
 
 /// An activity's start-to-close timeout where neither its decision nor the start says. Ours: without one, a runner that
@@ -124,7 +124,7 @@ pub const ACTIVITY_START_TO_CLOSE_DEFAULT: Duration = Duration::from_secs(300);
 pub const RETENTION_DEFAULT: Duration = Duration::from_days(30);
 
 /// After a turn was given back, the next one waits this long; twice as long after each further one in a row. Ours: a
-/// decider that fails at once must not fill its history (S2.8).
+/// decider that fails at once must not fill its history.
 pub const TURN_BACKOFF_FIRST: Duration = Duration::from_secs(1);
 
 /// The longest such wait.

@@ -1,4 +1,4 @@
-//! Where a run may branch off the history of another, and what it takes along (S4.10).
+//! Where a run may branch off the history of another, and what it takes along.
 //!
 //! It may where the decider is not at work and no commit is cut in two: then every event that is kept has all that belongs to
 //! it, and a decider that folds them sees what one saw at the time.

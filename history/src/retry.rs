@@ -1,4 +1,4 @@
-//! Retry policies: whether something that failed is tried again, and when (S2.31–S2.35, S4.25).
+//! Retry policies: whether something that failed is tried again, and when.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Deserializer, Serialize};

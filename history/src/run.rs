@@ -1,4 +1,4 @@
-//! The state of a run: a fold of its events, and never anything else (S4.9).
+//! The state of a run: a fold of its events, and never anything else.
 
 mod activities;
 mod branched;
@@ -58,7 +58,7 @@ pub struct Run {
     /// The newest event's time.
     #[n(4)]
     pub last_timestamp: Timestamp,
-    /// The version token (D11): the newest event that is news.
+    /// The version token: the newest event that is news.
     #[n(5)]
     pub version: EventId,
     /// The turn that waits for a decider.
@@ -67,7 +67,7 @@ pub struct Run {
     /// The turn that a decider holds.
     #[n(7)]
     pub turn: Option<Turn>,
-    /// The DeciderStarted of the last *completed* turn, where the next window begins (D2); 0 before the first.
+    /// The DeciderStarted of the last *completed* turn, where the next window begins; 0 before the first.
     #[n(8)]
     pub previous_started_event_id: EventId,
     /// How many turns in a row have failed or timed out since one was completed.
@@ -88,7 +88,7 @@ pub struct Run {
     /// Signals and cancel requests on their way to others, by their ExternalSignalScheduled or ExternalCancelScheduled.
     #[cbor(n(14), skip_if = "BTreeMap::is_empty")]
     pub externals: BTreeMap<EventId, PendingExternal>,
-    /// The signals that the last completed turn said it waits for (N8).
+    /// The signals that the last completed turn said it waits for.
     #[n(15)]
     #[cbor(skip_if = "Vec::is_empty")]
     pub awaiting: Vec<String>,
@@ -215,7 +215,7 @@ impl Run {
         Some(run)
     }
 
-    /// Whether an event of this run must be looked at by a decider: in SWF's dialect a child that has begun, too (SWF.md §6).
+    /// Whether an event of this run must be looked at by a decider: in SWF's dialect a child that has begun, too.
     pub fn is_looked_at(&self, kind: &EventKind) -> bool {
         kind.schedules_decider() || (self.started.is_swf() && matches!(kind, EventKind::ChildStarted(_)))
     }
@@ -263,7 +263,7 @@ impl Run {
 
     /// The tasks that wait to be taken: the turn first, then activities in the order they were scheduled.
     ///
-    /// A turn waits only while no decider holds one (S3.37). Those that are held back ([`TurnTask::not_before`],
+    /// A turn waits only while no decider holds one. Those that are held back ([`TurnTask::not_before`],
     /// [`PendingActivity::not_before`]) are among them; the caller must not hand them out before their time.
     pub fn waiting_tasks(&self) -> impl Iterator<Item = TaskRef<'_>> {
         let is_paused = self.paused.is_some();
@@ -278,7 +278,7 @@ impl Run {
     }
 
     /// What of the state the history tells at any time: all but the tries of activities, and the requests that it knows. This is
-    /// the fold of the events (S4.9).
+    /// the fold of the events.
     #[must_use]
     pub fn told(mut self) -> Self {
         self.activities.forget_tries();

@@ -1,4 +1,4 @@
-//! Counting activities over any stretch of history: scheduled, started, closed (S3.41).
+//! Counting activities over any stretch of history: scheduled, started, closed.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ impl Tally {
         self.activities.values().rev().find(|activity| activity.activity_id == activity_id)
     }
 
-    /// The join (S3.41): at least one activity was scheduled, and every one has closed.
+    /// The join: at least one activity was scheduled, and every one has closed.
     pub fn all_closed(&self) -> bool {
         !self.activities.is_empty() && self.open().next().is_none()
     }

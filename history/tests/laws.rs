@@ -600,7 +600,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         let is_conditional = asked.iter().any(|asked| asked.if_version.is_some());
         let count = added.iter().copied().filter(accepted).count();
         prop_assert!(count <= if is_conditional { 1 } else { answers.len() }, "{:?} accepted {}", command, count);
-        // What was rejected leaves the run as it was, to the byte (S1.35).
+        // What was rejected leaves the run as it was, to the byte.
         let rejects = answers.iter().all(|answer| {
             let is_new = before.run().updates.open().values().all(|open| open.update_id != answer.update_id);
             is_new && matches!(answer.verdict, Verdict::Rejected { .. })

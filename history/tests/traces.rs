@@ -1,4 +1,4 @@
-//! The essay's two traces (S3.48, S3.49), event for event, and their histories as JSON for people to read.
+//! The essay's two traces, event for event, and their histories as JSON for people to read.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
@@ -40,7 +40,7 @@ impl Script {
         check::history(&self.events).unwrap();
     }
 
-    /// A decider takes the turn; the window it is given, held against S3.39 and S3.40.
+    /// A decider takes the turn; the window it is given, held against what a window is.
     fn take(&mut self) -> (TurnId, Vec<Event>) {
         let scheduled_event_id = self.run.turn_task.as_ref().unwrap().scheduled_event_id;
         self.admit(&Command::StartTurn { scheduled_event_id, identity: Some("decider".to_owned()), poll: None });
@@ -96,7 +96,7 @@ impl Script {
     }
 }
 
-/// A ∥ B, then C when either is done, then close. Counts over everything up to its own DeciderStarted (S3.40, S3.41).
+/// A ∥ B, then C when either is done, then close. Counts over everything up to its own DeciderStarted.
 fn decide(shown: &[Event]) -> Vec<Decision> {
     let tally = Tally::of(shown);
     let is_done = |id: &str| tally.newest(id).is_some_and(|activity| activity.closed.is_some());
@@ -143,7 +143,7 @@ fn the_parallel_execution_has_twenty_three_events() {
     let a = script.runner_takes("A");
     script.succeed(b);
     let (turn, window) = script.take();
-    // The essay says 4–11; both ends included, from the DeciderStarted of the last completed turn, it is 3–11 (D3).
+    // The essay says 4–11; both ends included, from the DeciderStarted of the last completed turn, it is 3–11.
     assert_eq!(ids(&window), (3, 11));
     // A is done while the decider is out: 12, 13.
     script.succeed(a);
@@ -238,7 +238,7 @@ impl Script {
 
 #[test]
 fn an_activity_and_then_a_timer_of_thirty_days() {
-    // S4.3: the pseudo-workflow "activity, then sleep 30 days, then return".
+    // The pseudo-workflow "activity, then sleep 30 days, then return".
     let mut script = Script::start("sleep");
     let (turn, _) = script.take();
     let activity =

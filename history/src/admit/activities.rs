@@ -1,4 +1,4 @@
-//! Runners: taking activities, answering them, and trying again what did not work out (S4.25).
+//! Runners: taking activities, answering them, and trying again what did not work out.
 //!
 //! Without a retry policy every step is an event. With one the tries are state alone, and ActivityStarted is recorded
 //! with the event that closes the activity: three events, however many tries it took (ADR 6).

@@ -96,7 +96,7 @@ impl Transition {
                 Effect::new(*scheduled_event_id, EffectKind::EndChild, &child.workflow_id)
             })
             .collect();
-        // The parent of a run that goes on sees one child (S2.24): the run that closes in another way tells it.
+        // The parent of a run that goes on sees one child: the run that closes in another way tells it.
         let goes_on = event.kind.followed_by().is_some();
         let tells = self.run.started.parent.as_ref().filter(|_| !goes_on);
         let tells = tells.map(|parent| Effect::new(event.id, EffectKind::TellParent, &parent.workflow_id));

@@ -1,4 +1,4 @@
-//! What time does to a run: timers expire, and whoever took too long has timed out (S3.50).
+//! What time does to a run: timers expire, and whoever took too long has timed out.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A decider's answer: DeciderCompleted, then one event or two for each decision, in order (S3.43).
+//! A decider's answer: DeciderCompleted, then one event or two for each decision, in order.
 
 use super::{Transition, must_hold, swf, validate};
 use crate::command::TurnId;
@@ -64,7 +64,7 @@ impl Transition {
     }
 
     pub(super) fn carry_out_all(&mut self, completion: &Completion<'_>, decision_event_id: EventId, now: Timestamp) {
-        // A further turn that waits already means news since this one started (D8).
+        // A further turn that waits already means news since this one started.
         let mut unseen = self.run.turn_task.is_some();
         for decision in completion.decisions {
             unseen |= self.carry_out(decision, decision_event_id, unseen, now);
@@ -185,7 +185,7 @@ impl Transition {
         }
     }
 
-    /// Whether it was scheduled, and nobody may do it: a Lambda task without a role (SWF.md §8.11).
+    /// Whether it was scheduled, and nobody may do it: a Lambda task without a role.
     fn lacks_role(&self, it: &ScheduleActivity, kind: &EventKind) -> bool {
         let swf = self.run.started.swf.as_ref();
         matches!(kind, EventKind::ActivityScheduled(_))
@@ -211,11 +211,11 @@ impl Transition {
         let cancel = ActivityTaskCancel { activity_id, scheduled_event_id, decision_event_id };
         let cancel_event_id = self.push(now, EventKind::ActivityTaskCancel(cancel));
         if !has_started {
-            // Nobody is there to be asked (SWF.md §9). The decider knows what it did, so this alone is no unseen news.
+            // Nobody is there to be asked. The decider knows what it did, so this alone is no unseen news.
             let canceled =
                 ActivityCanceled { scheduled_event_id, started_event_id: None, cancel_event_id, details: None };
             self.push(now, EventKind::ActivityCanceled(canceled));
-            // In SWF's dialect it is news all the same, and a close behind it fails (SWF.md §8.5).
+            // In SWF's dialect it is news all the same, and a close behind it fails.
             return self.run.started.is_swf();
         }
         false

@@ -1,4 +1,4 @@
-//! The run that goes on for another: for one that continued as new (S3.32), or that failed and is tried again (S2.30).
+//! The run that goes on for another: for one that continued as new, or that failed and is tried again.
 
 use super::Transition;
 use crate::author::{Author, CallerName};
@@ -16,7 +16,7 @@ impl Transition {
     /// however often, starts the same.
     pub fn successor(run: &Run, it: &WorkflowContinuedAsNew, by: Option<CallerName>, now: Timestamp) -> Self {
         let before = like(run, it.new_run_id);
-        // In SWF's dialect the run that goes on has a clock and settings of its own (SWF.md §8.9).
+        // In SWF's dialect the run that goes on has a clock and settings of its own.
         let own = it.swf.clone();
         let started = WorkflowStarted {
             workflow_type: it.workflow_type.clone(),

@@ -1,6 +1,6 @@
 //! Decisions in runs of SWF's dialect: what must be said by the decision or by its type, because nothing is inherited.
 //!
-//! Source: SWF.md §5 (causes), §8.8, §8.9.
+//! Source: SWF's API reference.
 
 use super::Transition;
 use crate::decision::{ContinueAsNew, DomainRoom, ScheduleActivity, StartChild};
@@ -197,7 +197,7 @@ impl Transition {
     }
 
     /// Terminates a run that has more events than may be. What led to it stands, however much that was: the check comes behind
-    /// each command, as the real service's history of 25,044 events shows that its does (SWF.md §7).
+    /// each command, as the real service's history of 25,044 events shows that its does.
     pub(super) fn end_beyond_limit(&mut self, now: Timestamp) {
         let is_beyond = self.swf_limits().is_some_and(|limits| self.run.last_event_id > limits.events);
         if is_beyond && self.run.is_open() {

@@ -42,7 +42,7 @@ pub(crate) fn start(start: &Start) -> Result<(), Fault> {
     tags("tags", &start.tags, start.swf.is_some())
 }
 
-/// SWF has tags that are empty (SWF.md §4).
+/// SWF has tags that are empty.
 fn tags(field: &str, tags: &[String], is_swf: bool) -> Result<(), Fault> {
     let (found, max) = (tags.len(), limits::TAGS_MAX);
     if found > max {

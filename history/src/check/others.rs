@@ -84,7 +84,7 @@ impl Others {
 
     fn wanted(&mut self, id: EventId, workflow_id: &str) -> Result<(), Violation> {
         let is_open = |child: &Child| child.closed.is_none() && child.workflow_id == workflow_id;
-        // In SWF's dialect it is tried, and then fails (SWF.md §8.8).
+        // In SWF's dialect it is tried, and then fails.
         if let Some((other, _)) = self.children.iter().find(|(_, child)| is_open(child)).filter(|_| !self.is_swf) {
             return broken(Rule::IdInUse, id, format!("child `{workflow_id}` is open since event {other}"));
         }

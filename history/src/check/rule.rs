@@ -23,18 +23,18 @@ pub enum Rule {
     Ids,
     /// Time never goes back.
     Time,
-    /// Event 1 is WorkflowStarted, event 2 DeciderScheduled, and WorkflowStarted is nowhere else (S3.6).
+    /// Event 1 is WorkflowStarted, event 2 DeciderScheduled, and WorkflowStarted is nowhere else.
     Beginning,
-    /// Nothing follows a closing event (S3.7).
+    /// Nothing follows a closing event.
     NothingAfterClose,
-    /// At most one DeciderScheduled since the last DeciderStarted (S3.36, D1).
+    /// At most one DeciderScheduled since the last DeciderStarted.
     OneTurnWaits,
-    /// Never two deciders active at once (S3.37).
+    /// Never two deciders active at once.
     OneTurnStarted,
-    /// A turn is scheduled because of news, and of nothing else (S3.38, S3.54), unless an update or a decision is recorded
-    /// with all of it at once (S1.34).
+    /// A turn is scheduled because of news, and of nothing else, unless an update or a decision is recorded
+    /// with all of it at once.
     TurnHasCause,
-    /// News that schedules a decider is followed by a DeciderScheduled, unless one waits (S3.38, D7).
+    /// News that schedules a decider is followed by a DeciderScheduled, unless one waits.
     NewsIsAnswered,
     /// A link names an earlier event of the right kind, and that event's ids.
     Link,
@@ -42,11 +42,11 @@ pub enum Rule {
     ActivityLife,
     /// What is paused is resumed before it is paused again, and is not begun in between.
     Pause,
-    /// A run branches off another where no decider is at work and nothing of it is with others (S4.10).
+    /// A run branches off another where no decider is at work and nothing of it is with others.
     Branch,
     /// A timer is set, then expires or is canceled, once.
     TimerLife,
-    /// No two open activities, timers or children share an id (S3.23).
+    /// No two open activities, timers or children share an id.
     IdInUse,
     /// A child starts at most once, and closes at most once, not before it started.
     ChildLife,
@@ -56,14 +56,13 @@ pub enum Rule {
     EffectOnce,
     /// What comes from an event of another run comes once.
     OriginOnce,
-    /// A decision's events stand directly behind its DeciderCompleted (S3.43).
+    /// A decision's events stand directly behind its DeciderCompleted.
     DecisionsTogether,
-    /// Nothing expires before its time (S3.50), and no turn is handed out while it is held back.
+    /// Nothing expires before its time, and no turn is handed out while it is held back.
     NotBeforeTime,
-    /// A run that failed or took too long is tried again only where its retry policy has another try (S2.30).
+    /// A run that failed or took too long is tried again only where its retry policy has another try.
     Retry,
-    /// A decider sees its window, from the last completed turn's DeciderStarted to its own, and nothing later (S3.39,
-    /// S3.40, D2, D3).
+    /// A decider sees its window, from the last completed turn's DeciderStarted to its own, and nothing later.
     Window,
 }
 

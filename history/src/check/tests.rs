@@ -331,7 +331,7 @@ fn sound_histories_are_accepted() {
         (90, times_out(4, Some(5))),
         (90, waits()),
     ]));
-    // A forced close does not show that it was forced (D8).
+    // A forced close does not show that it was forced.
     sound(&at_once([begun(), waits(), starts(2), signal(), waits(), completes(2, 3), success(6)]));
 }
 
@@ -374,7 +374,7 @@ fn an_event_after_the_close_is_caught() {
 fn a_second_waiting_turn_is_caught() {
     breaks(Rule::OneTurnWaits, 3, &at_once([begun(), waits(), waits()]));
     breaks(Rule::OneTurnWaits, 4, &at_once([begun(), waits(), signal(), waits()]));
-    // Since the last DeciderStarted, not since the last DeciderCompleted (D1).
+    // Since the last DeciderStarted, not since the last DeciderCompleted.
     breaks(Rule::OneTurnWaits, 7, &at_once([begun(), waits(), starts(2), signal(), waits(), signal(), waits()]));
     breaks(Rule::OneTurnWaits, 7, &at_once([begun(), waits(), starts(2), signal(), waits(), fails(2, 3), waits()]));
 }
@@ -389,7 +389,7 @@ fn a_turn_without_cause_is_caught() {
     breaks(Rule::TurnHasCause, 5, &decided([(0, waits())]));
     breaks(Rule::TurnHasCause, 6, &decided([(0, activity("a", 4)), (0, waits())]));
     breaks(Rule::TurnHasCause, 7, &decided([(0, activity("a", 4)), (1, taken(5)), (1, waits())]));
-    // S3.54: a timer taken back causes no turn. S3.28: a marker neither.
+    // A timer taken back causes no turn, nor does a marker.
     breaks(Rule::TurnHasCause, 7, &decided([(0, timer("t", 5, 4)), (0, taken_back("t", 5, 4)), (0, waits())]));
     breaks(Rule::TurnHasCause, 6, &decided([(0, marker(4)), (0, waits())]));
 }
@@ -401,9 +401,9 @@ fn news_that_nobody_looks_at_is_caught() {
     breaks(Rule::NewsIsAnswered, 7, &decided([(0, activity("a", 4)), (1, taken(5)), (2, done(5, 6))]));
     breaks(Rule::NewsIsAnswered, 6, &decided([(0, timer("t", 5, 4)), (5, expires("t", 5))]));
     breaks(Rule::NewsIsAnswered, 4, &at_once([begun(), waits(), starts(2), signal(), completes(2, 3)]));
-    // D7: a failed decision is news.
+    // A failed decision is news.
     breaks(Rule::NewsIsAnswered, 5, &decided([(0, close_failed(4))]));
-    // A lost turn is scheduled again (S3.45).
+    // A lost turn is scheduled again.
     breaks(Rule::NewsIsAnswered, 4, &at_once([begun(), waits(), starts(2), fails(2, 3)]));
     breaks(
         Rule::NewsIsAnswered,
@@ -724,7 +724,7 @@ fn a_window_that_is_too_short_too_long_or_of_a_lost_turn_is_caught() {
     let cut = |first: usize, last: usize| &events[first - 1..last];
     assert_eq!(window(&events, 0, 3, cut(1, 3)), Ok(()));
     assert_eq!(window(&events, 3, 8, cut(3, 8)), Ok(()));
-    // The turn of 8 was lost, so that its events are shown again (D2).
+    // The turn of 8 was lost, so that its events are shown again.
     assert_eq!(window(&events, 3, 12, cut(3, 12)), Ok(()));
     for (previous, started, shown) in [
         (8, 12, cut(8, 12)),

@@ -128,7 +128,7 @@ pub struct ActivityFailed {
     /// Its ActivityStarted.
     #[n(1)]
     pub started_event_id: EventId,
-    /// Why, for programs: the fail code (S3.17).
+    /// Why, for programs: the fail code.
     #[n(2)]
     pub reason: String,
     /// Why, for people and programs.
@@ -181,7 +181,7 @@ pub struct ActivityTimedOut {
     /// Which timeout.
     #[n(2)]
     pub timeout: ActivityTimeout,
-    /// The details of the last heartbeat (D6).
+    /// The details of the last heartbeat.
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub details: Option<Payload>,
@@ -255,7 +255,7 @@ pub struct ActivityTaskCancelFailed {
     pub decision_event_id: EventId,
 }
 
-/// The timeouts of an activity: four, independent of each other (S3.34). An absent one does not apply.
+/// The timeouts of an activity: four, independent of each other. An absent one does not apply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -330,7 +330,7 @@ pub enum ActivityTimeout {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ActivityTimedOutCause {
-    /// The runner's connection was gone when the activity was handed to it (S3.46).
+    /// The runner's connection was gone when the activity was handed to it.
     #[n(0)]
     DeliveryFailed,
 }

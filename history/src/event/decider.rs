@@ -64,7 +64,7 @@ pub struct DeciderCompleted {
     #[n(2)]
     #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
     pub context: Option<Payload>,
-    /// The signals that the decider says it waits for; `baton.cancel` for a cancel request (N8).
+    /// The signals that the decider says it waits for; `baton.cancel` for a cancel request.
     #[n(3)]
     #[cbor(skip_if = "Vec::is_empty")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -136,7 +136,7 @@ pub struct DeciderFailed {
     pub next_not_before: Option<Timestamp>,
 }
 
-/// The timeouts of a turn (D13).
+/// The timeouts of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
@@ -157,7 +157,7 @@ pub enum DeciderFailedCause {
     /// The decider said so.
     #[n(0)]
     Reported,
-    /// The decider's connection was gone when the turn was handed to it (S3.46).
+    /// The decider's connection was gone when the turn was handed to it.
     #[n(1)]
     DeliveryFailed,
 }

@@ -39,11 +39,11 @@ pub struct WorkflowStarted {
     /// From DeciderStarted to the answer, at most.
     #[n(6)]
     pub decider_start_to_close: Duration,
-    /// From DeciderScheduled to DeciderStarted, at most; unlimited when absent (D13).
+    /// From DeciderScheduled to DeciderStarted, at most; unlimited when absent.
     #[n(7)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decider_schedule_to_start: Option<Duration>,
-    /// What applies to an activity whose decision does not say (D9).
+    /// What applies to an activity whose decision does not say.
     #[n(8)]
     #[serde(default)]
     pub activity_timeouts: ActivityTimeouts,
@@ -66,7 +66,7 @@ pub struct WorkflowStarted {
     #[n(13)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Origin>,
-    /// From the first turn to close of this one run, at most; unlimited when absent (S2.28).
+    /// From the first turn to close of this one run, at most; unlimited when absent.
     #[n(14)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_timeout: Option<Duration>,
@@ -74,11 +74,11 @@ pub struct WorkflowStarted {
     #[cbor(n(15), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued_from: Option<Uuid>,
-    /// Since when the execution timeout counts, where that is not this run's own beginning (S2.27).
+    /// Since when the execution timeout counts, where that is not this run's own beginning.
     #[n(16)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_from: Option<Timestamp>,
-    /// Whether and when the workflow is tried again, by a run of its own, after it failed or took too long (S2.30); never
+    /// Whether and when the workflow is tried again, by a run of its own, after it failed or took too long; never
     /// when absent.
     #[n(17)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -322,7 +322,7 @@ pub enum CloseDecision {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum CloseFailedCause {
-    /// There is news that the decider had not seen (D8).
+    /// There is news that the decider had not seen.
     #[n(0)]
     UnhandledEvents,
     /// The type of the run that is to go on is deprecated. In runs over SWF's wire.

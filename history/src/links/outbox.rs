@@ -99,7 +99,7 @@ impl Outbox {
     }
 
     /// Whether whoever delivers this effect in this round still has to. Nothing may be done to another run without a look
-    /// here, after the look at that run (STORAGE.md §3.7 S4).
+    /// here, after the look at that run.
     pub fn owes_in(&self, round: u32, effect: &Effect) -> bool {
         self.round == round && self.owes(effect)
     }

@@ -30,7 +30,7 @@ impl OpenCounts {
 }
 
 impl Run {
-    /// How much is open; of a closed run, how much was just before the event that closed it (SWF.md §8.1).
+    /// How much is open; of a closed run, how much was just before the event that closed it.
     pub fn open_counts(&self) -> OpenCounts {
         if self.is_open() { self.count_open() } else { self.left_open }
     }

@@ -95,7 +95,7 @@ impl Run {
         }
     }
 
-    /// Whether nothing will ever wake it (N8): it is open, no turn waits or is out, nothing is open, and
+    /// Whether nothing will ever wake it: it is open, no turn waits or is out, nothing is open, and
     /// its last turn did not say that it waits for a signal. All that is left is its execution timeout, or somebody who
     /// finds out.
     pub fn is_stuck(&self) -> bool {

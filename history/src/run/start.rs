@@ -90,7 +90,7 @@ impl RunStart {
     }
 
     /// What becomes of a child with this policy of its own when this run closes like that. In SWF's dialect this run's policy
-    /// says it, for all children, and only when it is terminated or times out (SWF.md §8.8).
+    /// says it, for all children, and only when it is terminated or times out.
     pub fn policy_at_close(&self, of_child: ChildPolicy, close: &EventKind) -> ChildPolicy {
         match (&self.swf, close) {
             (None, _) => of_child,

@@ -1,6 +1,6 @@
 //! The tries of an activity with a retry policy.
 //!
-//! They are state beside the history: a retry records nothing (S4.25), and the history tells of the last try only, when
+//! They are state beside the history: a retry records nothing, and the history tells of the last try only, when
 //! the activity closes. Whoever rebuilds a run from its history alone begins to count anew.
 
 use minicbor::{Decode, Encode};

@@ -48,7 +48,7 @@ fn an_id_is_started_again_as_its_policy_says() {
             assert_eq!(run.status, *status);
             let allowed = match policy {
                 AllowDuplicate => true,
-                // D10: whatever was not a success counts as failed.
+                // Whatever was not a success counts as failed.
                 AllowDuplicateFailedOnly => *status != Status::Success,
                 RejectDuplicate => false,
             };
@@ -68,10 +68,10 @@ fn news_from_outside_schedules_one_turn() {
     let idle = scene().decide([]);
     check(&idle, &signal("go"), "Signal(go) DeciderScheduled");
     check(&idle, &request_cancel(), "WorkflowCancelRequested DeciderScheduled");
-    // A turn waits already (S3.36).
+    // A turn waits already.
     check(&new, &signal("go"), "Signal(go)");
     check(&new, &request_cancel(), "WorkflowCancelRequested");
-    // A turn is started: one more waits behind it, and no third (S3.49, event 13).
+    // A turn is started: one more waits behind it, and no third.
     check(&busy, &signal("go"), "Signal(go) DeciderScheduled");
     check(&busy.clone().then(&signal("go")), &signal("stop"), "Signal(stop)");
     assert!(!idle.run.cancel_requested);
@@ -122,7 +122,7 @@ fn a_decider_takes_the_turn_that_waits() {
     check(&new, &other, "fault turn-not-waiting");
     let busy = new.take();
     check(&busy, &Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None }, "fault turn-not-waiting");
-    // S3.37: the next turn waits until this one has ended.
+    // The next turn waits until this one has ended.
     let behind = busy.then(&signal("go"));
     check(&behind, &behind.start_turn(), "fault turn-not-waiting");
     assert_eq!(behind.run.waiting_tasks().count(), 0);
@@ -149,7 +149,7 @@ fn an_answer_needs_the_turn_and_is_taken_once() {
     let closed = busy.clone().decide([success()]);
     check(&closed, &complete(turn, vec![success()]), "fault turn-completed");
 
-    // S3.46: a late answer changes nothing.
+    // A late answer changes nothing.
     let late = busy.clone().after(30);
     let late = late.clone().then(&late.fire());
     check(&late, &complete(turn, vec![success()]), "fault turn-lost");
@@ -222,7 +222,7 @@ fn a_window_begins_at_the_last_completed_turn() {
     assert_eq!(completed.run.previous_started_event_id, 3);
     let lost = completed.then(&signal("go")).take();
     let lost = lost.clone().then(&lost.fail_turn());
-    // D2: what a lost turn was shown is shown again.
+    // What a lost turn was shown is shown again.
     assert_eq!(lost.run.previous_started_event_id, 3);
 }
 

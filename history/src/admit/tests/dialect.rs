@@ -1,4 +1,4 @@
-//! What is different in runs of SWF's dialect (SWF.md §5, §8), each beside what it is otherwise.
+//! What is different in runs of SWF's dialect, each beside what it is otherwise.
 
 use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild, SwfSettings};
 use crate::event::{ActivityTimeouts, ChildPolicy, EventKind};

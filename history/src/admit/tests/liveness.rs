@@ -1,4 +1,4 @@
-//! Whether anything will ever wake a run (N8), and whether somebody may want to know of it.
+//! Whether anything will ever wake a run, and whether somebody may want to know of it.
 
 use crate::event::ByHand;
 use crate::event::{ActivityTimeouts, EventKind};

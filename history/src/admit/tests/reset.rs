@@ -1,4 +1,4 @@
-//! Runs that go on from an earlier event of another (S4.10).
+//! Runs that go on from an earlier event of another.
 
 use uuid::Uuid;
 

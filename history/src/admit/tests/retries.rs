@@ -1,4 +1,4 @@
-//! Activities that are tried again: no events between the first try and the last (S4.25).
+//! Activities that are tried again: no events between the first try and the last.
 
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::run::DeadlineKind;

@@ -1,4 +1,4 @@
-//! Going on as new (S3.32), and timeouts of one run and of all (S2.27, S2.28).
+//! Going on as new, and timeouts of one run and of all.
 
 use crate::decision::ContinueAsNew;
 use crate::event::{EventKind, WorkflowContinuedAsNew, WorkflowTimeout};

@@ -1,4 +1,4 @@
-//! What runs of SWF's dialect have that others do not: Lambda tasks, turns that move to another list, limits (SWF.md §7, §8).
+//! What runs of SWF's dialect have that others do not: Lambda tasks, turns that move to another list, limits.
 
 use crate::decision::{ContinueAsNew, DomainRoom, ScheduleActivity, StartChild};
 use crate::dialect::{LAMBDA_LIST, SwfLimits, SwfRun, lambda_activity_id};

@@ -55,7 +55,7 @@ fn an_activity_that_shows_no_life_in_time_times_out() {
     check(&given, &given.fire(), "");
     let given = given.takes("a");
     fires(&given, 10, "ActivityTimedOut(Heartbeat) DeciderScheduled");
-    // Each beat puts the deadline off, and its details go into the timeout (D6).
+    // Each beat puts the deadline off, and its details go into the timeout.
     let given = given.after(9).beat("a", "7");
     fires(&given, 10, "ActivityTimedOut(Heartbeat, 7) DeciderScheduled");
     let given = given.after(9).beat("a", "8");
@@ -139,11 +139,11 @@ fn a_turn_that_is_held_back_times_out_from_the_end_of_that() {
 fn a_turn_that_is_not_answered_in_time_times_out_and_is_scheduled_again() {
     let given = scene().take();
     fires(&given, 30, "DeciderTimedOut(StartToClose) DeciderScheduled");
-    // Unless one waits behind it (S3.36).
+    // Unless one waits behind it.
     fires(&given.then(&signal("go")), 30, "DeciderTimedOut(StartToClose)");
     let lost = scene().take().after(30);
     let lost = lost.clone().then(&lost.fire());
-    // The timeout was the wait: the next decider may come at once (S3.45).
+    // The timeout was the wait: the next decider may come at once.
     check(&lost, &lost.start_turn(), "DeciderStarted");
     assert_eq!(lost.run.turns_lost, 1);
 }

@@ -1,4 +1,4 @@
-//! Workflows that are tried again, by a run of their own (S2.30–S2.35, S2.27).
+//! Workflows that are tried again, by a run of their own.
 
 use crate::admit::{Starting, may_start, starting};
 use crate::event::{EventKind, RequestKey, WorkflowTimeout};

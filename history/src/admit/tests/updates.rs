@@ -1,4 +1,4 @@
-//! Updates: judged in one turn, recorded with its decisions or not at all (S1.34 to S1.36).
+//! Updates: judged in one turn, recorded with its decisions or not at all.
 
 use super::super::{Starting, may_update, speculative_turn, starting_for};
 use crate::event::EventKind;
