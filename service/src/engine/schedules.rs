@@ -18,7 +18,6 @@ use history::{
 };
 use serde::{Deserialize, Serialize};
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Mark, PageToken, Row};
-use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use super::{Engine, Refusal};
@@ -148,16 +147,12 @@ pub(super) fn workflow_id(base: &str, nominal: Timestamp) -> String {
     format!("{base}-{}", text.strip_suffix(".000Z").map_or(text.clone(), |seconds| format!("{seconds}Z")))
 }
 
-/// Searches of this process for times of schedules take turns: each keeps a thread of the runtime busy while it goes on.
-static SEARCHING: Semaphore = Semaphore::const_new(1);
-
 /// How long a search stands aside after each of its steps. Ours: as short as a timer can be. To yield is not enough: the
 /// runtime looks at its connections only now and then while there is something to run.
 const ASIDE: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// The next times of a schedule. Others have their turn in between, and whoever hangs up ends it.
 async fn upcoming(times: &Times, after: Timestamp, limit: usize) -> Upcoming {
-    let _turn = SEARCHING.acquire().await;
     let mut listing = times.list(after, limit);
     while !listing.is_done() {
         tokio::time::sleep(ASIDE).await;
