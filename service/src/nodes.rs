@@ -276,7 +276,7 @@ impl Peers for OverHttp {
 }
 
 /// Lets this node reach the others, and them this one, over HTTP. For an engine that was opened as a
-/// [`Node`](crate::engine::Node) with this address, behind [`router_for`](super::router_for).
+/// [`Node`](crate::engine::Node) with this address, behind [`router_for`](crate::api::router_for).
 ///
 /// # Errors
 ///
