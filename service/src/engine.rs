@@ -17,6 +17,7 @@ mod drain;
 mod effects;
 mod elsewhere;
 mod fsck;
+mod grant;
 mod guard;
 mod hand_out;
 mod head;
@@ -244,6 +245,8 @@ pub struct Engine {
     open_runs: Arc<quotas::OpenRuns>,
     run_counts: run_counts::RunCounts,
     guard: guard::Guard,
+    /// Where tasks go back to that do not reach their takers.
+    returns: grant::Returns,
     /// Who calls functions is told the domains in which Lambda tasks wait.
     lambda: OnceLock<UnboundedSender<Arc<str>>>,
     /// How often the due index was read.
@@ -288,7 +291,8 @@ impl Engine {
         let nodes = nodes::Nodes::new(settings.node, ids.op());
         let shares = Arc::<Shares>::default();
         let agenda = agenda::Agenda::new(nodes.is_shared().then_some(sweep::RESCAN_EVERY));
-        Ok(Arc::new(Self {
+        let (returns, returned) = grant::Returns::new();
+        let engine = Arc::new(Self {
             limits,
             ids,
             nodes,
@@ -317,13 +321,16 @@ impl Engine {
             open_runs: Arc::default(),
             run_counts: run_counts::RunCounts::default(),
             guard: guard::Guard::default(),
+            returns,
             lambda: OnceLock::new(),
             rescans: AtomicU32::new(0),
             is_stopping: AtomicBool::new(false),
             stopping: Notify::new(),
             store,
             clock,
-        }))
+        });
+        tokio::spawn(Self::take_back_tasks(Arc::downgrade(&engine), returned));
+        Ok(engine)
     }
 
     /// Counters and gauges.

@@ -2,22 +2,18 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use bytes::Bytes;
-use history::{
-    ActivityAct, AskedUpdate, Author, Command, Effect, EffectResult, Errand, ErrandTask, Event, EventId, Payload,
-    PendingActivity, PollId, Start, TaskId, TurnId,
-};
+use history::{ActivityAct, Author, Command, Effect, EffectResult, Errand, ErrandTask, Payload, Start, TaskId};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::ask::{Pose, Posing, TakenQuestions};
 use super::commit::Loaded;
+use super::grant::Grant;
 use super::judge::TakenUpdates;
 use super::matching::{ListKey, Taker, WaitingTask};
-use super::questions::Posed;
 use super::update::{PutUpdate, Putting};
-use super::{Deletion, Engine, Refusal, Reset, Started, Told, WasReset};
+use super::{Deletion, Refusal, Reset, Started, Told, WasReset};
 
 /// Where an answer goes.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -123,55 +119,6 @@ impl Request {
             | Self::Look { .. }
             | Self::Beat { .. } => 0,
         }
-    }
-}
-
-/// A task that was taken: what its taker needs, and nothing that has to be locked. Dropped before it was
-/// [delivered](Self::delivered), wherever that happens, it gives the task back at once (S3.46).
-pub(super) struct Grant {
-    /// Where to give it back; `None` once it is delivered.
-    pub(super) engine: Option<Arc<Engine>>,
-    pub(super) key: HeadKey,
-    pub(super) run_id: Uuid,
-    pub(super) workflow_type: String,
-    pub(super) task_list: String,
-    pub(super) tail: Bytes,
-    pub(super) tail_first: EventId,
-    /// The poll that it went to.
-    pub(super) poll: Option<PollId>,
-    pub(super) what: Granted,
-    /// What the run is asked: taken along by a turn, or all that there is to the task.
-    pub(super) questions: Vec<Posed>,
-    /// The updates that the turn is to judge.
-    pub(super) updates: Vec<AskedUpdate>,
-}
-
-/// Which kind of task it is.
-#[derive(Debug)]
-pub(super) enum Granted {
-    Turn { turn: TurnId, previous_started_event_id: EventId, attempt: u32 },
-    Activity { task: TaskId, activity: Box<PendingActivity>, details: Option<Payload> },
-    Questions { task: u64, last_event_id: EventId, version: EventId, previous_started_event_id: EventId },
-    Speculation { task: u64, last_event_id: EventId, previous_started_event_id: EventId, shown: Vec<Event> },
-}
-
-impl Grant {
-    /// Says that the task has reached its taker.
-    pub(super) fn delivered(mut self) {
-        self.engine = None;
-    }
-}
-
-impl Drop for Grant {
-    fn drop(&mut self) {
-        let Some(engine) = self.engine.take() else { return };
-        let command = match &self.what {
-            Granted::Turn { turn, .. } => Command::ReturnTurn { turn: *turn, poll: self.poll },
-            Granted::Activity { task, .. } => Command::ReturnActivity { task: *task, poll: self.poll },
-            Granted::Speculation { task, .. } => return engine.lose_updates(&self.key, self.run_id, *task),
-            Granted::Questions { task, .. } => return engine.lose_questions(&self.key, self.run_id, *task),
-        };
-        engine.give_back(self.key.clone(), self.run_id, command);
     }
 }
 

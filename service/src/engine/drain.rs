@@ -10,9 +10,10 @@ use history::{
 };
 use uuid::Uuid;
 
-use super::cell::{Grant, Reply, Request, RunCell, Source, State, Taken};
+use super::cell::{Reply, Request, RunCell, Source, State, Taken};
 use super::commit::Loaded;
 use super::effects::{is_settled, undergo};
+use super::grant::Grant;
 use super::hand_out::{take_task, waiting_turn};
 use super::judge::standings;
 use super::matching::{ListKey, Taker, WaitingTask};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use history::{Author, Command, EventId, LAMBDA_LIST, PollId, Run, TaskRef, Timestamp, Transition, TurnId};
 
-use super::cell::{Grant, Granted, RunCell, State};
+use super::cell::{RunCell, State};
 use super::commit::Loaded;
+use super::grant::{Grant, Granted};
 use super::matching::{ListKey, Offered, Poller, Side, Taker, WaitingTask};
 use super::watch::Progress;
 use super::{Engine, Refusal, backlog, schedules};
@@ -245,7 +246,7 @@ impl Engine {
         }
         Some(Grant {
             poll: taker.poll,
-            engine: Some(Arc::clone(self)),
+            back: Some(self.returns.clone()),
             key: cell.key.clone(),
             run_id: run.started.run_id,
             workflow_type: run.started.workflow_type.clone(),

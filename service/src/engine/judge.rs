@@ -12,8 +12,9 @@ use history::{
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::cell::{Grant, Granted, Request, RunCell, State};
+use super::cell::{Request, RunCell, State};
 use super::commit::{self, Loaded};
+use super::grant::{Grant, Granted};
 use super::hand_out::waiting_turn;
 use super::matching::{ListKey, Side, Taker, UPDATES, WaitingTask};
 use super::questions::Timer;
@@ -77,7 +78,7 @@ impl Engine {
         Some(Grant {
             // Not yet a task of the run, and asked again when it is lost.
             poll: None,
-            engine: Some(Arc::clone(self)),
+            back: Some(self.returns.clone()),
             key: key.clone(),
             run_id,
             workflow_type: run.started.workflow_type.clone(),
@@ -146,7 +147,7 @@ impl Engine {
     }
 
     /// A speculative turn is lost: its updates are put again.
-    pub(super) fn lose_updates(self: Arc<Self>, key: &HeadKey, run_id: Uuid, task: u64) {
+    pub(super) fn lose_updates(self: &Arc<Self>, key: &HeadKey, run_id: Uuid, task: u64) {
         if self.updates.lose(key, task) {
             self.metrics.speculative_turns_lost.inc();
             self.look_to_questions(key, run_id);

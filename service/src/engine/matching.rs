@@ -12,7 +12,7 @@ use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::cell::Grant;
+use super::grant::Grant;
 
 /// Whose list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

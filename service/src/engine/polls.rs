@@ -15,9 +15,10 @@ use tokio::time::Instant;
 
 use super::Engine;
 use super::Refusal;
-use super::cell::{Grant, RunCell};
+use super::cell::RunCell;
 use super::commit::Loaded;
 use super::elsewhere::Offer;
+use super::grant::Grant;
 use super::matching::{ListKey, Side, Taker, WaitingTask};
 
 /// How somebody polls.

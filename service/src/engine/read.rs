@@ -8,8 +8,9 @@ use history::{Beat, Event, EventId, Links, Note, PackRef, Payload, Run, Status, 
 use store::{Head, HeadKey, PartKey};
 use uuid::Uuid;
 
-use super::cell::{Grant, State};
+use super::cell::State;
 use super::commit::{Loaded, tail_between};
+use super::grant::Grant;
 use super::{Described, Engine, HistoryPage, Page, Refusal, RunRef, TurnToken, head, head_key};
 
 /// Before a run is looked for again that goes on for another.

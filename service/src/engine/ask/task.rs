@@ -7,8 +7,9 @@ use history::EventId;
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::super::cell::{Grant, Granted, Request, RunCell, State};
+use super::super::cell::{Request, RunCell, State};
 use super::super::commit::Loaded;
+use super::super::grant::{Grant, Granted};
 use super::super::hand_out::waiting_turn;
 use super::super::questions::{Timer, has_no_turn_to_come};
 use super::super::{Engine, Refusal};
@@ -42,7 +43,7 @@ impl Engine {
             self.offer_questions(key, loaded);
         }
         Some(Grant {
-            engine: Some(Arc::clone(self)),
+            back: Some(self.returns.clone()),
             key: key.clone(),
             run_id,
             workflow_type: run.started.workflow_type.clone(),
@@ -102,7 +103,7 @@ impl Engine {
     }
 
     /// A task that only asks is lost: its questions are put again (S1.22).
-    pub(in super::super) fn lose_questions(self: Arc<Self>, key: &HeadKey, run_id: Uuid, task: u64) {
+    pub(in super::super) fn lose_questions(self: &Arc<Self>, key: &HeadKey, run_id: Uuid, task: u64) {
         if self.questions.lose_task(key, task) {
             self.metrics.ask_tasks_lost.inc();
             self.look_to_questions(key, run_id);
