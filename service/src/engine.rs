@@ -1,6 +1,6 @@
 //! The engine: brings commands, tasks and time to runs. Moves bytes and wakes waiters; the rules are `history`'s.
 //!
-//! One call's way: the cell of the run (`cell.rs`) → `drain.rs` admits what waits there by `history::Transition` and writes
+//! One call's way: the inbox of the run's cell → `worker.rs` admits what waits there by `history::Transition` and writes
 //! one commit → the [store](store::Store) → answers, waiting pollers and watchers are told.
 
 mod agenda;
@@ -13,7 +13,6 @@ mod clock;
 mod commit;
 mod delete;
 mod domains;
-mod drain;
 mod effects;
 mod elsewhere;
 mod fsck;
@@ -21,6 +20,7 @@ mod grant;
 mod guard;
 mod hand_out;
 mod head;
+mod inbox;
 mod judge;
 mod known;
 mod matching;
@@ -45,6 +45,7 @@ mod update;
 mod updates;
 mod wait;
 mod watch;
+mod worker;
 mod write;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

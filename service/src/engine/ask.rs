@@ -16,10 +16,11 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::cell::{Request, RunCell, State};
+use super::cell::Request;
 use super::commit::Loaded;
 use super::matching::{ListKey, QUESTIONS, Side, WaitingTask};
 use super::questions::{Answer, Asker, Asking, Outcome, Query, When, has_no_turn_to_come};
+use super::worker::Worker;
 use super::{Engine, Refusal, RunRef, head_key};
 
 use forward::Heard;
@@ -132,6 +133,30 @@ impl Drop for Waiting<'_> {
     }
 }
 
+impl Worker<'_> {
+    /// In the run's cell: puts a question, or without one has those looked at that are there.
+    pub(super) async fn run_pose(&mut self, run_id: Option<Uuid>, pose: Option<Pose>) -> Result<Posing, Refusal> {
+        let (engine, key) = (self.engine, self.key);
+        if engine.nodes.is_shared() {
+            // Another node may have recorded what the answer must show (S1.11).
+            self.state.forget();
+        }
+        let Some(loaded) = self.loaded().await? else {
+            return Err(Refusal::unknown_workflow(key));
+        };
+        let run = loaded.run();
+        let posing = match (run_id, pose) {
+            (Some(run_id), Some(pose)) if run_id != run.started.run_id => return Ok(Posing::Earlier(pose, run_id)),
+            (None, Some(pose)) if run.status == Status::ContinuedAsNew => return Ok(Posing::GoesOn(pose)),
+            (_, Some(pose)) => Posing::Put(engine.put_to(key, loaded, pose)?),
+            (_, None) => Posing::Seen,
+        };
+        engine.see_to_questions(key, loaded);
+        engine.see_to_updates(key, loaded);
+        Ok(posing)
+    }
+}
+
 impl Engine {
     /// Asks a run's decider, and waits up to `wait` for its answer.
     ///
@@ -229,33 +254,6 @@ impl Engine {
                 Posing::Seen => return Err(Refusal::Stopping),
             }
         }
-    }
-
-    /// In the run's cell: puts a question, or without one has those looked at that are there.
-    pub(super) async fn run_pose(
-        self: &Arc<Self>,
-        cell: &Arc<RunCell>,
-        state: &mut State,
-        run_id: Option<Uuid>,
-        pose: Option<Pose>,
-    ) -> Result<Posing, Refusal> {
-        if self.nodes.is_shared() {
-            // Another node may have recorded what the answer must show (S1.11).
-            *state = State::Unloaded;
-        }
-        let Some(loaded) = self.loaded(cell, state).await? else {
-            return Err(Refusal::unknown_workflow(&cell.key));
-        };
-        let run = loaded.run();
-        let posing = match (run_id, pose) {
-            (Some(run_id), Some(pose)) if run_id != run.started.run_id => return Ok(Posing::Earlier(pose, run_id)),
-            (None, Some(pose)) if run.status == Status::ContinuedAsNew => return Ok(Posing::GoesOn(pose)),
-            (_, Some(pose)) => Posing::Put(self.put_to(&cell.key, loaded, pose)?),
-            (_, None) => Posing::Seen,
-        };
-        self.see_to_questions(&cell.key, loaded);
-        self.see_to_updates(&cell.key, loaded);
-        Ok(posing)
     }
 
     fn put_to(&self, key: &HeadKey, loaded: &Loaded, pose: Pose) -> Result<Put, Refusal> {

@@ -1,7 +1,5 @@
 //! One run in memory: what it was last, and the requests that wait for it.
 
-use std::sync::{Arc, Mutex, MutexGuard};
-
 use history::{ActivityAct, Author, Command, Effect, EffectResult, Errand, ErrandTask, Payload, Start, TaskId};
 use store::HeadKey;
 use tokio::sync::oneshot;
@@ -10,6 +8,7 @@ use uuid::Uuid;
 use super::ask::{Pose, Posing, TakenQuestions};
 use super::commit::Loaded;
 use super::grant::Grant;
+use super::inbox::Inbox;
 use super::judge::TakenUpdates;
 use super::matching::{ListKey, Taker, WaitingTask};
 use super::update::{PutUpdate, Putting};
@@ -122,36 +121,82 @@ impl Request {
     }
 }
 
-/// What is known of a run.
+/// What is known of a run. It may be old: others write to the store.
 #[derive(Debug, Default)]
-pub(super) enum State {
-    /// Nothing: ask the store.
-    #[default]
-    Unloaded,
-    /// This.
-    Loaded(Box<Loaded>),
+pub(super) struct State(Option<Box<Loaded>>);
+
+impl State {
+    /// What is known; `None`: ask the store.
+    pub(super) fn known(&self) -> Option<&Loaded> {
+        self.0.as_deref()
+    }
+
+    /// The same, to be changed.
+    pub(super) fn known_mut(&mut self) -> Option<&mut Loaded> {
+        self.0.as_deref_mut()
+    }
+
+    /// It is this, as it was just read or written.
+    pub(super) fn is(&mut self, loaded: Loaded) {
+        self.0 = Some(Box::new(loaded));
+    }
+
+    /// Lets go of what is known: whoever says anything of the run next asks the store.
+    pub(super) fn forget(&mut self) {
+        self.0 = None;
+    }
+
+    /// Never say no from a cache: what is known may lack what another node has written, or what a commit has whose outcome was
+    /// not known. A no that rests on what was in memory `before` is looked into on what the store has; false when it is that already.
+    #[must_use]
+    pub(super) fn must_look_into(&mut self, before: WasKnown) -> bool {
+        if before.0 {
+            self.forget();
+        }
+        before.0
+    }
+
+    /// Whether it is known already, and not as it is in the store by now.
+    pub(super) fn was_known(&self) -> WasKnown {
+        WasKnown(self.0.is_some())
+    }
 }
 
-#[derive(Default)]
-pub(super) struct Inbox {
-    pub(super) requests: Vec<Request>,
-    /// Whether a task works on them.
-    pub(super) is_draining: bool,
+/// Whether a judgment began with what was in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WasKnown(bool);
+
+impl WasKnown {
+    pub(super) fn is_so(self) -> bool {
+        self.0
+    }
 }
 
 /// One workflow id in memory.
 pub(super) struct RunCell {
     pub(super) key: HeadKey,
-    inbox: Mutex<Inbox>,
-    pub(super) state: Arc<tokio::sync::Mutex<State>>,
+    pub(super) inbox: Inbox,
+    pub(super) state: tokio::sync::Mutex<State>,
 }
 
 impl RunCell {
     pub(super) fn new(key: HeadKey) -> Self {
-        Self { key, inbox: Mutex::default(), state: Arc::default() }
+        Self { key, inbox: Inbox::default(), state: tokio::sync::Mutex::default() }
     }
+}
 
-    pub(super) fn inbox(&self) -> MutexGuard<'_, Inbox> {
-        self.inbox.lock().expect("no code panics while it holds this lock")
+#[cfg(test)]
+mod tests {
+    use super::super::commit::tests::commit;
+    use super::*;
+
+    #[test]
+    fn a_no_that_rests_on_what_was_in_memory_is_looked_into_and_one_that_rests_on_the_store_is_not() {
+        let mut state = State::default();
+        let before = state.was_known();
+        state.is(commit(None, &[], 1).next);
+        assert!(!state.must_look_into(before) && state.known().is_some());
+        let before = state.was_known();
+        assert!(state.must_look_into(before) && state.known().is_none());
     }
 }

@@ -370,7 +370,7 @@ pub(super) fn tail_between(tail: &Bytes, first: EventId, before: EventId) -> Res
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use history::{Command, Note, RecordMarker, RetryPolicy, ScheduleActivity, Start, TaskId, Transition, TurnId};
     use uuid::Uuid;
 
@@ -391,7 +391,7 @@ mod tests {
     }
 
     /// Admits commands and lays the commit out.
-    fn commit(base: Option<&Loaded>, commands: &[Command], op: u64) -> Prepared {
+    pub(in super::super) fn commit(base: Option<&Loaded>, commands: &[Command], op: u64) -> Prepared {
         let mut transition = match base {
             Some(base) => Transition::linked(base.run().clone(), base.body.links.clone()),
             None => Transition::start(&Start::new("w", "t", "l"), Uuid::from_u128(7), now()).unwrap(),

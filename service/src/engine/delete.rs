@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::{Author, CallerName, Command};
-use store::ListQuery;
+use store::{HeadKey, ListQuery};
 use uuid::Uuid;
 
-use super::cell::{Request, RunCell, State};
+use super::cell::Request;
 use super::commit::Loaded;
+use super::worker::Worker;
 use super::{Engine, Refusal, RunRef, head_key};
 
 /// Runs of a workflow id that are looked up at once.
@@ -37,6 +38,62 @@ pub struct Deletion {
     pub by: Option<CallerName>,
 }
 
+impl Worker<'_> {
+    /// `None` while the runs that are meant owe something to others. What each of them owes stands in the newest one's outbox,
+    /// and says in its own history what it is (ADR 5).
+    pub(super) async fn run_delete(
+        &mut self,
+        run_id: Option<Uuid>,
+        deletion: &Deletion,
+    ) -> Result<Option<u64>, Refusal> {
+        let (engine, key) = (self.engine, self.key);
+        let mut attempt = 0;
+        loop {
+            // Nothing is deleted on the word of a cache.
+            self.state.forget();
+            self.go_on().await?;
+            let current = self.loaded().await?.map(|loaded| loaded.run().clone());
+            let current_id = current.as_ref().map(|run| run.started.run_id);
+            if let Some(run_id) = run_id.filter(|run_id| Some(*run_id) != current_id) {
+                if engine.store.load_run(key, *run_id.as_bytes()).await?.is_none() {
+                    let workflow_id = key.workflow_id.to_string();
+                    return Err(Refusal::UnknownRun { workflow_id, run_id });
+                }
+                let owes = |loaded: &Loaded| loaded.body.links.outbox.iter().any(|effect| effect.of == Some(run_id));
+                if self.state.known().is_some_and(owes) {
+                    return Ok(None);
+                }
+                engine.store.drop_run(key, *run_id.as_bytes()).await?;
+                return Ok(Some(1));
+            }
+            if let Some(run) = current.clone().filter(history::Run::is_open) {
+                if !deletion.terminates {
+                    return Err(Refusal::RunOpen { run_id: run.started.run_id });
+                }
+                let (reason, identity) = (deletion.reason.clone(), deletion.identity.clone());
+                let terminate = Command::Terminate { reason, details: None, identity, key: None, child_policy: None };
+                // Whether it is this that closes it or something else, the next look finds.
+                let author = Author::named(deletion.by.clone());
+                self.run_told(run, Some((&terminate, &author)), &mut attempt).await?;
+                continue;
+            }
+            if self.state.known().is_some_and(|loaded| !loaded.body.links.outbox.is_empty()) {
+                return Ok(None);
+            }
+            // The newest last: as long as it is there, a deletion that was cut short is found again.
+            let earlier = if run_id.is_none() { engine.drop_earlier(key, current_id).await? } else { 0 };
+            if let Some(current_id) = current_id {
+                self.state.forget();
+                engine.store.drop_run(key, *current_id.as_bytes()).await?;
+                engine.agenda.set(key, None);
+            } else if earlier == 0 {
+                return Err(Refusal::unknown_workflow(key));
+            }
+            return Ok(Some(earlier + u64::from(current_id.is_some())));
+        }
+    }
+}
+
 impl Engine {
     /// Deletes a run, or without a run id all runs of the workflow id; how many there were. What a run owes to others is
     /// delivered before.
@@ -62,66 +119,11 @@ impl Engine {
         Err(Refusal::Unavailable { why, retry_after: Some(LOOK_WAIT * LOOKS_MAX) })
     }
 
-    /// `None` while the runs that are meant owe something to others. What each of them owes stands in the newest one's outbox,
-    /// and says in its own history what it is (ADR 5).
-    pub(super) async fn run_delete(
-        self: &Arc<Self>,
-        cell: &Arc<RunCell>,
-        state: &mut State,
-        run_id: Option<Uuid>,
-        deletion: &Deletion,
-    ) -> Result<Option<u64>, Refusal> {
-        let mut attempt = 0;
-        loop {
-            // Nothing is deleted on the word of a cache.
-            *state = State::Unloaded;
-            self.go_on(cell, state).await?;
-            let current = self.loaded(cell, state).await?.map(|loaded| loaded.run().clone());
-            let current_id = current.as_ref().map(|run| run.started.run_id);
-            if let Some(run_id) = run_id.filter(|run_id| Some(*run_id) != current_id) {
-                if self.store.load_run(&cell.key, *run_id.as_bytes()).await?.is_none() {
-                    let workflow_id = cell.key.workflow_id.to_string();
-                    return Err(Refusal::UnknownRun { workflow_id, run_id });
-                }
-                let owes = |loaded: &Loaded| loaded.body.links.outbox.iter().any(|effect| effect.of == Some(run_id));
-                if matches!(&*state, State::Loaded(loaded) if owes(loaded)) {
-                    return Ok(None);
-                }
-                self.store.drop_run(&cell.key, *run_id.as_bytes()).await?;
-                return Ok(Some(1));
-            }
-            if let Some(run) = current.clone().filter(history::Run::is_open) {
-                if !deletion.terminates {
-                    return Err(Refusal::RunOpen { run_id: run.started.run_id });
-                }
-                let (reason, identity) = (deletion.reason.clone(), deletion.identity.clone());
-                let terminate = Command::Terminate { reason, details: None, identity, key: None, child_policy: None };
-                // Whether it is this that closes it or something else, the next look finds.
-                let author = Author::named(deletion.by.clone());
-                self.run_told(cell, state, run, Some((&terminate, &author)), &mut attempt).await?;
-                continue;
-            }
-            if matches!(&*state, State::Loaded(loaded) if !loaded.body.links.outbox.is_empty()) {
-                return Ok(None);
-            }
-            // The newest last: as long as it is there, a deletion that was cut short is found again.
-            let earlier = if run_id.is_none() { self.drop_earlier(cell, current_id).await? } else { 0 };
-            if let Some(current_id) = current_id {
-                *state = State::Unloaded;
-                self.store.drop_run(&cell.key, *current_id.as_bytes()).await?;
-                self.agenda.set(&cell.key, None);
-            } else if earlier == 0 {
-                return Err(Refusal::unknown_workflow(&cell.key));
-            }
-            return Ok(Some(earlier + u64::from(current_id.is_some())));
-        }
-    }
-
     /// Deletes the runs of a workflow id that others have followed.
-    async fn drop_earlier(&self, cell: &RunCell, current: Option<Uuid>) -> Result<u64, Refusal> {
+    async fn drop_earlier(&self, key: &HeadKey, current: Option<Uuid>) -> Result<u64, Refusal> {
         let query = ListQuery {
-            domain: Arc::clone(&cell.key.domain),
-            workflow_id: Some(cell.key.workflow_id.to_string()),
+            domain: Arc::clone(&key.domain),
+            workflow_id: Some(key.workflow_id.to_string()),
             limit: LIST_ROWS,
             ..ListQuery::default()
         };
@@ -130,8 +132,8 @@ impl Engine {
             let read = self.store.list(&query, page.as_ref()).await?;
             for row in read.rows.iter().filter(|row| current.is_none_or(|current| row.run != *current.as_bytes())) {
                 // An index may lag.
-                if self.store.load_run(&cell.key, row.run).await?.is_some() {
-                    self.store.drop_run(&cell.key, row.run).await?;
+                if self.store.load_run(key, row.run).await?.is_some() {
+                    self.store.drop_run(key, row.run).await?;
                     count += 1;
                 }
             }

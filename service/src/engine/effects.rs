@@ -12,8 +12,9 @@ use history::{
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::cell::{Request, RunCell, Source, State, Taken};
+use super::cell::{Request, Source, Taken};
 use super::commit::{self, Loaded};
+use super::worker::Worker;
 use super::{Engine, Refusal, head, read};
 
 /// Effects of one run that are on their way at the same time.
@@ -65,18 +66,58 @@ struct Bundle {
     round: u32,
 }
 
+impl Worker<'_> {
+    /// Starts a child, once: its run id is always the same, and a run that is there, or was, is not started again.
+    pub(super) async fn run_child_start(&mut self, source: &Source, errand: &Errand) -> Result<Taken, Refusal> {
+        let (engine, key) = (self.engine, self.key);
+        let (ErrandTask::Start(start), Some(run_id)) = (&errand.task, errand.run_id) else { return Ok(Taken::Moot) };
+        let mut attempt = 0;
+        loop {
+            let before = self.state.was_known();
+            let now = engine.clock.now();
+            if let Some(existing) = self.loaded().await? {
+                let result = Transition::of(existing.run().clone()).undergo(errand, now);
+                let is_free = result == EffectResult::Closed;
+                if let EffectResult::Done { .. } = result {
+                    return Ok(Taken::Settled(result));
+                }
+                if !is_free && self.state.must_look_into(before) {
+                    continue;
+                }
+                // It may have come and gone, and another run have followed it.
+                if engine.store.load_run(key, *run_id.as_bytes()).await?.is_some() {
+                    return Ok(Taken::Settled(EffectResult::Done { run_id }));
+                }
+                if !is_free {
+                    return Ok(Taken::Settled(result));
+                }
+            }
+            if !engine.is_owed(source).await? {
+                return Ok(Taken::Moot);
+            }
+            let mut transition = Transition::start(start, run_id, now)?;
+            if let Some(existing) = self.state.known() {
+                existing.hand_over(&mut transition, now);
+            }
+            if self.write(transition, 0, 0, &mut attempt).await?.is_some() {
+                return Ok(Taken::Settled(EffectResult::Done { run_id }));
+            }
+        }
+    }
+}
+
 impl Engine {
     /// For every effect in a batch, by its source, whether that still owes it, by a look at the store.
     pub(super) async fn still_owed(
         &self,
-        cell: &RunCell,
+        key: &HeadKey,
         sources: &[&Source],
         transition: &mut Transition,
     ) -> Vec<Result<bool, Refusal>> {
         if !sources.is_empty() && transition.links().seen.iter().len() > SEEN_MAX {
             // Before the look at what is owed: what another settles in between is then in `seen`, or not owed. The other way
             // round it would be owed when it was looked at, forgotten a moment later, and done again.
-            self.forget_settled(&cell.key.domain, transition).await;
+            self.forget_settled(&key.domain, transition).await;
         }
         join_all(sources.iter().map(async |source: &&Source| self.is_owed(source).await)).await
     }
@@ -110,22 +151,21 @@ impl Engine {
     }
 
     /// After a look at a run: sees to everything that it owes, in case nobody is at it.
-    pub(super) fn deliver_again(self: &Arc<Self>, cell: &RunCell, state: &State, before: &Outbox, round: u32) {
-        let State::Loaded(loaded) = state else { return };
+    pub(super) fn deliver_again(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded, before: &Outbox, round: u32) {
         // What has become ready since is on its way already.
         let owed = &loaded.body.links.outbox;
         let effects = before.ready().filter(|effect| owed.owes(effect)).collect();
-        self.deliver(cell, loaded, effects, round);
+        self.deliver(key, loaded, effects, round);
     }
 
     /// Sends effects on their way. What fails is left to the next look at the run, which the store has a date for. `round`
     /// is that of the very commit that made them ready, whatever others have committed since: in a round there is only one
     /// who delivers an effect.
-    pub(super) fn deliver(self: &Arc<Self>, cell: &RunCell, loaded: &Loaded, effects: Vec<Effect>, round: u32) {
+    pub(super) fn deliver(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded, effects: Vec<Effect>, round: u32) {
         if effects.is_empty() {
             return;
         }
-        let (key, started) = (cell.key.clone(), loaded.run().started.clone());
+        let (key, started) = (key.clone(), loaded.run().started.clone());
         let (tail, tail_first) = (loaded.tail.clone(), loaded.body.tail_first);
         let bundle = Bundle { key, started, tail, tail_first, effects, round };
         let engine = Arc::clone(self);
@@ -199,50 +239,5 @@ impl Engine {
         let Effect { event_id, kind, .. } = effect;
         let settle = Command::SettleEffect { owner, event_id, kind, round, result };
         self.tell_key(key, None, settle).await.map(drop)
-    }
-
-    /// Starts a child, once: its run id is always the same, and a run that is there, or was, is not started again.
-    pub(super) async fn run_child_start(
-        self: &Arc<Self>,
-        cell: &Arc<RunCell>,
-        state: &mut State,
-        source: &Source,
-        errand: &Errand,
-    ) -> Result<Taken, Refusal> {
-        let (ErrandTask::Start(start), Some(run_id)) = (&errand.task, errand.run_id) else { return Ok(Taken::Moot) };
-        let mut attempt = 0;
-        loop {
-            let was_loaded = matches!(state, State::Loaded(_));
-            let now = self.clock.now();
-            if let Some(existing) = self.loaded(cell, state).await? {
-                let result = Transition::of(existing.run().clone()).undergo(errand, now);
-                let is_free = result == EffectResult::Closed;
-                if let EffectResult::Done { .. } = result {
-                    return Ok(Taken::Settled(result));
-                }
-                if was_loaded && !is_free {
-                    // Never say no from a cache (STORAGE.md §3.7 S1).
-                    *state = State::Unloaded;
-                    continue;
-                }
-                // It may have come and gone, and another run have followed it.
-                if self.store.load_run(&cell.key, *run_id.as_bytes()).await?.is_some() {
-                    return Ok(Taken::Settled(EffectResult::Done { run_id }));
-                }
-                if !is_free {
-                    return Ok(Taken::Settled(result));
-                }
-            }
-            if !self.is_owed(source).await? {
-                return Ok(Taken::Moot);
-            }
-            let mut transition = Transition::start(start, run_id, now)?;
-            if let State::Loaded(existing) = &*state {
-                existing.hand_over(&mut transition, now);
-            }
-            if self.write(cell, state, transition, 0, 0, &mut attempt).await?.is_some() {
-                return Ok(Taken::Settled(EffectResult::Done { run_id }));
-            }
-        }
     }
 }

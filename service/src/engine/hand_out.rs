@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use history::{Author, Command, EventId, LAMBDA_LIST, PollId, Run, TaskRef, Timestamp, Transition, TurnId};
+use store::HeadKey;
 
-use super::cell::{RunCell, State};
 use super::commit::Loaded;
 use super::grant::{Grant, Granted};
 use super::matching::{ListKey, Offered, Poller, Side, Taker, WaitingTask};
@@ -25,7 +25,7 @@ impl Engine {
     /// For every task that has begun to wait: starts it in the same commit, if a poller is there.
     pub(super) fn match_new_tasks(
         self: &Arc<Self>,
-        cell: &RunCell,
+        key: &HeadKey,
         transition: &mut Transition,
         last_event_id: EventId,
         waited_before: EventId,
@@ -59,12 +59,10 @@ impl Engine {
             }
         }
         for (side, name, scheduled_event_id, priority) in new_tasks {
-            let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name };
+            let list = ListKey { domain: Arc::clone(&key.domain), side, name };
             let Some(poller) = self.matching.reserve(&list) else {
-                unmatched.push((
-                    list,
-                    WaitingTask { key: cell.key.clone(), run_id, scheduled_event_id, lost: None, priority },
-                ));
+                unmatched
+                    .push((list, WaitingTask { key: key.clone(), run_id, scheduled_event_id, lost: None, priority }));
                 continue;
             };
             match take_task(transition, (scheduled_event_id, None), &list, &poller.taker, now) {
@@ -93,42 +91,42 @@ impl Engine {
     /// After a commit: hands out what was matched, offers what was not, tells who watches.
     pub(super) fn publish(
         self: &Arc<Self>,
-        cell: &Arc<RunCell>,
+        key: &HeadKey,
         next: &Loaded,
         reserved: Vec<Reserved>,
         unmatched: Vec<(ListKey, WaitingTask)>,
     ) {
         let run = next.run();
-        self.agenda.set(&cell.key, next.head.due.map(Timestamp::from_millis));
+        self.agenda.set(key, next.head.due.map(Timestamp::from_millis));
         // What rode with a turn that is over can ride with the one that begins.
-        self.questions.settle(&cell.key, run);
+        self.questions.settle(key, run);
         for Reserved { poller, scheduled_event_id, start, .. } in reserved {
             self.metrics.matched_at_once.inc();
-            match self.grant(cell, next, (scheduled_event_id, start), &poller.taker) {
+            match self.grant(key, next, (scheduled_event_id, start), &poller.taker) {
                 Some(grant) => poller.grant(grant),
                 // Only after a commit of unknown outcome that others have built on; the timeout takes care of it.
-                None => tracing::warn!(workflow_id = %cell.key.workflow_id, "a matched task has moved on"),
+                None => tracing::warn!(workflow_id = %key.workflow_id, "a matched task has moved on"),
             }
         }
         for (list, task) in unmatched {
             self.offer(&list, task);
         }
-        self.see_to_questions(&cell.key, next);
-        self.see_to_updates(&cell.key, next);
+        self.see_to_questions(key, next);
+        self.see_to_updates(key, next);
         let progress =
             Progress { run_id: run.started.run_id, last_event_id: run.last_event_id, closed: !run.is_open() };
-        self.watchers.tell(&cell.key, progress);
+        self.watchers.tell(key, progress);
         let schedule = run.started.schedule.as_ref().filter(|_| !run.is_open() && !run.goes_on());
         if let Some(schedule) = schedule {
             // By word of mouth: where it matters, the schedule has a date to look by itself.
-            let key = schedules::key_of(&cell.key.domain, &schedule.schedule_id);
+            let key = schedules::key_of(&key.domain, &schedule.schedule_id);
             self.agenda.set_by(&key, self.clock.now());
         }
     }
 
     /// After a commit: takes off their lists the tasks that have come to their end there, such as those of a run that was
     /// terminated.
-    pub(super) fn withdraw_ended(&self, cell: &RunCell, before: &Run, after: &Run) {
+    pub(super) fn withdraw_ended(&self, key: &HeadKey, before: &Run, after: &Run) {
         let is_same = before.started.run_id == after.started.run_id;
         for task in before.waiting_tasks() {
             let (side, name, scheduled_event_id, goes_on) = match task {
@@ -144,7 +142,7 @@ impl Engine {
                 }
             };
             if !(is_same && goes_on) {
-                let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name: name.into() };
+                let list = ListKey { domain: Arc::clone(&key.domain), side, name: name.into() };
                 self.matching.withdraw(&list, before.started.run_id, scheduled_event_id);
             }
         }
@@ -191,11 +189,10 @@ impl Engine {
     }
 
     /// Offers every task of the run that waits; those already on their lists stay there.
-    pub(super) fn offer_waiting(self: &Arc<Self>, cell: &Arc<RunCell>, state: &State) {
-        let State::Loaded(loaded) = state else { return };
-        self.note_sent(cell, loaded);
+    pub(super) fn offer_waiting(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded) {
+        self.note_sent(key, loaded);
         let now = self.clock.now();
-        for (list, task, not_before) in backlog::waiting(&cell.key, loaded.run()) {
+        for (list, task, not_before) in backlog::waiting(key, loaded.run()) {
             if not_before.is_none_or(|at| at <= now) {
                 self.offer(&list, task);
             }
@@ -205,7 +202,7 @@ impl Engine {
     /// What the taker of a started task gets; `start` as [`take_task`] has it.
     pub(super) fn grant(
         self: &Arc<Self>,
-        cell: &RunCell,
+        key: &HeadKey,
         loaded: &Loaded,
         (scheduled_event_id, start): (EventId, u32),
         taker: &Taker,
@@ -221,13 +218,13 @@ impl Engine {
             let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
             let previous_started_event_id = run.previous_started_event_id;
             // Where the turn went astray and is sent again, so did what it took along.
-            self.questions.get_off(&cell.key, id);
-            self.updates.get_off(&cell.key, id);
+            self.questions.get_off(key, id);
+            self.updates.get_off(key, id);
             if taker.answers {
-                questions = self.questions.ride(&cell.key, run.started.run_id, id);
+                questions = self.questions.ride(key, run.started.run_id, id);
             }
             if taker.updates > 0 {
-                updates = self.updates.ride(&cell.key, run, id, taker.updates);
+                updates = self.updates.ride(key, run, id, taker.updates);
             }
             let what = Granted::Turn { turn: id, previous_started_event_id, attempt: turn.attempt };
             (run.list_of_held_turn().to_owned(), what)
@@ -242,12 +239,12 @@ impl Engine {
             (activity.task_list.clone(), Granted::Activity { task, activity: Box::new(activity.clone()), details })
         };
         if let Some(poll) = taker.poll {
-            self.note_one_sent(cell, loaded, scheduled_event_id, poll);
+            self.note_one_sent(key, loaded, scheduled_event_id, poll);
         }
         Some(Grant {
             poll: taker.poll,
             back: Some(self.returns.clone()),
-            key: cell.key.clone(),
+            key: key.clone(),
             run_id: run.started.run_id,
             workflow_type: run.started.workflow_type.clone(),
             task_list,

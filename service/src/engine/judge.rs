@@ -12,13 +12,14 @@ use history::{
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::cell::{Request, RunCell, State};
+use super::cell::Request;
 use super::commit::{self, Loaded};
 use super::grant::{Grant, Granted};
 use super::hand_out::waiting_turn;
 use super::matching::{ListKey, Side, Taker, UPDATES, WaitingTask};
 use super::questions::Timer;
 use super::updates::{By, Heard, Speculation};
+use super::worker::Worker;
 use super::{Engine, Refusal, RunRef, TurnToken};
 
 /// How long a speculative turn that was given back is left alone. Source: the first wait of any turn (S2.8).
@@ -32,6 +33,29 @@ pub(super) enum TakenUpdates {
     Turn(EventId),
     /// Nothing is to be judged now.
     Nothing,
+}
+
+impl Worker<'_> {
+    /// In the run's cell: somebody takes what is to be judged. A turn that waits by now is taken instead, and takes it along.
+    pub(super) async fn run_take_updates(&mut self, run_id: Uuid, taker: &Taker) -> Result<TakenUpdates, Refusal> {
+        let (engine, key) = (self.engine, self.key);
+        if engine.nodes.is_shared() {
+            self.state.forget();
+        }
+        let Some(loaded) = self.loaded().await? else { return Ok(TakenUpdates::Nothing) };
+        let run = loaded.run();
+        if run.started.run_id != run_id {
+            return Ok(TakenUpdates::Nothing);
+        }
+        Ok(match waiting_turn(run) {
+            0 if engine.updates.settle(key, run) => {
+                let granted = engine.grant_updates(key, loaded, taker).map(Box::new);
+                granted.map_or(TakenUpdates::Nothing, TakenUpdates::Granted)
+            }
+            0 => TakenUpdates::Nothing,
+            scheduled_event_id => TakenUpdates::Turn(scheduled_event_id),
+        })
+    }
 }
 
 /// On their way to deciders.
@@ -99,32 +123,6 @@ impl Engine {
             tokio::spawn(async move { engine.lose_updates(&key, run_id, task) });
         });
         Timer(timer.abort_handle())
-    }
-
-    /// In the run's cell: somebody takes what is to be judged. A turn that waits by now is taken instead, and takes it along.
-    pub(super) async fn run_take_updates(
-        self: &Arc<Self>,
-        cell: &Arc<RunCell>,
-        state: &mut State,
-        run_id: Uuid,
-        taker: &Taker,
-    ) -> Result<TakenUpdates, Refusal> {
-        if self.nodes.is_shared() {
-            *state = State::Unloaded;
-        }
-        let Some(loaded) = self.loaded(cell, state).await? else { return Ok(TakenUpdates::Nothing) };
-        let run = loaded.run();
-        if run.started.run_id != run_id {
-            return Ok(TakenUpdates::Nothing);
-        }
-        Ok(match waiting_turn(run) {
-            0 if self.updates.settle(&cell.key, run) => {
-                let granted = self.grant_updates(&cell.key, loaded, taker).map(Box::new);
-                granted.map_or(TakenUpdates::Nothing, TakenUpdates::Granted)
-            }
-            0 => TakenUpdates::Nothing,
-            scheduled_event_id => TakenUpdates::Turn(scheduled_event_id),
-        })
     }
 
     /// Takes the updates of a run, or the turn that waits by now.

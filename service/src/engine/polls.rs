@@ -10,12 +10,12 @@ use std::time::Duration;
 use history::{CallerName, EventId, PollId};
 use lru::LruCache;
 use sha2::{Digest, Sha256};
+use store::HeadKey;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::Engine;
 use super::Refusal;
-use super::cell::RunCell;
 use super::commit::Loaded;
 use super::elsewhere::Offer;
 use super::grant::Grant;
@@ -222,16 +222,16 @@ impl Engine {
     }
 
     /// Remembers where a run's started tasks went, and offers those that were lost on the way.
-    pub(super) fn note_sent(self: &Arc<Self>, cell: &RunCell, loaded: &Loaded) {
+    pub(super) fn note_sent(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded) {
         for (scheduled_event_id, poll) in loaded.body.links.sent.iter() {
-            self.note_one_sent(cell, loaded, scheduled_event_id, poll);
+            self.note_one_sent(key, loaded, scheduled_event_id, poll);
         }
     }
 
     /// The same for one task.
     pub(super) fn note_one_sent(
         self: &Arc<Self>,
-        cell: &RunCell,
+        key: &HeadKey,
         loaded: &Loaded,
         scheduled_event_id: EventId,
         poll: PollId,
@@ -241,8 +241,8 @@ impl Engine {
             Some(activity) => (Side::Activity, activity.task_list.as_str()),
             None => (Side::Decider, run.list_of_held_turn()),
         };
-        let list = ListKey { domain: Arc::clone(&cell.key.domain), side, name: name.into() };
-        let (key, run_id) = (cell.key.clone(), run.started.run_id);
+        let list = ListKey { domain: Arc::clone(&key.domain), side, name: name.into() };
+        let (key, run_id) = (key.clone(), run.started.run_id);
         let task = WaitingTask { key, run_id, scheduled_event_id, lost: Some(poll), priority: 0 };
         if self.polls.note(poll, list.clone(), task.clone()) {
             self.offer(&list, task);

@@ -114,6 +114,19 @@ impl Engine {
         }
     }
 
+    /// Loads a run unless it is known. `Ok(None)`: there is none.
+    pub(super) async fn loaded<'a>(&self, key: &HeadKey, state: &'a mut State) -> Result<Option<&'a Loaded>, Refusal> {
+        if state.known().is_none() {
+            let Some(head) = self.store.load(key).await? else {
+                return Ok(None);
+            };
+            let mut loaded = Box::pin(self.open_head(key, head)).await?;
+            loaded.beats = self.read_beats(key, loaded.run()).await?;
+            state.is(loaded);
+        }
+        Ok(state.known())
+    }
+
     /// The newest heartbeats of the activities that a runner has or had.
     pub(super) async fn read_beats(&self, key: &HeadKey, run: &Run) -> Result<Vec<Beat>, Refusal> {
         let beating = run.activities.iter().filter(|(_, it)| it.started_at.is_some() || it.tries.is_some());
@@ -141,13 +154,13 @@ impl Engine {
         let cell = self.cache.cell(&key);
         let mut state = cell.state.lock().await;
         let is_old = |loaded: &Loaded| self.nodes.is_shared() || loaded.run().last_event_id < event_id;
-        if matches!(&*state, State::Loaded(loaded) if is_old(loaded)) {
-            *state = State::Unloaded;
+        if state.known().is_some_and(is_old) {
+            state.forget();
         }
-        let current = self.loaded(&cell, &mut state).await?.map(|loaded| loaded.clone());
+        let current = self.loaded(&key, &mut state).await?.cloned();
         let is_kept = current.as_ref().is_some_and(|loaded| loaded.run().is_open());
         if !is_kept {
-            *state = State::Unloaded;
+            state.forget();
         }
         drop(state);
         let bytes = current.as_ref().filter(|_| is_kept).map(Loaded::bytes);
@@ -168,7 +181,7 @@ impl Engine {
     /// Lets go of what is in memory of a run, so that it is loaded anew.
     pub(super) async fn forget(&self, key: &HeadKey) {
         let cell = self.cache.cell(key);
-        *cell.state.lock().await = State::Unloaded;
+        cell.state.lock().await.forget();
         self.cache.settle(&cell, None);
     }
 

@@ -11,9 +11,10 @@ use history::{
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::cell::{Request, RunCell, State};
+use super::cell::Request;
 use super::commit::Loaded;
 use super::hand_out::waiting_turn;
+use super::worker::Worker;
 use super::{Engine, Page, Refusal, RunRef, head_key};
 
 /// A run that is forgotten sooner than this is not reset: it must still be there when the new one begins. Ours: a start of
@@ -46,6 +47,46 @@ pub struct WasReset {
     pub repeated: bool,
 }
 
+impl Worker<'_> {
+    pub(super) async fn run_reset(&mut self, run_id: Option<Uuid>, reset: &Reset) -> Result<WasReset, Refusal> {
+        let (engine, key) = (self.engine, self.key);
+        let mut attempt = 0;
+        loop {
+            // Nothing is refused on the word of a cache.
+            self.state.forget();
+            self.go_on().await?;
+            let current = self.loaded().await?.cloned();
+            let current = current.ok_or_else(|| Refusal::unknown_workflow(key))?;
+            if let Some(repeated) = engine.was_reset(key, &current, reset.key).await? {
+                return Ok(repeated);
+            }
+            let base = engine.base(key, &current, run_id).await?;
+            let now = engine.clock.now();
+            let expires_at = [&base, &current].into_iter().filter_map(|loaded| loaded.head.expires_at).min();
+            if expires_at.is_some_and(|at| at < now.plus(KEPT_AT_LEAST).as_millis()) {
+                let problem = format!("it is about to be forgotten, {KEPT_AT_LEAST} is too short a time for that");
+                return Err(Fault::ResetRefused { problem }.into());
+            }
+            engine.read_branch(key, &base, BranchReader::new(reset.branching)).await?;
+            let Branching { event_id, signals } = reset.branching;
+            let base_run_id = base.run().started.run_id;
+            let plan = ResetPlan { new_run_id: engine.ids.run_id(now), run_id: base_run_id, event_id, signals };
+            let mut transition = Transition::linked(current.run().clone(), current.body.links.clone());
+            transition.plan_reset(plan, &reset.by_hand, (reset.key, reset.by.clone()), now)?;
+            let (last_event_id, waiting_turn) = (current.run().last_event_id, waiting_turn(current.run()));
+            if self.write(transition, last_event_id, waiting_turn, &mut attempt).await?.is_none() {
+                continue;
+            }
+            if let Err(refusal) = self.go_on().await {
+                // It is decided, and the due index brings it back.
+                tracing::warn!(%refusal, workflow_id = %key.workflow_id, "the run that goes on could not begin yet");
+            }
+            let (run_id, base_event_id) = (plan.new_run_id, event_id);
+            return Ok(WasReset { run_id, base_run_id, base_event_id, repeated: false });
+        }
+    }
+}
+
 impl Engine {
     /// Has a new run go on from an event of a run, the newest one unless said. The newest is terminated if it is open.
     ///
@@ -58,49 +99,6 @@ impl Engine {
         check_by_hand(&reset.by_hand)?;
         let reset = Box::new(reset);
         self.ask(&head_key(at), |reply| Request::Reset { run_id: at.run_id, reset, reply }).await
-    }
-
-    pub(super) async fn run_reset(
-        self: &Arc<Self>,
-        cell: &Arc<RunCell>,
-        state: &mut State,
-        run_id: Option<Uuid>,
-        reset: &Reset,
-    ) -> Result<WasReset, Refusal> {
-        let mut attempt = 0;
-        loop {
-            // Nothing is refused on the word of a cache.
-            *state = State::Unloaded;
-            self.go_on(cell, state).await?;
-            let current = self.loaded(cell, state).await?.map(|loaded| loaded.clone());
-            let current = current.ok_or_else(|| Refusal::unknown_workflow(&cell.key))?;
-            if let Some(repeated) = self.was_reset(&cell.key, &current, reset.key).await? {
-                return Ok(repeated);
-            }
-            let base = self.base(&cell.key, &current, run_id).await?;
-            let now = self.clock.now();
-            let expires_at = [&base, &current].into_iter().filter_map(|loaded| loaded.head.expires_at).min();
-            if expires_at.is_some_and(|at| at < now.plus(KEPT_AT_LEAST).as_millis()) {
-                let problem = format!("it is about to be forgotten, {KEPT_AT_LEAST} is too short a time for that");
-                return Err(Fault::ResetRefused { problem }.into());
-            }
-            self.read_branch(&cell.key, &base, BranchReader::new(reset.branching)).await?;
-            let Branching { event_id, signals } = reset.branching;
-            let base_run_id = base.run().started.run_id;
-            let plan = ResetPlan { new_run_id: self.ids.run_id(now), run_id: base_run_id, event_id, signals };
-            let mut transition = Transition::linked(current.run().clone(), current.body.links.clone());
-            transition.plan_reset(plan, &reset.by_hand, (reset.key, reset.by.clone()), now)?;
-            let (last_event_id, waiting_turn) = (current.run().last_event_id, waiting_turn(current.run()));
-            if self.write(cell, state, transition, last_event_id, waiting_turn, &mut attempt).await?.is_none() {
-                continue;
-            }
-            if let Err(refusal) = self.go_on(cell, state).await {
-                // It is decided, and the due index brings it back.
-                tracing::warn!(%refusal, workflow_id = %cell.key.workflow_id, "the run that goes on could not begin yet");
-            }
-            let (run_id, base_event_id) = (plan.new_run_id, event_id);
-            return Ok(WasReset { run_id, base_run_id, base_event_id, repeated: false });
-        }
     }
 
     /// The run that goes on for one that was reset.

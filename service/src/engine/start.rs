@@ -1,7 +1,5 @@
 //! Starting runs: what becomes of a start where its workflow id is in use, and with the signal that it carries.
 
-use std::sync::Arc;
-
 use client::body::StartWorkflow;
 use history::admit::{Starting, starting, starting_for};
 use history::event::ActivityTimeouts;
@@ -9,11 +7,12 @@ use history::{
     Author, Command, ConflictPolicy, EventKind, Fault, PlannedReset, Registration, RequestKey, Run, Start, StartSignal,
     Transition, WorkflowDefaults, limits,
 };
+use store::HeadKey;
 
-use super::cell::{RunCell, State};
 use super::hand_out::waiting_turn;
 use super::types::TypeKind;
 use super::update::PutUpdate;
+use super::worker::Worker;
 use super::{Engine, Page, Refusal, Started};
 
 /// Why a run was terminated for which another one was started.
@@ -77,34 +76,32 @@ pub(super) async fn start_of(
     })
 }
 
-impl Engine {
+impl Worker<'_> {
     /// In the run's cell: starts a run. With an update the run has it before its first turn can be taken.
     pub(super) async fn run_start(
-        self: &Arc<Self>,
-        cell: &Arc<RunCell>,
-        state: &mut State,
+        &mut self,
         start: &Start,
         mut update: Option<&mut PutUpdate>,
     ) -> Result<Started, Refusal> {
+        let (engine, key) = (self.engine, self.key);
         let mut attempt = 0;
         let author = Author::named(start.by.clone());
         // What takes the place of an open run needs no room of its own.
         let (mut room, mut replaces) = (None, false);
         loop {
-            let was_loaded = matches!(state, State::Loaded(_));
-            self.go_on(cell, state).await?;
-            let now = self.clock.now();
-            let run_id = self.ids.run_id(now);
-            let mut existing = self.loaded(cell, state).await?.map(|loaded| loaded.run().clone());
-            let starting = self.starting(cell, existing.as_mut(), start, update.as_deref()).await?;
-            // Never say no, or that a run is open, from a cache (STORAGE.md §3.7 S1).
+            let before = self.state.was_known();
+            self.go_on().await?;
+            let now = engine.clock.now();
+            let run_id = engine.ids.run_id(now);
+            let mut existing = self.loaded().await?.map(|loaded| loaded.run().clone());
+            let starting = engine.starting(key, existing.as_mut(), start, update.as_deref()).await?;
+            // Nor is it said from a cache that a run is open.
             let needs_proof = match &starting {
                 Err(fault) => fault.depends_on_state(),
                 Ok(Starting::Existing { .. }) => start.signal.is_none(),
                 Ok(Starting::New | Starting::Repeated { .. } | Starting::TerminateFirst) => false,
             };
-            if was_loaded && needs_proof {
-                *state = State::Unloaded;
+            if needs_proof && self.state.must_look_into(before) {
                 continue;
             }
             match (starting?, existing) {
@@ -113,8 +110,7 @@ impl Engine {
                 }
                 (Starting::Existing { run_id }, Some(run)) => {
                     let told = signal_of(start);
-                    if told.is_none()
-                        || self.run_told(cell, state, run, told.as_ref().map(|it| (it, &author)), &mut attempt).await?
+                    if told.is_none() || self.run_told(run, told.as_ref().map(|it| (it, &author)), &mut attempt).await?
                     {
                         return Ok(Started { run_id, repeated: false, existing: true });
                     }
@@ -129,7 +125,7 @@ impl Engine {
                         child_policy: None,
                     };
                     // Whether it is this that closes it or something else: the next look finds what there is to do.
-                    self.run_told(cell, state, run, Some((&terminate, &author)), &mut attempt).await?;
+                    self.run_told(run, Some((&terminate, &author)), &mut attempt).await?;
                     replaces = true;
                     continue;
                 }
@@ -137,28 +133,87 @@ impl Engine {
             }
             let mut transition = Transition::start(start, run_id, now)?;
             if room.is_none() && !replaces {
-                room = self.room_for(&cell.key.domain, start).await?;
+                room = engine.room_for(&key.domain, start).await?;
             }
-            if let State::Loaded(earlier) = &*state {
+            if let Some(earlier) = self.state.known() {
                 earlier.hand_over(&mut transition, now);
             }
-            self.put_ahead(cell, run_id, update.as_deref_mut())?;
-            let written = self.write(cell, state, transition, 0, 0, &mut attempt).await;
+            engine.put_ahead(key, run_id, update.as_deref_mut())?;
+            let written = self.write(transition, 0, 0, &mut attempt).await;
             if let Ok(Some(())) = written {
                 if let Some(room) = room {
                     room.began();
                 }
                 return Ok(Started { run_id, repeated: false, existing: false });
             }
-            self.take_back(cell, update.as_deref_mut());
+            engine.take_back(key, update.as_deref_mut());
             written?;
         }
     }
 
+    /// Starts the run that goes on for one that has continued as new, is tried again or was reset; nothing where there is none such. The
+    /// id counts as open all the while: whoever comes to the run in between does this first.
+    pub(super) async fn go_on(&mut self) -> Result<(), Refusal> {
+        let (engine, key) = (self.engine, self.key);
+        let mut attempt = 0;
+        loop {
+            let Some(loaded) = self.loaded().await? else { return Ok(()) };
+            if !loaded.goes_on() {
+                return Ok(());
+            }
+            let newest = Page { reverse: true, limit: 1, ..Page::default() };
+            let closing = engine.read_page(key, loaded, &newest).await?.events.pop();
+            let planned = loaded.body.links.reset.as_deref().cloned();
+            let planned = planned.or_else(|| closing.as_ref().and_then(PlannedReset::of));
+            let (run, now) = (loaded.run(), engine.clock.now());
+            let by = closing.as_ref().and_then(|event| event.by.clone());
+            let mut transition = match (planned, closing.map(|event| event.kind)) {
+                (Some(reset), _) => engine.branch(key, loaded, &reset).await?,
+                (None, Some(EventKind::WorkflowContinuedAsNew(it))) => Transition::successor(run, &it, by, now),
+                (None, closing) => {
+                    let followed_by = closing.and_then(|closing| closing.followed_by());
+                    let Some((run_id, not_before)) = followed_by else {
+                        let what = format!("the last event of run {}, which another goes on for", run.started.run_id);
+                        return Err(Refusal::Corrupt { what });
+                    };
+                    let first = Page { limit: 1, ..Page::default() };
+                    let first = engine.read_page(key, loaded, &first).await?.events.pop();
+                    let input = first.and_then(|first| first.kind.payload().cloned());
+                    Transition::retry(run, run_id, input, not_before.unwrap_or(now), now)
+                }
+            };
+            loaded.hand_over(&mut transition, now);
+            if self.write(transition, 0, 0, &mut attempt).await?.is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Admits a command to a run and commits it; false when another attempt is needed, on what the store has.
+    pub(super) async fn run_told(
+        &mut self,
+        run: Run,
+        told: Option<(&Command, &Author)>,
+        attempt: &mut u32,
+    ) -> Result<bool, Refusal> {
+        let engine = self.engine;
+        let (last_event_id, waiting_turn) = (run.last_event_id, waiting_turn(&run));
+        let Some(loaded) = self.state.known() else { return Ok(false) };
+        let mut transition = Transition::linked(run, loaded.body.links.clone());
+        if let Some((command, author)) = told
+            && transition.repeated(command, None).is_none()
+        {
+            transition.admit_of(command, author, engine.clock.now())?;
+        }
+        Ok(self.write(transition, last_event_id, waiting_turn, attempt).await?.is_some())
+    }
+}
+
+impl Engine {
     /// What a start does, with all that is known of it: that its run is there is one of the things that must be so for it to be repeated.
     async fn starting(
         &self,
-        cell: &RunCell,
+        key: &HeadKey,
         mut existing: Option<&mut Run>,
         start: &Start,
         update: Option<&PutUpdate>,
@@ -169,12 +224,12 @@ impl Engine {
         };
         let requests = start.requests(update.map(|update| update.asked.update_id.as_str()));
         if let Some(run) = &mut existing {
-            self.recall(&cell.key, run, &requests).await?;
+            self.recall(key, run, &requests).await?;
         }
         let starting = judge(existing.as_deref());
         if let (Ok(Starting::Repeated { run_id }), Some(run)) = (&starting, existing)
             && *run_id != run.started.run_id
-            && self.store.load_run(&cell.key, *run_id.as_bytes()).await?.is_none()
+            && self.store.load_run(key, *run_id.as_bytes()).await?.is_none()
         {
             for request in requests {
                 run.forget_request(request);
@@ -182,63 +237,6 @@ impl Engine {
             return Ok(judge(Some(run)));
         }
         Ok(starting)
-    }
-
-    /// Starts the run that goes on for one that has continued as new, is tried again or was reset; nothing where there is none such. The
-    /// id counts as open all the while: whoever comes to the run in between does this first.
-    pub(super) async fn go_on(self: &Arc<Self>, cell: &Arc<RunCell>, state: &mut State) -> Result<(), Refusal> {
-        let mut attempt = 0;
-        loop {
-            let Some(loaded) = self.loaded(cell, state).await? else { return Ok(()) };
-            if !loaded.goes_on() {
-                return Ok(());
-            }
-            let newest = Page { reverse: true, limit: 1, ..Page::default() };
-            let closing = self.read_page(&cell.key, loaded, &newest).await?.events.pop();
-            let planned = loaded.body.links.reset.as_deref().cloned();
-            let planned = planned.or_else(|| closing.as_ref().and_then(PlannedReset::of));
-            let (run, now) = (loaded.run(), self.clock.now());
-            let by = closing.as_ref().and_then(|event| event.by.clone());
-            let mut transition = match (planned, closing.map(|event| event.kind)) {
-                (Some(reset), _) => self.branch(&cell.key, loaded, &reset).await?,
-                (None, Some(EventKind::WorkflowContinuedAsNew(it))) => Transition::successor(run, &it, by, now),
-                (None, closing) => {
-                    let followed_by = closing.and_then(|closing| closing.followed_by());
-                    let Some((run_id, not_before)) = followed_by else {
-                        let what = format!("the last event of run {}, which another goes on for", run.started.run_id);
-                        return Err(Refusal::Corrupt { what });
-                    };
-                    let first = Page { limit: 1, ..Page::default() };
-                    let first = self.read_page(&cell.key, loaded, &first).await?.events.pop();
-                    let input = first.and_then(|first| first.kind.payload().cloned());
-                    Transition::retry(run, run_id, input, not_before.unwrap_or(now), now)
-                }
-            };
-            loaded.hand_over(&mut transition, now);
-            if self.write(cell, state, transition, 0, 0, &mut attempt).await?.is_some() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Admits a command to a run and commits it; false when another attempt is needed, on what the store has.
-    pub(super) async fn run_told(
-        self: &Arc<Self>,
-        cell: &Arc<RunCell>,
-        state: &mut State,
-        run: Run,
-        told: Option<(&Command, &Author)>,
-        attempt: &mut u32,
-    ) -> Result<bool, Refusal> {
-        let (last_event_id, waiting_turn) = (run.last_event_id, waiting_turn(&run));
-        let State::Loaded(loaded) = &*state else { return Ok(false) };
-        let mut transition = Transition::linked(run, loaded.body.links.clone());
-        if let Some((command, author)) = told
-            && transition.repeated(command, None).is_none()
-        {
-            transition.admit_of(command, author, self.clock.now())?;
-        }
-        Ok(self.write(cell, state, transition, last_event_id, waiting_turn, attempt).await?.is_some())
     }
 }
 
@@ -251,6 +249,8 @@ fn signal_of(start: &Start) -> Option<Command> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use history::{ContinueAsNew, FailWorkflow, Payload, RetryPolicy, TurnId};
     use store::{Expect, Store};
 

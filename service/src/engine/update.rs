@@ -16,10 +16,11 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::cell::{Request, RunCell, State};
+use super::cell::Request;
 use super::commit::Loaded;
 use super::matching::{ListKey, Side};
 use super::updates::Heard;
+use super::worker::Worker;
 use super::{Engine, Page, Refusal, RunRef, head_key};
 
 pub use lend::{FromJudge, FromRecorder, LentUpdate, PassedAnswer};
@@ -121,6 +122,72 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             self.engine.updates.leave(self.key, self.update_id, self.caller);
+        }
+    }
+}
+
+impl Worker<'_> {
+    /// In the run's cell: puts an update.
+    pub(super) async fn run_update(&mut self, run_id: Option<Uuid>, mut put: PutUpdate) -> Result<Putting, Refusal> {
+        let (engine, key) = (self.engine, self.key);
+        if let Some(start) = put.start.take() {
+            return Box::pin(self.run_update_with_start(put, &start)).await;
+        }
+        if engine.nodes.is_shared() {
+            // What another node has recorded must be seen.
+            self.state.forget();
+        }
+        loop {
+            let before = self.state.was_known();
+            let Some(loaded) = self.loaded().await? else {
+                return Err(Refusal::unknown_workflow(key));
+            };
+            let mut run = Box::new(loaded.run().clone());
+            let current = run.started.run_id;
+            let request = key_of_update(&put.asked.update_id);
+            engine.recall(key, &mut run, &[request]).await?;
+            if let UpdateStanding::Ended { run_id: of, event_id } = run.standing_of(&put.asked.update_id, run_id) {
+                if let Some(heard) = engine.ended_in(key, loaded, of, event_id).await? {
+                    return Ok(Putting::Known(of, heard));
+                }
+                run.forget_request(request);
+            }
+            let judged = match run_id {
+                Some(run_id) if run_id != current => {
+                    let workflow_id = key.workflow_id.to_string();
+                    Err(Refusal::RunNotCurrent { workflow_id, run_id, current })
+                }
+                None if run.status == Status::ContinuedAsNew => return Ok(Putting::GoesOn),
+                _ => may_update_in(&run, &put.asked, run_id).map_err(Refusal::from),
+            };
+            let standing = match judged {
+                Err(refusal) => {
+                    let is_for_good = matches!(&refusal, Refusal::Fault(fault) if !fault.depends_on_state());
+                    if !is_for_good && self.state.must_look_into(before) {
+                        continue;
+                    }
+                    return Err(refusal);
+                }
+                Ok(standing) => standing,
+            };
+            return match standing {
+                UpdateStanding::Accepted { .. } => Ok(Putting::Known(current, Heard::Accepted)),
+                UpdateStanding::Ended { event_id, .. } => {
+                    Ok(Putting::Known(current, engine.ended(key, loaded, event_id).await?))
+                }
+                UpdateStanding::New => {
+                    let PutUpdate { asked, is_named, caller, reply, .. } = put;
+                    let Some(reply) = reply else { return Err(Refusal::Stopping) };
+                    let name = run.started.task_list.as_str().into();
+                    let list = ListKey { domain: Arc::clone(&key.domain), side: Side::Decider, name };
+                    let now = engine.clock.now();
+                    if let Some(heard) = engine.updates.put(key, current, asked, is_named, caller, reply, now)? {
+                        return Ok(Putting::Known(current, heard));
+                    }
+                    engine.see_to_updates(key, loaded);
+                    Ok(Putting::Waits(current, list))
+                }
+            };
         }
     }
 }
@@ -325,77 +392,6 @@ impl Engine {
                 let what = format!("event {event_id} of run {}, which answers an update", loaded.run().started.run_id);
                 Err(Refusal::Corrupt { what })
             }
-        }
-    }
-
-    /// In the run's cell: puts an update.
-    pub(super) async fn run_update(
-        self: &Arc<Self>,
-        cell: &Arc<RunCell>,
-        state: &mut State,
-        run_id: Option<Uuid>,
-        mut put: PutUpdate,
-    ) -> Result<Putting, Refusal> {
-        if let Some(start) = put.start.take() {
-            return Box::pin(self.run_update_with_start(cell, state, put, &start)).await;
-        }
-        // Never say no from a cache; and what another node has recorded must be seen.
-        let mut is_fresh = !matches!(state, State::Loaded(_));
-        if self.nodes.is_shared() && !is_fresh {
-            *state = State::Unloaded;
-            is_fresh = true;
-        }
-        loop {
-            let Some(loaded) = self.loaded(cell, state).await? else {
-                return Err(Refusal::unknown_workflow(&cell.key));
-            };
-            let mut run = Box::new(loaded.run().clone());
-            let current = run.started.run_id;
-            let request = key_of_update(&put.asked.update_id);
-            self.recall(&cell.key, &mut run, &[request]).await?;
-            if let UpdateStanding::Ended { run_id: of, event_id } = run.standing_of(&put.asked.update_id, run_id) {
-                if let Some(heard) = self.ended_in(&cell.key, loaded, of, event_id).await? {
-                    return Ok(Putting::Known(of, heard));
-                }
-                run.forget_request(request);
-            }
-            let judged = match run_id {
-                Some(run_id) if run_id != current => {
-                    let workflow_id = cell.key.workflow_id.to_string();
-                    Err(Refusal::RunNotCurrent { workflow_id, run_id, current })
-                }
-                None if run.status == Status::ContinuedAsNew => return Ok(Putting::GoesOn),
-                _ => may_update_in(&run, &put.asked, run_id).map_err(Refusal::from),
-            };
-            let standing = match judged {
-                Err(refusal) if is_fresh || matches!(&refusal, Refusal::Fault(fault) if !fault.depends_on_state()) => {
-                    return Err(refusal);
-                }
-                Err(_) => {
-                    *state = State::Unloaded;
-                    is_fresh = true;
-                    continue;
-                }
-                Ok(standing) => standing,
-            };
-            return match standing {
-                UpdateStanding::Accepted { .. } => Ok(Putting::Known(current, Heard::Accepted)),
-                UpdateStanding::Ended { event_id, .. } => {
-                    Ok(Putting::Known(current, self.ended(&cell.key, loaded, event_id).await?))
-                }
-                UpdateStanding::New => {
-                    let PutUpdate { asked, is_named, caller, reply, .. } = put;
-                    let Some(reply) = reply else { return Err(Refusal::Stopping) };
-                    let name = run.started.task_list.as_str().into();
-                    let list = ListKey { domain: Arc::clone(&cell.key.domain), side: Side::Decider, name };
-                    let now = self.clock.now();
-                    if let Some(heard) = self.updates.put(&cell.key, current, asked, is_named, caller, reply, now)? {
-                        return Ok(Putting::Known(current, heard));
-                    }
-                    self.see_to_updates(&cell.key, loaded);
-                    Ok(Putting::Waits(current, list))
-                }
-            };
         }
     }
 }

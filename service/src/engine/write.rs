@@ -1,14 +1,13 @@
 //! Writing a commit: once at most whatever the store says of it, and what follows from it once it is durable.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use history::{EventId, Timestamp, Transition};
 use store::{Cas, Expect, Head, HeadKey, PartKey};
 
-use super::cell::{RunCell, State};
 use super::commit::{self, Draft, LATE_OFFERS, Loaded, Prepared};
+use super::worker::Worker;
 use super::{Engine, Refusal, backlog};
 
 /// How often a commit that lost a race, or was not applied, is tried in all.
@@ -33,50 +32,43 @@ enum Landed {
     Later,
 }
 
-impl Engine {
+impl Worker<'_> {
     /// Commits a transition, with pollers that wait for the tasks it makes (sync match). `None`: try again on what the
     /// store has.
     pub(super) async fn write(
-        self: &Arc<Self>,
-        cell: &Arc<RunCell>,
-        state: &mut State,
+        &mut self,
         mut transition: Transition,
         last_event_id: EventId,
         waited_before: EventId,
         attempt: &mut u32,
     ) -> Result<Option<()>, Refusal> {
-        let now = self.clock.now().max(transition.run().last_timestamp);
-        let committed = match state {
-            State::Loaded(base) if base.run().started.run_id == transition.run().started.run_id => {
-                base.run().last_event_id
-            }
-            State::Loaded(_) | State::Unloaded => 0,
-        };
+        let (engine, key) = (self.engine, self.key);
+        let now = engine.clock.now().max(transition.run().last_timestamp);
+        let run_id = transition.run().started.run_id;
+        let same_run = self.state.known().map(Loaded::run).filter(|base| base.started.run_id == run_id);
+        let committed = same_run.map_or(0, |base| base.last_event_id);
         let spilled = transition.spill(committed, now);
-        if let Err(refusal) = self.keep_marks(&cell.key, &spilled).await {
-            *state = State::Unloaded;
+        if let Err(refusal) = engine.keep_marks(key, &spilled).await {
+            self.state.forget();
             return Err(refusal);
         }
-        let (reserved, unmatched) = self.match_new_tasks(cell, &mut transition, last_event_id, waited_before, now);
+        let (reserved, unmatched) = engine.match_new_tasks(key, &mut transition, last_event_id, waited_before, now);
         let (only_looks, copied) = (!transition.is_changed(), transition.copied());
         let (run, links, events) = transition.into_all();
-        let base = match state {
-            State::Loaded(loaded) => Some(&**loaded),
-            State::Unloaded => None,
-        };
+        let base = self.state.known();
         let offers = match base {
-            Some(base) if only_looks => self.offers_after(&cell.key, base, now).await,
+            Some(base) if only_looks => engine.offers_after(key, base, now).await,
             Some(base) if unmatched.is_empty() && !backlog::waits_anew(base.run(), &run) => base.body.offers,
             _ => 0,
         };
         let beats = base.map(|base| base.beats.as_slice()).unwrap_or_default();
         let due = commit::due(&run, &links, beats, offers, now);
-        let due = self.lazily(base, due, now);
+        let due = engine.lazily(base, due, now);
         let (recorded, last) = (events.len(), events.last().map(|event| event.kind.name()));
-        let op = self.ids.op();
+        let op = engine.ids.op();
         let draft = Draft { base, run, links, events, copied, offers, op, due };
-        let weigh = |head: &Head| self.store.weight(&cell.key, head);
-        let Prepared { mut next, parts } = commit::prepare(draft, &self.limits, weigh);
+        let weigh = |head: &Head| engine.store.weight(key, head);
+        let Prepared { mut next, parts } = commit::prepare(draft, &engine.limits, weigh);
         let round = next.body.links.outbox.round();
         let owed_before = base.map(|base| base.body.links.outbox.clone()).unwrap_or_default();
         let replaced = base.filter(|base| base.head.run != next.head.run).map(commit::replaced);
@@ -85,60 +77,62 @@ impl Engine {
             (Some(base), None) => Expect::Exactly { run: base.head.run, version: base.head.version },
             (None, None) => Expect::Absent,
         };
-        let landed = self.commit_surely(cell, expect, &next.head, &parts, op, attempt).await;
+        let landed = engine.commit_surely(key, expect, &next.head, &parts, op, attempt).await;
         match landed {
             Ok(Landed::No) => {
-                self.unreserve(reserved, None);
-                self.metrics.conflicts.inc();
-                tracing::debug!(workflow_id = %cell.key.workflow_id, recorded, last, attempt, "another has written to this run");
-                *state = State::Unloaded;
+                engine.unreserve(reserved, None);
+                engine.metrics.conflicts.inc();
+                tracing::debug!(workflow_id = %key.workflow_id, recorded, last, attempt, "another has written to this run");
+                self.state.forget();
                 *attempt += 1;
                 if *attempt >= ATTEMPTS_MAX {
                     let why = "too many others write to this run".to_owned();
                     return Err(Refusal::Unavailable { why, retry_after: None });
                 }
                 if *attempt > 1 {
-                    tokio::time::sleep(self.ids.up_to(RACE_WAIT * 2_u32.saturating_pow(*attempt - 2))).await;
+                    tokio::time::sleep(engine.ids.up_to(RACE_WAIT * 2_u32.saturating_pow(*attempt - 2))).await;
                 }
                 Ok(None)
             }
             Ok(Landed::Later) => {
-                self.unreserve(reserved, None);
-                *state = State::Unloaded;
+                engine.unreserve(reserved, None);
+                self.state.forget();
                 Ok(None)
             }
             Ok(landed) => {
                 if let Landed::AndMore(found) = landed {
                     next = *found;
                 }
-                self.metrics.committed(recorded);
-                self.metrics.marks_written.inc_by(spilled.marks.len() as u64);
-                self.metrics.requests_forgotten_early.inc_by(spilled.forgotten_early);
+                engine.metrics.committed(recorded);
+                engine.metrics.marks_written.inc_by(spilled.marks.len() as u64);
+                engine.metrics.requests_forgotten_early.inc_by(spilled.forgotten_early);
                 if let Some(base) = base {
-                    self.withdraw_ended(cell, base.run(), next.run());
+                    engine.withdraw_ended(key, base.run(), next.run());
                 }
                 next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
-                self.publish(cell, &next, reserved, unmatched);
-                self.deliver(cell, &next, next.body.links.outbox.newly_ready(&owed_before), round);
-                *state = State::Loaded(Box::new(next));
+                engine.publish(key, &next, reserved, unmatched);
+                engine.deliver(key, &next, next.body.links.outbox.newly_ready(&owed_before), round);
+                self.state.is(next);
                 Ok(Some(()))
             }
             Err(refusal) => {
-                self.unreserve(reserved, Some(&refusal));
+                engine.unreserve(reserved, Some(&refusal));
                 // What was about to be started may have been, or may wait.
-                self.look_again(&cell.key);
-                *state = State::Unloaded;
+                engine.look_again(key);
+                self.state.forget();
                 Err(refusal)
             }
         }
     }
+}
 
+impl Engine {
     /// Commits until the store has said what became of it. Once an outcome was not known, it is the very same commit that
     /// is tried again: its version lets it land once at most, so that nothing is recorded twice by a write that was only
     /// late (STORAGE.md §3.7).
     async fn commit_surely(
         &self,
-        cell: &RunCell,
+        key: &HeadKey,
         expect: Expect<'_>,
         head: &Head,
         parts: &[(PartKey, Bytes)],
@@ -147,11 +141,11 @@ impl Engine {
     ) -> Result<Landed, Refusal> {
         let mut doubt: Option<String> = None;
         loop {
-            let wait = match self.store.commit(&cell.key, expect.clone(), head, parts).await {
+            let wait = match self.store.commit(key, expect.clone(), head, parts).await {
                 Ok(Cas::Won) => return Ok(Landed::Yes),
                 Ok(Cas::Lost(_)) if self.limits.op_ids == 0 => return Ok(Landed::No),
                 // To an earlier try of our own, perhaps, or to a client library's, on which others may have built.
-                Ok(Cas::Lost(_)) => match self.find_op(cell, op).await {
+                Ok(Cas::Lost(_)) => match self.find_op(key, op).await {
                     Ok(Some(found)) => return Ok(Landed::AndMore(Box::new(found))),
                     Ok(None) => return Ok(Landed::No),
                     Err(refusal) => {
@@ -203,15 +197,15 @@ impl Engine {
     }
 
     /// After a commit of unknown outcome: the head, if it carries our operation id.
-    async fn find_op(&self, cell: &RunCell, op: u64) -> Result<Option<Loaded>, Refusal> {
-        let Some(head) = self.store.load(&cell.key).await? else {
+    async fn find_op(&self, key: &HeadKey, op: u64) -> Result<Option<Loaded>, Refusal> {
+        let Some(head) = self.store.load(key).await? else {
             return Ok(None);
         };
-        let mut loaded = Box::pin(self.open_head(&cell.key, head)).await?;
+        let mut loaded = Box::pin(self.open_head(key, head)).await?;
         if !loaded.body.ops.contains(&op) {
             return Ok(None);
         }
-        loaded.beats = self.read_beats(&cell.key, loaded.run()).await?;
+        loaded.beats = self.read_beats(key, loaded.run()).await?;
         Ok(Some(loaded))
     }
 }

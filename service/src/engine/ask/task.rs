@@ -7,16 +7,41 @@ use history::EventId;
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::super::cell::{Request, RunCell, State};
+use super::super::cell::Request;
 use super::super::commit::Loaded;
 use super::super::grant::{Grant, Granted};
 use super::super::hand_out::waiting_turn;
 use super::super::questions::{Timer, has_no_turn_to_come};
+use super::super::worker::Worker;
 use super::super::{Engine, Refusal};
 
 /// How long a task that only asks may be out before its questions are put again: its decider may have died (S1.22). Ours:
 /// long enough to make the state of a long history again, and twice within the default wait of a query.
 const ASK_TASK_WAIT: Duration = Duration::from_secs(5);
+
+impl Worker<'_> {
+    /// In the run's cell: somebody takes what is to be asked. A turn that waits by now is taken instead, and takes the
+    /// questions along (S1.23); then this answers its DeciderScheduled.
+    pub(in super::super) async fn run_take_questions(&mut self, run_id: Uuid) -> Result<TakenQuestions, Refusal> {
+        let (engine, key) = (self.engine, self.key);
+        if engine.nodes.is_shared() {
+            self.state.forget();
+        }
+        let Some(loaded) = self.loaded().await? else { return Ok(TakenQuestions::Nothing) };
+        let run = loaded.run();
+        if run.started.run_id != run_id {
+            return Ok(TakenQuestions::Earlier);
+        }
+        Ok(match waiting_turn(run) {
+            0 if has_no_turn_to_come(run) => {
+                let grant = engine.grant_questions(key, loaded);
+                grant.map_or(TakenQuestions::Nothing, |grant| TakenQuestions::Granted(Box::new(grant)))
+            }
+            0 => TakenQuestions::Nothing,
+            scheduled_event_id => TakenQuestions::Turn(scheduled_event_id),
+        })
+    }
+}
 
 impl Engine {
     /// A task that only asks: no write, no event (S1.20). `None` when nothing is to be asked.
@@ -60,32 +85,6 @@ impl Engine {
             },
             questions,
             updates: Vec::new(),
-        })
-    }
-
-    /// In the run's cell: somebody takes what is to be asked. A turn that waits by now is taken instead, and takes the
-    /// questions along (S1.23); then this answers its DeciderScheduled.
-    pub(in super::super) async fn run_take_questions(
-        self: &Arc<Self>,
-        cell: &Arc<RunCell>,
-        state: &mut State,
-        run_id: Uuid,
-    ) -> Result<TakenQuestions, Refusal> {
-        if self.nodes.is_shared() {
-            *state = State::Unloaded;
-        }
-        let Some(loaded) = self.loaded(cell, state).await? else { return Ok(TakenQuestions::Nothing) };
-        let run = loaded.run();
-        if run.started.run_id != run_id {
-            return Ok(TakenQuestions::Earlier);
-        }
-        Ok(match waiting_turn(run) {
-            0 if has_no_turn_to_come(run) => {
-                let grant = self.grant_questions(&cell.key, loaded);
-                grant.map_or(TakenQuestions::Nothing, |grant| TakenQuestions::Granted(Box::new(grant)))
-            }
-            0 => TakenQuestions::Nothing,
-            scheduled_event_id => TakenQuestions::Turn(scheduled_event_id),
         })
     }
 
