@@ -3,6 +3,7 @@
 //! One call's way: the inbox of the run's cell → `worker.rs` admits what waits there by `history::Transition` and writes
 //! one commit → the [store](store::Store) → answers, waiting pollers and watchers are told.
 
+mod after;
 mod agenda;
 mod answers;
 mod ask;

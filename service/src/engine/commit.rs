@@ -376,7 +376,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    pub(in super::super) const LIMITS: Limits = Limits {
         head_soft: 1 << 10,
         head_hard: 8 << 10,
         part_max: 4 << 10,
@@ -408,7 +408,8 @@ pub(super) mod tests {
         prepared
     }
 
-    fn turn(scheduled_event_id: u64, decisions: Vec<history::Decision>) -> [Command; 2] {
+    /// Takes a turn and completes it.
+    pub(in super::super) fn turn(scheduled_event_id: u64, decisions: Vec<history::Decision>) -> [Command; 2] {
         let turn = TurnId { scheduled_event_id, started_event_id: scheduled_event_id + 1 };
         let (context, awaiting) = (None, Vec::new());
         let complete = Command::CompleteTurn { turn, decisions, context, awaiting };

@@ -150,21 +150,10 @@ impl Engine {
         transition.links_mut().seen.retain(|_| may_come.next().unwrap_or(true));
     }
 
-    /// After a look at a run: sees to everything that it owes, in case nobody is at it.
-    pub(super) fn deliver_again(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded, before: &Outbox, round: u32) {
-        // What has become ready since is on its way already.
-        let owed = &loaded.body.links.outbox;
-        let effects = before.ready().filter(|effect| owed.owes(effect)).collect();
-        self.deliver(key, loaded, effects, round);
-    }
-
     /// Sends effects on their way. What fails is left to the next look at the run, which the store has a date for. `round`
     /// is that of the very commit that made them ready, whatever others have committed since: in a round there is only one
     /// who delivers an effect.
     pub(super) fn deliver(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded, effects: Vec<Effect>, round: u32) {
-        if effects.is_empty() {
-            return;
-        }
         let (key, started) = (key.clone(), loaded.run().started.clone());
         let (tail, tail_first) = (loaded.tail.clone(), loaded.body.tail_first);
         let bundle = Bundle { key, started, tail, tail_first, effects, round };

@@ -3,22 +3,21 @@
 
 use std::sync::Arc;
 
-use history::{Author, Command, EventId, LAMBDA_LIST, PollId, Run, TaskRef, Timestamp, Transition, TurnId};
+use history::{Author, Command, EventId, LAMBDA_LIST, PollId, TaskRef, Timestamp, Transition, TurnId};
 use store::HeadKey;
 
 use super::commit::Loaded;
 use super::grant::{Grant, Granted};
 use super::matching::{ListKey, Offered, Poller, Side, Taker, WaitingTask};
-use super::watch::Progress;
-use super::{Engine, Refusal, backlog, schedules};
+use super::{Engine, Refusal, after};
 
 /// A poller that is about to get a task.
 pub(super) struct Reserved {
-    list: ListKey,
-    poller: Poller,
-    scheduled_event_id: EventId,
+    pub(super) list: ListKey,
+    pub(super) poller: Poller,
+    pub(super) scheduled_event_id: EventId,
     /// See [`take_task`].
-    start: u32,
+    pub(super) start: u32,
 }
 
 impl Engine {
@@ -88,66 +87,6 @@ impl Engine {
         }
     }
 
-    /// After a commit: hands out what was matched, offers what was not, tells who watches.
-    pub(super) fn publish(
-        self: &Arc<Self>,
-        key: &HeadKey,
-        next: &Loaded,
-        reserved: Vec<Reserved>,
-        unmatched: Vec<(ListKey, WaitingTask)>,
-    ) {
-        let run = next.run();
-        self.agenda.set(key, next.head.due.map(Timestamp::from_millis));
-        // What rode with a turn that is over can ride with the one that begins.
-        self.questions.settle(key, run);
-        for Reserved { poller, scheduled_event_id, start, .. } in reserved {
-            self.metrics.matched_at_once.inc();
-            match self.grant(key, next, (scheduled_event_id, start), &poller.taker) {
-                Some(grant) => poller.grant(grant),
-                // Only after a commit of unknown outcome that others have built on; the timeout takes care of it.
-                None => tracing::warn!(workflow_id = %key.workflow_id, "a matched task has moved on"),
-            }
-        }
-        for (list, task) in unmatched {
-            self.offer(&list, task);
-        }
-        self.see_to_questions(key, next);
-        self.see_to_updates(key, next);
-        let progress =
-            Progress { run_id: run.started.run_id, last_event_id: run.last_event_id, closed: !run.is_open() };
-        self.watchers.tell(key, progress);
-        let schedule = run.started.schedule.as_ref().filter(|_| !run.is_open() && !run.goes_on());
-        if let Some(schedule) = schedule {
-            // By word of mouth: where it matters, the schedule has a date to look by itself.
-            let key = schedules::key_of(&key.domain, &schedule.schedule_id);
-            self.agenda.set_by(&key, self.clock.now());
-        }
-    }
-
-    /// After a commit: takes off their lists the tasks that have come to their end there, such as those of a run that was
-    /// terminated.
-    pub(super) fn withdraw_ended(&self, key: &HeadKey, before: &Run, after: &Run) {
-        let is_same = before.started.run_id == after.started.run_id;
-        for task in before.waiting_tasks() {
-            let (side, name, scheduled_event_id, goes_on) = match task {
-                TaskRef::Turn(task) => {
-                    let id = task.scheduled_event_id;
-                    let waits = after.turn_task.as_ref().is_some_and(|task| task.scheduled_event_id == id);
-                    let is_held = after.turn.as_ref().is_some_and(|turn| turn.scheduled_event_id == id);
-                    (Side::Decider, before.list_of_turn(task), id, waits || is_held)
-                }
-                TaskRef::Activity(task) => {
-                    let id = task.scheduled_event_id;
-                    (Side::Activity, task.activity.task_list.as_str(), id, after.activities.contains_key(&id))
-                }
-            };
-            if !(is_same && goes_on) {
-                let list = ListKey { domain: Arc::clone(&key.domain), side, name: name.into() };
-                self.matching.withdraw(&list, before.started.run_id, scheduled_event_id);
-            }
-        }
-    }
-
     /// Puts a task on its list.
     pub(super) fn offer(self: &Arc<Self>, list: &ListKey, task: WaitingTask) {
         if list.side == Side::Activity
@@ -184,17 +123,6 @@ impl Engine {
             Err(refusal) => {
                 tracing::warn!(%refusal, "a waiting task could not be taken");
                 self.unreserve_one(&list, poller, Some(&refusal));
-            }
-        }
-    }
-
-    /// Offers every task of the run that waits; those already on their lists stay there.
-    pub(super) fn offer_waiting(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded) {
-        self.note_sent(key, loaded);
-        let now = self.clock.now();
-        for (list, task, not_before) in backlog::waiting(key, loaded.run()) {
-            if not_before.is_none_or(|at| at <= now) {
-                self.offer(&list, task);
             }
         }
     }
@@ -239,7 +167,7 @@ impl Engine {
             (activity.task_list.clone(), Granted::Activity { task, activity: Box::new(activity.clone()), details })
         };
         if let Some(poll) = taker.poll {
-            self.note_one_sent(key, loaded, scheduled_event_id, poll);
+            self.carry_out(key, loaded, vec![after::remember(key, run, scheduled_event_id, poll)]);
         }
         Some(Grant {
             poll: taker.poll,

@@ -187,7 +187,7 @@ mod tests {
         let (done, is_done) = oneshot::channel();
         let mut work = Work::new(async move {
             tokio::task::yield_now().await;
-            drop(done.send(()));
+            done.send(()).unwrap();
         });
         assert!(futures_util::poll!(&mut work).is_pending());
         drop(work);

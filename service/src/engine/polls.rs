@@ -7,16 +7,14 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use history::{CallerName, EventId, PollId};
+use history::{CallerName, PollId};
 use lru::LruCache;
 use sha2::{Digest, Sha256};
-use store::HeadKey;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::Engine;
 use super::Refusal;
-use super::commit::Loaded;
 use super::elsewhere::Offer;
 use super::grant::Grant;
 use super::matching::{ListKey, Side, Taker, WaitingTask};
@@ -221,31 +219,10 @@ impl Engine {
         }
     }
 
-    /// Remembers where a run's started tasks went, and offers those that were lost on the way.
-    pub(super) fn note_sent(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded) {
-        for (scheduled_event_id, poll) in loaded.body.links.sent.iter() {
-            self.note_one_sent(key, loaded, scheduled_event_id, poll);
-        }
-    }
-
-    /// The same for one task.
-    pub(super) fn note_one_sent(
-        self: &Arc<Self>,
-        key: &HeadKey,
-        loaded: &Loaded,
-        scheduled_event_id: EventId,
-        poll: PollId,
-    ) {
-        let run = loaded.run();
-        let (side, name) = match run.activities.get(&scheduled_event_id) {
-            Some(activity) => (Side::Activity, activity.task_list.as_str()),
-            None => (Side::Decider, run.list_of_held_turn()),
-        };
-        let list = ListKey { domain: Arc::clone(&key.domain), side, name: name.into() };
-        let (key, run_id) = (key.clone(), run.started.run_id);
-        let task = WaitingTask { key, run_id, scheduled_event_id, lost: Some(poll), priority: 0 };
+    /// Remembers where a started task went, and offers it if it was lost on the way.
+    pub(super) fn remember(self: &Arc<Self>, poll: PollId, list: &ListKey, task: WaitingTask) {
         if self.polls.note(poll, list.clone(), task.clone()) {
-            self.offer(&list, task);
+            self.offer(list, task);
         }
     }
 }

@@ -17,7 +17,7 @@ use super::hand_out::{take_task, waiting_turn};
 use super::inbox::Work;
 use super::judge::standings;
 use super::matching::{ListKey, Taker, WaitingTask};
-use super::{Engine, Refusal, Told};
+use super::{Engine, Refusal, Told, after};
 
 /// Who works on a run: owns what is known of it for as long. The only one, until it is done.
 pub(super) struct Worker<'a> {
@@ -214,7 +214,7 @@ impl Worker<'_> {
             return Ok(true);
         };
         if !before.is_so() {
-            engine.note_sent(key, loaded);
+            engine.carry_out(key, loaded, after::of_loading(key, loaded));
         }
         if loaded.goes_on() {
             Box::pin(self.go_on()).await?;
@@ -253,8 +253,8 @@ impl Worker<'_> {
         }
         self.answer(pending);
         if let Some(loaded) = self.state.known().filter(|_| looks) {
-            engine.offer_waiting(key, loaded);
-            engine.deliver_again(key, loaded, &links.outbox, round);
+            let now = engine.clock.now();
+            engine.carry_out(key, loaded, after::of_look(key, loaded, &links.outbox, round, now));
         }
         Ok(true)
     }

@@ -1,4 +1,4 @@
-//! Writing a commit: once at most whatever the store says of it, and what follows from it once it is durable.
+//! Writing a commit: once at most whatever the store says of it. What follows from it once it is durable is in `after.rs`.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use bytes::Bytes;
 use history::{EventId, Timestamp, Transition};
 use store::{Cas, Expect, Head, HeadKey, PartKey};
 
+use super::after::{self, Made};
 use super::commit::{self, Draft, LATE_OFFERS, Loaded, Prepared};
 use super::worker::Worker;
 use super::{Engine, Refusal, backlog};
@@ -44,58 +45,30 @@ impl Worker<'_> {
     ) -> Result<Option<()>, Refusal> {
         let (engine, key) = (self.engine, self.key);
         let now = engine.clock.now().max(transition.run().last_timestamp);
-        let run_id = transition.run().started.run_id;
-        let same_run = self.state.known().map(Loaded::run).filter(|base| base.started.run_id == run_id);
-        let committed = same_run.map_or(0, |base| base.last_event_id);
-        let spilled = transition.spill(committed, now);
+        let spilled = transition.spill(self.committed(&transition), now);
         if let Err(refusal) = engine.keep_marks(key, &spilled).await {
             self.state.forget();
             return Err(refusal);
         }
         let (reserved, unmatched) = engine.match_new_tasks(key, &mut transition, last_event_id, waited_before, now);
-        let (only_looks, copied) = (!transition.is_changed(), transition.copied());
-        let (run, links, events) = transition.into_all();
+        let recorded = transition.events().len();
         let base = self.state.known();
-        let offers = match base {
-            Some(base) if only_looks => engine.offers_after(key, base, now).await,
-            Some(base) if unmatched.is_empty() && !backlog::waits_anew(base.run(), &run) => base.body.offers,
-            _ => 0,
-        };
-        let beats = base.map(|base| base.beats.as_slice()).unwrap_or_default();
-        let due = commit::due(&run, &links, beats, offers, now);
-        let due = engine.lazily(base, due, now);
-        let (recorded, last) = (events.len(), events.last().map(|event| event.kind.name()));
-        let op = engine.ids.op();
-        let draft = Draft { base, run, links, events, copied, offers, op, due };
-        let weigh = |head: &Head| engine.store.weight(key, head);
-        let Prepared { mut next, parts } = commit::prepare(draft, &engine.limits, weigh);
-        let round = next.body.links.outbox.round();
-        let owed_before = base.map(|base| base.body.links.outbox.clone()).unwrap_or_default();
+        let (op, Prepared { mut next, parts }) = engine.lay_out(key, base, transition, unmatched.is_empty(), now).await;
+        let made = Made { reserved, unmatched, round: next.body.links.outbox.round() };
         let replaced = base.filter(|base| base.head.run != next.head.run).map(commit::replaced);
         let expect = match (base, &replaced) {
             (_, Some(replaced)) => Expect::Replacing(replaced),
             (Some(base), None) => Expect::Exactly { run: base.head.run, version: base.head.version },
             (None, None) => Expect::Absent,
         };
-        let landed = engine.commit_surely(key, expect, &next.head, &parts, op, attempt).await;
-        match landed {
+        match engine.commit_surely(key, expect, &next.head, &parts, op, attempt).await {
             Ok(Landed::No) => {
-                engine.unreserve(reserved, None);
-                engine.metrics.conflicts.inc();
-                tracing::debug!(workflow_id = %key.workflow_id, recorded, last, attempt, "another has written to this run");
+                engine.unreserve(made.reserved, None);
                 self.state.forget();
-                *attempt += 1;
-                if *attempt >= ATTEMPTS_MAX {
-                    let why = "too many others write to this run".to_owned();
-                    return Err(Refusal::Unavailable { why, retry_after: None });
-                }
-                if *attempt > 1 {
-                    tokio::time::sleep(engine.ids.up_to(RACE_WAIT * 2_u32.saturating_pow(*attempt - 2))).await;
-                }
-                Ok(None)
+                engine.lost_race(key, recorded, attempt).await.map(|()| None)
             }
             Ok(Landed::Later) => {
-                engine.unreserve(reserved, None);
+                engine.unreserve(made.reserved, None);
                 self.state.forget();
                 Ok(None)
             }
@@ -106,17 +79,14 @@ impl Worker<'_> {
                 engine.metrics.committed(recorded);
                 engine.metrics.marks_written.inc_by(spilled.marks.len() as u64);
                 engine.metrics.requests_forgotten_early.inc_by(spilled.forgotten_early);
-                if let Some(base) = base {
-                    engine.withdraw_ended(key, base.run(), next.run());
-                }
                 next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
-                engine.publish(key, &next, reserved, unmatched);
-                engine.deliver(key, &next, next.body.links.outbox.newly_ready(&owed_before), round);
+                let follows = after::of_commit(key, base, &next, made, engine.clock.now());
+                engine.carry_out(key, &next, follows);
                 self.state.is(next);
                 Ok(Some(()))
             }
             Err(refusal) => {
-                engine.unreserve(reserved, Some(&refusal));
+                engine.unreserve(made.reserved, Some(&refusal));
                 // What was about to be started may have been, or may wait.
                 engine.look_again(key);
                 self.state.forget();
@@ -124,9 +94,55 @@ impl Worker<'_> {
             }
         }
     }
+
+    /// The newest event that the store has of a transition's run, as far as it is known.
+    fn committed(&self, transition: &Transition) -> EventId {
+        let run_id = transition.run().started.run_id;
+        let same_run = self.state.known().map(Loaded::run).filter(|base| base.started.run_id == run_id);
+        same_run.map_or(0, |base| base.last_event_id)
+    }
 }
 
 impl Engine {
+    /// Lays a commit out, with its operation id and when somebody must look at the run again. A transition that changes nothing is a look at a run
+    /// whose tasks still wait.
+    async fn lay_out(
+        &self,
+        key: &HeadKey,
+        base: Option<&Loaded>,
+        transition: Transition,
+        are_all_matched: bool,
+        now: Timestamp,
+    ) -> (u64, Prepared) {
+        let (only_looks, copied) = (!transition.is_changed(), transition.copied());
+        let (run, links, events) = transition.into_all();
+        let offers = match base {
+            Some(base) if only_looks => self.offers_after(key, base, now).await,
+            Some(base) if are_all_matched && !backlog::waits_anew(base.run(), &run) => base.body.offers,
+            _ => 0,
+        };
+        let beats = base.map(|base| base.beats.as_slice()).unwrap_or_default();
+        let due = self.lazily(base, commit::due(&run, &links, beats, offers, now), now);
+        let op = self.ids.op();
+        let draft = Draft { base, run, links, events, copied, offers, op, due };
+        (op, commit::prepare(draft, &self.limits, |head| self.store.weight(key, head)))
+    }
+
+    /// Another has written to the run: waits a little, unless that has happened too often.
+    async fn lost_race(&self, key: &HeadKey, recorded: usize, attempt: &mut u32) -> Result<(), Refusal> {
+        self.metrics.conflicts.inc();
+        tracing::debug!(workflow_id = %key.workflow_id, recorded, attempt, "another has written to this run");
+        *attempt += 1;
+        if *attempt >= ATTEMPTS_MAX {
+            let why = "too many others write to this run".to_owned();
+            return Err(Refusal::Unavailable { why, retry_after: None });
+        }
+        if *attempt > 1 {
+            tokio::time::sleep(self.ids.up_to(RACE_WAIT * 2_u32.saturating_pow(*attempt - 2))).await;
+        }
+        Ok(())
+    }
+
     /// Commits until the store has said what became of it. Once an outcome was not known, it is the very same commit that
     /// is tried again: its version lets it land once at most, so that nothing is recorded twice by a write that was only
     /// late (STORAGE.md §3.7).
