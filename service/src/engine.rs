@@ -13,7 +13,6 @@ mod cell;
 mod clock;
 mod commit;
 mod delete;
-mod domains;
 mod effects;
 mod elsewhere;
 mod fsck;
@@ -33,6 +32,7 @@ mod questions;
 mod quotas;
 mod read;
 mod refusal;
+mod registry;
 mod reset;
 mod run_counts;
 mod schedules;
@@ -41,9 +41,9 @@ mod start;
 mod sweep;
 mod tasks;
 mod token;
-mod types;
 mod update;
 mod updates;
+mod views;
 mod wait;
 mod watch;
 mod worker;
@@ -68,7 +68,6 @@ use crate::tls::TlsStanding;
 pub use ask::{Answered, Ask, Forwarded, FromNode, Said, Seen};
 pub use clock::{Clock, SystemClock};
 pub use delete::Deletion;
-pub use domains::{DEFAULT_DOMAIN, Domain};
 pub use elsewhere::{ListName, Offer, Peers};
 pub use fsck::{Finding, FsckReport};
 pub use guard::{CLOCK_AHEAD_MAX, Doubt};
@@ -80,13 +79,13 @@ pub use polls::Poll;
 pub use questions::Outcome;
 pub use quotas::Quotas;
 pub use refusal::{Limited, Recorded, Refusal};
+pub use registry::{DEFAULT_DOMAIN, Domain, RegisteredType, Registry, TYPES_MAX, TypeKind, split_type_name, type_name};
 pub use reset::{Reset, WasReset};
 pub use schedules::{ScheduleRow, ScheduleView};
 pub use secrets::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, Question, Receipt};
 pub(crate) use token::TOKEN_CHARS_MAX;
 pub use token::{ActivityToken, TurnToken};
-pub use types::{RegisteredType, TYPES_MAX, TypeKind, split_type_name, type_name};
 pub use update::{FromJudge, FromRecorder, LentUpdate, PassedAnswer, RejectedUpdate, Update, Updated};
 
 use cell::{Reply, Request};
@@ -220,12 +219,14 @@ pub struct Engine {
     limits: store::Limits,
     ids: clock::Ids,
     mint: token::Mint,
-    domains: domains::Domains,
-    types: types::Types,
+    reader: read::Reader,
+    marks: known::Marks,
+    records: registry::Records,
+    registry: Registry,
     cache: cache::Cache,
     matching: matching::Matching,
     backlog: backlog::Backlog,
-    nodes: nodes::Nodes,
+    nodes: Arc<nodes::Nodes>,
     elsewhere: elsewhere::Elsewhere,
     polls: polls::Polls,
     pollers: pollers::Pollers,
@@ -233,8 +234,7 @@ pub struct Engine {
     watchers: watch::Watchers,
     questions: questions::Questions,
     updates: updates::Updates,
-    absent: known::Absent,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     budget: Arc<Budget>,
     shares: Arc<Shares>,
     places: Arc<Places>,
@@ -265,7 +265,7 @@ impl Engine {
     /// Whatever keeps the store from being read and written.
     pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, settings: Settings) -> Result<Arc<Self>, Refusal> {
         let engine = Self::open_for_reading(store, clock, settings).await?;
-        engine.ensure_default_domain().await?;
+        engine.registry.ensure_default_domain().await?;
         if engine.nodes.is_shared() {
             engine.beat().await?;
         }
@@ -290,8 +290,10 @@ impl Engine {
         commit::must_have_room(&limits)?;
         let secrets = secrets::secrets(&*store, settings.seed).await?;
         let ids = clock::Ids::new(settings.seed);
-        let nodes = nodes::Nodes::new(settings.node, ids.op());
+        let nodes = Arc::new(nodes::Nodes::new(settings.node, ids.op()));
         let shares = Arc::<Shares>::default();
+        let metrics = Arc::new(Metrics::new(shares.counts()));
+        let registry = Registry::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&nodes));
         let agenda = agenda::Agenda::new(nodes.is_shared().then_some(sweep::RESCAN_EVERY));
         let (returns, returned) = grant::Returns::new();
         let engine = Arc::new(Self {
@@ -302,8 +304,10 @@ impl Engine {
             polls: polls::Polls::default(),
             pollers: pollers::Pollers::new(clock.now()),
             mint: token::Mint::new(Arc::clone(&clock), &secrets),
-            domains: domains::Domains::default(),
-            types: types::Types::default(),
+            reader: read::Reader::new(Arc::clone(&store)),
+            marks: known::Marks::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&metrics)),
+            records: registry::Records::new(Arc::clone(&store)),
+            registry,
             cache: cache::Cache::new(settings.cache_bytes),
             matching: matching::Matching::new(settings.waiting),
             backlog: backlog::Backlog::new(settings.waiting),
@@ -311,8 +315,7 @@ impl Engine {
             watchers: watch::Watchers::default(),
             questions: questions::Questions::default(),
             updates: updates::Updates::default(),
-            absent: known::Absent::default(),
-            metrics: Metrics::new(shares.counts()),
+            metrics,
             shares,
             budget: Budget::new(settings.bytes_in_flight_max),
             places: Places::new(settings.requests_at_once),
@@ -409,6 +412,11 @@ impl Engine {
         &self.store
     }
 
+    /// Domains and types.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     /// The clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
@@ -457,7 +465,7 @@ impl Engine {
     /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], a fault of the rules, or the store's. Nothing was recorded,
     /// but for [`Refusal::OutcomeUnknown`].
     pub async fn start(self: &Arc<Self>, domain: &str, start: Start) -> Result<Started, Refusal> {
-        let domain = self.domain_in_use(domain).await?.name;
+        let domain = self.registry.domain_in_use(domain).await?.name;
         let key = commit::head_key(&domain, &start.workflow_id);
         let start = Box::new(start);
         self.ask(&key, |reply| Request::Start { start, reply }).await
@@ -478,11 +486,11 @@ impl Engine {
     ///
     /// As for [`tell`](Self::tell).
     pub async fn tell_of(self: &Arc<Self>, at: &RunRef, command: Command, author: Author) -> Result<Told, Refusal> {
-        self.must_know(&at.domain).await?;
+        self.registry.must_know(&at.domain).await?;
         let told = self.tell_key_of(&head_key(at), at.run_id, command, author).await;
         if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&told, at.run_id) {
             // An earlier run, or none at all?
-            self.load_run(&head_key(at), run_id).await?;
+            self.reader.load_run(&head_key(at), run_id).await?;
         }
         told
     }
@@ -531,7 +539,7 @@ impl Engine {
     ///
     /// [`Refusal::UnknownDomain`], or the store's.
     pub async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Refusal> {
-        self.must_know(&query.domain).await?;
+        self.registry.must_know(&query.domain).await?;
         Ok(self.store.list(query, page).await?)
     }
 }

@@ -30,7 +30,7 @@ impl Fsck {
             .await
             .map_err(|refusal| failed(refusal.to_string()))?;
         let (mut broken, mut miscounted) = (0, 0);
-        for domain in engine.domains().await.map_err(|refusal| failed(refusal.to_string()))? {
+        for domain in engine.registry().domains().await.map_err(|refusal| failed(refusal.to_string()))? {
             let say = |report: &service::engine::FsckReport| {
                 progress(&format!("{}: {} runs, {} events", domain.name, report.runs, report.events));
             };

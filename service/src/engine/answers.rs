@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use history::admit::{check_payload, held, must_hold};
-use history::{Command, EventId, Fault, Payload, Run, TurnLoss, UpdateAnswer};
+use history::{Command, Decision, EventId, Fault, LAMBDA_LIST, Payload, Registration, Run, TurnLoss, UpdateAnswer};
 use store::HeadKey;
 use uuid::Uuid;
 
@@ -167,6 +167,48 @@ impl Engine {
         }
     }
 
+    /// Adds to decisions what is known of the types that they name.
+    async fn add_registrations(&self, token: &TurnToken, decisions: &mut [Decision]) -> Result<(), Refusal> {
+        let domain = &token.domain;
+        for decision in decisions {
+            match decision {
+                Decision::ScheduleActivity(it) if it.task_list.as_deref() == Some(LAMBDA_LIST) => {
+                    // Functions have no types; what is known of them is whether there are any.
+                    let known = Registration::Known(Box::default());
+                    it.registration = if self.lambda.get().is_some() { known } else { Registration::Unknown };
+                }
+                Decision::ScheduleActivity(it) => {
+                    it.registration = self.registry.registration(domain, &it.activity_type).await?;
+                }
+                Decision::StartChild(it) => {
+                    it.registration = self.registry.registration(domain, &it.workflow_type).await?;
+                    it.domain_room = Box::pin(self.room_for_child(domain)).await?;
+                }
+                Decision::ContinueAsNew(it) => {
+                    let full = match &it.workflow_type {
+                        Some(full) => full.clone(),
+                        None => {
+                            let (domain, workflow_id) = (Arc::clone(domain), Arc::clone(&token.workflow_id));
+                            let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
+                            self.describe(&at).await?.run.started.workflow_type
+                        }
+                    };
+                    it.registration = self.registry.registration(domain, &full).await?;
+                }
+                Decision::CancelActivity(_)
+                | Decision::StartTimer(_)
+                | Decision::CancelTimer(_)
+                | Decision::RecordMarker(_)
+                | Decision::SignalExternal(_)
+                | Decision::CancelExternal(_)
+                | Decision::SucceedWorkflow(_)
+                | Decision::FailWorkflow(_)
+                | Decision::CancelWorkflow(_) => {}
+            }
+        }
+        Ok(())
+    }
+
     async fn answer_task_that_asks(
         self: &Arc<Self>,
         token: &TurnToken,
@@ -236,7 +278,7 @@ impl Engine {
     ) -> Refusal {
         match refusal {
             Refusal::UnknownWorkflow { .. } => lost.into(),
-            Refusal::RunNotCurrent { .. } => match self.load_run(key, run_id).await {
+            Refusal::RunNotCurrent { .. } => match self.reader.load_run(key, run_id).await {
                 Ok(earlier) => judge(earlier.run()).unwrap_or(lost).into(),
                 // Past its retention.
                 Err(Refusal::UnknownRun { .. }) => lost.into(),

@@ -167,7 +167,7 @@ impl Engine {
     pub async fn query(self: &Arc<Self>, at: &RunRef, ask: Ask, wait: Duration) -> Result<Answered, Refusal> {
         check_name("query", &ask.name)?;
         check_payload("input", ask.input.as_ref())?;
-        self.must_know(&at.domain).await?;
+        self.registry.must_know(&at.domain).await?;
         // Before anything is asked.
         crate::shares::watch()?;
         let answered = self.query_within(at, ask, Instant::now() + wait, From::Caller).await;
@@ -246,7 +246,7 @@ impl Engine {
                     tokio::time::sleep(GO_ON_WAIT).await;
                 }
                 Posing::Earlier(back, run_id) => {
-                    let loaded = self.load_run(key, run_id).await?;
+                    let loaded = self.reader.load_run(key, run_id).await?;
                     let put = self.put_to(key, &loaded, back)?;
                     self.see_to_questions(key, &loaded);
                     return Ok(put);

@@ -337,7 +337,7 @@ impl Engine {
         let engine = Arc::clone(self);
         tokio::spawn(async move {
             let domains = loop {
-                match engine.domains().await {
+                match engine.registry.domains().await {
                     Ok(domains) => break domains,
                     Err(_) if engine.is_stopping() => return,
                     Err(_) => tokio::time::sleep(TROUBLE_WAIT).await,

@@ -103,7 +103,7 @@ impl Engine {
     /// [`Refusal::RunOpen`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's. Asked again after an error of
     /// the store, it goes on where it was.
     pub async fn delete(self: &Arc<Self>, at: &RunRef, deletion: &Deletion) -> Result<u64, Refusal> {
-        self.must_know(&at.domain).await?;
+        self.registry.must_know(&at.domain).await?;
         let key = head_key(at);
         for look in 0..LOOKS_MAX {
             let (run_id, deletion) = (at.run_id, deletion.clone());

@@ -179,7 +179,7 @@ impl Engine {
         let (key, round) = (&bundle.key, bundle.round);
         // What a run before this one asked for is read from that one.
         let earlier = match effect.of {
-            Some(owner) => match self.load_run(key, owner).await {
+            Some(owner) => match self.reader.load_run(key, owner).await {
                 // Forgotten, and with it what it asked for.
                 Err(Refusal::UnknownRun { .. }) => {
                     return self.settle(key, owner, effect, round, EffectResult::Unknown).await;
@@ -194,7 +194,7 @@ impl Engine {
         };
         let run_id = started.run_id;
         let source = read::Source { key, run_id, tail, tail_first };
-        let asked = self.read_range(&source, effect.event_id, effect.event_id, 1, usize::MAX).await?;
+        let asked = self.reader.read_range(&source, effect.event_id, effect.event_id, 1, usize::MAX).await?;
         let errand = asked.first().and_then(|event| effect.errand(started, event));
         let nothing = || format!("event {} of run {run_id} does not ask for {effect:?}", effect.event_id);
         let errand = Box::new(errand.ok_or_else(|| Refusal::Corrupt { what: nothing() })?);

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use store::{Cas, Head};
 use tokio::time::Instant;
 
-use super::domains::own_key;
 use super::{Engine, Refusal};
 
 /// How far the clock may be beyond the newest time that was seen. Ours: less than any retention that somebody would miss, and
@@ -131,7 +130,7 @@ impl Engine {
         let (head, stored) = match known {
             Some(written) => (None, Some(written)),
             None => {
-                let head = self.store.load(&own_key(RECORD)).await?;
+                let head = self.records.load(RECORD).await?;
                 let stored = read(head.as_ref())?;
                 (head, stored)
             }
@@ -153,7 +152,7 @@ impl Engine {
         }
         if let Some(newest) = news {
             // Another node that was first has written about the same, which is read with the next look.
-            if self.write_own(RECORD, head.as_ref(), &Record { newest }).await? == Cas::Won {
+            if self.records.write(RECORD, head.as_ref(), &Record { newest }).await? == Cas::Won {
                 self.guard.lock().written = Some(newest);
             }
         }
@@ -167,9 +166,9 @@ impl Engine {
     /// The store's.
     pub async fn confirm_clock(self: &Arc<Self>) -> Result<Timestamp, Refusal> {
         loop {
-            let head = self.store.load(&own_key(RECORD)).await?;
+            let head = self.records.load(RECORD).await?;
             let newest = self.clock.now().max(read(head.as_ref())?.unwrap_or_default());
-            if self.write_own(RECORD, head.as_ref(), &Record { newest }).await? == Cas::Won {
+            if self.records.write(RECORD, head.as_ref(), &Record { newest }).await? == Cas::Won {
                 self.guard.lock().believe(newest);
                 tracing::warn!(now = %newest, "the clock was confirmed");
                 return Ok(newest);

@@ -3,18 +3,16 @@
 //! request means, are rules of `history` (ADR 17).
 
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use history::{Mark, RequestKey, Run, Spilled};
 use lru::LruCache;
-use store::HeadKey;
+use store::{HeadKey, Store};
 use uuid::Uuid;
 
-use super::commit::Loaded;
-use super::updates::Heard;
-use super::{Engine, Refusal};
+use super::{Clock, Metrics, Refusal};
 
 /// How often marks are put in all before the commit is given up that they are for.
 const TRIES_MAX: u32 = 8;
@@ -28,7 +26,7 @@ const ABSENT_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is not zer
 
 /// Requests that had no mark, each with its run and with how many marks there were then: a request is judged more than once when others
 /// write to its run, and an update when it is put and when it is answered.
-pub(super) struct Absent(Mutex<LruCache<(Uuid, RequestKey), u64>>);
+struct Absent(Mutex<LruCache<(Uuid, RequestKey), u64>>);
 
 impl Default for Absent {
     fn default() -> Self {
@@ -48,7 +46,19 @@ impl Absent {
     }
 }
 
-impl Engine {
+/// What the store keeps of requests.
+pub(super) struct Marks {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    absent: Absent,
+}
+
+impl Marks {
+    pub(super) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
+        Self { store, clock, metrics, absent: Absent::default() }
+    }
+
     /// Has a run, which is about to be judged, know what the store has of these requests. Reads nothing where there is nothing to be had.
     pub(super) async fn recall(&self, key: &HeadKey, run: &mut Run, requests: &[RequestKey]) -> Result<(), Refusal> {
         let now = self.clock.now();
@@ -93,24 +103,6 @@ impl Engine {
                 return Err(Refusal::Unavailable { why, retry_after: wait });
             }
             tokio::time::sleep(wait.unwrap_or(TRY_WAIT * 2_u32.saturating_pow(tries - 1))).await;
-        }
-    }
-
-    /// What came of an update in the run `of`, which is this one or one before it; `None` when that has been forgotten.
-    pub(super) async fn ended_in(
-        &self,
-        key: &HeadKey,
-        loaded: &Loaded,
-        of: Uuid,
-        event_id: u64,
-    ) -> Result<Option<Heard>, Refusal> {
-        if of == loaded.run().started.run_id {
-            return self.ended(key, loaded, event_id).await.map(Some);
-        }
-        match self.load_run(key, of).await {
-            Ok(earlier) => self.ended(key, &earlier, event_id).await.map(Some),
-            Err(Refusal::UnknownRun { .. }) => Ok(None),
-            Err(refusal) => Err(refusal),
         }
     }
 }

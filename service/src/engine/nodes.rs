@@ -13,7 +13,6 @@ use store::{Cas, Head};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::domains::own_key;
 use super::{Engine, Refusal};
 
 /// How often a node says that it is there. Ours: a dead node is missed after three beats, one more until all have seen the last
@@ -193,22 +192,22 @@ impl Engine {
 
     /// Changes the record, against the changes of others; `None` leaves it as it is. Answers whether it was changed.
     async fn change_record(&self, mut change: impl FnMut(Record) -> Option<Record>) -> Result<bool, Refusal> {
-        let mut head = self.store.load(&own_key(RECORD)).await?;
+        let mut head = self.records.load(RECORD).await?;
         for _ in 1..BEAT_TRIES {
             let Some(record) = change(read(head.as_ref())?) else { return Ok(false) };
-            match self.write_own(RECORD, head.as_ref(), &record).await {
+            match self.records.write(RECORD, head.as_ref(), &record).await {
                 Ok(Cas::Won) => return Ok(true),
                 Ok(Cas::Lost(found)) => head = found,
                 // Whether it was written or not, the next try says the same.
                 Err(refusal) if refusal.is_retryable() => {
                     tokio::time::sleep(BEAT_AGAIN_AFTER).await;
-                    head = self.store.load(&own_key(RECORD)).await?;
+                    head = self.records.load(RECORD).await?;
                 }
                 Err(refusal) => return Err(refusal),
             }
         }
         let Some(record) = change(read(head.as_ref())?) else { return Ok(false) };
-        Ok(self.write_own(RECORD, head.as_ref(), &record).await? == Cas::Won)
+        Ok(self.records.write(RECORD, head.as_ref(), &record).await? == Cas::Won)
     }
 
     /// Beats until the service stops.

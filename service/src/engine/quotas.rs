@@ -262,7 +262,7 @@ impl Engine {
     /// [`Refusal::LimitExceeded`], or the store's.
     pub async fn must_have_room_for_domain(&self) -> Result<(), Refusal> {
         match self.quotas() {
-            Some(quotas) if self.domains().await?.len() >= quotas.domains => {
+            Some(quotas) if self.registry.domains().await?.len() >= quotas.domains => {
                 Err(Refusal::LimitExceeded { what: Limited::Domains, max: quotas.domains })
             }
             _ => Ok(()),

@@ -95,7 +95,7 @@ impl Engine {
     /// [`Fault::NotAResetPoint`], [`Fault::ResetRefused`] or another fault, [`Refusal::UnknownWorkflow`],
     /// [`Refusal::UnknownRun`], or the store's. Nothing was recorded, but for [`Refusal::OutcomeUnknown`].
     pub async fn reset(self: &Arc<Self>, at: &RunRef, reset: Reset) -> Result<WasReset, Refusal> {
-        self.must_know(&at.domain).await?;
+        self.registry.must_know(&at.domain).await?;
         check_by_hand(&reset.by_hand)?;
         let reset = Box::new(reset);
         self.ask(&head_key(at), |reply| Request::Reset { run_id: at.run_id, reset, reply }).await
@@ -123,7 +123,7 @@ impl Engine {
     ) -> Result<Option<WasReset>, Refusal> {
         let Some(request) = request else { return Ok(None) };
         let mut run = Box::new(current.run().clone());
-        self.recall(key, &mut run, &[request]).await?;
+        self.marks.recall(key, &mut run, &[request]).await?;
         let Some(known) = run.request(request) else { return Ok(None) };
         let branch = match self.base(key, current, Some(known.run_id)).await {
             Ok(branch) => branch,
@@ -139,7 +139,7 @@ impl Engine {
 
     async fn base(&self, key: &HeadKey, current: &Loaded, run_id: Option<Uuid>) -> Result<Loaded, Refusal> {
         match run_id {
-            Some(run_id) if run_id != current.run().started.run_id => self.load_run(key, run_id).await,
+            Some(run_id) if run_id != current.run().started.run_id => self.reader.load_run(key, run_id).await,
             _ => Ok(current.clone()),
         }
     }
@@ -147,7 +147,7 @@ impl Engine {
     async fn read_branch(&self, key: &HeadKey, base: &Loaded, mut reader: BranchReader) -> Result<Branch, Refusal> {
         let mut page = Page::default();
         loop {
-            let read = self.read_page(key, base, &page).await?;
+            let read = self.reader.read_page(key, base, &page).await?;
             read.events.into_iter().try_for_each(|event: Event| reader.read(event))?;
             match read.next {
                 Some(after) => page.after = after,

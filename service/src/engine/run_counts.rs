@@ -132,7 +132,7 @@ impl Engine {
     async fn count_domains(&self, flagged: Option<bool>) -> Result<(ByDomain, Age), Refusal> {
         let (began, counted_at) = (Instant::now(), self.clock.now());
         let (mut by_domain, mut read_units) = (ByDomain::new(), 0);
-        for domain in self.domains().await? {
+        for domain in self.registry.domains().await? {
             let query =
                 ListQuery { domain: domain.name.as_str().into(), open: Some(true), flagged, ..ListQuery::default() };
             let count = self.store.count(&query, u64::MAX).await?;
@@ -149,7 +149,7 @@ impl Engine {
     ///
     /// As for [`list`](Self::list).
     pub async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Refusal> {
-        self.must_know(&query.domain).await?;
+        self.registry.must_know(&query.domain).await?;
         Ok(self.store.count(query, at_most).await?)
     }
 }

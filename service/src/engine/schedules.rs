@@ -17,7 +17,7 @@ use history::{
     admit, limits,
 };
 use serde::{Deserialize, Serialize};
-use store::{Cas, Expect, Head, HeadKey, ListQuery, Mark, PageToken, Row};
+use store::{Cas, Expect, Head, HeadKey, ListQuery, Mark, PageToken, Row, Store};
 use uuid::Uuid;
 
 use super::{Engine, Refusal};
@@ -88,6 +88,12 @@ pub struct ScheduleRow {
 /// Where a schedule is stored.
 pub(super) fn key_of(domain: &str, id: &str) -> HeadKey {
     HeadKey { domain: format!("{PREFIX}{domain}").into(), workflow_id: id.into() }
+}
+
+/// Whether a domain has schedules.
+pub(super) async fn are_any(store: &dyn Store, domain: &str) -> Result<bool, Refusal> {
+    let query = ListQuery { domain: key_of(domain, "").domain, open: Some(true), limit: 1, ..ListQuery::default() };
+    Ok(!store.list(&query, None).await?.rows.is_empty())
 }
 
 /// The domain of the schedule that is stored here; `None` where runs are.
@@ -216,7 +222,7 @@ impl Engine {
         is_paused: bool,
         request: Option<RequestKey>,
     ) -> Result<ScheduleView, Refusal> {
-        let domain = self.domain_in_use(domain).await?.name;
+        let domain = self.registry.domain_in_use(domain).await?.name;
         self.check_schedule(&domain, id, &schedule).await?;
         let (now, key) = (self.clock.now(), key_of(&domain, id));
         let mut state = ScheduleState::begin(now, schedule.remaining_actions);
@@ -244,7 +250,7 @@ impl Engine {
     ///
     /// [`Refusal::UnknownDomain`], [`Refusal::UnknownSchedule`], or the store's.
     pub async fn schedule(&self, domain: &str, id: &str) -> Result<ScheduleView, Refusal> {
-        self.must_know(domain).await?;
+        self.registry.must_know(domain).await?;
         let key = key_of(domain, id);
         let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
         let mut record = Record::decode(&head)?;
@@ -264,7 +270,7 @@ impl Engine {
     ///
     /// As for [`schedule`](Self::schedule).
     pub async fn next_times(&self, domain: &str, id: &str, limit: usize) -> Result<Upcoming, Refusal> {
-        self.must_know(domain).await?;
+        self.registry.must_know(domain).await?;
         let head = self.store.load(&key_of(domain, id)).await?.ok_or_else(|| unknown(domain, id))?;
         let record = Record::decode(&head)?;
         Ok(upcoming(&record.times()?, record.state.cursor.max(self.clock.now()), limit).await)
@@ -281,7 +287,7 @@ impl Engine {
         limit: usize,
         page: Option<&PageToken>,
     ) -> Result<(Vec<ScheduleRow>, Option<PageToken>), Refusal> {
-        self.must_know(domain).await?;
+        self.registry.must_know(domain).await?;
         let query = ListQuery { domain: key_of(domain, "").domain, open: Some(true), limit, ..ListQuery::default() };
         let found = self.store.list(&query, page).await?;
         let rows = found.rows.into_iter().map(|listed| ScheduleRow {
@@ -304,7 +310,7 @@ impl Engine {
         id: &str,
         schedule: Schedule,
     ) -> Result<ScheduleView, Refusal> {
-        self.domain_in_use(domain).await?;
+        self.registry.domain_in_use(domain).await?;
         self.check_schedule(domain, id, &schedule).await?;
         self.change(domain, id, None, |record, now| {
             record.state.remaining = schedule.remaining_actions;
@@ -322,7 +328,7 @@ impl Engine {
     ///
     /// As for [`schedule`](Self::schedule).
     pub async fn delete_schedule(&self, domain: &str, id: &str) -> Result<(), Refusal> {
-        self.must_know(domain).await?;
+        self.registry.must_know(domain).await?;
         let key = key_of(domain, id);
         let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
         self.store.drop_run(&key, head.run).await?;
@@ -454,7 +460,7 @@ impl Engine {
         request: Option<RequestKey>,
         mut change: impl FnMut(&mut Record, Timestamp) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
-        self.must_know(domain).await?;
+        self.registry.must_know(domain).await?;
         let key = key_of(domain, id);
         for _ in 0..TRIES_MAX {
             let now = self.clock.now();

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use store::{Cas, Expect, Head, Store};
 use tokio::time::Instant;
 
-use super::domains::{own_head, own_key};
+use super::registry::{own_head, own_key};
 use super::{Engine, Limited, Refusal};
 
 /// How long tokens of the secret before are good, where nobody says. Ours: nearly every task is answered within a month;
@@ -152,7 +152,7 @@ impl Engine {
         }
         let bytes = draw(None)?;
         loop {
-            let head = self.store.load(&own_key(RECORD)).await?;
+            let head = self.records.load(RECORD).await?;
             let head: Head = head.ok_or_else(|| Refusal::Corrupt { what: "there is no secret".to_owned() })?;
             let mut secrets = Secrets::read(&head.body)?;
             let now = self.clock.now();
@@ -162,7 +162,7 @@ impl Engine {
             if secrets.0.len() > SECRETS_MAX && overlap > Duration::ZERO {
                 return Err(Refusal::LimitExceeded { what: Limited::Secrets, max: SECRETS_MAX });
             }
-            if self.write_own(RECORD, Some(&head), &secrets).await? == Cas::Won {
+            if self.records.write(RECORD, Some(&head), &secrets).await? == Cas::Won {
                 self.mint.set(&secrets);
                 tracing::warn!(%from, %overlap, "the secret of task tokens was rotated");
                 return Ok(Rotated { from, previous_until: from.plus(overlap) });
@@ -172,7 +172,7 @@ impl Engine {
 
     /// Reads which secrets there are: another node may have made one.
     pub(super) async fn read_secrets(&self) -> Result<(), Refusal> {
-        if let Some(head) = self.store.load(&own_key(RECORD)).await? {
+        if let Some(head) = self.records.load(RECORD).await? {
             self.mint.set(&Secrets::read(&head.body)?);
         }
         Ok(())

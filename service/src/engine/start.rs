@@ -9,8 +9,8 @@ use history::{
 };
 use store::HeadKey;
 
+use super::TypeKind;
 use super::hand_out::waiting_turn;
-use super::types::TypeKind;
 use super::update::PutUpdate;
 use super::worker::Worker;
 use super::{Engine, Page, Refusal, Started};
@@ -30,9 +30,10 @@ pub(super) async fn start_of(
 ) -> Result<Start, Refusal> {
     let retention = match start.retention {
         Some(retention) => retention,
-        None => engine.domain(domain).await?.retention,
+        None => engine.registry.domain(domain).await?.retention,
     };
-    let registration: Registration<WorkflowDefaults> = engine.registration(domain, &start.workflow_type).await?;
+    let registration: Registration<WorkflowDefaults> =
+        engine.registry.registration(domain, &start.workflow_type).await?;
     if registration == Registration::Deprecated {
         return Err(Refusal::TypeDeprecated { kind: WorkflowDefaults::WORD, name: start.workflow_type });
     }
@@ -162,7 +163,7 @@ impl Worker<'_> {
                 return Ok(());
             }
             let newest = Page { reverse: true, limit: 1, ..Page::default() };
-            let closing = engine.read_page(key, loaded, &newest).await?.events.pop();
+            let closing = engine.reader.read_page(key, loaded, &newest).await?.events.pop();
             let planned = loaded.body.links.reset.as_deref().cloned();
             let planned = planned.or_else(|| closing.as_ref().and_then(PlannedReset::of));
             let (run, now) = (loaded.run(), engine.clock.now());
@@ -177,7 +178,7 @@ impl Worker<'_> {
                         return Err(Refusal::Corrupt { what });
                     };
                     let first = Page { limit: 1, ..Page::default() };
-                    let first = engine.read_page(key, loaded, &first).await?.events.pop();
+                    let first = engine.reader.read_page(key, loaded, &first).await?.events.pop();
                     let input = first.and_then(|first| first.kind.payload().cloned());
                     Transition::retry(run, run_id, input, not_before.unwrap_or(now), now)
                 }
@@ -224,7 +225,7 @@ impl Engine {
         };
         let requests = start.requests(update.map(|update| update.asked.update_id.as_str()));
         if let Some(run) = &mut existing {
-            self.recall(key, run, &requests).await?;
+            self.marks.recall(key, run, &requests).await?;
         }
         let starting = judge(existing.as_deref());
         if let (Ok(Starting::Repeated { run_id }), Some(run)) = (&starting, existing)
@@ -261,7 +262,7 @@ mod tests {
     async fn node(store: &Arc<dyn Store>) -> Arc<Engine> {
         let engine = Engine::open_for_reading(Arc::clone(store), Arc::new(SystemClock), Settings::default());
         let engine = engine.await.unwrap();
-        engine.ensure_default_domain().await.unwrap();
+        engine.registry.ensure_default_domain().await.unwrap();
         engine
     }
 

@@ -197,7 +197,7 @@ impl Engine {
         list: &str,
         poll: Poll,
     ) -> Result<Option<Grant>, Refusal> {
-        self.must_know(domain).await?;
+        self.registry.must_know(domain).await?;
         history::admit::check_name("taskList", list)?;
         let list = ListKey { domain: domain.into(), side, name: list.into() };
         let (taker, earlier) = taker(&list, &poll)?;
@@ -344,7 +344,7 @@ impl Engine {
             }
         };
         let limit = events_max.saturating_sub(shown.len()).max(1);
-        let mut events = self.read_range(&source, first, last, limit, WINDOW_BYTES_MAX).await?;
+        let mut events = self.reader.read_range(&source, first, last, limit, WINDOW_BYTES_MAX).await?;
         events.extend_from_slice(shown);
         let context = match completed(&events, previous_started_event_id) {
             Some(completed) => completed.context.clone(),
@@ -400,7 +400,7 @@ impl Engine {
         let mut from = first;
         while from < before {
             let last = (from + CONTEXT_EVENTS).min(before) - 1;
-            let events = self.read_range(source, from, last, usize::MAX, usize::MAX).await?;
+            let events = self.reader.read_range(source, from, last, usize::MAX, usize::MAX).await?;
             if let Some(completed) = completed(&events, first) {
                 return Ok(completed.context.clone());
             }
@@ -414,7 +414,7 @@ impl Engine {
             return Err(Refusal::Corrupt { what: "a turn on a runner's list".to_owned() });
         };
         let scheduled = task.scheduled_event_id;
-        let events = self.read_range(&grant.source(), scheduled, scheduled, 1, WINDOW_BYTES_MAX).await?;
+        let events = self.reader.read_range(&grant.source(), scheduled, scheduled, 1, WINDOW_BYTES_MAX).await?;
         let input = match events.into_iter().next().map(|event| event.kind) {
             Some(EventKind::ActivityScheduled(it)) => it.input,
             _ => {

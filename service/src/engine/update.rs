@@ -145,7 +145,7 @@ impl Worker<'_> {
             let mut run = Box::new(loaded.run().clone());
             let current = run.started.run_id;
             let request = key_of_update(&put.asked.update_id);
-            engine.recall(key, &mut run, &[request]).await?;
+            engine.marks.recall(key, &mut run, &[request]).await?;
             if let UpdateStanding::Ended { run_id: of, event_id } = run.standing_of(&put.asked.update_id, run_id) {
                 if let Some(heard) = engine.ended_in(key, loaded, of, event_id).await? {
                     return Ok(Putting::Known(of, heard));
@@ -204,8 +204,8 @@ impl Engine {
     /// with a start those of [`start`](Self::start), and [`Refusal::AfterStart`] where the run was started.
     pub async fn update(self: &Arc<Self>, at: &RunRef, update: Update, wait: Duration) -> Result<Updated, Refusal> {
         match &update.start {
-            Some(_) => drop(self.domain_in_use(&at.domain).await?),
-            None => self.must_know(&at.domain).await?,
+            Some(_) => drop(self.registry.domain_in_use(&at.domain).await?),
+            None => self.registry.must_know(&at.domain).await?,
         }
         // Before anything is recorded.
         crate::shares::watch()?;
@@ -270,9 +270,9 @@ impl Engine {
                 }
                 Err(Refusal::RunNotCurrent { workflow_id, run_id, current }) => {
                     // An answer of an earlier run can still be fetched; nothing else.
-                    let earlier = self.load_run(&key, run_id).await?;
+                    let earlier = self.reader.load_run(&key, run_id).await?;
                     let mut run = Box::new(earlier.run().clone());
-                    self.recall(&key, &mut run, &[key_of_update(&asked.update_id)]).await?;
+                    self.marks.recall(&key, &mut run, &[key_of_update(&asked.update_id)]).await?;
                     match may_update_in(&run, &asked, Some(run_id)) {
                         Ok(UpdateStanding::Ended { event_id, .. }) => {
                             (run_id, self.ended(&key, &earlier, event_id).await?)
@@ -333,7 +333,7 @@ impl Engine {
             let mut watching = self.watchers.watch(&key);
             let loaded = self.look_up(&at).await?;
             let mut run = Box::new(loaded.run().clone());
-            self.recall(&key, &mut run, &[key_of_update(update_id)]).await?;
+            self.marks.recall(&key, &mut run, &[key_of_update(update_id)]).await?;
             let event_id = match run.update_standing(update_id) {
                 UpdateStanding::Accepted { event_id } => event_id,
                 UpdateStanding::Ended { event_id, .. } => {
@@ -366,7 +366,7 @@ impl Engine {
         let (mut answer, mut version) = (None, event_id);
         // The version that the turn left, which is what whoever was answered at once was told.
         loop {
-            let read = self.read_page(key, loaded, &page).await?;
+            let read = self.reader.read_page(key, loaded, &page).await?;
             let count = read.events.len();
             let turn: Vec<_> =
                 read.events.into_iter().take_while(|event| event.kind.level() == Level::Decider).collect();
@@ -392,6 +392,23 @@ impl Engine {
                 let what = format!("event {event_id} of run {}, which answers an update", loaded.run().started.run_id);
                 Err(Refusal::Corrupt { what })
             }
+        }
+    }
+    /// What came of an update in the run `of`, which is this one or one before it; `None` when that has been forgotten.
+    pub(super) async fn ended_in(
+        &self,
+        key: &HeadKey,
+        loaded: &Loaded,
+        of: Uuid,
+        event_id: u64,
+    ) -> Result<Option<Heard>, Refusal> {
+        if of == loaded.run().started.run_id {
+            return self.ended(key, loaded, event_id).await.map(Some);
+        }
+        match self.reader.load_run(key, of).await {
+            Ok(earlier) => self.ended(key, &earlier, event_id).await.map(Some),
+            Err(Refusal::UnknownRun { .. }) => Ok(None),
+            Err(refusal) => Err(refusal),
         }
     }
 }

@@ -77,7 +77,7 @@ impl Engine {
 impl Worker<'_> {
     /// Loads the run unless it is known. `Ok(None)`: there is none.
     pub(super) async fn loaded(&mut self) -> Result<Option<&Loaded>, Refusal> {
-        self.engine.loaded(self.key, self.state).await
+        self.engine.reader.loaded(self.key, self.state).await
     }
 
     /// What is worth being known further on, in bytes. A closed run is read rarely, and then from the store.
@@ -235,7 +235,7 @@ impl Worker<'_> {
             Pending::Tell { command, .. } => Some(command.requests()),
             Pending::Take { .. } | Pending::Effect { .. } | Pending::Look { .. } => None,
         });
-        engine.recall(key, transition.run_mut(), &told.flatten().collect::<Vec<_>>()).await?;
+        engine.marks.recall(key, transition.run_mut(), &told.flatten().collect::<Vec<_>>()).await?;
         let Said { looks, says_no } = admit(key, pending, &mut transition, owed, &beats, now);
         if says_no && self.state.must_look_into(before) {
             return Ok(false);

@@ -46,7 +46,7 @@ impl Worker<'_> {
         let (engine, key) = (self.engine, self.key);
         let now = engine.clock.now().max(transition.run().last_timestamp);
         let spilled = transition.spill(self.committed(&transition), now);
-        if let Err(refusal) = engine.keep_marks(key, &spilled).await {
+        if let Err(refusal) = engine.marks.keep_marks(key, &spilled).await {
             self.state.forget();
             return Err(refusal);
         }
@@ -217,11 +217,11 @@ impl Engine {
         let Some(head) = self.store.load(key).await? else {
             return Ok(None);
         };
-        let mut loaded = Box::pin(self.open_head(key, head)).await?;
+        let mut loaded = Box::pin(self.reader.open_head(key, head)).await?;
         if !loaded.body.ops.contains(&op) {
             return Ok(None);
         }
-        loaded.beats = self.read_beats(key, loaded.run()).await?;
+        loaded.beats = self.reader.read_beats(key, loaded.run()).await?;
         Ok(Some(loaded))
     }
 }

@@ -22,18 +22,18 @@ pub(super) async fn create(State(engine): AppState, _: NoQuery, Json(create): Js
     let retention = retention.unwrap_or(RETENTION_DEFAULT);
     let created_at = engine.clock().now();
     let domain = Domain { description, tags, ..Domain::new(&name, retention, created_at) };
-    let domain = engine.create_domain(domain).await?;
+    let domain = engine.registry().create_domain(domain).await?;
     Ok(json(StatusCode::CREATED, &render(domain)))
 }
 
 pub(super) async fn list(State(engine): AppState, _: NoQuery, caller: Caller) -> Answer {
-    let domains = engine.domains().await?.into_iter().filter(|domain| caller.knows(&domain.name));
+    let domains = engine.registry().domains().await?.into_iter().filter(|domain| caller.knows(&domain.name));
     let domains = domains.map(render).collect();
     Ok(json(StatusCode::OK, &body::Domains { domains }))
 }
 
 pub(super) async fn show(State(engine): AppState, Path([name]): Path<1>, _: NoQuery) -> Answer {
-    Ok(json(StatusCode::OK, &render(engine.domain(&name).await?)))
+    Ok(json(StatusCode::OK, &render(engine.registry().domain(&name).await?)))
 }
 
 pub(super) async fn change(
@@ -43,22 +43,22 @@ pub(super) async fn change(
     Json(change): Json<body::ChangeDomain>,
 ) -> Answer {
     let body::ChangeDomain { description, retention } = change;
-    Ok(json(StatusCode::OK, &render(engine.set_domain(&name, description, retention).await?)))
+    Ok(json(StatusCode::OK, &render(engine.registry().set_domain(&name, description, retention).await?)))
 }
 
 pub(super) async fn delete(State(engine): AppState, Path([name]): Path<1>, _: NoQuery) -> Answer {
-    engine.delete_domain(&name).await?;
+    engine.registry().delete_domain(&name).await?;
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)
 }
 
 pub(super) async fn deprecate(State(engine): AppState, Path([name]): Path<1>, _: NoQuery) -> Answer {
-    Ok(json(StatusCode::OK, &render(engine.deprecate_domain(&name).await?)))
+    Ok(json(StatusCode::OK, &render(engine.registry().deprecate_domain(&name).await?)))
 }
 
 pub(super) async fn undeprecate(State(engine): AppState, Path([name]): Path<1>, _: NoQuery) -> Answer {
-    Ok(json(StatusCode::OK, &render(engine.undeprecate_domain(&name).await?)))
+    Ok(json(StatusCode::OK, &render(engine.registry().undeprecate_domain(&name).await?)))
 }
 
 pub(super) async fn tag(
@@ -67,5 +67,5 @@ pub(super) async fn tag(
     _: NoQuery,
     Json(tag): Json<body::TagDomain>,
 ) -> Answer {
-    Ok(json(StatusCode::OK, &render(engine.tag_domain(&name, &tag.add, &tag.remove).await?)))
+    Ok(json(StatusCode::OK, &render(engine.registry().tag_domain(&name, &tag.add, &tag.remove).await?)))
 }

@@ -31,7 +31,7 @@ pub(super) async fn register<D: TypeKind>(
     let body::RegisterType { name, version, description, defaults } = register;
     let (created_at, deprecated_at) = (engine.clock().now(), None);
     let registered = RegisteredType { name, version, description, created_at, deprecated_at, defaults };
-    let registered = engine.register_type(&domain, registered).await?;
+    let registered = engine.registry().register_type(&domain, registered).await?;
     Ok(json(StatusCode::CREATED, &render(registered)))
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn list<D: TypeKind>(
     Path([domain]): Path<1>,
     Query(params): Query<ListParams>,
 ) -> Answer {
-    let mut names = engine.type_names::<D>(&domain).await?;
+    let mut names = engine.registry().type_names::<D>(&domain).await?;
     names.retain(|(full, deprecated)| {
         params.deprecated.is_none_or(|wanted| wanted == *deprecated)
             && params.after.as_deref().is_none_or(|after| **full > *after)
@@ -69,7 +69,7 @@ pub(super) async fn list<D: TypeKind>(
 }
 
 pub(super) async fn show<D: TypeKind>(State(engine): AppState, Path([domain, full]): Path<2>, _: NoQuery) -> Answer {
-    Ok(json(StatusCode::OK, &render(engine.registered_type::<D>(&domain, &full).await?)))
+    Ok(json(StatusCode::OK, &render(engine.registry().registered_type::<D>(&domain, &full).await?)))
 }
 
 pub(super) async fn deprecate<D: TypeKind>(
@@ -77,7 +77,7 @@ pub(super) async fn deprecate<D: TypeKind>(
     Path([domain, full]): Path<2>,
     _: NoQuery,
 ) -> Answer {
-    Ok(json(StatusCode::OK, &render(engine.deprecate_type::<D>(&domain, &full).await?)))
+    Ok(json(StatusCode::OK, &render(engine.registry().deprecate_type::<D>(&domain, &full).await?)))
 }
 
 pub(super) async fn undeprecate<D: TypeKind>(
@@ -85,11 +85,11 @@ pub(super) async fn undeprecate<D: TypeKind>(
     Path([domain, full]): Path<2>,
     _: NoQuery,
 ) -> Answer {
-    Ok(json(StatusCode::OK, &render(engine.undeprecate_type::<D>(&domain, &full).await?)))
+    Ok(json(StatusCode::OK, &render(engine.registry().undeprecate_type::<D>(&domain, &full).await?)))
 }
 
 pub(super) async fn delete<D: TypeKind>(State(engine): AppState, Path([domain, full]): Path<2>, _: NoQuery) -> Answer {
-    engine.delete_type::<D>(&domain, &full).await?;
+    engine.registry().delete_type::<D>(&domain, &full).await?;
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)

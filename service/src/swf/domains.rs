@@ -66,7 +66,7 @@ pub(super) async fn register(call: Call, input: Map<String, Value>) -> Answer {
     let tags = tags_of(tags.unwrap_or_default());
     let domain = Domain { description, tags, ..Domain::new(&name, retention, call.engine.clock().now()) };
     call.engine.must_have_room_for_domain().await?;
-    call.engine.create_domain(domain).await.map_err(too_many_tags)?;
+    call.engine.registry().create_domain(domain).await.map_err(too_many_tags)?;
     Ok(None)
 }
 
@@ -87,8 +87,8 @@ fn info(call: &Call, domain: &Domain) -> Value {
 pub(super) async fn describe(call: Call, input: Map<String, Value>) -> Answer {
     let Named { name } = take(input)?;
     // One that is known may be old.
-    call.engine.domains().await?;
-    let domain = call.engine.domain(&name).await?;
+    call.engine.registry().domains().await?;
+    let domain = call.engine.registry().domain(&name).await?;
     body(&json!({
         "domainInfo": info(&call, &domain),
         "configuration": { "workflowExecutionRetentionPeriodInDays": days(domain.retention) },
@@ -105,7 +105,7 @@ struct List {
 
 pub(super) async fn list(call: Call, input: Map<String, Value>) -> Answer {
     let List { registration_status, paging } = take(input)?;
-    let mut domains = call.engine.domains().await?;
+    let mut domains = call.engine.registry().domains().await?;
     domains
         .retain(|domain| registration(domain.deprecated_at) == registration_status && call.caller.knows(&domain.name));
     let Paged { rows, next } = paging.page(Of::Domains, (&call.engine, &[]), domains, |domain| &domain.name)?;
@@ -115,13 +115,13 @@ pub(super) async fn list(call: Call, input: Map<String, Value>) -> Answer {
 
 pub(super) async fn deprecate(call: Call, input: Map<String, Value>) -> Answer {
     let Named { name } = take(input)?;
-    call.engine.deprecate_domain(&name).await?;
+    call.engine.registry().deprecate_domain(&name).await?;
     Ok(None)
 }
 
 pub(super) async fn undeprecate(call: Call, input: Map<String, Value>) -> Answer {
     let Named { name } = take(input)?;
-    call.engine.undeprecate_domain(&name).await?;
+    call.engine.registry().undeprecate_domain(&name).await?;
     Ok(None)
 }
 
@@ -154,20 +154,20 @@ impl Tagging {
 pub(super) async fn tag(call: Call, input: Map<String, Value>) -> Answer {
     let mut tagging: Tagging = take(input)?;
     let tags = tags_of(std::mem::take(&mut tagging.tags));
-    call.engine.tag_domain(tagging.domain()?, &tags, &[]).await.map_err(too_many_tags)?;
+    call.engine.registry().tag_domain(tagging.domain()?, &tags, &[]).await.map_err(too_many_tags)?;
     Ok(None)
 }
 
 pub(super) async fn untag(call: Call, input: Map<String, Value>) -> Answer {
     let tagging: Tagging = take(input)?;
-    call.engine.tag_domain(tagging.domain()?, &BTreeMap::new(), &tagging.tag_keys).await?;
+    call.engine.registry().tag_domain(tagging.domain()?, &BTreeMap::new(), &tagging.tag_keys).await?;
     Ok(None)
 }
 
 pub(super) async fn tags(call: Call, input: Map<String, Value>) -> Answer {
     let tagging: Tagging = take(input)?;
-    call.engine.domains().await?;
-    let domain = call.engine.domain(tagging.domain()?).await?;
+    call.engine.registry().domains().await?;
+    let domain = call.engine.registry().domain(tagging.domain()?).await?;
     let tags: Vec<Value> = domain.tags.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
     body(&json!({ "tags": tags }))
 }

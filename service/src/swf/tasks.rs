@@ -332,7 +332,7 @@ struct CountPending {
 
 pub(super) async fn count_pending(call: Call, input: Map<String, Value>, are_turns: bool) -> Answer {
     let it: CountPending = take(input)?;
-    call.engine.domain(&it.domain).await?;
+    call.engine.registry().domain(&it.domain).await?;
     let (count, truncated) = call.engine.waiting_tasks(&it.domain, &it.task_list.name, are_turns);
     body(&json!({ "count": count, "truncated": truncated }))
 }

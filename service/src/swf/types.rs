@@ -141,7 +141,7 @@ pub(super) async fn register<D: Kind>(call: Call, input: Map<String, Value>) -> 
     let created_at = call.engine.clock().now();
     let version = Some(version);
     let registered = RegisteredType { name, version, description, created_at, deprecated_at: None, defaults };
-    call.engine.register_type(&domain, registered).await.map_err(type_fault::<D>)?;
+    call.engine.registry().register_type(&domain, registered).await.map_err(type_fault::<D>)?;
     Ok(None)
 }
 
@@ -184,9 +184,9 @@ fn info<D: Kind>(registered: &RegisteredType<D>) -> Value {
 
 /// A type as it is; those of a deprecated domain are deprecated with it.
 async fn read<D: Kind>(call: &Call, domain: &str, full: &str) -> Result<RegisteredType<D>, Fault> {
-    let registered = call.engine.registered_type::<D>(domain, full).await;
+    let registered = call.engine.registry().registered_type::<D>(domain, full).await;
     let mut registered = registered.map_err(type_fault::<D>)?;
-    let domain = call.engine.domain(domain).await?;
+    let domain = call.engine.registry().domain(domain).await?;
     registered.deprecated_at = registered.deprecated_at.or(domain.deprecated_at);
     Ok(registered)
 }
@@ -210,8 +210,8 @@ struct ListTypes {
 pub(super) async fn list<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
     let ListTypes { domain, name, registration_status, paging } = take(input)?;
     let wants_deprecated = registration_status == "DEPRECATED";
-    let all_deprecated = call.engine.domain(&domain).await?.deprecated_at.is_some();
-    let names = call.engine.type_names::<D>(&domain).await?;
+    let all_deprecated = call.engine.registry().domain(&domain).await?.deprecated_at.is_some();
+    let names = call.engine.registry().type_names::<D>(&domain).await?;
     let wanted = names.into_iter().filter(|(full, deprecated)| {
         (*deprecated || all_deprecated) == wants_deprecated
             && name.as_deref().is_none_or(|name| split_type_name(full).0 == name)
@@ -234,18 +234,18 @@ pub(super) async fn list<D: Kind>(call: Call, input: Map<String, Value>) -> Answ
 
 pub(super) async fn deprecate<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
     let Named { domain, workflow_type } = take(input)?;
-    call.engine.deprecate_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
+    call.engine.registry().deprecate_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
     Ok(None)
 }
 
 pub(super) async fn undeprecate<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
     let Named { domain, workflow_type } = take(input)?;
-    call.engine.undeprecate_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
+    call.engine.registry().undeprecate_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
     Ok(None)
 }
 
 pub(super) async fn delete<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
     let Named { domain, workflow_type } = take(input)?;
-    call.engine.delete_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
+    call.engine.registry().delete_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
     Ok(None)
 }

@@ -39,14 +39,14 @@ fn undefined(setting: &str) -> Fault {
 
 pub(super) async fn start(call: Call, input: Map<String, Value>) -> Answer {
     let it: StartWorkflow = take(input)?;
-    let domain = call.engine.domain_in_use(&it.domain).await?;
+    let domain = call.engine.registry().domain_in_use(&it.domain).await?;
     let full = it.workflow_type.full();
-    let known = call.engine.registration::<WorkflowDefaults>(&it.domain, &full).await?.defaults().cloned();
+    let known = call.engine.registry().registration::<WorkflowDefaults>(&it.domain, &full).await?.defaults().cloned();
     let defaults = match known {
         Some(defaults) => defaults,
         // Never say no from memory.
         None => {
-            let registered = call.engine.registered_type::<WorkflowDefaults>(&it.domain, &full).await;
+            let registered = call.engine.registry().registered_type::<WorkflowDefaults>(&it.domain, &full).await;
             let registered = registered.map_err(type_fault::<WorkflowDefaults>)?;
             if registered.deprecated_at.is_some() {
                 let refusal = Refusal::TypeDeprecated { kind: "workflow", name: full };

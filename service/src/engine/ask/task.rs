@@ -94,7 +94,7 @@ impl Engine {
         key: &HeadKey,
         run_id: Uuid,
     ) -> Result<Option<Grant>, Refusal> {
-        match self.load_run(key, run_id).await {
+        match self.reader.load_run(key, run_id).await {
             Ok(loaded) => Ok(self.grant_questions(key, &loaded)),
             Err(Refusal::UnknownRun { .. }) => Ok(None),
             Err(refusal) => Err(refusal),
@@ -116,7 +116,7 @@ impl Engine {
         let (engine, key) = (Arc::clone(self), key.clone());
         runtime.spawn(async move {
             let looked = engine.ask(&key, |reply| Request::Pose { run_id: None, pose: None, reply }).await;
-            let current = looked.is_ok().then(|| engine.load_run(&key, run_id));
+            let current = looked.is_ok().then(|| engine.reader.load_run(&key, run_id));
             match current {
                 // Of an earlier run, perhaps.
                 Some(earlier) => {

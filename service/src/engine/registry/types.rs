@@ -8,15 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{ActivityDefaults, Decision, Fault, LAMBDA_LIST, Registration, Timestamp, Unit, WorkflowDefaults, admit};
+use history::{ActivityDefaults, Fault, Registration, Timestamp, Unit, WorkflowDefaults, admit};
 use lru::LruCache;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Row};
 
+use super::Registry;
 use super::domains::DESCRIPTION_BYTES_MAX;
-use super::{Engine, Limited, Refusal, RunRef, TurnToken};
+use crate::engine::{Limited, Refusal};
 
 /// Most types of a kind in a domain. Source: SWF.md §7.
 pub const TYPES_MAX: usize = 10_000;
@@ -199,7 +200,7 @@ fn check<D: TypeKind>(registered: &RegisteredType<D>) -> Result<(), Refusal> {
     Ok(registered.defaults.check()?)
 }
 
-impl Engine {
+impl Registry {
     /// Registers a type.
     ///
     /// # Errors
@@ -395,47 +396,5 @@ impl Engine {
             Some(_) => Registration::Deprecated,
             None => Registration::Known(Box::new(registered.defaults)),
         })
-    }
-
-    /// Adds to decisions what is known of the types that they name.
-    pub(super) async fn add_registrations(&self, token: &TurnToken, decisions: &mut [Decision]) -> Result<(), Refusal> {
-        let domain = &token.domain;
-        for decision in decisions {
-            match decision {
-                Decision::ScheduleActivity(it) if it.task_list.as_deref() == Some(LAMBDA_LIST) => {
-                    // Functions have no types; what is known of them is whether there are any.
-                    let known = Registration::Known(Box::default());
-                    it.registration = if self.lambda.get().is_some() { known } else { Registration::Unknown };
-                }
-                Decision::ScheduleActivity(it) => {
-                    it.registration = self.registration(domain, &it.activity_type).await?;
-                }
-                Decision::StartChild(it) => {
-                    it.registration = self.registration(domain, &it.workflow_type).await?;
-                    it.domain_room = Box::pin(self.room_for_child(domain)).await?;
-                }
-                Decision::ContinueAsNew(it) => {
-                    let full = match &it.workflow_type {
-                        Some(full) => full.clone(),
-                        None => {
-                            let (domain, workflow_id) = (Arc::clone(domain), Arc::clone(&token.workflow_id));
-                            let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
-                            self.describe(&at).await?.run.started.workflow_type
-                        }
-                    };
-                    it.registration = self.registration(domain, &full).await?;
-                }
-                Decision::CancelActivity(_)
-                | Decision::StartTimer(_)
-                | Decision::CancelTimer(_)
-                | Decision::RecordMarker(_)
-                | Decision::SignalExternal(_)
-                | Decision::CancelExternal(_)
-                | Decision::SucceedWorkflow(_)
-                | Decision::FailWorkflow(_)
-                | Decision::CancelWorkflow(_) => {}
-            }
-        }
-        Ok(())
     }
 }

@@ -1,20 +1,17 @@
-//! Domains, and how the service keeps its own records: in the store, under a domain name that no caller can use.
+//! Domains: one record of all of them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 
-use bytes::Bytes;
 use history::{Duration, Fault, Timestamp, Unit, limits};
 use serde::{Deserialize, Serialize};
-use store::{Cas, Expect, Head, HeadKey, ListQuery};
+use store::{Cas, Head, ListQuery};
 
-use super::{Engine, Limited, Refusal};
+use super::Registry;
+use crate::engine::{Limited, Refusal, schedules};
 
 /// The domain that is always there.
 pub const DEFAULT_DOMAIN: &str = "default";
-
-/// Where the service keeps its own records: callers' domains are never empty.
-const OWN: &str = "";
 
 /// Most domains. Ours: they are kept in one record and in memory.
 const DOMAINS_MAX: usize = 1_000;
@@ -71,18 +68,18 @@ const KNOWN_FOR: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// The domains as last read.
 #[derive(Default)]
-pub(super) struct Domains {
-    known: RwLock<Arc<BTreeMap<String, Domain>>>,
+pub(super) struct Known {
+    all: RwLock<Arc<BTreeMap<String, Domain>>>,
     read_at: RwLock<Option<tokio::time::Instant>>,
 }
 
-impl Domains {
-    fn known(&self) -> Arc<BTreeMap<String, Domain>> {
-        Arc::clone(&self.known.read().expect("no code panics while it holds this lock"))
+impl Known {
+    fn all(&self) -> Arc<BTreeMap<String, Domain>> {
+        Arc::clone(&self.all.read().expect("no code panics while it holds this lock"))
     }
 
     fn set(&self, domains: BTreeMap<String, Domain>) {
-        *self.known.write().expect("no code panics while it holds this lock") = Arc::new(domains);
+        *self.all.write().expect("no code panics while it holds this lock") = Arc::new(domains);
         *self.read_at.write().expect("no code panics while it holds this lock") = Some(tokio::time::Instant::now());
     }
 
@@ -92,41 +89,17 @@ impl Domains {
     }
 }
 
-pub(super) fn own_key(name: &str) -> HeadKey {
-    HeadKey { domain: OWN.into(), workflow_id: name.into() }
-}
-
-pub(super) fn own_head(before: Option<&Head>, body: Bytes) -> Head {
-    let version = before.map_or(1, |head| head.version + 1);
-    Head { run: [0; 16], version, body, due: None, row: None, expires_at: None }
-}
-
-impl Engine {
-    /// Writes one of the service's own records, if it still is as it was read.
-    pub(super) async fn write_own(
-        &self,
-        name: &str,
-        before: Option<&Head>,
-        record: &impl Serialize,
-    ) -> Result<Cas, Refusal> {
-        let body = serde_json::to_vec(record).map_err(|error| Refusal::Corrupt { what: error.to_string() })?;
-        let expect = match before {
-            Some(head) => Expect::Exactly { run: head.run, version: head.version },
-            None => Expect::Absent,
-        };
-        Ok(self.store.commit(&own_key(name), expect, &own_head(before, body.into()), &[]).await?)
-    }
-
+impl Registry {
     /// Writes the record of all domains, if it still is as it was read.
     async fn write_domains(&self, before: Option<&Head>, domains: &BTreeMap<String, Domain>) -> Result<Cas, Refusal> {
-        self.write_own("domains", before, domains).await.map_err(|refusal| match refusal {
+        self.records.write("domains", before, domains).await.map_err(|refusal| match refusal {
             Refusal::RunTooLarge { max, .. } => Refusal::LimitExceeded { what: Limited::DomainBytes, max },
             refusal => refusal,
         })
     }
 
     async fn read_domains(&self) -> Result<(Option<Head>, BTreeMap<String, Domain>), Refusal> {
-        let Some(head) = self.store.load(&own_key("domains")).await? else {
+        let Some(head) = self.records.load("domains").await? else {
             return Ok((None, BTreeMap::new()));
         };
         let domains = serde_json::from_slice(&head.body)
@@ -151,7 +124,7 @@ impl Engine {
             }
             domains.insert(domain.name.clone(), domain.clone());
             if self.write_domains(head.as_ref(), &domains).await? == Cas::Won {
-                self.domains.set(domains);
+                self.known.set(domains);
                 return Ok(domain);
             }
         }
@@ -175,7 +148,7 @@ impl Engine {
             check_domain(domain)?;
             let changed = domain.clone();
             if self.write_domains(head.as_ref(), &domains).await? == Cas::Won {
-                self.domains.set(domains);
+                self.known.set(domains);
                 return Ok(changed);
             }
         }
@@ -252,14 +225,14 @@ impl Engine {
             if !self.store.list(&runs, None).await?.rows.is_empty() {
                 return in_use("it has runs, open ones or such as are kept for their retention");
             }
-            if !self.schedules(name, 1, None).await?.0.is_empty() {
+            if schedules::are_any(&*self.store, name).await? {
                 return in_use("it has schedules");
             }
             if domain.has_types {
                 self.forget_types(name).await?;
             }
             if self.write_domains(head.as_ref(), &domains).await? == Cas::Won {
-                self.domains.set(domains);
+                self.known.set(domains);
                 return Ok(());
             }
         }
@@ -303,7 +276,7 @@ impl Engine {
     /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], or the store's.
     pub async fn domain_in_use(&self, name: &str) -> Result<Domain, Refusal> {
         let mut domain = self.domain(name).await?;
-        let is_stale = self.nodes.is_shared() && !self.domains.is_fresh();
+        let is_stale = self.nodes.is_shared() && !self.known.is_fresh();
         if domain.deprecated_at.is_some() || is_stale {
             self.domains().await?;
             domain = self.domain(name).await?;
@@ -321,7 +294,7 @@ impl Engine {
     /// The store's.
     pub async fn domains(&self) -> Result<Vec<Domain>, Refusal> {
         let (_, domains) = self.read_domains().await?;
-        self.domains.set(domains.clone());
+        self.known.set(domains.clone());
         Ok(domains.into_values().collect())
     }
 
@@ -331,21 +304,21 @@ impl Engine {
     ///
     /// [`Refusal::UnknownDomain`], or the store's.
     pub async fn domain(&self, name: &str) -> Result<Domain, Refusal> {
-        if let Some(domain) = self.domains.known().get(name) {
+        if let Some(domain) = self.known.all().get(name) {
             return Ok(domain.clone());
         }
         // Never say no from a cache.
         let (_, domains) = self.read_domains().await?;
         let found = domains.get(name).cloned();
-        self.domains.set(domains);
+        self.known.set(domains);
         found.ok_or_else(|| Refusal::UnknownDomain { domain: name.to_owned() })
     }
 
-    pub(super) async fn must_know(&self, name: &str) -> Result<(), Refusal> {
-        if self.domains.known().contains_key(name) { Ok(()) } else { self.domain(name).await.map(drop) }
+    pub(in crate::engine) async fn must_know(&self, name: &str) -> Result<(), Refusal> {
+        if self.known.all().contains_key(name) { Ok(()) } else { self.domain(name).await.map(drop) }
     }
 
-    pub(super) async fn ensure_default_domain(&self) -> Result<(), Refusal> {
+    pub(in crate::engine) async fn ensure_default_domain(&self) -> Result<(), Refusal> {
         let domain = Domain {
             description: Some("The domain that is always there".to_owned()),
             ..Domain::new(DEFAULT_DOMAIN, limits::RETENTION_DEFAULT, self.clock.now())

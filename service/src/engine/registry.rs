@@ -1,0 +1,33 @@
+//! What is registered: domains, and types of workflows and activities. Owns what is known of them, and their records.
+
+mod domains;
+mod records;
+mod types;
+
+use std::sync::Arc;
+
+use store::Store;
+
+use super::Clock;
+use super::nodes::Nodes;
+
+pub use domains::{DEFAULT_DOMAIN, Domain};
+pub(in crate::engine) use records::{Records, own_head, own_key};
+pub use types::{RegisteredType, TYPES_MAX, TypeKind, split_type_name, type_name};
+
+/// See the module.
+pub struct Registry {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    nodes: Arc<Nodes>,
+    records: Records,
+    known: domains::Known,
+    types: types::Types,
+}
+
+impl Registry {
+    pub(super) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, nodes: Arc<Nodes>) -> Self {
+        let records = Records::new(Arc::clone(&store));
+        Self { store, clock, nodes, records, known: domains::Known::default(), types: types::Types::default() }
+    }
+}

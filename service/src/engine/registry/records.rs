@@ -1,0 +1,53 @@
+//! The service's own records: in the store, under a domain name that no caller can use.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Serialize;
+use store::{Cas, Expect, Head, HeadKey, Store};
+
+use crate::engine::Refusal;
+
+/// Where they are: callers' domains are never empty.
+const OWN: &str = "";
+
+pub(in crate::engine) fn own_key(name: &str) -> HeadKey {
+    HeadKey { domain: OWN.into(), workflow_id: name.into() }
+}
+
+pub(in crate::engine) fn own_head(before: Option<&Head>, body: Bytes) -> Head {
+    let version = before.map_or(1, |head| head.version + 1);
+    Head { run: [0; 16], version, body, due: None, row: None, expires_at: None }
+}
+
+/// See the module.
+#[derive(Clone)]
+pub(in crate::engine) struct Records {
+    store: Arc<dyn Store>,
+}
+
+impl Records {
+    pub(in crate::engine) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+
+    /// Reads a record.
+    pub(in crate::engine) async fn load(&self, name: &str) -> Result<Option<Head>, Refusal> {
+        Ok(self.store.load(&own_key(name)).await?)
+    }
+
+    /// Writes a record, if it still is as it was read.
+    pub(in crate::engine) async fn write(
+        &self,
+        name: &str,
+        before: Option<&Head>,
+        record: &impl Serialize,
+    ) -> Result<Cas, Refusal> {
+        let body = serde_json::to_vec(record).map_err(|error| Refusal::Corrupt { what: error.to_string() })?;
+        let expect = match before {
+            Some(head) => Expect::Exactly { run: head.run, version: head.version },
+            None => Expect::Absent,
+        };
+        Ok(self.store.commit(&own_key(name), expect, &own_head(before, body.into()), &[]).await?)
+    }
+}

@@ -1,0 +1,150 @@
+//! Runs as callers see them: as they are, how they closed, and their events.
+
+use std::time::Duration;
+
+use history::{Event, Run, Status};
+use store::HeadKey;
+use uuid::Uuid;
+
+use super::commit::Loaded;
+use super::{Described, Engine, HistoryPage, Page, Refusal, RunRef, TurnToken, head_key};
+
+/// Before a run is looked for again that goes on for another.
+const GO_ON_WAIT: Duration = Duration::from_millis(10);
+
+impl Engine {
+    /// A run as it is now: the current one from memory or the store, an earlier one from the store.
+    pub(super) async fn look_up(&self, at: &RunRef) -> Result<Loaded, Refusal> {
+        self.look_up_with(at, 0).await
+    }
+
+    /// Like [`look_up`](Self::look_up), with this event at least: what is in memory may be older where the store is shared
+    /// after all. Where it is known to be shared, every read goes to the store: a node that reads its own writes and misses
+    /// those of others would be worse than a read unit.
+    async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<Loaded, Refusal> {
+        self.registry.must_know(&at.domain).await?;
+        let key = head_key(at);
+        let cell = self.cache.cell(&key);
+        let mut state = cell.state.lock().await;
+        let is_old = |loaded: &Loaded| self.nodes.is_shared() || loaded.run().last_event_id < event_id;
+        if state.known().is_some_and(is_old) {
+            state.forget();
+        }
+        let current = self.reader.loaded(&key, &mut state).await?.cloned();
+        let is_kept = current.as_ref().is_some_and(|loaded| loaded.run().is_open());
+        if !is_kept {
+            state.forget();
+        }
+        drop(state);
+        let bytes = current.as_ref().filter(|_| is_kept).map(Loaded::bytes);
+        self.cache.settle(&cell, bytes);
+        match (current, at.run_id) {
+            (None, None) => Err(Refusal::unknown_workflow(&key)),
+            // The newest may have been forgotten before an earlier one that is kept for longer.
+            (None, Some(run_id)) => match self.reader.load_run(&key, run_id).await {
+                Err(Refusal::UnknownRun { .. }) => Err(Refusal::unknown_workflow(&key)),
+                found => found,
+            },
+            (Some(loaded), None) => Ok(loaded),
+            (Some(loaded), Some(run_id)) if loaded.run().started.run_id == run_id => Ok(loaded),
+            (Some(_), Some(run_id)) => self.reader.load_run(&key, run_id).await,
+        }
+    }
+
+    /// Lets go of what is in memory of a run, so that it is loaded anew.
+    pub(super) async fn forget(&self, key: &HeadKey) {
+        let cell = self.cache.cell(key);
+        cell.state.lock().await.forget();
+        self.cache.settle(&cell, None);
+    }
+
+    /// The state of a run.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's.
+    pub async fn describe(&self, at: &RunRef) -> Result<Described, Refusal> {
+        let Loaded { mut body, beats, .. } = self.look_up(at).await?;
+        self.reader.fill_notes(&head_key(at), &mut body.run).await?;
+        let closed_for = body.run.retried_as.filter(|_| body.run.status == Status::Terminated);
+        let reset_as = closed_for.or(body.links.reset.map(|reset| reset.plan.new_run_id));
+        Ok(Described { run: body.run, beats, owed: body.links.outbox, reset_as })
+    }
+
+    /// The run that is meant, and the event that closed it with the state that it left, waiting up to `wait` for them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`describe`](Self::describe).
+    pub async fn closing_event(&self, at: &RunRef, wait: Duration) -> Result<(Uuid, Option<(Run, Event)>), Refusal> {
+        let deadline = tokio::time::Instant::now() + wait;
+        loop {
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            let (run_id, closed) = self.closing_event_of(at, left).await?;
+            match closed {
+                // Who asks for the newest run waits for the one that goes on, too.
+                Some((run, _)) if at.run_id.is_none() && run.goes_on() => {
+                    if left.is_zero() || self.is_stopping() {
+                        return Ok((run_id, None));
+                    }
+                    // It is there in a moment, or when what keeps it from beginning is over.
+                    tokio::time::sleep(GO_ON_WAIT.min(left)).await;
+                }
+                closed => return Ok((run_id, closed)),
+            }
+        }
+    }
+
+    async fn closing_event_of(&self, at: &RunRef, wait: Duration) -> Result<(Uuid, Option<(Run, Event)>), Refusal> {
+        let key = head_key(at);
+        let mut watching = self.watchers.watch(&key);
+        let mut loaded = self.look_up(at).await?;
+        let run_id = loaded.run().started.run_id;
+        if loaded.run().is_open() && !wait.is_zero() {
+            crate::shares::watch()?;
+            tokio::select! {
+                biased;
+                () = watching.closed(run_id) => {}
+                () = self.watch_others(at) => {}
+                () = self.stopped() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+            loaded = self.look_up(&RunRef { run_id: Some(run_id), ..at.clone() }).await?;
+        }
+        drop(watching);
+        if loaded.run().is_open() {
+            return Ok((run_id, None));
+        }
+        let newest = Page { reverse: true, limit: 1, ..Page::default() };
+        let closing = self.reader.read_page(&key, &loaded, &newest).await?.events.pop();
+        let missing = || Refusal::Corrupt { what: format!("the last event of run {run_id} is missing") };
+        Ok((run_id, Some((loaded.body.run, closing.ok_or_else(missing)?))))
+    }
+
+    /// Events of a run.
+    ///
+    /// # Errors
+    ///
+    /// As for [`describe`](Self::describe).
+    pub async fn history(&self, at: &RunRef, page: &Page) -> Result<HistoryPage, Refusal> {
+        let loaded = self.look_up(at).await?;
+        self.reader.read_page(&head_key(at), &loaded, page).await
+    }
+
+    /// Events of a turn's run, never one after the turn's own DeciderStarted, and only while a decider has the turn.
+    ///
+    /// # Errors
+    ///
+    /// As for [`describe`](Self::describe); what became of a turn that nobody has any more.
+    pub async fn turn_history(&self, token: &TurnToken, page: &Page) -> Result<HistoryPage, Refusal> {
+        let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
+        let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
+        let bound = token.turn.started_event_id + 1;
+        let before = Some(page.before.map_or(bound, |before| before.min(bound)));
+        let loaded = self.look_up_with(&at, token.turn.started_event_id).await?;
+        self.must_be_out(token, loaded.run())?;
+        let mut read = self.reader.read_page(&head_key(&at), &loaded, &Page { before, ..*page }).await?;
+        read.last_event_id = token.turn.started_event_id;
+        Ok(read)
+    }
+}
