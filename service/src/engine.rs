@@ -15,6 +15,7 @@ mod commit;
 mod delete;
 mod effects;
 mod elsewhere;
+mod forms;
 mod fsck;
 mod grant;
 mod guard;
@@ -52,8 +53,8 @@ mod write;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use history::{Author, Beat, Command, Event, EventId, Outbox, Run, Start, UpdateStanding};
-use store::{HeadKey, ListPage, ListQuery, PageToken, Store};
+use history::{Author, Command, Duration, Run, Start, Timestamp};
+use store::{Count, HeadKey, ListPage, ListQuery, PageToken, Store};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
@@ -69,6 +70,7 @@ pub use ask::{Answered, Ask, Forwarded, FromNode, Said, Seen};
 pub use clock::{Clock, SystemClock};
 pub use delete::Deletion;
 pub use elsewhere::{ListName, Offer, Peers};
+pub use forms::{Described, HistoryPage, Page, RunRef, Started, Told};
 pub use fsck::{Finding, FsckReport};
 pub use guard::{CLOCK_AHEAD_MAX, Doubt};
 pub use matching::WaitingBounds;
@@ -89,6 +91,8 @@ pub use token::{ActivityToken, TurnToken};
 pub use update::{FromJudge, FromRecorder, LentUpdate, PassedAnswer, RejectedUpdate, Update, Updated};
 
 use cell::{Reply, Request};
+use forms::head_key;
+use matching::ListKey;
 
 /// What an operator may set.
 #[derive(Debug, Clone)]
@@ -123,111 +127,22 @@ impl Default for Settings {
     }
 }
 
-/// Names a run, or with no run id the newest one of its workflow id.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunRef {
-    /// The domain.
-    pub domain: Arc<str>,
-    /// The workflow id.
-    pub workflow_id: Arc<str>,
-    /// The run.
-    pub run_id: Option<Uuid>,
-}
-
-/// A start that was recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Started {
-    /// The new run.
-    pub run_id: Uuid,
-    /// Whether it is an earlier request with the same key that started it.
-    pub repeated: bool,
-    /// Whether the run was open already, and is used instead of a new one.
-    pub existing: bool,
-}
-
-/// A command that was recorded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
-    /// On this run.
-    pub run_id: Uuid,
-    /// The first of its events.
-    pub event_id: EventId,
-    /// Whether it is an earlier request with the same key that was recorded.
-    pub repeated: bool,
-    /// For the answer to a turn: the newest news that the decider's answer reflects (D11). Where the decider has not seen all
-    /// news, it is a version that the run no longer has.
-    pub reflects: Option<EventId>,
-    /// For the answer to a turn with updates: how each of the answers leaves its update.
-    pub judged: Vec<UpdateStanding>,
-    /// The run's version after it.
-    pub version: EventId,
-}
-
-/// The state of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Described {
-    /// The fold of its history.
-    pub run: Run,
-    /// The newest heartbeats of its open activities.
-    pub beats: Vec<Beat>,
-    /// What it owes to others, and runs of its workflow id before it; nothing unless it is the newest.
-    pub owed: Outbox,
-    /// The run that goes on from an earlier event of it, or of one before it, since it was reset.
-    pub reset_as: Option<Uuid>,
-}
-
-/// Which events to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Page {
-    /// Only events after this one; 0 for all.
-    pub after: EventId,
-    /// Only events before this one.
-    pub before: Option<EventId>,
-    /// Newest first.
-    pub reverse: bool,
-    /// At most so many; 0 is taken as 1.
-    pub limit: usize,
-    /// About so many bytes; at least one event is always read.
-    pub bytes_max: usize,
-}
-
-impl Default for Page {
-    fn default() -> Self {
-        Self { after: 0, before: None, reverse: false, limit: 1_000, bytes_max: 4 * 1024 * 1024 }
-    }
-}
-
-/// Events of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HistoryPage {
-    /// The run.
-    pub run_id: Uuid,
-    /// The events, in the order asked for.
-    pub events: Vec<Event>,
-    /// The run's newest event.
-    pub last_event_id: EventId,
-    /// Whether the run has closed.
-    pub closed: bool,
-    /// Where to go on: the next page's `after`, or with `reverse` its `before`. `None` when nothing is left.
-    pub next: Option<EventId>,
-}
-
 /// See the module. Always behind an [`Arc`].
 pub struct Engine {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     limits: store::Limits,
     ids: clock::Ids,
-    mint: token::Mint,
+    mint: Arc<token::Mint>,
+    secrets: secrets::Keeper,
     reader: read::Reader,
     marks: known::Marks,
-    records: registry::Records,
-    registry: Registry,
+    registry: Arc<Registry>,
     cache: cache::Cache,
-    matching: matching::Matching,
+    matching: Arc<matching::Matching>,
     backlog: backlog::Backlog,
     nodes: Arc<nodes::Nodes>,
-    elsewhere: elsewhere::Elsewhere,
+    elsewhere: Arc<elsewhere::Elsewhere>,
     polls: polls::Polls,
     pollers: pollers::Pollers,
     agenda: agenda::Agenda,
@@ -243,9 +158,8 @@ pub struct Engine {
     tls: OnceLock<Arc<TlsStanding>>,
     /// Of the audit log, where there is one.
     audit: OnceLock<Arc<audit::Counts>>,
-    quotas: Option<Quotas>,
     open_runs: Arc<quotas::OpenRuns>,
-    run_counts: run_counts::RunCounts,
+    run_counts: Arc<run_counts::RunCounts>,
     guard: guard::Guard,
     /// Where tasks go back to that do not reach their takers.
     returns: grant::Returns,
@@ -267,9 +181,9 @@ impl Engine {
         let engine = Self::open_for_reading(store, clock, settings).await?;
         engine.registry.ensure_default_domain().await?;
         if engine.nodes.is_shared() {
-            engine.beat().await?;
+            engine.nodes.beat().await?;
         }
-        if let Err(refusal) = engine.believed_now().await {
+        if let Err(refusal) = engine.guard.believed_now().await {
             tracing::warn!(%refusal, "it could not be seen whether the clock is right");
         }
         engine.start_sweeping();
@@ -290,26 +204,37 @@ impl Engine {
         commit::must_have_room(&limits)?;
         let secrets = secrets::secrets(&*store, settings.seed).await?;
         let ids = clock::Ids::new(settings.seed);
-        let nodes = Arc::new(nodes::Nodes::new(settings.node, ids.op()));
+        let records = registry::Records::new(Arc::clone(&store));
+        let nodes = Arc::new(nodes::Nodes::new(records.clone(), settings.node, ids.op()));
         let shares = Arc::<Shares>::default();
         let metrics = Arc::new(Metrics::new(shares.counts()));
-        let registry = Registry::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&nodes));
+        let registry = Arc::new(Registry::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&nodes)));
         let agenda = agenda::Agenda::new(nodes.is_shared().then_some(sweep::RESCAN_EVERY));
+        let mint = Arc::new(token::Mint::new(Arc::clone(&clock), &secrets));
+        let (matching, elsewhere) = (Arc::new(matching::Matching::new(settings.waiting)), Arc::default());
         let (returns, returned) = grant::Returns::new();
         let engine = Arc::new(Self {
             limits,
             ids,
+            secrets: secrets::Keeper::new(records.clone(), Arc::clone(&clock), Arc::clone(&nodes), Arc::clone(&mint)),
+            pollers: pollers::Pollers::new(
+                Arc::clone(&clock),
+                Arc::clone(&shares),
+                Arc::clone(&matching),
+                Arc::clone(&elsewhere),
+            ),
+            open_runs: Arc::new(quotas::OpenRuns::new(Arc::clone(&store), Arc::clone(&shares), settings.quotas)),
+            run_counts: Arc::new(run_counts::RunCounts::new(Arc::clone(&store), Arc::clone(&registry))),
+            guard: guard::Guard::new(records, Arc::clone(&clock)),
             nodes,
-            elsewhere: elsewhere::Elsewhere::default(),
+            elsewhere,
             polls: polls::Polls::default(),
-            pollers: pollers::Pollers::new(clock.now()),
-            mint: token::Mint::new(Arc::clone(&clock), &secrets),
+            mint,
             reader: read::Reader::new(Arc::clone(&store)),
             marks: known::Marks::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&metrics)),
-            records: registry::Records::new(Arc::clone(&store)),
             registry,
             cache: cache::Cache::new(settings.cache_bytes),
-            matching: matching::Matching::new(settings.waiting),
+            matching,
             backlog: backlog::Backlog::new(settings.waiting),
             agenda,
             watchers: watch::Watchers::default(),
@@ -322,10 +247,6 @@ impl Engine {
             reloads: Reloads::default(),
             tls: OnceLock::new(),
             audit: OnceLock::new(),
-            quotas: settings.quotas,
-            open_runs: Arc::default(),
-            run_counts: run_counts::RunCounts::default(),
-            guard: guard::Guard::default(),
             returns,
             lambda: OnceLock::new(),
             rescans: AtomicU32::new(0),
@@ -390,7 +311,7 @@ impl Engine {
             lists: metrics::shown(self.matching.depths()),
             store: self.store.stats(),
             runs: self.run_counts.gauged(),
-            is_clock_doubted: self.clock_doubt().is_some(),
+            is_clock_doubted: self.guard.doubt().is_some(),
             reloads: self.reloads.all(),
             audit: self.audit.get().cloned(),
             tls: self.tls.get().map(|tls| (Arc::clone(tls), self.clock.now())),
@@ -441,7 +362,7 @@ impl Engine {
     /// When the store could not finish what it had begun.
     pub async fn shutdown(&self) -> Result<(), Refusal> {
         self.begin_shutdown();
-        if let Err(refusal) = self.leave().await {
+        if let Err(refusal) = self.nodes.leave().await {
             tracing::warn!(%refusal, "the other nodes could not be told that this one stops");
         }
         Ok(self.store.close().await?)
@@ -533,6 +454,101 @@ impl Engine {
         answered.map_err(lost)?
     }
 
+    /// What programs over SWF's wire are held to, if anything.
+    pub fn quotas(&self) -> Option<&Quotas> {
+        self.open_runs.quotas()
+    }
+
+    /// Holds a poll over SWF's wire to how many may wait on its list.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::LimitExceeded`].
+    pub fn must_have_room_for_poller(&self, domain: &str, list: &str, is_decider: bool) -> Result<(), Refusal> {
+        let list = ListKey::new(domain, is_decider, list);
+        match self.quotas().map(|quotas| quotas.pollers).filter(|max| self.matching.pollers(&list) >= *max) {
+            Some(max) => Err(Refusal::LimitExceeded { what: Limited::Pollers, max }),
+            None => Ok(()),
+        }
+    }
+
+    /// Holds a registration over SWF's wire to how many domains there may be.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::LimitExceeded`], or the store's.
+    pub async fn must_have_room_for_domain(&self) -> Result<(), Refusal> {
+        match self.quotas() {
+            Some(quotas) if self.registry.domains().await?.len() >= quotas.domains => {
+                Err(Refusal::LimitExceeded { what: Limited::Domains, max: quotas.domains })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lists on which tasks of a run wait and nobody polls.
+    pub fn unpolled(&self, domain: &Arc<str>, run: &Run) -> Vec<Unpolled> {
+        self.pollers.unpolled(domain, run)
+    }
+
+    /// Lists of a domain on which tasks wait at this node and nobody polls: some of them, where there are very many lists.
+    pub fn unpolled_lists(&self, domain: &str) -> Vec<Unpolled> {
+        self.pollers.unpolled_lists(domain)
+    }
+
+    /// Counts what is open and how it stands, if that was not done a moment ago. Where it takes long, it goes on when this
+    /// has ended, and [`render_metrics`](Self::render_metrics) tells what was counted before; likewise where the store cannot
+    /// be read.
+    pub async fn count_runs(&self) {
+        self.run_counts.refresh().await;
+    }
+
+    /// How many runs a list would have; stops counting when there are `at_most`, or some more.
+    ///
+    /// # Errors
+    ///
+    /// As for [`list`](Self::list).
+    pub async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Refusal> {
+        self.registry.must_know(&query.domain).await?;
+        Ok(self.store.count(query, at_most).await?)
+    }
+
+    /// Whether this is one of several nodes over one store.
+    pub fn is_node(&self) -> bool {
+        self.nodes.is_shared()
+    }
+
+    /// Addresses of all nodes that are alive, and this one's; none when the store is not shared.
+    pub fn nodes_alive(&self) -> Vec<String> {
+        self.nodes.alive()
+    }
+
+    /// Why the clock is not believed, and nothing is deleted by retention; `None` where it is.
+    pub fn clock_doubt(&self) -> Option<Doubt> {
+        self.guard.doubt()
+    }
+
+    /// Believes the clock as it is now; answers what it says.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn confirm_clock(&self) -> Result<Timestamp, Refusal> {
+        self.guard.confirm().await
+    }
+
+    /// Makes another secret, which task tokens and the pass of nodes are made with from now on, where there are several nodes
+    /// a little later. What was made before is good for the overlap, [`SECRET_OVERLAP`] unless given, and at most as long as
+    /// an earlier rotation has said.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::LimitExceeded`] where too many secrets are good still, a fault for an overlap that is too long, or the
+    /// store's. Nothing was recorded, but for [`Refusal::OutcomeUnknown`].
+    pub async fn rotate_secret(&self, overlap: Option<Duration>) -> Result<Rotated, Refusal> {
+        self.secrets.rotate(overlap).await
+    }
+
     /// Runs, in the order that the query asks for.
     ///
     /// # Errors
@@ -542,8 +558,4 @@ impl Engine {
         self.registry.must_know(&query.domain).await?;
         Ok(self.store.list(query, page).await?)
     }
-}
-
-fn head_key(at: &RunRef) -> HeadKey {
-    HeadKey { domain: Arc::clone(&at.domain), workflow_id: Arc::clone(&at.workflow_id) }
 }

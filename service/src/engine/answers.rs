@@ -182,7 +182,7 @@ impl Engine {
                 }
                 Decision::StartChild(it) => {
                     it.registration = self.registry.registration(domain, &it.workflow_type).await?;
-                    it.domain_room = Box::pin(self.room_for_child(domain)).await?;
+                    it.domain_room = Box::pin(self.open_runs.room_for_child(domain)).await?;
                 }
                 Decision::ContinueAsNew(it) => {
                     let full = match &it.workflow_type {

@@ -191,22 +191,10 @@ impl Engine {
         self.mint.is_node_pass(pass)
     }
 
-    /// The other nodes.
-    pub(super) fn others(&self) -> Vec<String> {
-        let me = self.nodes.address();
-        let alive = self.nodes_alive().into_iter();
-        alive.filter(|address| Some(address.as_str()) != me).collect()
-    }
-
-    /// Whether nobody else writes, as far as this node can know; one that has just come is known with the next beat.
-    pub(super) fn is_alone(&self) -> bool {
-        self.nodes.is_in_touch() && self.others().is_empty()
-    }
-
     /// Somebody waits here on a list: tells the nodes that do not know.
     pub(super) fn tell_waiting(self: &Arc<Self>, list: &ListKey) {
         let Some(peers) = self.elsewhere.peers().filter(|_| self.nodes.is_shared()) else { return };
-        let others = self.others();
+        let others = self.nodes.others();
         let untold: Vec<String> = {
             let mut told = self.elsewhere.lock();
             let known = told.knowing.entry(list.clone()).or_default();
@@ -322,7 +310,7 @@ impl Engine {
     /// Nodes have come or gone: what they were told is told anew. What the others said stands, for they may not have seen a
     /// change and will not say it again.
     pub(super) fn tell_all_waiting(self: &Arc<Self>) {
-        let (others, now) = (self.others(), self.clock.now());
+        let (others, now) = (self.nodes.others(), self.clock.now());
         {
             let mut told = self.elsewhere.lock();
             told.knowing.clear();

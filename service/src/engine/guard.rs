@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use store::{Cas, Head};
 use tokio::time::Instant;
 
-use super::{Engine, Refusal};
+use super::registry::Records;
+use super::{Clock, Refusal};
 
 /// How far the clock may be beyond the newest time that was seen. Ours: less than any retention that somebody would miss, and
 /// more than a service is down for an update.
@@ -101,12 +102,19 @@ impl Seen {
 }
 
 /// What has been seen of the clock.
-#[derive(Debug, Default)]
-pub(super) struct Guard(Mutex<Seen>);
+pub(super) struct Guard {
+    records: Records,
+    clock: Arc<dyn Clock>,
+    seen: Mutex<Seen>,
+}
 
 impl Guard {
+    pub(super) fn new(records: Records, clock: Arc<dyn Clock>) -> Self {
+        Self { records, clock, seen: Mutex::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Seen> {
-        self.0.lock().expect("no code panics while it holds this lock")
+        self.seen.lock().expect("no code panics while it holds this lock")
     }
 }
 
@@ -117,16 +125,16 @@ fn read(head: Option<&Head>) -> Result<Option<Timestamp>, Refusal> {
     Ok(record.map(|record| record.newest))
 }
 
-impl Engine {
+impl Guard {
     /// Why the clock is not believed, and nothing is deleted by retention; `None` where it is.
-    pub fn clock_doubt(&self) -> Option<Doubt> {
-        self.guard.lock().doubt
+    pub(super) fn doubt(&self) -> Option<Doubt> {
+        self.lock().doubt
     }
 
     /// What the clock says, if it can be believed; writes down how far it has come.
     pub(super) async fn believed_now(&self) -> Result<Option<Timestamp>, Refusal> {
         let now = self.clock.now();
-        let known = self.guard.lock().known(now);
+        let known = self.lock().known(now);
         let (head, stored) = match known {
             Some(written) => (None, Some(written)),
             None => {
@@ -136,7 +144,7 @@ impl Engine {
             }
         };
         let (before, doubt, news) = {
-            let mut seen = self.guard.lock();
+            let mut seen = self.lock();
             let before = seen.doubt;
             let doubt = seen.look(stored, now, Instant::now());
             (before, doubt, seen.news())
@@ -153,7 +161,7 @@ impl Engine {
         if let Some(newest) = news {
             // Another node that was first has written about the same, which is read with the next look.
             if self.records.write(RECORD, head.as_ref(), &Record { newest }).await? == Cas::Won {
-                self.guard.lock().written = Some(newest);
+                self.lock().written = Some(newest);
             }
         }
         Ok(doubt.is_none().then_some(now))
@@ -164,12 +172,12 @@ impl Engine {
     /// # Errors
     ///
     /// The store's.
-    pub async fn confirm_clock(self: &Arc<Self>) -> Result<Timestamp, Refusal> {
+    pub(super) async fn confirm(&self) -> Result<Timestamp, Refusal> {
         loop {
             let head = self.records.load(RECORD).await?;
             let newest = self.clock.now().max(read(head.as_ref())?.unwrap_or_default());
             if self.records.write(RECORD, head.as_ref(), &Record { newest }).await? == Cas::Won {
-                self.guard.lock().believe(newest);
+                self.lock().believe(newest);
                 tracing::warn!(now = %newest, "the clock was confirmed");
                 return Ok(newest);
             }

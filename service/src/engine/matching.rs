@@ -29,6 +29,13 @@ pub(super) struct ListKey {
     pub(super) name: Arc<str>,
 }
 
+impl ListKey {
+    pub(super) fn new(domain: &str, is_decider: bool, name: &str) -> Self {
+        let side = if is_decider { Side::Decider } else { Side::Activity };
+        Self { domain: domain.into(), side, name: name.into() }
+    }
+}
+
 /// A task that waits. It confers no right: whoever takes it must still win the commit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct WaitingTask {

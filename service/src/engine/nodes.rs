@@ -4,7 +4,7 @@
 //! nodes that take themselves for the same part's home only cost each other a conflict now and then.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Mutex, RwLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,8 @@ use store::{Cas, Head};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Engine, Refusal};
+use super::Refusal;
+use super::registry::Records;
 
 /// How often a node says that it is there. Ours: a dead node is missed after three beats, one more until all have seen the last
 /// one, and its runs are to go on within six seconds, eight where the store is in trouble at the same time.
@@ -62,6 +63,7 @@ struct Seen {
 
 /// Who is there.
 pub(super) struct Nodes {
+    records: Records,
     me: Option<(Node, u64)>,
     /// All that are alive, and this one, each with its life.
     alive: RwLock<Vec<(String, u64)>>,
@@ -73,10 +75,11 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    pub(super) fn new(me: Option<Node>, boot: u64) -> Self {
+    pub(super) fn new(records: Records, me: Option<Node>, boot: u64) -> Self {
         let alive = me.iter().map(|node| (node.address.clone(), boot)).collect();
         let me = me.map(|node| (node, boot));
-        Self { me, alive: RwLock::new(alive), seen: Mutex::default(), beaten: Mutex::default(), changed: Notify::new() }
+        let (alive, seen, beaten) = (RwLock::new(alive), Mutex::default(), Mutex::default());
+        Self { records, me, alive, seen, beaten, changed: Notify::new() }
     }
 
     /// Whether others may work over the same store.
@@ -85,7 +88,7 @@ impl Nodes {
     }
 
     /// Addresses of all that are alive, and this one's; none when the store is not shared.
-    fn alive(&self) -> Vec<String> {
+    pub(super) fn alive(&self) -> Vec<String> {
         let alive = self.alive.read().expect("no code panics while it holds this lock");
         alive.iter().map(|(address, _)| address.clone()).collect()
     }
@@ -98,7 +101,7 @@ impl Nodes {
 
     /// When to beat next after a beat that began then: every so often; and as soon as another node is dead, unless that
     /// beat finds that it has moved.
-    fn next_beat(&self, began: Instant) -> Instant {
+    pub(super) fn next_beat(&self, began: Instant) -> Instant {
         let seen = self.seen.lock().expect("no code panics while it holds this lock");
         let others = seen.iter().filter(|(address, _)| Some(address.as_str()) != self.address());
         let missed = others.map(|(_, seen)| seen.since + DEAD_AFTER).filter(|at| *at > began);
@@ -169,24 +172,24 @@ fn read(head: Option<&Head>) -> Result<Record, Refusal> {
         .map_err(|error| Refusal::Corrupt { what: format!("the record of nodes: {error}") })
 }
 
-impl Engine {
+impl Nodes {
     /// Says once that this node is there, and sees who else is; answers whether others have come or gone, or this node has,
     /// as they see it.
     pub(super) async fn beat(&self) -> Result<bool, Refusal> {
         let mut has_changed = false;
         let began = Instant::now();
         let is_said = self.change_record(|record| {
-            let (record, others_changed) = self.nodes.take_in(record, Instant::now());
+            let (record, others_changed) = self.take_in(record, Instant::now());
             has_changed |= others_changed;
             Some(record)
         });
-        let was_missed = is_said.await? && self.nodes.has_beaten(began);
+        let was_missed = is_said.await? && self.has_beaten(began);
         Ok(has_changed || was_missed)
     }
 
     /// Strikes this node off the record, so that the others need not wait until it is taken for dead.
     pub(super) async fn leave(&self) -> Result<(), Refusal> {
-        let Some((me, _)) = &self.nodes.me else { return Ok(()) };
+        let Some((me, _)) = &self.me else { return Ok(()) };
         self.change_record(|mut record| record.remove(&me.address).map(|_| record)).await.map(drop)
     }
 
@@ -210,46 +213,31 @@ impl Engine {
         Ok(self.records.write(RECORD, head.as_ref(), &record).await? == Cas::Won)
     }
 
-    /// Beats until the service stops.
-    pub(super) async fn keep_beating(self: &Arc<Self>) {
-        let mut began = Instant::now();
-        loop {
-            tokio::time::sleep_until(self.nodes.next_beat(began)).await;
-            began = Instant::now();
-            match self.beat().await {
-                Ok(false) => {}
-                Ok(true) => {
-                    // What those who have gone had in memory is looked for at once, as at a start.
-                    self.agenda.read_again();
-                    self.nodes.changed.notify_one();
-                    self.seek_anew();
-                    // Whoever wait here were woken by those who were there before: let them look again.
-                    self.watchers.close();
-                    self.tell_all_waiting();
-                    self.tell_all_lost();
-                }
-                Err(refusal) => tracing::warn!(%refusal, "this node could not say that it is there"),
-            }
-        }
+    /// The other nodes.
+    pub(super) fn others(&self) -> Vec<String> {
+        let me = self.address();
+        self.alive().into_iter().filter(|address| Some(address.as_str()) != me).collect()
     }
 
-    /// Whether this is one of several nodes over one store.
-    pub fn is_node(&self) -> bool {
-        self.nodes.is_shared()
-    }
-
-    /// Addresses of all nodes that are alive, and this one's; none when the store is not shared.
-    pub fn nodes_alive(&self) -> Vec<String> {
-        self.nodes.alive()
+    /// Whether nobody else writes, as far as this node can know; one that has just come is known with the next beat.
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_in_touch() && self.others().is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::super::Engine;
     use super::*;
 
+    fn nodes(me: Option<Node>) -> Nodes {
+        Nodes::new(Records::new(Arc::new(store::memory::Memory::new())), me, 7)
+    }
+
     fn node(address: &str) -> Nodes {
-        Nodes::new(Some(Node { address: address.to_owned() }), 7)
+        nodes(Some(Node { address: address.to_owned() }))
     }
 
     fn record(beats: &[(&str, u64)]) -> Record {
@@ -352,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_node_alone_looks_after_everything() {
-        let alone = Nodes::new(None, 1);
+        let alone = nodes(None);
         assert!((0..64).all(|shard| alone.is_home(shard)));
         assert!(alone.take_in(record(&[("b", 1)]), Instant::now()).0.contains_key("b"));
         assert!(!alone.is_shared());
@@ -371,8 +359,8 @@ mod tests {
             engines.push(Engine::open(Arc::clone(&store) as _, clock, settings).await.unwrap());
         }
         assert_eq!(engines[1].nodes_alive(), ["a", "b"]);
-        engines[0].leave().await.unwrap();
-        assert!(engines[1].beat().await.unwrap());
+        engines[0].nodes.leave().await.unwrap();
+        assert!(engines[1].nodes.beat().await.unwrap());
         assert_eq!(engines[1].nodes_alive(), ["b"]);
     }
 }

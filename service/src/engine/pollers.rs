@@ -7,17 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use history::{LAMBDA_LIST, Run, TaskRef, Timestamp};
 use lru::LruCache;
-use store::HeadKey;
-use uuid::Uuid;
 
-use super::matching::{ListKey, Side};
-use super::{Engine, Refusal, RunRef};
-use crate::shares::LimitKind;
+use super::elsewhere::Elsewhere;
+use super::matching::{ListKey, Matching, Side};
+use super::{Clock, Refusal};
+use crate::shares::{LimitKind, Shares};
 
 /// Lists of which it is remembered when the last poll ended, at most: those polled last. About 200 bytes each.
 const REMEMBERED: usize = 10_000;
 
-/// Lists that are looked at for [`Engine::unpolled_lists`], and lists that it names, at most. Ours: it is asked once for every
+/// Lists that are looked at for [`Pollers::unpolled_lists`], and lists that it names, at most. Ours: it is asked once for every
 /// poll that ends without a task, and must cost no more than that.
 const LOOKED_AT_MAX: usize = 1_000;
 const NAMED_MAX: usize = 10;
@@ -53,19 +52,31 @@ struct Memory {
 }
 
 /// See the module.
-pub(super) struct Pollers(Mutex<Memory>);
+pub(super) struct Pollers {
+    clock: Arc<dyn Clock>,
+    shares: Arc<Shares>,
+    lists: Arc<Matching>,
+    elsewhere: Arc<Elsewhere>,
+    memory: Mutex<Memory>,
+}
 
 impl Pollers {
-    /// Nobody was seen before `now`.
-    pub(super) fn new(now: Timestamp) -> Self {
+    /// Nobody was seen before now.
+    pub(super) fn new(
+        clock: Arc<dyn Clock>,
+        shares: Arc<Shares>,
+        lists: Arc<Matching>,
+        elsewhere: Arc<Elsewhere>,
+    ) -> Self {
         // Bounded, but not allocated ahead.
         let mut seen = LruCache::unbounded();
         seen.resize(NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN));
-        Self(Mutex::new(Memory { polling: HashMap::new(), lists: HashMap::new(), seen, others: now }))
+        let memory = Memory { polling: HashMap::new(), lists: HashMap::new(), seen, others: clock.now() };
+        Self { clock, shares, lists, elsewhere, memory: Mutex::new(memory) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Memory> {
-        self.0.lock().expect("no code panics while it holds this lock")
+        self.memory.lock().expect("no code panics while it holds this lock")
     }
 
     /// False where so many other lists of the domain are polled.
@@ -132,17 +143,17 @@ impl Memory {
 
 /// A poll that is under way.
 pub(super) struct Polling<'a> {
-    engine: &'a Engine,
+    pollers: &'a Pollers,
     list: &'a ListKey,
 }
 
 impl Drop for Polling<'_> {
     fn drop(&mut self) {
-        self.engine.pollers.end(self.list, self.engine.clock.now());
+        self.pollers.end(self.list, self.pollers.clock.now());
     }
 }
 
-impl Engine {
+impl Pollers {
     /// A poll of a list is under way, until this is dropped.
     ///
     /// # Errors
@@ -151,8 +162,8 @@ impl Engine {
     pub(super) fn polling<'a>(&'a self, list: &'a ListKey) -> Result<Polling<'a>, Refusal> {
         // What calls functions is the service itself.
         let max = self.shares.task_lists(&list.domain).filter(|_| &*list.name != LAMBDA_LIST);
-        if self.pollers.begin(list, max) {
-            Ok(Polling { engine: self, list })
+        if self.begin(list, max) {
+            Ok(Polling { pollers: self, list })
         } else {
             let max = max.unwrap_or_default();
             Err(self.shares.reached(&list.domain, LimitKind::TaskLists, max).into())
@@ -164,20 +175,12 @@ impl Engine {
         if self.elsewhere.is_waited_on(list) {
             return None;
         }
-        let since = self.pollers.unpolled_since(list)?;
+        let since = self.unpolled_since(list)?;
         Some(Unpolled { task_list: list.name.to_string(), is_decider: list.side == Side::Decider, since })
     }
 
-    /// The list where what somebody asks of a run waits, if nobody polls it and no decider has the run's turn.
-    pub(super) async fn unpolled_by(&self, key: &HeadKey, run_id: Uuid, list: &ListKey) -> Option<Unpolled> {
-        let unpolled = self.unpolled_list(list)?;
-        let (domain, workflow_id) = (Arc::clone(&key.domain), Arc::clone(&key.workflow_id));
-        let described = self.describe(&RunRef { domain, workflow_id, run_id: Some(run_id) }).await.ok()?;
-        described.run.turn.is_none().then_some(unpolled)
-    }
-
     /// Lists on which tasks of a run wait and nobody polls.
-    pub fn unpolled(&self, domain: &Arc<str>, run: &Run) -> Vec<Unpolled> {
+    pub(super) fn unpolled(&self, domain: &Arc<str>, run: &Run) -> Vec<Unpolled> {
         let now = self.clock.now();
         let mut lists: Vec<ListKey> = Vec::new();
         for task in run.waiting_tasks() {
@@ -199,8 +202,8 @@ impl Engine {
     }
 
     /// Lists of a domain on which tasks wait at this node and nobody polls: some of them, where there are very many lists.
-    pub fn unpolled_lists(&self, domain: &str) -> Vec<Unpolled> {
-        let waiting = self.matching.lists_with_tasks(domain, LOOKED_AT_MAX);
+    pub(super) fn unpolled_lists(&self, domain: &str) -> Vec<Unpolled> {
+        let waiting = self.lists.lists_with_tasks(domain, LOOKED_AT_MAX);
         let others = waiting.iter().filter(|list| &*list.name != LAMBDA_LIST);
         let mut unpolled: Vec<Unpolled> = others.filter_map(|list| self.unpolled_list(list)).take(NAMED_MAX).collect();
         unpolled.sort_by(|one, other| (&one.task_list, one.is_decider).cmp(&(&other.task_list, other.is_decider)));
@@ -210,7 +213,27 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use super::super::matching::WaitingBounds;
     use super::*;
+
+    /// A clock that stands still.
+    struct Still(Timestamp);
+
+    #[async_trait::async_trait]
+    impl Clock for Still {
+        fn now(&self) -> Timestamp {
+            self.0
+        }
+
+        async fn sleep_until(&self, _: Timestamp) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn pollers(now: Timestamp) -> Pollers {
+        let lists = Arc::new(Matching::new(WaitingBounds::default()));
+        Pollers::new(Arc::new(Still(now)), Arc::default(), lists, Arc::default())
+    }
 
     fn list(name: &str) -> ListKey {
         ListKey { domain: "d".into(), side: Side::Decider, name: name.into() }
@@ -222,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_list_is_unpolled_from_the_end_of_its_last_poll_or_from_the_start_of_the_service() {
-        let pollers = Pollers::new(at(7));
+        let pollers = pollers(at(7));
         assert_eq!(pollers.unpolled_since(&list("a")), Some(at(7)));
         assert!(pollers.begin(&list("a"), None));
         assert!(pollers.begin(&list("a"), None));
@@ -238,7 +261,7 @@ mod tests {
 
     #[test]
     fn of_a_list_that_is_forgotten_no_earlier_time_is_said_than_may_be_true() {
-        let pollers = Pollers::new(at(0));
+        let pollers = pollers(at(0));
         for number in 0..=REMEMBERED {
             pollers.saw(&list(&number.to_string()), at(100 + number as u64));
         }

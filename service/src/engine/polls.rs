@@ -182,7 +182,7 @@ impl Engine {
     async fn ask_for_lost(self: &Arc<Self>, polls: &[PollId]) -> Option<WaitingTask> {
         let peers = self.elsewhere.peers()?;
         let mut asked = JoinSet::new();
-        for node in self.others() {
+        for node in self.nodes.others() {
             let (peers, polls) = (Arc::clone(peers), polls.iter().map(|poll| poll.0).collect::<Vec<_>>());
             asked.spawn(async move { peers.lost(&node, &polls).await });
         }
@@ -205,7 +205,7 @@ impl Engine {
     /// Nodes have come: they may be the ones to find what was lost before they came, and have not heard that it was.
     pub(super) fn tell_all_lost(self: &Arc<Self>) {
         let (Some(peers), lost) = (self.elsewhere.peers(), self.polls.lately_lost()) else { return };
-        for node in self.others() {
+        for node in self.nodes.others() {
             for polls in lost.chunks(LOST_AT_ONCE) {
                 let (engine, peers, node) = (Arc::clone(self), Arc::clone(peers), node.clone());
                 let polls: Vec<u64> = polls.iter().map(|poll| poll.0).collect();

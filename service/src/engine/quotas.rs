@@ -7,12 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use history::{DomainRoom, Start, SwfLimits};
-use store::ListQuery;
+use store::{ListQuery, Store};
 use tokio::time::Instant;
 
-use super::matching::{ListKey, Side};
-use super::{Engine, Limited, Refusal};
-use crate::shares::LimitKind;
+use super::{Limited, Refusal};
+use crate::shares::{LimitKind, Shares};
 
 /// What programs over SWF's wire are held to. The default is what AWS has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,12 +119,18 @@ impl Known {
 }
 
 /// How many runs are open, by domain.
-#[derive(Debug, Default)]
 pub(super) struct OpenRuns {
+    store: Arc<dyn Store>,
+    shares: Arc<Shares>,
+    quotas: Option<Quotas>,
     known: Mutex<HashMap<Arc<str>, Known>>,
 }
 
 impl OpenRuns {
+    pub(super) fn new(store: Arc<dyn Store>, shares: Arc<Shares>, quotas: Option<Quotas>) -> Self {
+        Self { store, shares, quotas, known: Mutex::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Known>> {
         self.known.lock().expect("no code panics while it holds this lock")
     }
@@ -143,7 +148,6 @@ impl OpenRuns {
 }
 
 /// Room for one more open run. It is free again when this is dropped, unless the run began: then it is counted.
-#[derive(Debug)]
 pub(super) struct Room {
     runs: Arc<OpenRuns>,
     domain: Arc<str>,
@@ -176,24 +180,24 @@ impl Drop for Room {
     }
 }
 
-impl Engine {
+impl OpenRuns {
     /// What programs over SWF's wire are held to, if anything.
-    pub fn quotas(&self) -> Option<&Quotas> {
+    pub(super) fn quotas(&self) -> Option<&Quotas> {
         self.quotas.as_ref()
     }
 
     /// Room for one more run where so many may be open; `None` where there is none. Exact to what this node starts; what other
     /// nodes over the store have started is seen within ten seconds.
-    async fn room(&self, domain: &str, max: u64) -> Result<Option<Room>, Refusal> {
-        let stale = self.open_runs.lock().entry(domain.into()).or_default().stale(max);
+    async fn room(self: &Arc<Self>, domain: &str, max: u64) -> Result<Option<Room>, Refusal> {
+        let stale = self.lock().entry(domain.into()).or_default().stale(max);
         if let Some(began) = stale {
             let query = ListQuery { domain: domain.into(), open: Some(true), ..ListQuery::default() };
             let count = self.store.count(&query, max).await?;
-            let mut known = self.open_runs.lock();
+            let mut known = self.lock();
             known.entry(domain.into()).or_default().count(began, count.total(), count.read_units > 0);
         }
-        let number = self.open_runs.lock().entry(domain.into()).or_default().take(max);
-        Ok(number.map(|number| Room { runs: Arc::clone(&self.open_runs), domain: domain.into(), number }))
+        let number = self.lock().entry(domain.into()).or_default().take(max);
+        Ok(number.map(|number| Room { runs: Arc::clone(self), domain: domain.into(), number }))
     }
 
     /// Room for a run that is about to be started in a domain; `None` where nothing says how many there may be.
@@ -201,7 +205,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`Refusal::QuotaExceeded`], [`Refusal::LimitExceeded`] over SWF's wire, or the store's.
-    pub(super) async fn room_for(&self, domain: &str, start: &Start) -> Result<Option<Room>, Refusal> {
+    pub(super) async fn room_for(self: &Arc<Self>, domain: &str, start: &Start) -> Result<Option<Room>, Refusal> {
         let swf = self.quotas().filter(|_| start.swf.is_some()).map(|quotas| quotas.open_runs);
         match (self.shares.open_runs(domain), swf) {
             (None, None) => Ok(None),
@@ -224,7 +228,7 @@ impl Engine {
     /// # Errors
     ///
     /// The store's.
-    pub(super) async fn room_for_child(&self, domain: &str) -> Result<DomainRoom, Refusal> {
+    pub(super) async fn room_for_child(self: &Arc<Self>, domain: &str) -> Result<DomainRoom, Refusal> {
         let own = self.shares.open_runs(domain);
         let swf = self.quotas().map(|quotas| quotas.open_runs as u64);
         let Some(min) = own.into_iter().chain(swf).min() else { return Ok(DomainRoom::Free) };
@@ -238,35 +242,6 @@ impl Engine {
             return Ok(DomainRoom::Full);
         }
         Ok(DomainRoom::FullForSwf)
-    }
-
-    /// Holds a poll over SWF's wire to how many may wait on its list.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::LimitExceeded`].
-    pub fn must_have_room_for_poller(&self, domain: &str, list: &str, is_decider: bool) -> Result<(), Refusal> {
-        let Some(quotas) = self.quotas() else { return Ok(()) };
-        let side = if is_decider { Side::Decider } else { Side::Activity };
-        let list = ListKey { domain: domain.into(), side, name: list.into() };
-        if self.matching.pollers(&list) >= quotas.pollers {
-            return Err(Refusal::LimitExceeded { what: Limited::Pollers, max: quotas.pollers });
-        }
-        Ok(())
-    }
-
-    /// Holds a registration over SWF's wire to how many domains there may be.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::LimitExceeded`], or the store's.
-    pub async fn must_have_room_for_domain(&self) -> Result<(), Refusal> {
-        match self.quotas() {
-            Some(quotas) if self.registry.domains().await?.len() >= quotas.domains => {
-                Err(Refusal::LimitExceeded { what: Limited::Domains, max: quotas.domains })
-            }
-            _ => Ok(()),
-        }
     }
 }
 
@@ -308,7 +283,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn children_that_were_decided_on_count_until_they_begin_or_it_takes_long() {
-        let runs = Arc::new(OpenRuns::default());
+        let runs = Arc::new(OpenRuns::new(Arc::new(store::memory::Memory::new()), Arc::default(), None));
         let take = || {
             let number = runs.lock().entry("d".into()).or_default().take(2)?;
             Some(Room { runs: Arc::clone(&runs), domain: "d".into(), number })

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use history::{Standing, Timestamp};
-use store::{Count, ListQuery};
+use store::{ListQuery, Store};
 use tokio::time::Instant;
 
-use super::{Engine, Refusal};
+use super::{Refusal, Registry};
 
 /// What counting all open runs may cost a second, on average, and counting those that are flagged: a count is gone by the
 /// longer the more it cost. Ours: $3.24 a month for each, where somebody asks all the time. An engine that is not billed
@@ -50,8 +50,9 @@ struct Counted {
 }
 
 /// The counts of a node.
-#[derive(Debug, Default)]
 pub(super) struct RunCounts {
+    store: Arc<dyn Store>,
+    registry: Arc<Registry>,
     counted: Mutex<Option<Counted>>,
     /// One counts at a time; the others wait for it.
     counting: tokio::sync::Mutex<()>,
@@ -69,6 +70,10 @@ pub(super) struct Gauged {
 }
 
 impl RunCounts {
+    pub(super) fn new(store: Arc<dyn Store>, registry: Arc<Registry>) -> Self {
+        Self { store, registry, counted: Mutex::default(), counting: tokio::sync::Mutex::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Counted>> {
         self.counted.lock().expect("no code panics while it holds this lock")
     }
@@ -91,14 +96,14 @@ impl RunCounts {
     }
 }
 
-impl Engine {
+impl RunCounts {
     /// Counts what is open and how it stands, if that was not done a moment ago. Where it takes long, it goes on when this
-    /// has ended, and [`render_metrics`](Self::render_metrics) tells what was counted before; likewise where the store cannot
+    /// has ended, and [`gauged`](Self::gauged) tells what was counted before; likewise where the store cannot
     /// be read.
-    pub async fn count_runs(self: &Arc<Self>) {
-        let engine = Arc::clone(self);
+    pub(super) async fn refresh(self: &Arc<Self>) {
+        let counts = Arc::clone(self);
         let counting = tokio::spawn(async move {
-            if let Err(refusal) = engine.count_stale_runs().await {
+            if let Err(refusal) = counts.count_stale_runs().await {
                 tracing::warn!(%refusal, "open runs could not be counted");
             }
         });
@@ -107,8 +112,8 @@ impl Engine {
     }
 
     async fn count_stale_runs(&self) -> Result<(), Refusal> {
-        let _one_at_a_time = self.run_counts.counting.lock().await;
-        let (now, known) = (Instant::now(), self.run_counts.lock().clone());
+        let _one_at_a_time = self.counting.lock().await;
+        let (now, known) = (Instant::now(), self.lock().clone());
         let counted = match known {
             Some(known) if now < known.flagged.until => known,
             Some(mut known) if now < known.all.until => {
@@ -125,7 +130,7 @@ impl Engine {
                 Counted { by_domain, all, flagged: all }
             }
         };
-        *self.run_counts.lock() = Some(counted);
+        *self.lock() = Some(counted);
         Ok(())
     }
 
@@ -142,20 +147,13 @@ impl Engine {
         let lasts = Duration::from_millis(read_units.saturating_mul(1_000) / READ_UNITS_PER_SECOND);
         Ok((by_domain, Age { until: began + lasts, counted_at }))
     }
-
-    /// How many runs a list would have; stops counting when there are `at_most`, or some more.
-    ///
-    /// # Errors
-    ///
-    /// As for [`list`](Self::list).
-    pub async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Refusal> {
-        self.registry.must_know(&query.domain).await?;
-        Ok(self.store.count(query, at_most).await?)
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::SystemClock;
+    use super::super::nodes::Nodes;
+    use super::super::registry::Records;
     use super::*;
 
     #[test]
@@ -165,7 +163,11 @@ mod tests {
         let mut by_domain: ByDomain = (0..DOMAINS_TOLD_MAX + 3).map(|it| (format!("d{it:03}"), counts())).collect();
         by_domain.insert("*".to_owned(), counts());
         let counted = Counted { by_domain, all: age, flagged: age };
-        let known = RunCounts { counted: Mutex::new(Some(counted)), ..RunCounts::default() };
+        let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new());
+        let nodes = Nodes::new(Records::new(Arc::clone(&store)), None, 1);
+        let registry = Registry::new(Arc::clone(&store), Arc::new(SystemClock), Arc::new(nodes));
+        let known = RunCounts::new(store, Arc::new(registry));
+        *known.lock() = Some(counted);
         let gauged = known.gauged().unwrap();
         assert_eq!(gauged.by_domain.len(), DOMAINS_TOLD_MAX + 1);
         assert_eq!(gauged.by_domain["d000"], [13, 0, 0, 2, 0, 1]);

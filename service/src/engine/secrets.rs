@@ -14,8 +14,10 @@ use serde::{Deserialize, Serialize};
 use store::{Cas, Expect, Head, Store};
 use tokio::time::Instant;
 
-use super::registry::{own_head, own_key};
-use super::{Engine, Limited, Refusal};
+use super::nodes::Nodes;
+use super::registry::{Records, own_head, own_key};
+use super::token::Mint;
+use super::{Clock, Limited, Refusal};
 
 /// How long tokens of the secret before are good, where nobody says. Ours: nearly every task is answered within a month;
 /// who has activities that take longer says so, and who must not wait says zero.
@@ -135,7 +137,19 @@ pub(super) async fn secrets(store: &dyn Store, seed: Option<u64>) -> Result<Secr
     }
 }
 
-impl Engine {
+/// Keeps the secrets that tokens are made with as the store has them.
+pub(super) struct Keeper {
+    records: Records,
+    clock: Arc<dyn Clock>,
+    nodes: Arc<Nodes>,
+    mint: Arc<Mint>,
+}
+
+impl Keeper {
+    pub(super) fn new(records: Records, clock: Arc<dyn Clock>, nodes: Arc<Nodes>, mint: Arc<Mint>) -> Self {
+        Self { records, clock, nodes, mint }
+    }
+
     /// Makes another secret, which task tokens and the pass of nodes are made with from now on, where there are several nodes
     /// a little later. What was made before is good for the overlap, [`SECRET_OVERLAP`] unless given, and at most as long as
     /// an earlier rotation has said.
@@ -144,7 +158,7 @@ impl Engine {
     ///
     /// [`Refusal::LimitExceeded`] where too many secrets are good still, a fault for an overlap that is too long, or the
     /// store's. Nothing was recorded, but for [`Refusal::OutcomeUnknown`].
-    pub async fn rotate_secret(&self, overlap: Option<Duration>) -> Result<Rotated, Refusal> {
+    pub(super) async fn rotate(&self, overlap: Option<Duration>) -> Result<Rotated, Refusal> {
         let overlap = overlap.unwrap_or(SECRET_OVERLAP);
         if overlap > SECRET_OVERLAP_MAX {
             let (field, problem) = ("overlap".to_owned(), format!("is longer than {SECRET_OVERLAP_MAX}"));
@@ -171,7 +185,7 @@ impl Engine {
     }
 
     /// Reads which secrets there are: another node may have made one.
-    pub(super) async fn read_secrets(&self) -> Result<(), Refusal> {
+    async fn read(&self) -> Result<(), Refusal> {
         if let Some(head) = self.records.load(RECORD).await? {
             self.mint.set(&Secrets::read(&head.body)?);
         }
@@ -179,12 +193,12 @@ impl Engine {
     }
 
     /// Reads again and again which secrets there are, until the service stops.
-    pub(super) async fn keep_reading_secrets(self: &Arc<Self>) {
+    pub(super) async fn keep_reading(&self) {
         let mut at = Instant::now();
         loop {
             at += READ_EVERY;
             tokio::time::sleep_until(at).await;
-            if let Err(refusal) = self.read_secrets().await {
+            if let Err(refusal) = self.read().await {
                 tracing::warn!(%refusal, "the record of secrets could not be read");
             }
         }

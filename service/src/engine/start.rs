@@ -134,7 +134,7 @@ impl Worker<'_> {
             }
             let mut transition = Transition::start(start, run_id, now)?;
             if room.is_none() && !replaces {
-                room = engine.room_for(&key.domain, start).await?;
+                room = engine.open_runs.room_for(&key.domain, start).await?;
             }
             if let Some(earlier) = self.state.known() {
                 earlier.hand_over(&mut transition, now);

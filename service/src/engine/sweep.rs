@@ -14,6 +14,7 @@ use history::Timestamp;
 use store::{HeadKey, UnixMs};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::agenda::ENTRIES_MAX;
 use super::cell::Request;
@@ -86,9 +87,34 @@ impl Engine {
             });
             let engine = Arc::clone(self);
             tokio::spawn(async move {
-                tokio::select! { biased; () = engine.stopped() => {} () = engine.keep_reading_secrets() => {} }
+                tokio::select! { biased; () = engine.stopped() => {} () = engine.secrets.keep_reading() => {} }
             });
         }
+    }
+
+    /// Says again and again that this node is there, until the service stops.
+    async fn keep_beating(self: &Arc<Self>) {
+        let mut began = Instant::now();
+        loop {
+            tokio::time::sleep_until(self.nodes.next_beat(began)).await;
+            began = Instant::now();
+            match self.nodes.beat().await {
+                Ok(false) => {}
+                Ok(true) => self.nodes_have_changed(),
+                Err(refusal) => tracing::warn!(%refusal, "this node could not say that it is there"),
+            }
+        }
+    }
+
+    /// What those who have gone had in memory is looked for at once, as at a start.
+    fn nodes_have_changed(self: &Arc<Self>) {
+        self.agenda.read_again();
+        self.nodes.changed.notify_one();
+        self.seek_anew();
+        // Whoever wait here were woken by those who were there before: let them look again.
+        self.watchers.close();
+        self.tell_all_waiting();
+        self.tell_all_lost();
     }
 
     async fn sweep(self: &Arc<Self>) {
@@ -239,7 +265,7 @@ impl Engine {
 
     async fn expire(self: &Arc<Self>) {
         loop {
-            let now = match self.believed_now().await {
+            let now = match self.guard.believed_now().await {
                 Ok(now) => now,
                 Err(refusal) => {
                     tracing::warn!(%refusal, "it could not be seen whether the clock is right; nothing is forgotten");

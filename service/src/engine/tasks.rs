@@ -201,7 +201,7 @@ impl Engine {
         history::admit::check_name("taskList", list)?;
         let list = ListKey { domain: domain.into(), side, name: list.into() };
         let (taker, earlier) = taker(&list, &poll)?;
-        let _polling = self.polling(&list)?;
+        let _polling = self.pollers.polling(&list)?;
         if !poll.wait.is_zero() {
             watch()?;
         }

@@ -1,5 +1,6 @@
 //! Runs as callers see them: as they are, how they closed, and their events.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use history::{Event, Run, Status};
@@ -7,7 +8,8 @@ use store::HeadKey;
 use uuid::Uuid;
 
 use super::commit::Loaded;
-use super::{Described, Engine, HistoryPage, Page, Refusal, RunRef, TurnToken, head_key};
+use super::matching::ListKey;
+use super::{Described, Engine, HistoryPage, Page, Refusal, RunRef, TurnToken, Unpolled, head_key};
 
 /// Before a run is looked for again that goes on for another.
 const GO_ON_WAIT: Duration = Duration::from_millis(10);
@@ -146,5 +148,12 @@ impl Engine {
         let mut read = self.reader.read_page(&head_key(&at), &loaded, &Page { before, ..*page }).await?;
         read.last_event_id = token.turn.started_event_id;
         Ok(read)
+    }
+    /// The list where what somebody asks of a run waits, if nobody polls it and no decider has the run's turn.
+    pub(super) async fn unpolled_by(&self, key: &HeadKey, run_id: Uuid, list: &ListKey) -> Option<Unpolled> {
+        let unpolled = self.pollers.unpolled_list(list)?;
+        let (domain, workflow_id) = (Arc::clone(&key.domain), Arc::clone(&key.workflow_id));
+        let described = self.describe(&RunRef { domain, workflow_id, run_id: Some(run_id) }).await.ok()?;
+        described.run.turn.is_none().then_some(unpolled)
     }
 }

@@ -86,7 +86,7 @@ impl Engine {
         loop {
             tokio::time::sleep(wait).await;
             wait = LOOK_EVERY_MAX.min(wait * 2);
-            if self.is_alone() {
+            if self.nodes.is_alone() {
                 continue;
             }
             // Others who watch it may have looked.

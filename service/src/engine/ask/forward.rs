@@ -158,7 +158,7 @@ impl Engine {
 
     /// Returns when a node is not alive any more.
     pub(in super::super) async fn until_dead(&self, node: &str) {
-        while self.nodes_alive().iter().any(|alive| alive == node) {
+        while self.nodes.alive().iter().any(|alive| alive == node) {
             tokio::time::sleep(ALIVE_EVERY).await;
         }
     }

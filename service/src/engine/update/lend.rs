@@ -298,7 +298,7 @@ impl Engine {
             Ok(FromRecorder::Recorded) => Ok(()),
             Ok(FromRecorder::Refused(fault)) => Err(fault.into()),
             Ok(FromRecorder::Unknown(why)) => Err(Refusal::OutcomeUnknown { why }),
-            Err(error) if self.nodes_alive().iter().any(|alive| alive == node) => {
+            Err(error) if self.nodes.alive().iter().any(|alive| alive == node) => {
                 let why = format!("the node that has the turn's updates does not answer: {error}");
                 Err(Refusal::OutcomeUnknown { why })
             }

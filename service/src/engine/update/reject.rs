@@ -44,7 +44,7 @@ impl Engine {
             Heard::Unanswered => (None, None),
             Heard::Done { .. } | Heard::Accepted | Heard::Refused(_) | Heard::GoneOn => return heard,
         };
-        if self.is_alone() {
+        if self.nodes.is_alone() {
             return heard;
         }
         let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
@@ -64,7 +64,7 @@ impl Engine {
     async fn do_all_give_up(&self, rejected: &RejectedUpdate) -> Option<bool> {
         let peers = self.elsewhere.peers()?;
         let mut asked = JoinSet::new();
-        for node in self.others() {
+        for node in self.nodes.others() {
             let (peers, rejected) = (Arc::clone(peers), rejected.clone());
             asked.spawn(async move { peers.give_up(&node, &rejected).await });
         }

@@ -1,0 +1,101 @@
+//! What callers give and get: runs by name, and what became of what was asked of them.
+
+use std::sync::Arc;
+
+use history::{Beat, Event, EventId, Outbox, Run, UpdateStanding};
+use store::HeadKey;
+use uuid::Uuid;
+
+/// Names a run, or with no run id the newest one of its workflow id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRef {
+    /// The domain.
+    pub domain: Arc<str>,
+    /// The workflow id.
+    pub workflow_id: Arc<str>,
+    /// The run.
+    pub run_id: Option<Uuid>,
+}
+
+/// A start that was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Started {
+    /// The new run.
+    pub run_id: Uuid,
+    /// Whether it is an earlier request with the same key that started it.
+    pub repeated: bool,
+    /// Whether the run was open already, and is used instead of a new one.
+    pub existing: bool,
+}
+
+/// A command that was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// On this run.
+    pub run_id: Uuid,
+    /// The first of its events.
+    pub event_id: EventId,
+    /// Whether it is an earlier request with the same key that was recorded.
+    pub repeated: bool,
+    /// For the answer to a turn: the newest news that the decider's answer reflects (D11). Where the decider has not seen all
+    /// news, it is a version that the run no longer has.
+    pub reflects: Option<EventId>,
+    /// For the answer to a turn with updates: how each of the answers leaves its update.
+    pub judged: Vec<UpdateStanding>,
+    /// The run's version after it.
+    pub version: EventId,
+}
+
+/// The state of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Described {
+    /// The fold of its history.
+    pub run: Run,
+    /// The newest heartbeats of its open activities.
+    pub beats: Vec<Beat>,
+    /// What it owes to others, and runs of its workflow id before it; nothing unless it is the newest.
+    pub owed: Outbox,
+    /// The run that goes on from an earlier event of it, or of one before it, since it was reset.
+    pub reset_as: Option<Uuid>,
+}
+
+/// Which events to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// Only events after this one; 0 for all.
+    pub after: EventId,
+    /// Only events before this one.
+    pub before: Option<EventId>,
+    /// Newest first.
+    pub reverse: bool,
+    /// At most so many; 0 is taken as 1.
+    pub limit: usize,
+    /// About so many bytes; at least one event is always read.
+    pub bytes_max: usize,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self { after: 0, before: None, reverse: false, limit: 1_000, bytes_max: 4 * 1024 * 1024 }
+    }
+}
+
+/// Events of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistoryPage {
+    /// The run.
+    pub run_id: Uuid,
+    /// The events, in the order asked for.
+    pub events: Vec<Event>,
+    /// The run's newest event.
+    pub last_event_id: EventId,
+    /// Whether the run has closed.
+    pub closed: bool,
+    /// Where to go on: the next page's `after`, or with `reverse` its `before`. `None` when nothing is left.
+    pub next: Option<EventId>,
+}
+
+/// Where a run is stored.
+pub(super) fn head_key(at: &RunRef) -> HeadKey {
+    HeadKey { domain: Arc::clone(&at.domain), workflow_id: Arc::clone(&at.workflow_id) }
+}
