@@ -7,6 +7,7 @@ mod after;
 mod agenda;
 mod answers;
 mod ask;
+mod background;
 mod backlog;
 mod cache;
 mod cell;
@@ -50,13 +51,13 @@ mod watch;
 mod worker;
 mod write;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 
 use history::{Author, Command, Duration, Run, Start, Timestamp};
 use store::{Count, HeadKey, ListPage, ListQuery, PageToken, Store};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::audit;
@@ -90,6 +91,7 @@ pub(crate) use token::TOKEN_CHARS_MAX;
 pub use token::{ActivityToken, TurnToken};
 pub use update::{FromJudge, FromRecorder, LentUpdate, PassedAnswer, RejectedUpdate, Update, Updated};
 
+use background::Background;
 use cell::{Reply, Request};
 use forms::head_key;
 use matching::ListKey;
@@ -167,8 +169,7 @@ pub struct Engine {
     lambda: OnceLock<UnboundedSender<Arc<str>>>,
     /// How often the due index was read.
     rescans: AtomicU32,
-    is_stopping: AtomicBool,
-    stopping: Notify,
+    background: Arc<Background>,
 }
 
 impl Engine {
@@ -213,6 +214,7 @@ impl Engine {
         let mint = Arc::new(token::Mint::new(Arc::clone(&clock), &secrets));
         let (matching, elsewhere) = (Arc::new(matching::Matching::new(settings.waiting)), Arc::default());
         let (returns, returned) = grant::Returns::new();
+        let background = Background::new();
         let engine = Arc::new(Self {
             limits,
             ids,
@@ -224,7 +226,11 @@ impl Engine {
                 Arc::clone(&elsewhere),
             ),
             open_runs: Arc::new(quotas::OpenRuns::new(Arc::clone(&store), Arc::clone(&shares), settings.quotas)),
-            run_counts: Arc::new(run_counts::RunCounts::new(Arc::clone(&store), Arc::clone(&registry))),
+            run_counts: Arc::new(run_counts::RunCounts::new(
+                Arc::clone(&store),
+                Arc::clone(&registry),
+                Arc::clone(&background),
+            )),
             guard: guard::Guard::new(records, Arc::clone(&clock)),
             nodes,
             elsewhere,
@@ -250,8 +256,7 @@ impl Engine {
             returns,
             lambda: OnceLock::new(),
             rescans: AtomicU32::new(0),
-            is_stopping: AtomicBool::new(false),
-            stopping: Notify::new(),
+            background,
             store,
             clock,
         });
@@ -345,17 +350,16 @@ impl Engine {
 
     /// Ends every wait: polls and watchers are answered with what there is. Writes are still taken.
     pub fn begin_shutdown(&self) {
-        self.is_stopping.store(true, Ordering::SeqCst);
-        self.stopping.notify_waiters();
+        self.background.stop();
         self.watchers.close();
     }
 
     /// Whether [`begin_shutdown`](Self::begin_shutdown) was called.
     pub fn is_stopping(&self) -> bool {
-        self.is_stopping.load(Ordering::SeqCst)
+        self.background.is_stopping()
     }
 
-    /// Ends every wait, then closes the store.
+    /// Ends every wait, waits for what is under way, then closes the store.
     ///
     /// # Errors
     ///
@@ -365,18 +369,8 @@ impl Engine {
         if let Err(refusal) = self.nodes.leave().await {
             tracing::warn!(%refusal, "the other nodes could not be told that this one stops");
         }
+        self.background.finish().await;
         Ok(self.store.close().await?)
-    }
-
-    /// Resolves when the service stops.
-    async fn stopped(&self) {
-        let stopping = self.stopping.notified();
-        tokio::pin!(stopping);
-        // Registered before the flag is read, so that it cannot be missed.
-        stopping.as_mut().enable();
-        if !self.is_stopping() {
-            stopping.await;
-        }
     }
 
     /// Starts a run.

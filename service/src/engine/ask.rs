@@ -200,7 +200,7 @@ impl Engine {
             biased;
             answer = answer => answer.ok().map(Heard::Answer),
             heard = self.hear_from_others(&key, Forwarded::of(&key, run_id, &query, seen), &list, deadline, from) => Some(heard),
-            () = self.stopped() => None,
+            () = self.background.stopped() => None,
             () = tokio::time::sleep_until(deadline) => None,
         };
         match answer {

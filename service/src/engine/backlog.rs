@@ -311,9 +311,7 @@ impl Engine {
         let again_after = self.nodes.is_shared().then_some(READ_AGAIN_AFTER);
         if self.backlog.begins(list, again_after) {
             let (engine, list) = (Arc::clone(self), list.clone());
-            tokio::spawn(async move {
-                tokio::select! { biased; () = engine.stopped() => {} () = engine.read_rows(&list) => {} }
-            });
+            self.background.spawn_until_stopped(async move { engine.read_rows(&list).await });
         }
     }
 
@@ -335,11 +333,10 @@ impl Engine {
             return;
         }
         let engine = Arc::clone(self);
-        tokio::spawn(async move {
+        self.background.spawn_until_stopped(async move {
             let domains = loop {
                 match engine.registry.domains().await {
                     Ok(domains) => break domains,
-                    Err(_) if engine.is_stopping() => return,
                     Err(_) => tokio::time::sleep(TROUBLE_WAIT).await,
                 }
             };

@@ -158,7 +158,7 @@ impl Engine {
         let (tail, tail_first) = (loaded.tail.clone(), loaded.body.tail_first);
         let bundle = Bundle { key, started, tail, tail_first, effects, round };
         let engine = Arc::clone(self);
-        tokio::spawn(async move {
+        self.background.spawn(async move {
             let (engine, bundle) = (&engine, &bundle);
             let deliveries =
                 futures_util::stream::iter(&bundle.effects).for_each_concurrent(EFFECTS_AT_ONCE, async |effect| {

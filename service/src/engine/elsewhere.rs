@@ -202,7 +202,7 @@ impl Engine {
         };
         for node in untold {
             let (engine, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
-            tokio::spawn(async move {
+            self.background.spawn_until_stopped(async move {
                 if let Err(error) = peers.wait_on(&node, &(&list).into()).await {
                     tracing::debug!(error, node, "a node could not be told that somebody waits here");
                     engine.untell(&list, &node);
@@ -249,7 +249,7 @@ impl Engine {
             self.elsewhere.lock().knowing.entry(list.clone()).or_default().insert(node.to_owned());
         }
         let (engine, task) = (Arc::clone(self), offer.task());
-        tokio::spawn(async move { engine.hand_over(list, poller, task).await });
+        self.background.spawn(async move { engine.hand_over(list, poller, task).await });
         true
     }
 
@@ -263,7 +263,7 @@ impl Engine {
             }
         }
         let (engine, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
-        tokio::spawn(async move {
+        self.background.spawn_until_stopped(async move {
             while let Some((at, task)) = engine.next_offer(&list) {
                 match peers.offer(&at.node, &Offer::of(&list, &task)).await {
                     Ok(true) => {}
@@ -278,11 +278,8 @@ impl Engine {
                         engine.elsewhere.rest(&list, &at.node);
                         engine.pollers.saw(&list, engine.clock.now());
                         engine.offer(&list, task);
-                        let (engine, list) = (Arc::clone(&engine), list.clone());
-                        tokio::spawn(async move {
-                            tokio::time::sleep(REST).await;
-                            engine.offer_elsewhere(&list);
-                        });
+                        let (again, list) = (Arc::clone(&engine), list.clone());
+                        engine.background.after(REST, move || again.offer_elsewhere(&list));
                     }
                 }
             }

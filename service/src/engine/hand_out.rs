@@ -106,7 +106,7 @@ impl Engine {
         match self.matching.offer(list, task) {
             Offered::Poller(poller, task) => {
                 let (engine, list) = (Arc::clone(self), list.clone());
-                tokio::spawn(async move { engine.hand_over(list, poller, task).await });
+                self.background.spawn(async move { engine.hand_over(list, poller, task).await });
             }
             Offered::Waits => self.offer_elsewhere(list),
             Offered::Known => {}

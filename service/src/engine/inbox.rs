@@ -4,9 +4,10 @@
 //! so that no request is left between a worker who has found nothing more and a caller who has found a worker.
 
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 
+use super::background::Background;
 use super::cell::Request;
 
 /// Most bytes of payload that are folded into one commit. Source: parts hold at least this much in every engine.
@@ -84,11 +85,14 @@ impl Drop for Shift<'_> {
 
 /// The work on a run, done on the task of the caller who found nobody at it. A caller who goes away does not take a commit
 /// that is under way with it: what is left to do goes on as a task of its own.
-pub(super) struct Work(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+pub(super) struct Work {
+    work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    background: Arc<Background>,
+}
 
 impl Work {
-    pub(super) fn new(work: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(Some(Box::pin(work)))
+    pub(super) fn new(background: &Arc<Background>, work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { work: Some(Box::pin(work)), background: Arc::clone(background) }
     }
 }
 
@@ -96,9 +100,9 @@ impl Future for Work {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let polled = self.0.as_mut().map_or(Poll::Ready(()), |work| work.as_mut().poll(context));
+        let polled = self.work.as_mut().map_or(Poll::Ready(()), |work| work.as_mut().poll(context));
         if polled.is_ready() {
-            self.0 = None;
+            self.work = None;
         }
         polled
     }
@@ -107,8 +111,8 @@ impl Future for Work {
 impl Drop for Work {
     fn drop(&mut self) {
         // Outside a runtime the process is ending, and whoever waits hears that the outcome is not known.
-        if let (Some(work), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(work);
+        if let Some(work) = self.work.take() {
+            self.background.spawn(work);
         }
     }
 }
@@ -185,7 +189,7 @@ mod tests {
     #[tokio::test]
     async fn work_whose_caller_goes_away_goes_on() {
         let (done, is_done) = oneshot::channel();
-        let mut work = Work::new(async move {
+        let mut work = Work::new(&Background::new(), async move {
             tokio::task::yield_now().await;
             done.send(()).unwrap();
         });

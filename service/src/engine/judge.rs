@@ -117,12 +117,9 @@ impl Engine {
 
     fn lose_updates_after(self: &Arc<Self>, key: &HeadKey, run_id: Uuid, task: u64, wait: Duration) -> Timer {
         let (engine, key) = (Arc::clone(self), key.clone());
-        let timer = tokio::spawn(async move {
-            tokio::time::sleep(wait).await;
-            // Not as part of this task, which ends when the updates are taken out of it.
-            tokio::spawn(async move { engine.lose_updates(&key, run_id, task) });
-        });
-        Timer(timer.abort_handle())
+        // Not as part of the task that waits, which ends when the updates are taken out of it.
+        let lose = move || engine.clone().background.spawn(async move { engine.lose_updates(&key, run_id, task) });
+        Timer(self.background.after(wait, lose))
     }
 
     /// Takes the updates of a run, or the turn that waits by now.
@@ -318,10 +315,7 @@ impl Judging {
         self.fail(false);
         if let By::Task(task) = self.by {
             let (engine, key, run_id) = (Arc::clone(&self.engine), self.key.clone(), self.run_id);
-            tokio::spawn(async move {
-                tokio::time::sleep(GIVEN_BACK_WAIT).await;
-                engine.lose_updates(&key, run_id, task);
-            });
+            self.engine.background.after(GIVEN_BACK_WAIT, move || engine.lose_updates(&key, run_id, task));
         }
     }
 }

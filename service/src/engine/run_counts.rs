@@ -9,6 +9,7 @@ use history::{Standing, Timestamp};
 use store::{ListQuery, Store};
 use tokio::time::Instant;
 
+use super::background::Background;
 use super::{Refusal, Registry};
 
 /// What counting all open runs may cost a second, on average, and counting those that are flagged: a count is gone by the
@@ -53,6 +54,7 @@ struct Counted {
 pub(super) struct RunCounts {
     store: Arc<dyn Store>,
     registry: Arc<Registry>,
+    background: Arc<Background>,
     counted: Mutex<Option<Counted>>,
     /// One counts at a time; the others wait for it.
     counting: tokio::sync::Mutex<()>,
@@ -70,8 +72,9 @@ pub(super) struct Gauged {
 }
 
 impl RunCounts {
-    pub(super) fn new(store: Arc<dyn Store>, registry: Arc<Registry>) -> Self {
-        Self { store, registry, counted: Mutex::default(), counting: tokio::sync::Mutex::default() }
+    pub(super) fn new(store: Arc<dyn Store>, registry: Arc<Registry>, background: Arc<Background>) -> Self {
+        let (counted, counting) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { store, registry, background, counted, counting }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Counted>> {
@@ -102,7 +105,7 @@ impl RunCounts {
     /// be read.
     pub(super) async fn refresh(self: &Arc<Self>) {
         let counts = Arc::clone(self);
-        let counting = tokio::spawn(async move {
+        let counting = self.background.spawn_until_stopped(async move {
             if let Err(refusal) = counts.count_stale_runs().await {
                 tracing::warn!(%refusal, "open runs could not be counted");
             }
@@ -166,7 +169,7 @@ mod tests {
         let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new());
         let nodes = Nodes::new(Records::new(Arc::clone(&store)), None, 1);
         let registry = Registry::new(Arc::clone(&store), Arc::new(SystemClock), Arc::new(nodes));
-        let known = RunCounts::new(store, Arc::new(registry));
+        let known = RunCounts::new(store, Arc::new(registry), Background::new());
         *known.lock() = Some(counted);
         let gauged = known.gauged().unwrap();
         assert_eq!(gauged.by_domain.len(), DOMAINS_TOLD_MAX + 1);

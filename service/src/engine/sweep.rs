@@ -61,34 +61,20 @@ impl Engine {
     /// Starts the background tasks. They end with the engine's shutdown.
     pub(super) fn start_sweeping(self: &Arc<Self>) {
         let engine = Arc::clone(self);
-        tokio::spawn(async move {
-            tokio::select! { biased; () = engine.stopped() => {} () = engine.sweep() => {} }
-        });
+        self.background.spawn_until_stopped(async move { engine.sweep().await });
         let engine = Arc::clone(self);
-        tokio::spawn(async move {
-            tokio::select! { biased; () = engine.stopped() => {} () = engine.take_over() => {} }
-        });
+        self.background.spawn_until_stopped(async move { engine.take_over().await });
         let engine = Arc::clone(self);
-        tokio::spawn(async move {
-            tokio::select! { biased; () = engine.stopped() => {} () = engine.keep_refilling() => {} }
-        });
+        self.background.spawn_until_stopped(async move { engine.keep_refilling().await });
         let engine = Arc::clone(self);
-        tokio::spawn(async move {
-            tokio::select! { biased; () = engine.stopped() => {} () = engine.keep_writing_down() => {} }
-        });
+        self.background.spawn_until_stopped(async move { engine.keep_writing_down().await });
         let engine = Arc::clone(self);
-        tokio::spawn(async move {
-            tokio::select! { biased; () = engine.stopped() => {} () = engine.expire() => {} }
-        });
+        self.background.spawn_until_stopped(async move { engine.expire().await });
         if self.nodes.is_shared() {
             let engine = Arc::clone(self);
-            tokio::spawn(async move {
-                tokio::select! { biased; () = engine.stopped() => {} () = engine.keep_beating() => {} }
-            });
+            self.background.spawn_until_stopped(async move { engine.keep_beating().await });
             let engine = Arc::clone(self);
-            tokio::spawn(async move {
-                tokio::select! { biased; () = engine.stopped() => {} () = engine.secrets.keep_reading() => {} }
-            });
+            self.background.spawn_until_stopped(async move { engine.secrets.keep_reading().await });
         }
     }
 

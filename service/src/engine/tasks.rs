@@ -231,7 +231,7 @@ impl Engine {
                         biased;
                         answer = &mut waiting.answer => answer.ok(),
                         () = &mut deadline => None,
-                        () = self.stopped() => None,
+                        () = self.background.stopped() => None,
                     };
                     // A task that was handed over in the very moment that the wait ended.
                     let answer = answer.or_else(|| {
@@ -309,7 +309,7 @@ impl Engine {
             Back::Updates(task) => return self.lose_updates(&key, run_id, task),
         };
         self.metrics.given_back.inc();
-        tokio::spawn(async move {
+        Arc::clone(&self.background).spawn(async move {
             // Refused when it has timed out or closed meanwhile, which is as good.
             if let Err(refusal) = self.tell_key(&key, Some(run_id), command).await {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");

@@ -305,7 +305,7 @@ impl Engine {
         let heard = tokio::select! {
             biased;
             heard = heard => heard.ok(),
-            () = self.stopped() => None,
+            () = self.background.stopped() => None,
             () = tokio::time::sleep_until(deadline) => None,
         };
         if let Some(heard) = heard {
@@ -354,7 +354,7 @@ impl Engine {
             tokio::select! {
                 biased;
                 () = watching.beyond(run_id, run.last_event_id) => {}
-                () = self.stopped() => {}
+                () = self.background.stopped() => {}
                 () = tokio::time::sleep(wait) => {}
             }
         }

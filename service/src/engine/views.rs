@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Event, Run, Status};
+use history::{Event, EventId, Run, Status};
 use store::HeadKey;
 use uuid::Uuid;
 
@@ -108,7 +108,7 @@ impl Engine {
                 biased;
                 () = watching.closed(run_id) => {}
                 () = self.watch_others(at) => {}
-                () = self.stopped() => {}
+                () = self.background.stopped() => {}
                 () = tokio::time::sleep(wait) => {}
             }
             loaded = self.look_up(&RunRef { run_id: Some(run_id), ..at.clone() }).await?;
@@ -149,6 +149,7 @@ impl Engine {
         read.last_event_id = token.turn.started_event_id;
         Ok(read)
     }
+
     /// The list where what somebody asks of a run waits, if nobody polls it and no decider has the run's turn.
     pub(super) async fn unpolled_by(&self, key: &HeadKey, run_id: Uuid, list: &ListKey) -> Option<Unpolled> {
         let unpolled = self.pollers.unpolled_list(list)?;

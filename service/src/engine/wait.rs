@@ -33,7 +33,7 @@ impl Engine {
             biased;
             () = watching.beyond(run_id, after) => {}
             () = self.watch_others(at) => {}
-            () = self.stopped() => {}
+            () = self.background.stopped() => {}
             () = tokio::time::sleep(wait) => {}
         }
         Ok(())
@@ -70,7 +70,7 @@ impl Engine {
                 biased;
                 () = changed => {}
                 () = self.watch_others(at) => {}
-                () = self.stopped() => {}
+                () = self.background.stopped() => {}
                 () = tokio::time::sleep_until(deadline) => {}
             }
         }

@@ -57,7 +57,7 @@ impl Engine {
     /// Puts a request to a run. Whoever gets the work must do it.
     #[must_use]
     pub(super) fn submit(self: &Arc<Self>, cell: &Arc<RunCell>, request: Request) -> Option<Work> {
-        cell.inbox.put(request).then(|| Work::new(Arc::clone(self).work(Arc::clone(cell))))
+        cell.inbox.put(request).then(|| Work::new(&self.background, Arc::clone(self).work(Arc::clone(cell))))
     }
 
     async fn work(self: Arc<Self>, cell: Arc<RunCell>) {

@@ -49,16 +49,15 @@ impl Engine {
         let run = loaded.run();
         let task = self.ids.op();
         let (run_id, last_event_id) = (run.started.run_id, run.last_event_id);
+        let wait = ASK_TASK_WAIT.min(Duration::from_millis(run.started.decider_start_to_close.as_millis()));
         let timer = {
             let (engine, key) = (Arc::clone(self), key.clone());
-            let wait = ASK_TASK_WAIT.min(Duration::from_millis(run.started.decider_start_to_close.as_millis()));
-            tokio::spawn(async move {
-                tokio::time::sleep(wait).await;
-                // Not as part of this task, which ends when the questions are taken out of it.
-                tokio::spawn(async move { engine.lose_questions(&key, run_id, task) });
-            })
+            // Not as part of the task that waits, which ends when the questions are taken out of it.
+            let lose =
+                move || engine.clone().background.spawn(async move { engine.lose_questions(&key, run_id, task) });
+            Timer(self.background.after(wait, lose))
         };
-        let questions = self.questions.send(key, run_id, last_event_id, task, Timer(timer.abort_handle()));
+        let questions = self.questions.send(key, run_id, last_event_id, task, timer);
         if questions.is_empty() {
             return None;
         }
@@ -111,10 +110,8 @@ impl Engine {
 
     /// Has the questions of a run looked at, as something about them has changed.
     pub(in super::super) fn look_to_questions(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
-        // Outside a runtime the process is ending.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (engine, key) = (Arc::clone(self), key.clone());
-        runtime.spawn(async move {
+        self.background.spawn(async move {
             let looked = engine.ask(&key, |reply| Request::Pose { run_id: None, pose: None, reply }).await;
             let current = looked.is_ok().then(|| engine.reader.load_run(&key, run_id));
             match current {

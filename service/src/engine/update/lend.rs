@@ -160,10 +160,10 @@ impl Engine {
                     let (engine, key) = (Arc::clone(self), key.clone());
                     // Whoever stops waiting does not take it away from a decider that has it.
                     let list = list.clone();
-                    drop(
-                        tokio::spawn(async move { engine.lend_to(&node, &list, &key, run_id, asked, deadline).await })
-                            .await,
-                    );
+                    let lending = self.background.spawn_until_stopped(async move {
+                        engine.lend_to(&node, &list, &key, run_id, asked, deadline).await;
+                    });
+                    drop(lending.await);
                 }
                 tokio::time::sleep(ASK_AGAIN_AFTER).await;
             }
@@ -243,7 +243,7 @@ impl Engine {
             let told = tokio::select! {
                 biased;
                 told = &mut heard => told.ok(),
-                () = self.stopped() => None,
+                () = self.background.stopped() => None,
                 () = tokio::time::sleep_until(give_up) => None,
                 () = self.keep_looking(&key) => None,
             };

@@ -1,0 +1,146 @@
+//! What the service does beside what it is asked: tasks that are owned here, so that none is at work on a store that is closed.
+//! When the service stops, some end at once and others are waited for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::task::{AbortHandle, JoinHandle};
+
+/// How long what is under way is waited for when the service stops. Ours: longer than a commit is tried that the store does
+/// not take.
+const FINISH_WAIT: Duration = Duration::from_secs(5);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Background {
+    is_stopping: AtomicBool,
+    stopping: Notify,
+    /// How many tasks are waited for when the service stops.
+    under_way: watch::Sender<usize>,
+}
+
+/// A task that is waited for, until this is dropped.
+struct UnderWay(Arc<Background>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.send_modify(|count| *count -= 1);
+    }
+}
+
+impl Background {
+    pub(super) fn new() -> Arc<Self> {
+        let (is_stopping, stopping) = (AtomicBool::new(false), Notify::new());
+        Arc::new(Self { is_stopping, stopping, under_way: watch::Sender::new(0) })
+    }
+
+    /// The service stops.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        self.stopping.notify_waiters();
+    }
+
+    /// Whether the service stops.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::SeqCst)
+    }
+
+    /// Resolves when the service stops.
+    pub(super) async fn stopped(&self) {
+        let stopping = self.stopping.notified();
+        tokio::pin!(stopping);
+        // Registered before the flag is read, so that it cannot be missed.
+        stopping.as_mut().enable();
+        if !self.is_stopping() {
+            stopping.await;
+        }
+    }
+
+    /// Does some work that is waited for when the service stops, such as a commit.
+    pub(super) fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        // Outside a runtime the process is ending.
+        let Ok(runtime) = Handle::try_current() else { return };
+        self.under_way.send_modify(|count| *count += 1);
+        let under_way = UnderWay(Arc::clone(self));
+        drop(runtime.spawn(async move {
+            work.await;
+            drop(under_way);
+        }));
+    }
+
+    /// Does some work until it is done or the service stops, whichever comes first.
+    pub(super) fn spawn_until_stopped(
+        self: &Arc<Self>,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> JoinHandle<()> {
+        let background = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::select! { biased; () = background.stopped() => {} () = work => {} }
+        })
+    }
+
+    /// Does something after a while, unless that is aborted, or the service stops before.
+    pub(super) fn after(self: &Arc<Self>, wait: Duration, work: impl FnOnce() + Send + 'static) -> AbortHandle {
+        let waiting = self.spawn_until_stopped(async move {
+            tokio::time::sleep(wait).await;
+            work();
+        });
+        waiting.abort_handle()
+    }
+
+    /// Waits until nothing is under way any more that is to be waited for, or for as long as it is.
+    pub(super) async fn finish(&self) {
+        let mut under_way = self.under_way.subscribe();
+        if tokio::time::timeout(FINISH_WAIT, under_way.wait_for(|count| *count == 0)).await.is_err() {
+            let count = *self.under_way.borrow();
+            tracing::warn!(count, "the service stops while something is under way");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_under_way_is_waited_for_when_the_service_stops() {
+        let background = Background::new();
+        let (done, is_done) = oneshot::channel();
+        background.spawn(async move {
+            tokio::time::sleep(FINISH_WAIT / 2).await;
+            done.send(()).unwrap();
+        });
+        background.stop();
+        background.finish().await;
+        assert_eq!(is_done.await, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_never_ends_is_not_waited_for_for_ever() {
+        let (background, began) = (Background::new(), Instant::now());
+        background.spawn(std::future::pending());
+        background.stop();
+        background.finish().await;
+        assert_eq!(began.elapsed(), FINISH_WAIT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_or_goes_on_for_ever_ends_when_the_service_stops_and_nobody_waits_for_it() {
+        let (background, began) = (Background::new(), Instant::now());
+        let (told, is_told) = oneshot::channel::<()>();
+        let for_ever = background.spawn_until_stopped(std::future::pending());
+        background.after(FINISH_WAIT, move || told.send(()).unwrap_or_default());
+        background.stop();
+        background.finish().await;
+        assert!(for_ever.await.is_ok() && is_told.await.is_err());
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert!(background.is_stopping());
+        background.stopped().await;
+    }
+}
