@@ -228,6 +228,7 @@ impl Engine {
             open_runs: Arc::new(quotas::OpenRuns::new(Arc::clone(&store), Arc::clone(&shares), settings.quotas)),
             run_counts: Arc::new(run_counts::RunCounts::new(
                 Arc::clone(&store),
+                Arc::clone(&clock),
                 Arc::clone(&registry),
                 Arc::clone(&background),
             )),

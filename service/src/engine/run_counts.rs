@@ -10,7 +10,7 @@ use store::{ListQuery, Store};
 use tokio::time::Instant;
 
 use super::background::Background;
-use super::{Refusal, Registry};
+use super::{Clock, Refusal, Registry};
 
 /// What counting all open runs may cost a second, on average, and counting those that are flagged: a count is gone by the
 /// longer the more it cost. Ours: $3.24 a month for each, where somebody asks all the time. An engine that is not billed
@@ -53,6 +53,7 @@ struct Counted {
 /// The counts of a node.
 pub(super) struct RunCounts {
     store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
     registry: Arc<Registry>,
     background: Arc<Background>,
     counted: Mutex<Option<Counted>>,
@@ -72,9 +73,14 @@ pub(super) struct Gauged {
 }
 
 impl RunCounts {
-    pub(super) fn new(store: Arc<dyn Store>, registry: Arc<Registry>, background: Arc<Background>) -> Self {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        registry: Arc<Registry>,
+        background: Arc<Background>,
+    ) -> Self {
         let (counted, counting) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { store, registry, background, counted, counting }
+        Self { store, clock, registry, background, counted, counting }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Counted>> {
@@ -169,7 +175,7 @@ mod tests {
         let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new());
         let nodes = Nodes::new(Records::new(Arc::clone(&store)), None, 1);
         let registry = Registry::new(Arc::clone(&store), Arc::new(SystemClock), Arc::new(nodes));
-        let known = RunCounts::new(store, Arc::new(registry), Background::new());
+        let known = RunCounts::new(store, Arc::new(SystemClock), Arc::new(registry), Background::new());
         *known.lock() = Some(counted);
         let gauged = known.gauged().unwrap();
         assert_eq!(gauged.by_domain.len(), DOMAINS_TOLD_MAX + 1);
