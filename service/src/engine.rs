@@ -163,8 +163,6 @@ pub struct Engine {
     open_runs: Arc<quotas::OpenRuns>,
     run_counts: Arc<run_counts::RunCounts>,
     guard: guard::Guard,
-    /// Where tasks go back to that do not reach their takers.
-    returns: grant::Returns,
     /// Who calls functions is told the domains in which Lambda tasks wait.
     lambda: OnceLock<UnboundedSender<Arc<str>>>,
     /// How often the due index was read.
@@ -213,9 +211,8 @@ impl Engine {
         let agenda = agenda::Agenda::new(nodes.is_shared().then_some(sweep::RESCAN_EVERY));
         let mint = Arc::new(token::Mint::new(Arc::clone(&clock), &secrets));
         let (matching, elsewhere) = (Arc::new(matching::Matching::new(settings.waiting)), Arc::default());
-        let (returns, returned) = grant::Returns::new();
         let background = Background::new();
-        let engine = Arc::new(Self {
+        Ok(Arc::new(Self {
             limits,
             ids,
             secrets: secrets::Keeper::new(records.clone(), Arc::clone(&clock), Arc::clone(&nodes), Arc::clone(&mint)),
@@ -254,15 +251,12 @@ impl Engine {
             reloads: Reloads::default(),
             tls: OnceLock::new(),
             audit: OnceLock::new(),
-            returns,
             lambda: OnceLock::new(),
             rescans: AtomicU32::new(0),
             background,
             store,
             clock,
-        });
-        tokio::spawn(Self::take_back_tasks(Arc::downgrade(&engine), returned));
-        Ok(engine)
+        }))
     }
 
     /// Counters and gauges.

@@ -263,7 +263,7 @@ impl Engine {
             }
         }
         let (engine, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
-        self.background.spawn_until_stopped(async move {
+        self.background.spawn(async move {
             while let Some((at, task)) = engine.next_offer(&list) {
                 match peers.offer(&at.node, &Offer::of(&list, &task)).await {
                     Ok(true) => {}

@@ -1,9 +1,10 @@
-//! Tasks that were taken, on their way to their takers. One that does not arrive goes back to whoever works on its run.
+//! Tasks that were taken, on their way to their takers. One that does not arrive goes back to whoever granted it.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use history::{AskedUpdate, Command, Event, EventId, Payload, PendingActivity, PollId, TaskId, TurnId};
 use store::HeadKey;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use uuid::Uuid;
 
 use super::questions::Posed;
@@ -12,7 +13,7 @@ use super::questions::Posed;
 /// [delivered](Self::delivered), wherever that happens, it goes back at once, and not when its time is over.
 pub(super) struct Grant {
     /// Where it goes back to; `None` once it is delivered.
-    pub(super) back: Option<Returns>,
+    pub(super) back: Option<Arc<dyn TakesBack>>,
     pub(super) key: HeadKey,
     pub(super) run_id: Uuid,
     pub(super) workflow_type: String,
@@ -57,15 +58,9 @@ pub(super) enum Back {
 }
 
 /// Where tasks go back to.
-#[derive(Debug, Clone)]
-pub(super) struct Returns(UnboundedSender<Returned>);
-
-impl Returns {
-    /// And where they arrive. There are never more of them than tasks were granted.
-    pub(super) fn new() -> (Self, UnboundedReceiver<Returned>) {
-        let (sender, receiver) = unbounded_channel();
-        (Self(sender), receiver)
-    }
+pub(super) trait TakesBack: Send + Sync {
+    /// Gives a task back that has not reached its taker.
+    fn take_back(self: Arc<Self>, returned: Returned);
 }
 
 impl Grant {
@@ -77,20 +72,21 @@ impl Grant {
 
 impl Drop for Grant {
     fn drop(&mut self) {
-        let Some(Returns(back)) = self.back.take() else { return };
+        let Some(back) = self.back.take() else { return };
         let what = match &self.what {
             Granted::Turn { turn, .. } => Back::Record(Command::ReturnTurn { turn: *turn, poll: self.poll }),
             Granted::Activity { task, .. } => Back::Record(Command::ReturnActivity { task: *task, poll: self.poll }),
             Granted::Questions { task, .. } => Back::Questions(*task),
             Granted::Speculation { task, .. } => Back::Updates(*task),
         };
-        // With nobody at the other end the process is ending, and the task's timeout takes care of it.
-        drop(back.send(Returned { key: self.key.clone(), run_id: self.run_id, what }));
+        back.take_back(Returned { key: self.key.clone(), run_id: self.run_id, what });
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     const TURN: TurnId = TurnId { scheduled_event_id: 2, started_event_id: 3 };
@@ -99,11 +95,21 @@ mod tests {
         Granted::Turn { turn: TURN, previous_started_event_id: 0, attempt: 1 }
     }
 
+    /// Keeps what comes back.
+    #[derive(Default)]
+    struct Basket(Mutex<Option<Returned>>);
+
+    impl TakesBack for Basket {
+        fn take_back(self: Arc<Self>, returned: Returned) {
+            *self.0.lock().unwrap() = Some(returned);
+        }
+    }
+
     /// What comes back of a grant with which this happens.
     fn comes_back(what: Granted, happens: impl FnOnce(Grant)) -> Option<Back> {
-        let (back, mut returned) = Returns::new();
+        let basket = Arc::<Basket>::default();
         happens(Grant {
-            back: Some(back),
+            back: Some(Arc::clone(&basket) as _),
             key: HeadKey { domain: "d".into(), workflow_id: "w".into() },
             run_id: Uuid::nil(),
             workflow_type: "t".to_owned(),
@@ -115,7 +121,8 @@ mod tests {
             questions: Vec::new(),
             updates: Vec::new(),
         });
-        returned.try_recv().ok().map(|returned| returned.what)
+        let returned = basket.0.lock().unwrap().take();
+        returned.map(|returned| returned.what)
     }
 
     #[test]

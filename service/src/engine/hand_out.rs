@@ -171,7 +171,7 @@ impl Engine {
         }
         Some(Grant {
             poll: taker.poll,
-            back: Some(self.returns.clone()),
+            back: Some(Arc::clone(self) as _),
             key: key.clone(),
             run_id: run.started.run_id,
             workflow_type: run.started.workflow_type.clone(),

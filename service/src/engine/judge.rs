@@ -102,7 +102,7 @@ impl Engine {
         Some(Grant {
             // Not yet a task of the run, and asked again when it is lost.
             poll: None,
-            back: Some(self.returns.clone()),
+            back: Some(Arc::clone(self) as _),
             key: key.clone(),
             run_id,
             workflow_type: run.started.workflow_type.clone(),

@@ -209,7 +209,7 @@ impl Engine {
             for polls in lost.chunks(LOST_AT_ONCE) {
                 let (engine, peers, node) = (Arc::clone(self), Arc::clone(peers), node.clone());
                 let polls: Vec<u64> = polls.iter().map(|poll| poll.0).collect();
-                self.background.spawn_until_stopped(async move {
+                self.background.spawn(async move {
                     // One at a time: what is found is not found again.
                     while let Ok(Some(offer)) = peers.lost(&node, &polls).await {
                         engine.offer(&(&offer.list).into(), offer.task());

@@ -1,17 +1,16 @@
 //! Polls, and what comes of them: tasks on their way to deciders and runners, and their answers.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use history::{
     AskedUpdate, Author, Event, EventId, EventKind, Payload, TurnId,
     event::{ActivityTimeouts, DeciderCompleted},
 };
-use tokio::sync::mpsc::UnboundedReceiver;
 use uuid::Uuid;
 
 use super::ask::TakenQuestions;
 use super::cell::Request;
-use super::grant::{Back, Grant, Granted, Returned};
+use super::grant::{Back, Grant, Granted, Returned, TakesBack};
 use super::matching::{Found, ListKey, Poller, QUESTIONS, Side, Taker, UPDATES, WaitingTask};
 use super::polls::{Poll, taker};
 use super::questions::Posed;
@@ -293,30 +292,6 @@ impl Engine {
         }
     }
 
-    /// Sees to the tasks that come back, as long as there is an engine.
-    pub(super) async fn take_back_tasks(engine: Weak<Self>, mut returned: UnboundedReceiver<Returned>) {
-        while let Some(returned) = returned.recv().await {
-            let Some(engine) = engine.upgrade() else { return };
-            engine.take_back_task(returned);
-        }
-    }
-
-    /// Gives a task back whose taker has gone.
-    fn take_back_task(self: Arc<Self>, Returned { key, run_id, what }: Returned) {
-        let command = match what {
-            Back::Record(command) => command,
-            Back::Questions(task) => return self.lose_questions(&key, run_id, task),
-            Back::Updates(task) => return self.lose_updates(&key, run_id, task),
-        };
-        self.metrics.given_back.inc();
-        Arc::clone(&self.background).spawn(async move {
-            // Refused when it has timed out or closed meanwhile, which is as good.
-            if let Err(refusal) = self.tell_key(&key, Some(run_id), command).await {
-                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
-            }
-        });
-    }
-
     async fn decider_task(&self, grant: &Grant, events_max: usize) -> Result<DeciderTask, Refusal> {
         let (turn, previous_started_event_id, attempt, only_asks) = match &grant.what {
             Granted::Turn { turn, previous_started_event_id, attempt } => {
@@ -445,6 +420,24 @@ impl Engine {
             input,
             timeouts: activity.timeouts,
         })
+    }
+}
+
+impl TakesBack for Engine {
+    fn take_back(self: Arc<Self>, Returned { key, run_id, what }: Returned) {
+        let command = match what {
+            Back::Record(command) => command,
+            Back::Questions(task) => return self.lose_questions(&key, run_id, task),
+            Back::Updates(task) => return self.lose_updates(&key, run_id, task),
+        };
+        self.metrics.given_back.inc();
+        // Outside a runtime the process is ending, and the task's timeout takes care of it.
+        Arc::clone(&self.background).spawn(async move {
+            // Refused when it has timed out or closed meanwhile, which is as good.
+            if let Err(refusal) = self.tell_key(&key, Some(run_id), command).await {
+                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
+            }
+        });
     }
 }
 

@@ -67,7 +67,7 @@ impl Engine {
             self.offer_questions(key, loaded);
         }
         Some(Grant {
-            back: Some(self.returns.clone()),
+            back: Some(Arc::clone(self) as _),
             key: key.clone(),
             run_id,
             workflow_type: run.started.workflow_type.clone(),
