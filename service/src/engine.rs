@@ -136,7 +136,7 @@ pub struct Engine {
     limits: store::Limits,
     ids: clock::Ids,
     mint: Arc<token::Mint>,
-    secrets: secrets::Keeper,
+    secrets: secrets::SecretKeeper,
     reader: read::Reader,
     marks: known::Marks,
     registry: Arc<Registry>,
@@ -215,7 +215,12 @@ impl Engine {
         Ok(Arc::new(Self {
             limits,
             ids,
-            secrets: secrets::Keeper::new(records.clone(), Arc::clone(&clock), Arc::clone(&nodes), Arc::clone(&mint)),
+            secrets: secrets::SecretKeeper::new(
+                records.clone(),
+                Arc::clone(&clock),
+                Arc::clone(&nodes),
+                Arc::clone(&mint),
+            ),
             pollers: pollers::Pollers::new(
                 Arc::clone(&clock),
                 Arc::clone(&shares),

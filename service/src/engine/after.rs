@@ -42,7 +42,7 @@ pub(super) enum After {
 }
 
 /// What a commit was made with, beside what it left.
-pub(super) struct Made {
+pub(super) struct MadeWith {
     /// Its tasks that were started for pollers who wait.
     pub(super) reserved: Vec<Reserved>,
     /// Its tasks that nobody waits for.
@@ -56,10 +56,10 @@ pub(super) fn of_commit(
     key: &HeadKey,
     before: Option<&Loaded>,
     next: &Loaded,
-    made: Made,
+    made: MadeWith,
     now: Timestamp,
 ) -> Vec<After> {
-    let (run, Made { reserved, unmatched, round }) = (next.run(), made);
+    let (run, MadeWith { reserved, unmatched, round }) = (next.run(), made);
     let mut after = Vec::with_capacity(6 + reserved.len() + unmatched.len());
     if let Some(before) = before {
         withdraw_ended(key, before.run(), run, &mut after);

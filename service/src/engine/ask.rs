@@ -20,7 +20,7 @@ use super::cell::Request;
 use super::commit::Loaded;
 use super::matching::{ListKey, QUESTIONS, Side, WaitingTask};
 use super::questions::{Answer, Asker, Asking, Outcome, Query, When, has_no_turn_to_come};
-use super::worker::Worker;
+use super::worker::RunWorker;
 use super::{Engine, Refusal, RunRef, head_key};
 
 use forward::Heard;
@@ -133,7 +133,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Worker<'_> {
+impl RunWorker<'_> {
     /// In the run's cell: puts a question, or without one has those looked at that are there.
     pub(super) async fn run_pose(&mut self, run_id: Option<Uuid>, pose: Option<Pose>) -> Result<Posing, Refusal> {
         let (engine, key) = (self.engine, self.key);

@@ -23,9 +23,9 @@ pub(super) struct Background {
 }
 
 /// A task that is waited for, until this is dropped.
-struct UnderWay(Arc<Background>);
+struct TaskUnderWay(Arc<Background>);
 
-impl Drop for UnderWay {
+impl Drop for TaskUnderWay {
     fn drop(&mut self) {
         self.0.under_way.send_modify(|count| *count -= 1);
     }
@@ -64,7 +64,7 @@ impl Background {
         // Outside a runtime the process is ending.
         let Ok(runtime) = Handle::try_current() else { return };
         self.under_way.send_modify(|count| *count += 1);
-        let under_way = UnderWay(Arc::clone(self));
+        let under_way = TaskUnderWay(Arc::clone(self));
         drop(runtime.spawn(async move {
             work.await;
             drop(under_way);

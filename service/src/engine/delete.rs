@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::cell::Request;
 use super::commit::Loaded;
-use super::worker::Worker;
+use super::worker::RunWorker;
 use super::{Engine, Refusal, RunRef, head_key};
 
 /// Runs of a workflow id that are looked up at once.
@@ -38,7 +38,7 @@ pub struct Deletion {
     pub by: Option<CallerName>,
 }
 
-impl Worker<'_> {
+impl RunWorker<'_> {
     /// `None` while the runs that are meant owe something to others. What each of them owes stands in the newest one's outbox,
     /// and says in its own history what it is (ADR 5).
     pub(super) async fn run_delete(

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::cell::{Request, Source, Taken};
 use super::commit::{self, Loaded};
-use super::worker::Worker;
+use super::worker::RunWorker;
 use super::{Engine, Refusal, head, read};
 
 /// Effects of one run that are on their way at the same time.
@@ -66,7 +66,7 @@ struct Bundle {
     round: u32,
 }
 
-impl Worker<'_> {
+impl RunWorker<'_> {
     /// Starts a child, once: its run id is always the same, and a run that is there, or was, is not started again.
     pub(super) async fn run_child_start(&mut self, source: &Source, errand: &Errand) -> Result<Taken, Refusal> {
         let (engine, key) = (self.engine, self.key);

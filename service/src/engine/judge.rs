@@ -19,7 +19,7 @@ use super::hand_out::waiting_turn;
 use super::matching::{ListKey, Side, Taker, UPDATES, WaitingTask};
 use super::questions::Timer;
 use super::updates::{By, Heard, Speculation};
-use super::worker::Worker;
+use super::worker::RunWorker;
 use super::{Engine, Refusal, RunRef, TurnToken};
 
 /// How long a speculative turn that was given back is left alone. Source: the first wait of any turn (S2.8).
@@ -35,7 +35,7 @@ pub(super) enum TakenUpdates {
     Nothing,
 }
 
-impl Worker<'_> {
+impl RunWorker<'_> {
     /// In the run's cell: somebody takes what is to be judged. A turn that waits by now is taken instead, and takes it along.
     pub(super) async fn run_take_updates(&mut self, run_id: Uuid, taker: &Taker) -> Result<TakenUpdates, Refusal> {
         let (engine, key) = (self.engine, self.key);

@@ -217,10 +217,10 @@ mod tests {
     use super::*;
 
     /// A clock that stands still.
-    struct Still(Timestamp);
+    struct StandingClock(Timestamp);
 
     #[async_trait::async_trait]
-    impl Clock for Still {
+    impl Clock for StandingClock {
         fn now(&self) -> Timestamp {
             self.0
         }
@@ -232,7 +232,7 @@ mod tests {
 
     fn pollers(now: Timestamp) -> Pollers {
         let lists = Arc::new(Matching::new(WaitingBounds::default()));
-        Pollers::new(Arc::new(Still(now)), Arc::default(), lists, Arc::default())
+        Pollers::new(Arc::new(StandingClock(now)), Arc::default(), lists, Arc::default())
     }
 
     fn list(name: &str) -> ListKey {

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::cell::Request;
 use super::commit::Loaded;
 use super::hand_out::waiting_turn;
-use super::worker::Worker;
+use super::worker::RunWorker;
 use super::{Engine, Page, Refusal, RunRef, head_key};
 
 /// A run that is forgotten sooner than this is not reset: it must still be there when the new one begins. Ours: a start of
@@ -47,7 +47,7 @@ pub struct WasReset {
     pub repeated: bool,
 }
 
-impl Worker<'_> {
+impl RunWorker<'_> {
     pub(super) async fn run_reset(&mut self, run_id: Option<Uuid>, reset: &Reset) -> Result<WasReset, Refusal> {
         let (engine, key) = (self.engine, self.key);
         let mut attempt = 0;

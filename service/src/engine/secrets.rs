@@ -138,14 +138,14 @@ pub(super) async fn secrets(store: &dyn Store, seed: Option<u64>) -> Result<Secr
 }
 
 /// Keeps the secrets that tokens are made with as the store has them.
-pub(super) struct Keeper {
+pub(super) struct SecretKeeper {
     records: Records,
     clock: Arc<dyn Clock>,
     nodes: Arc<Nodes>,
     mint: Arc<Mint>,
 }
 
-impl Keeper {
+impl SecretKeeper {
     pub(super) fn new(records: Records, clock: Arc<dyn Clock>, nodes: Arc<Nodes>, mint: Arc<Mint>) -> Self {
         Self { records, clock, nodes, mint }
     }

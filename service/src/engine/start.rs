@@ -12,7 +12,7 @@ use store::HeadKey;
 use super::TypeKind;
 use super::hand_out::waiting_turn;
 use super::update::PutUpdate;
-use super::worker::Worker;
+use super::worker::RunWorker;
 use super::{Engine, Page, Refusal, Started};
 
 /// Why a run was terminated for which another one was started.
@@ -77,7 +77,7 @@ pub(super) async fn start_of(
     })
 }
 
-impl Worker<'_> {
+impl RunWorker<'_> {
     /// In the run's cell: starts a run. With an update the run has it before its first turn can be taken.
     pub(super) async fn run_start(
         &mut self,

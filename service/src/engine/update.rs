@@ -20,7 +20,7 @@ use super::cell::Request;
 use super::commit::Loaded;
 use super::matching::{ListKey, Side};
 use super::updates::Heard;
-use super::worker::Worker;
+use super::worker::RunWorker;
 use super::{Engine, Page, Refusal, RunRef, head_key};
 
 pub use lend::{FromJudge, FromRecorder, LentUpdate, PassedAnswer};
@@ -126,7 +126,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Worker<'_> {
+impl RunWorker<'_> {
     /// In the run's cell: puts an update.
     pub(super) async fn run_update(&mut self, run_id: Option<Uuid>, mut put: PutUpdate) -> Result<Putting, Refusal> {
         let (engine, key) = (self.engine, self.key);

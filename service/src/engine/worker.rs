@@ -20,7 +20,7 @@ use super::matching::{ListKey, Taker, WaitingTask};
 use super::{Engine, Refusal, Told, after};
 
 /// Who works on a run: owns what is known of it for as long. The only one, until it is done.
-pub(super) struct Worker<'a> {
+pub(super) struct RunWorker<'a> {
     pub(super) engine: &'a Arc<Engine>,
     pub(super) key: &'a HeadKey,
     pub(super) state: &'a mut State,
@@ -63,7 +63,7 @@ impl Engine {
     async fn work(self: Arc<Self>, cell: Arc<RunCell>) {
         let mut state = cell.state.lock().await;
         let mut shift = cell.inbox.begin();
-        let mut worker = Worker { engine: &self, key: &cell.key, state: &mut state };
+        let mut worker = RunWorker { engine: &self, key: &cell.key, state: &mut state };
         while let Some(batch) = shift.next() {
             worker.run_batch(batch).await;
         }
@@ -74,7 +74,7 @@ impl Engine {
     }
 }
 
-impl Worker<'_> {
+impl RunWorker<'_> {
     /// Loads the run unless it is known. `Ok(None)`: there is none.
     pub(super) async fn loaded(&mut self) -> Result<Option<&Loaded>, Refusal> {
         self.engine.reader.loaded(self.key, self.state).await
@@ -236,7 +236,7 @@ impl Worker<'_> {
             Pending::Take { .. } | Pending::Effect { .. } | Pending::Look { .. } => None,
         });
         engine.marks.recall(key, transition.run_mut(), &told.flatten().collect::<Vec<_>>()).await?;
-        let Said { looks, says_no } = admit(key, pending, &mut transition, owed, &beats, now);
+        let BatchSaid { looks, says_no } = admit(key, pending, &mut transition, owed, &beats, now);
         if says_no && self.state.must_look_into(before) {
             return Ok(false);
         }
@@ -301,7 +301,7 @@ impl Worker<'_> {
 }
 
 /// What there is to say to the requests of a batch.
-struct Said {
+struct BatchSaid {
     /// Whether somebody has the run looked at.
     looks: bool,
     /// Whether anybody hears a no that depends on the run's state.
@@ -316,8 +316,8 @@ fn admit(
     owed: Vec<Result<bool, Refusal>>,
     beats: &[Beat],
     now: Timestamp,
-) -> Said {
-    let mut said = Said { looks: false, says_no: false };
+) -> BatchSaid {
+    let mut said = BatchSaid { looks: false, says_no: false };
     let mut owed = owed.into_iter();
     for request in pending {
         match request {

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use history::{EventId, Timestamp, Transition};
 use store::{Cas, Expect, Head, HeadKey, PartKey};
 
-use super::after::{self, Made};
+use super::after::{self, MadeWith};
 use super::commit::{self, Draft, LATE_OFFERS, Loaded, Prepared};
-use super::worker::Worker;
+use super::worker::RunWorker;
 use super::{Engine, Refusal, backlog};
 
 /// How often a commit that lost a race, or was not applied, is tried in all.
@@ -33,7 +33,7 @@ enum Landed {
     Later,
 }
 
-impl Worker<'_> {
+impl RunWorker<'_> {
     /// Commits a transition, with pollers that wait for the tasks it makes (sync match). `None`: try again on what the
     /// store has.
     pub(super) async fn write(
@@ -54,7 +54,7 @@ impl Worker<'_> {
         let recorded = transition.events().len();
         let base = self.state.known();
         let (op, Prepared { mut next, parts }) = engine.lay_out(key, base, transition, unmatched.is_empty(), now).await;
-        let made = Made { reserved, unmatched, round: next.body.links.outbox.round() };
+        let made = MadeWith { reserved, unmatched, round: next.body.links.outbox.round() };
         let replaced = base.filter(|base| base.head.run != next.head.run).map(commit::replaced);
         let expect = match (base, &replaced) {
             (_, Some(replaced)) => Expect::Replacing(replaced),

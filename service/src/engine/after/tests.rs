@@ -64,7 +64,7 @@ fn all_that_follows(before: Option<&Loaded>, next: &Loaded, matched: Option<Even
     let is_new = |task: &WaitingTask| !known.iter().any(|(_, known, _)| known == task);
     let unmatched = waiting.filter(|(_, task, _)| is_new(task)).map(|(list, task, _)| (list, task)).collect();
     let list = ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() };
-    let made = Made { reserved: matched.iter().map(|id| reserved(&list, *id)).collect(), unmatched, round: 3 };
+    let made = MadeWith { reserved: matched.iter().map(|id| reserved(&list, *id)).collect(), unmatched, round: 3 };
     of_commit(&key(), before, next, made, now()).iter().map(word).collect()
 }
 

@@ -12,14 +12,14 @@ use super::super::commit::Loaded;
 use super::super::grant::{Grant, Granted};
 use super::super::hand_out::waiting_turn;
 use super::super::questions::{Timer, has_no_turn_to_come};
-use super::super::worker::Worker;
+use super::super::worker::RunWorker;
 use super::super::{Engine, Refusal};
 
 /// How long a task that only asks may be out before its questions are put again: its decider may have died (S1.22). Ours:
 /// long enough to make the state of a long history again, and twice within the default wait of a query.
 const ASK_TASK_WAIT: Duration = Duration::from_secs(5);
 
-impl Worker<'_> {
+impl RunWorker<'_> {
     /// In the run's cell: somebody takes what is to be asked. A turn that waits by now is taken instead, and takes the
     /// questions along (S1.23); then this answers its DeciderScheduled.
     pub(in super::super) async fn run_take_questions(&mut self, run_id: Uuid) -> Result<TakenQuestions, Refusal> {

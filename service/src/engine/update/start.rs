@@ -7,11 +7,11 @@ use history::Start;
 use store::HeadKey;
 
 use super::super::matching::{ListKey, Side};
-use super::super::worker::Worker;
+use super::super::worker::RunWorker;
 use super::super::{Engine, Refusal, Started};
 use super::{PutUpdate, Putting};
 
-impl Worker<'_> {
+impl RunWorker<'_> {
     /// In the run's cell: starts the run for an update unless it is open, and puts the update to it.
     pub(super) async fn run_update_with_start(
         &mut self,
