@@ -81,7 +81,7 @@ impl Engine {
     }
 
     /// Has a decider's answer admitted, and gives what it says to queries to those who wait for it, by the questions' ids.
-    /// What nobody waits for any more is ignored (S1.21).
+    /// What nobody waits for any more is ignored.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl Engine {
     }
 
     /// The same, with what the decider says to the turn's updates, and to updates that earlier turns accepted. They are
-    /// recorded together with its decisions, or not at all (S1.36).
+    /// recorded together with its decisions, or not at all.
     ///
     /// # Errors
     ///

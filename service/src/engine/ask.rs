@@ -1,4 +1,4 @@
-//! Queries: from the caller who asks to the decider who answers, and back. No query is ever recorded (S1.2).
+//! Queries: from the caller who asks to the decider who answers, and back. No query is ever recorded.
 
 mod forward;
 mod results;
@@ -38,7 +38,7 @@ pub struct Seen {
     pub run_id: Uuid,
     /// Its version.
     pub version: EventId,
-    /// The hash of the query's result, where it is only a different result that is news to the caller (S1.31).
+    /// The hash of the query's result, where it is only a different result that is news to the caller.
     pub hash: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ pub struct Ask {
     pub name: String,
     /// Its input.
     pub input: Option<Payload>,
-    /// What the caller has seen: waits until there is something else (S1.27).
+    /// What the caller has seen: waits until there is something else.
     pub seen: Option<Seen>,
 }
 
@@ -70,7 +70,7 @@ pub enum Answered {
     Result {
         /// Of this run.
         run_id: Uuid,
-        /// The newest news that it reflects (D11).
+        /// The newest news that it reflects.
         version: EventId,
         /// The decider's answer.
         result: Option<Payload>,
@@ -138,7 +138,7 @@ impl RunWorker<'_> {
     pub(super) async fn run_pose(&mut self, run_id: Option<Uuid>, pose: Option<Pose>) -> Result<Posing, Refusal> {
         let (engine, key) = (self.engine, self.key);
         if engine.nodes.is_shared() {
-            // Another node may have recorded what the answer must show (S1.11).
+            // Another node may have recorded what the answer must show.
             self.state.forget();
         }
         let Some(loaded) = self.loaded().await? else {

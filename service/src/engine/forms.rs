@@ -37,7 +37,7 @@ pub struct Told {
     pub event_id: EventId,
     /// Whether it is an earlier request with the same key that was recorded.
     pub repeated: bool,
-    /// For the answer to a turn: the newest news that the decider's answer reflects (D11). Where the decider has not seen all
+    /// For the answer to a turn: the newest news that the decider's answer reflects. Where the decider has not seen all
     /// news, it is a version that the run no longer has.
     pub reflects: Option<EventId>,
     /// For the answer to a turn with updates: how each of the answers leaves its update.

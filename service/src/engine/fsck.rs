@@ -1,4 +1,4 @@
-//! Holding stored runs against their histories (S4.9): the state must be the fold of the events, and the events must
+//! Holding stored runs against their histories: the state must be the fold of the events, and the events must
 //! keep the invariants.
 
 use std::collections::BTreeMap;

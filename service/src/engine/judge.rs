@@ -22,7 +22,7 @@ use super::updates::{By, Heard, Speculation};
 use super::worker::RunWorker;
 use super::{Engine, Refusal, RunRef, TurnToken};
 
-/// How long a speculative turn that was given back is left alone. Source: the first wait of any turn (S2.8).
+/// How long a speculative turn that was given back is left alone. Source: the first wait of any turn.
 const GIVEN_BACK_WAIT: Duration = Duration::from_millis(limits::TURN_BACKOFF_FIRST.as_millis());
 
 /// What comes of taking updates.

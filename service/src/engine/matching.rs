@@ -176,7 +176,7 @@ impl List {
         Some(task)
     }
 
-    /// A turn of a run of which a question waits already becomes the task that waits (S1.23): there are not two of one run.
+    /// A turn of a run of which a question waits already becomes the task that waits: there are not two of one run.
     fn convert(&mut self, turn: &WaitingTask) -> bool {
         let kinds = [QUESTIONS, UPDATES].map(|kind| (turn.run_id, kind, None));
         let Some(asks) = kinds.into_iter().find(|kind| self.known.contains_key(kind)) else { return false };

@@ -1,13 +1,13 @@
 //! Questions to runs, and where each of them is. In memory only, and allowed to be lost: whoever asks waits, and has it put
 //! again.
 //!
-//! A question waits until a task takes it along: a turn that starts (S1.16), or where no turn is outstanding a task that only
-//! asks, which costs no write and no event (S1.20). It never joins a task that is out already (S1.18). Who asks the same of
+//! A question waits until a task takes it along: a turn that starts, or where no turn is outstanding a task that only
+//! asks, which costs no write and no event. It never joins a task that is out already. Who asks the same of
 //! the same run at the same time shares one question. What watches is *held*: the next turn takes it along, but no task is
-//! made for it (S1.29, S1.30).
+//! made for it.
 //!
 //! Questions are put and taken along by whoever works on the run's cell, so a task that takes a question along shows every
-//! event that was recorded before the question was put (S1.11).
+//! event that was recorded before the question was put.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,7 +58,7 @@ pub enum Outcome {
         /// The names that it knows.
         known: Vec<String>,
     },
-    /// The query failed. Nothing else did (S1.25).
+    /// The query failed. Nothing else did.
     Failed {
         /// Why, for programs.
         reason: String,
@@ -70,7 +70,7 @@ pub enum Outcome {
 /// An answer, and of what.
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
-    /// The newest news that it has seen (D11).
+    /// The newest news that it has seen.
     pub(super) version: EventId,
     pub(super) outcome: Outcome,
 }
@@ -215,7 +215,7 @@ impl Questions {
         Ok(Asking { number, asker: id })
     }
 
-    /// A caller no longer waits. What nobody waits for is forgotten; an answer to it is ignored (S1.21). Answers the version
+    /// A caller no longer waits. What nobody waits for is forgotten; an answer to it is ignored. Answers the version
     /// that the run is known not to have left, where the question was held.
     pub(super) fn leave(&self, key: &HeadKey, asking: Asking) -> Option<EventId> {
         let mut runs = self.lock();
@@ -240,7 +240,7 @@ impl Questions {
         held
     }
 
-    /// A turn takes along whatever waits and whatever is held (S1.16, S1.29).
+    /// A turn takes along whatever waits and whatever is held.
     pub(super) fn ride(&self, key: &HeadKey, run_id: Uuid, turn: TurnId) -> Vec<Posed> {
         let is_shown = |question: &Question| question.since <= turn.started_event_id;
         let may =
@@ -311,7 +311,7 @@ impl Questions {
         self.put_back(key, |place| matches!(place, Place::Answering(of) if *of == turn))
     }
 
-    /// A task that only asks is lost (S1.21): its questions wait for another.
+    /// A task that only asks is lost: its questions wait for another.
     pub(super) fn lose_task(&self, key: &HeadKey, task: u64) -> bool {
         self.put_back(key, |place| matches!(place, Place::Out { task: of, .. } if *of == task))
     }
@@ -340,7 +340,7 @@ impl Questions {
     }
 
     /// Gives answers to those who wait for them, where what answers has shown the run up to `shown` at least as far as they
-    /// may expect (S1.11). What nobody waits for is ignored. Answers whether anybody goes on watching.
+    /// may expect. What nobody waits for is ignored. Answers whether anybody goes on watching.
     pub(super) fn answer(
         &self,
         key: &HeadKey,

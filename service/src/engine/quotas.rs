@@ -26,7 +26,7 @@ pub struct Quotas {
     pub pollers: usize,
 }
 
-/// Source, of all: SWF.md §7. Types of a kind (10,000 in a domain) and what is open in a run are limited in any case.
+/// Source, of all: SWF's quotas. Types of a kind (10,000 in a domain) and what is open in a run are limited in any case.
 const OPEN_RUNS_MAX: usize = 100_000;
 const DOMAINS_MAX: usize = 100;
 const POLLERS_MAX: usize = 1_000;

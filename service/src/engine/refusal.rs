@@ -181,7 +181,7 @@ pub enum Refusal {
         /// The names that it knows, as far as it says.
         known: Vec<String>,
     },
-    /// The query failed, and nothing else did (S1.25).
+    /// The query failed, and nothing else did.
     #[error("query `{name}` failed: {reason}{}", message.as_deref().map(|message| format!(": {message}")).unwrap_or_default())]
     QueryFailed {
         /// The query.

@@ -63,7 +63,7 @@ pub struct DeciderTask {
     pub events: Vec<Event>,
     /// What the last completed turn left.
     pub context: Option<Payload>,
-    /// What the run is asked, to be answered from the state after this turn's decisions (S1.17).
+    /// What the run is asked, to be answered from the state after this turn's decisions.
     pub queries: Vec<Question>,
     /// There is nothing to decide, only something to answer: no turn has been started, and the history says nothing of this
     /// task. `started_event_id` is the run's newest event then.
@@ -108,7 +108,7 @@ pub struct ActivityTask {
 }
 
 /// A task on its way to whoever polled for it. Dropped without [`delivered`](Self::delivered), it gives the task back at
-/// once rather than leaving it to its timeout (S3.46).
+/// once rather than leaving it to its timeout.
 #[must_use = "dropping it gives the task back"]
 pub struct Delivery<T> {
     task: T,

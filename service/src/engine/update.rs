@@ -1,4 +1,4 @@
-//! Updates: from the caller who asks to the decider who judges, and back (S1-E).
+//! Updates: from the caller who asks to the decider who judges, and back.
 
 mod lend;
 mod reject;
@@ -51,7 +51,7 @@ pub struct Update {
     pub identity: Option<String>,
     /// The name of the credential of whoever asks.
     pub by: Option<CallerName>,
-    /// Refuse it unless the run's version is this one when it commits (S1.7).
+    /// Refuse it unless the run's version is this one when it commits.
     pub if_version: Option<EventId>,
     /// Starts the run first unless it is open, so that its first turn judges the update.
     pub start: Option<Box<Start>>,

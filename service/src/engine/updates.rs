@@ -32,7 +32,7 @@ pub(super) const UPDATE_BYTES_PER_RUN_MAX: usize = 8 * 1024 * 1024;
 /// a window may have.
 pub(super) const TURN_UPDATE_BYTES_MAX: usize = 1024 * 1024;
 
-/// How many rejections are remembered at one node (D12). Ours: a caller who lost the answer asks again within seconds.
+/// How many rejections are remembered at one node. Ours: a caller who lost the answer asks again within seconds.
 pub(super) const REJECTIONS_MAX: usize = 10_000;
 
 /// Largest details that are remembered of a rejection, in bytes. Ours: what is longer is judged again.
@@ -356,7 +356,7 @@ impl Updates {
         put.tell(heard);
     }
 
-    /// Remembers a rejection (D12).
+    /// Remembers a rejection.
     fn remember(&self, run_id: Uuid, update_id: &str, heard: &Heard, now: Timestamp) {
         if let Heard::Rejected { reason, details } = heard
             && details.as_ref().map_or(0, Payload::len) <= REJECTION_BYTES_MAX
@@ -398,7 +398,7 @@ impl Updates {
         self.rejections.lock().expect("no code panics while it holds this lock")
     }
 
-    /// The verdict on an update that was rejected not long ago (D12).
+    /// The verdict on an update that was rejected not long ago.
     pub(super) fn rejection(&self, run_id: Uuid, update_id: &str, now: Timestamp) -> Option<Heard> {
         let rejections = self.rejections();
         let found = rejections.iter().rev().find(|it| it.run_id == run_id && it.update_id == update_id)?;

@@ -224,7 +224,7 @@ impl RunWorker<'_> {
         let (last_event_id, waiting_turn) = (run.last_event_id, waiting_turn(run));
         let (beats, links) = (loaded.beats.clone(), loaded.body.links.clone());
         let mut transition = Transition::linked(run.clone(), links.clone());
-        // Behind the look at this run, and before the commit (STORAGE.md §3.7 S4).
+        // Behind the look at this run, and before the commit.
         let sources = pending.iter().filter_map(|request| match request {
             Pending::Effect { source, .. } => Some(source),
             Pending::Tell { .. } | Pending::Take { .. } | Pending::Look { .. } => None,

@@ -145,7 +145,7 @@ impl Engine {
 
     /// Commits until the store has said what became of it. Once an outcome was not known, it is the very same commit that
     /// is tried again: its version lets it land once at most, so that nothing is recorded twice by a write that was only
-    /// late (STORAGE.md §3.7).
+    /// late.
     async fn commit_surely(
         &self,
         key: &HeadKey,
@@ -201,7 +201,7 @@ impl Engine {
         if offers < LATE_OFFERS || self.write_down(key, base.run(), now).await { offers } else { LATE_OFFERS - 1 }
     }
 
-    /// Keeps the stored instant where moving it costs something and it is still a lower bound (STORAGE.md §3.2 rule D).
+    /// Keeps the stored instant where moving it costs something and it is still a lower bound.
     fn lazily(&self, base: Option<&Loaded>, need: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
         let stored = base.and_then(|base| base.head.due).map(Timestamp::from_millis);
         match (stored, need) {

@@ -2,7 +2,7 @@
 //! it is asked once more at a node where one waits. What a decider says to one node is passed on to the one that asked it.
 //!
 //! Whoever puts a question reads the run from the store first, so that no node answers from before what another has
-//! acknowledged (S1.11). All of this may be lost: whoever asked asks again (S1.22).
+//! acknowledged. All of this may be lost: whoever asked asks again.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -31,7 +31,7 @@ impl Engine {
             let outcome = match outcome {
                 Outcome::Result(result) => match check_payload("result", result.as_ref()) {
                     Ok(()) => Outcome::Result(result),
-                    // The query's own trouble, not the turn's (S1.25).
+                    // The query's own trouble, not the turn's.
                     Err(fault) => {
                         Outcome::Failed { reason: "result-too-large".to_owned(), message: Some(fault.to_string()) }
                     }

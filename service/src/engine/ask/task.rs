@@ -15,13 +15,13 @@ use super::super::questions::{Timer, has_no_turn_to_come};
 use super::super::worker::RunWorker;
 use super::super::{Engine, Refusal};
 
-/// How long a task that only asks may be out before its questions are put again: its decider may have died (S1.22). Ours:
+/// How long a task that only asks may be out before its questions are put again: its decider may have died. Ours:
 /// long enough to make the state of a long history again, and twice within the default wait of a query.
 const ASK_TASK_WAIT: Duration = Duration::from_secs(5);
 
 impl RunWorker<'_> {
     /// In the run's cell: somebody takes what is to be asked. A turn that waits by now is taken instead, and takes the
-    /// questions along (S1.23); then this answers its DeciderScheduled.
+    /// questions along; then this answers its DeciderScheduled.
     pub(in super::super) async fn run_take_questions(&mut self, run_id: Uuid) -> Result<TakenQuestions, Refusal> {
         let (engine, key) = (self.engine, self.key);
         if engine.nodes.is_shared() {
@@ -44,7 +44,7 @@ impl RunWorker<'_> {
 }
 
 impl Engine {
-    /// A task that only asks: no write, no event (S1.20). `None` when nothing is to be asked.
+    /// A task that only asks: no write, no event. `None` when nothing is to be asked.
     pub(in super::super) fn grant_questions(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded) -> Option<Grant> {
         let run = loaded.run();
         let task = self.ids.op();
@@ -100,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// A task that only asks is lost: its questions are put again (S1.22).
+    /// A task that only asks is lost: its questions are put again.
     pub(in super::super) fn lose_questions(self: &Arc<Self>, key: &HeadKey, run_id: Uuid, task: u64) {
         if self.questions.lose_task(key, task) {
             self.metrics.ask_tasks_lost.inc();

@@ -53,13 +53,13 @@ impl Domain {
     }
 }
 
-/// Most tags of a domain. Source: SWF.md §2.
+/// Most tags of a domain. Source: SWF's API reference.
 const DOMAIN_TAGS_MAX: usize = 50;
 
-/// Longest key of a tag, in characters. Source: SWF.md §4.
+/// Longest key of a tag, in characters. Source: SWF's API reference.
 const TAG_KEY_CHARS_MAX: usize = 128;
 
-/// Longest value of a tag, in characters. Source: SWF.md §4.
+/// Longest value of a tag, in characters. Source: SWF's API reference.
 const TAG_VALUE_CHARS_MAX: usize = 256;
 
 /// Where others may write to the store: how old what is known of domains may be when something is started in one. Ours: a

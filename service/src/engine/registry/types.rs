@@ -19,10 +19,10 @@ use super::Registry;
 use super::domains::DESCRIPTION_BYTES_MAX;
 use crate::engine::{Limited, Refusal};
 
-/// Most types of a kind in a domain. Source: SWF.md §7.
+/// Most types of a kind in a domain. Source: SWF's API reference.
 pub const TYPES_MAX: usize = 10_000;
 
-/// Longest version, in bytes. Source: SWF.md §4: 64 characters, each of which may take four.
+/// Longest version, in bytes. Source: SWF's API reference: 64 characters, each of which may take four.
 const VERSION_BYTES_MAX: usize = 256;
 
 /// How many types are remembered. Ours: a few megabytes at most.
