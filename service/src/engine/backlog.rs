@@ -6,7 +6,7 @@
 //! does not wait on the list any more is dropped. Rows are disposable: one that is lost costs a wait until the next look,
 //! one too many a read.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -67,7 +67,7 @@ struct Reading {
 pub(super) struct Backlog {
     lists: Mutex<LruCache<ListKey, Reading>>,
     /// Runs that have tasks on a list without room in memory, and are about to be written down.
-    full: Mutex<HashSet<(ListKey, HeadKey)>>,
+    full: Mutex<BTreeSet<(ListKey, HeadKey)>>,
     /// The most of them.
     full_max: usize,
     /// Notified when there is one more.
@@ -83,7 +83,7 @@ impl Backlog {
         Self { lists: Mutex::new(lists), full, full_max: bounds.to_write_max, news }
     }
 
-    fn full(&self) -> MutexGuard<'_, HashSet<(ListKey, HeadKey)>> {
+    fn full(&self) -> MutexGuard<'_, BTreeSet<(ListKey, HeadKey)>> {
         self.full.lock().expect("no code panics while it holds this lock")
     }
 
@@ -100,7 +100,7 @@ impl Backlog {
     }
 
     /// Takes what is to be written down. Whatever overflows from now on is to be written down anew.
-    async fn take(&self) -> HashSet<(ListKey, HeadKey)> {
+    async fn take(&self) -> BTreeSet<(ListKey, HeadKey)> {
         loop {
             let taken = std::mem::take(&mut *self.full());
             if !taken.is_empty() {
@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn every_list_has_rows_of_its_own() {
-        let mut domains = std::collections::HashSet::new();
+        let mut domains = BTreeSet::new();
         for side in [Side::Decider, Side::Activity] {
             for (domain, name) in [("a", "bc"), ("ab", "c"), ("abc", ""), ("a", "b")] {
                 assert!(domains.insert(domain_of(&ListKey { domain: domain.into(), side, name: name.into() })));

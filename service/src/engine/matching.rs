@@ -22,7 +22,7 @@ pub(super) enum Side {
 }
 
 /// Names a list.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct ListKey {
     pub(super) domain: Arc<str>,
     pub(super) side: Side,

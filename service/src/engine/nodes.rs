@@ -3,7 +3,7 @@
 //! All of it is there to save work, none of it for correctness: every commit is fenced by the version that was read, so two
 //! nodes that take themselves for the same part's home only cost each other a conflict now and then.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, RwLock};
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ pub(super) struct Nodes {
     me: Option<(Node, u64)>,
     /// All that are alive, and this one, each with its life.
     alive: RwLock<Vec<(String, u64)>>,
-    seen: Mutex<HashMap<String, Seen>>,
+    seen: Mutex<BTreeMap<String, Seen>>,
     /// When this node last began to say that it is there, and could.
     beaten: Mutex<Option<Instant>>,
     /// Notified when others have come or gone.
