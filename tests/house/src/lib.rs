@@ -8,6 +8,7 @@ pub mod measures;
 pub mod names;
 pub mod references;
 pub mod sources;
+pub mod texts;
 
 pub use arrows::{Arrow, Arrows};
 pub use sources::{Sources, root};

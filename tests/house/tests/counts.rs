@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use house::arrows::{Arrow, circles};
-use house::{Arrows, Sources, names, references};
+use house::{Arrows, Sources, names, references, texts};
 
 fn arrows(texts: &[(&str, &str)]) -> Vec<(String, String)> {
     let sources = Sources::of("house", texts).expect("they are Rust");
@@ -91,4 +91,15 @@ fn the_lines_of_a_file_are_those_without_its_tests() {
     let text = "fn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn g() {}\n}\n";
     let sources = Sources::of("house", &[("lib.rs", text)]).unwrap();
     assert_eq!(sources.files["lib.rs"].lines, 2);
+}
+
+#[test]
+fn a_line_that_git_left_is_known_by_its_seven_signs() {
+    for sign in ["<", "|", ">"] {
+        let signs = sign.repeat(7);
+        assert!(texts::is_conflict(&signs) && texts::is_conflict(&format!("{signs} main")), "{signs}");
+        assert!(!texts::is_conflict(&format!("{signs}{sign} main")) && !texts::is_conflict(&format!(" {signs} main")));
+    }
+    let middle = "=".repeat(7);
+    assert!(texts::is_conflict(&middle) && !texts::is_conflict(&format!("{middle}=")));
 }

@@ -1,6 +1,6 @@
 //! What was reached stays: each figure of the house has a bound, which only ever gets smaller.
 
-use house::{Arrows, Sources, measures};
+use house::{Arrows, Sources, measures, texts};
 
 /// The largest that each figure may be. Whoever makes one smaller writes the new figure here.
 const BOUNDS: &[(&str, usize)] = &[
@@ -33,4 +33,10 @@ fn no_figure_of_the_house_is_worse_than_what_was_reached() {
         .map(|(measure, (_, bound))| format!("{}: {}, at most {bound}", measure.what, measure.found))
         .collect();
     assert!(worse.is_empty(), "{worse:#?}; `cargo run -p baton-tests-house -- --all` shows what stands behind each");
+}
+
+#[test]
+fn no_text_has_a_line_of_a_merge_that_was_not_ended() {
+    let found = texts::conflicts(&house::root()).unwrap();
+    assert!(found.is_empty(), "{found:#?}");
 }

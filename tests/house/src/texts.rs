@@ -1,0 +1,55 @@
+//! All text of the repository, code or not: what git may have left in it.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Folders that are made, not kept.
+const MADE: &[&str] = &[".git", "target", "node_modules", "baton-data"];
+
+/// How many signs a marker of a conflict begins with. Source: git-merge(1), "How conflicts are presented".
+const SIGNS: usize = 7;
+
+/// Lines that git has left where it could not merge: `path:line`, in the whole folder.
+///
+/// # Errors
+///
+/// When a folder or a file cannot be read.
+pub fn conflicts(folder: &Path) -> io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    look(folder, "", &mut found)?;
+    found.sort();
+    Ok(found)
+}
+
+fn look(folder: &Path, name: &str, found: &mut Vec<String>) -> io::Result<()> {
+    for entry in fs::read_dir(folder.join(name))? {
+        let entry = entry?;
+        // A name that is no text is none of the repository's.
+        let Ok(inner) = entry.file_name().into_string() else { continue };
+        let kind = entry.file_type()?;
+        if MADE.contains(&inner.as_str()) {
+            continue;
+        }
+        let inner = if name.is_empty() { inner } else { format!("{name}/{inner}") };
+        if kind.is_dir() {
+            look(folder, &inner, found)?;
+        } else if kind.is_file()
+            && let Ok(text) = String::from_utf8(fs::read(folder.join(&inner))?)
+        {
+            let lines = text.lines().zip(1..).filter(|(line, _)| is_conflict(line));
+            found.extend(lines.map(|(_, number)| format!("{inner}:{number}")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a line is one that git has left: `<<<<<<< ours`, `||||||| before`, `=======`, `>>>>>>> theirs`.
+#[must_use]
+pub fn is_conflict(line: &str) -> bool {
+    let is_named = ["<", "|", ">"].iter().any(|sign| {
+        let rest = line.strip_prefix(&sign.repeat(SIGNS));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    });
+    is_named || line.trim_end() == "=".repeat(SIGNS)
+}
