@@ -27,7 +27,8 @@ fn nothing_is_lost_or_done_twice_while_nodes_die_and_the_table_is_hard_to_reach(
     println!("{report}");
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     let checks = report["checks"].as_array().unwrap();
-    assert_eq!(checks.len(), 8);
+    let bounds = ["a run goes on within 8 s of a node's death", "and within 6 s, but for one time in a thousand"];
+    assert!(checks.len() == 9 && bounds.iter().all(|bound| checks.iter().any(|check| check["what"] == *bound)));
     for check in checks {
         assert!(check["lookedAt"].as_u64() > Some(0), "seed {seed}: {check}");
         assert_eq!(check["failed"], 0, "seed {seed}: {check}");

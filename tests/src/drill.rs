@@ -27,6 +27,10 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::line::Line;
 use crate::meddled::{Meddled, Meddler};
 
+/// The same measure, too.
+#[path = "../../service/src/bench/drill/gaps.rs"]
+mod gaps;
+
 const DOMAIN: &str = "default";
 const LIST: &str = "drill";
 const NODES: usize = 3;
@@ -571,27 +575,14 @@ async fn measure(drill: &Drill, deaths: &[Timestamp]) -> Drilled {
         let page = Page { limit: 10_000, ..Page::default() };
         let history = engine.history(&at(&row.workflow_id), &page).await.expect("a history");
         drilled.open += usize::from(!history.closed);
-        for pair in history.events.windows(2) {
-            let [before, after] = pair else { continue };
-            let from = match &after.kind {
-                // The caller's time.
-                EventKind::Signal(_) => continue,
-                EventKind::TimerExpired(it) => {
-                    let set = history.events.iter().find(|event| event.id == it.scheduled_event_id);
-                    before.timestamp.max(set.map_or(before.timestamp, |set| set.timestamp.plus(TIMER)))
-                }
-                _ => before.timestamp,
-            };
-            let within: Vec<Timestamp> =
-                deaths.iter().copied().filter(|at| from <= *at && *at <= after.timestamp).collect();
-            let ends = within.iter().copied().skip(1).chain([after.timestamp]);
+        for gaps::Gap { what, from, to } in gaps::gaps(&history.events) {
+            let within: Vec<Timestamp> = deaths.iter().copied().filter(|at| from <= *at && *at <= to).collect();
+            let ends = within.iter().copied().skip(1).chain([to]);
             for (death, end) in within.iter().zip(ends) {
                 let stood = Duration::from_millis(end.since(*death).as_millis());
                 if stood > longest {
                     longest = stood;
-                    let (before, id) = (before.kind.name(), before.id);
-                    drilled.longest =
-                        format!("{stood:?} of {} after {id} {before} to {}", row.workflow_id, after.kind.name());
+                    drilled.longest = format!("{stood:?} of {} {what}", row.workflow_id);
                 }
                 drilled.standstills.push(stood);
             }

@@ -3,6 +3,7 @@
 
 mod balancer;
 mod checks;
+mod gaps;
 mod load;
 mod nodes;
 mod troubles;

@@ -7,12 +7,19 @@ use history::{Event, EventId, EventKind, Payload, Timestamp, check};
 use uuid::Uuid;
 
 use super::super::service::{Counters, other};
-use super::load::{Acknowledged, Ledger, TIMER};
+use super::gaps::{Gap, gaps};
+use super::load::{Acknowledged, Ledger};
 use super::troubles;
 use crate::failed::Failed;
 
 /// How long the work of a dead node's runs may stand still. Source: docs/dynamodb.md, "The drill".
 const STANDSTILL_MAX: history::Duration = history::Duration::from_secs(8);
+
+/// How long all but one in a thousand may. Source: docs/dynamodb.md, "The drill".
+const STANDSTILL_MOSTLY: history::Duration = history::Duration::from_secs(6);
+
+/// One standstill of so many may last longer than that; a drill that sees fewer is allowed one as well.
+const ONE_OF: usize = 1_000;
 
 /// What became of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,15 +165,11 @@ impl Report {
             true_histories("a history is one that the rules allow", &histories),
             doubts("no caller had to give up", ledger),
         ];
-        let mut after_kill = Check::new("a run goes on within 8 s of a node's death");
-        let mut stood_still = Vec::new();
-        for gap in histories.values().flat_map(|events| gaps(events)) {
-            if let Some(stood) = gap.since(Some(What::Killed), standstills) {
-                after_kill.look(stood <= STANDSTILL_MAX, || format!("{} stood still for {stood}", gap.example));
-                stood_still.push(stood);
-            }
-        }
-        checks.push(after_kill);
+        let after_kills = histories.values().flat_map(|events| gaps(events));
+        let after_kills = after_kills.filter_map(|gap| Some((gap.since(Some(What::Killed), standstills)?, gap.what)));
+        let after_kills: Vec<_> = after_kills.collect();
+        checks.push(always("a run goes on within 8 s of a node's death", &after_kills));
+        checks.push(mostly("and within 6 s, but for one time in a thousand", &after_kills));
         Ok(Self {
             seed,
             checks,
@@ -178,7 +181,7 @@ impl Report {
             commits: counters.commits,
             conflicts: counters.conflicts,
             standstill_after_kill_ms: longest(Some(What::Killed)),
-            standstills_after_kill_ms: Percentiles::of(stood_still),
+            standstills_after_kill_ms: Percentiles::of(after_kills.into_iter().map(|(stood, _)| stood).collect()),
             standstill_after_pause_ms: longest(Some(What::Paused)),
             standstill_ms: longest(None),
         })
@@ -230,13 +233,6 @@ impl Report {
     }
 }
 
-/// A time in which nothing happened in an open run that could have gone on.
-struct Gap {
-    example: String,
-    from: Timestamp,
-    to: Timestamp,
-}
-
 impl Gap {
     /// How long it lasted after a node was killed or paused in it, until the next one was; with `None`, altogether.
     fn since(&self, what: Option<What>, standstills: &[Standstill]) -> Option<history::Duration> {
@@ -247,23 +243,28 @@ impl Gap {
     }
 }
 
-fn gaps(events: &[Event]) -> Vec<Gap> {
-    let gap = |pair: &[Event]| {
-        let [before, after] = pair else { return None };
-        let mut from = before.timestamp;
-        match &after.kind {
-            // The caller's time.
-            EventKind::Signal(_) => return None,
-            EventKind::TimerExpired(it) => {
-                let set = events.iter().find(|event| event.id == it.scheduled_event_id)?;
-                from = from.max(set.timestamp.plus(TIMER));
-            }
-            _ => {}
-        }
-        let example = format!("from {} {} to {} {}", before.id, before.kind.name(), after.id, after.kind.name());
-        (from < after.timestamp).then_some(Gap { example, from, to: after.timestamp })
-    };
-    events.windows(2).filter_map(gap).collect()
+/// What stood still, for how long.
+type Stood = (history::Duration, String);
+
+fn always(what: &'static str, all: &[Stood]) -> Check {
+    let mut check = Check::new(what);
+    for (stood, gap) in all {
+        check.look(*stood <= STANDSTILL_MAX, || format!("{gap} stood still for {stood}"));
+    }
+    check
+}
+
+/// As [`always`], where one in a thousand may take longer.
+fn mostly(what: &'static str, all: &[Stood]) -> Check {
+    let mut check = Check::new(what);
+    let mut spared = (all.len() / ONE_OF).max(1);
+    for (stood, gap) in all {
+        let is_short = *stood <= STANDSTILL_MOSTLY;
+        let is_spared = !is_short && spared > 0;
+        spared -= usize::from(is_spared);
+        check.look(is_short || is_spared, || format!("{gap} stood still for {stood}"));
+    }
+    check
 }
 
 /// Whether each event is there, with what was said.
@@ -357,7 +358,7 @@ mod tests {
     #[test]
     fn a_gap_counts_from_a_death_to_the_next_one_or_to_its_end() {
         let at = |seconds: u64| Timestamp::from_millis(seconds * 1_000);
-        let gap = Gap { example: String::new(), from: at(10), to: at(30) };
+        let gap = Gap { what: String::new(), from: at(10), to: at(30) };
         let killed = |seconds| Standstill { what: What::Killed, at: at(seconds) };
         let paused = |seconds| Standstill { what: What::Paused, at: at(seconds) };
         let stood = |what, all: &[Standstill]| gap.since(what, all).map(|stood| stood.as_millis() / 1_000);
@@ -368,6 +369,22 @@ mod tests {
         // One that comes much later hides nothing.
         assert_eq!(stood(Some(What::Killed), &[killed(11), killed(29)]), Some(18));
         assert_eq!(stood(Some(What::Paused), &[killed(12), paused(25)]), Some(5));
+    }
+
+    #[test]
+    fn one_standstill_in_a_thousand_may_last_more_than_six_seconds_and_none_more_than_eight() {
+        let stood = |seconds: u64| (history::Duration::from_secs(seconds), String::new());
+        let failed = |check: Check| (check.looked_at, check.failed);
+        let of = |long: usize, short: usize| {
+            let all: Vec<Stood> =
+                (0..long).map(|_| stood(7)).chain((0..short).map(|_| stood(6))).chain([stood(8)]).collect();
+            (failed(always("", &all)), failed(mostly("", &all)))
+        };
+        assert_eq!(of(0, 20), ((21, 0), (21, 0)), "the one of 8 s");
+        assert_eq!(of(1, 20), ((22, 0), (22, 1)));
+        assert_eq!(of(1, 1_998), ((2_000, 0), (2_000, 0)));
+        assert_eq!(of(2, 1_998), ((2_001, 0), (2_001, 1)));
+        assert_eq!(failed(always("", &[stood(9), stood(8)])), (2, 1));
     }
 
     #[test]
