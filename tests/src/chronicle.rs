@@ -57,6 +57,13 @@ impl Chronicle {
         }
     }
 
+    /// Whether a run has gone on as another by now.
+    pub(crate) fn has_gone_on(&self, run_id: Uuid) -> bool {
+        let noted = self.noted();
+        let last = noted.runs.get(&run_id).and_then(|events| events.values().next_back());
+        last.is_some_and(|event| event.kind.followed_by().is_some())
+    }
+
     /// Every run that there ever was.
     pub(crate) fn histories(&self) -> Histories {
         let runs = std::mem::take(&mut self.noted().runs);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use history::{Command, Payload, RequestKey, Start};
-use service::engine::{Refusal, RunRef, Update};
+use service::engine::{RunRef, Update};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -32,17 +32,57 @@ struct Heard {
     asked: Asked,
     run_id: Uuid,
     event_id: Option<u64>,
+    /// How many nodes had died by then.
+    deaths: u64,
 }
 
-/// How often it was told what it was told before, so that nobody takes silence for health.
+/// What came of asking.
+enum Answered {
+    /// It was done, and whether at an earlier time.
+    Done(Heard, bool),
+    /// It was refused for good, or is not done.
+    Refused(String),
+    /// There is no answer yet.
+    Nothing,
+}
+
+/// How often somebody was told what it was told before, so that nobody takes silence for health.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Repeats {
     /// Starts.
-    pub starts: usize,
+    pub starts: Often,
     /// Signals.
-    pub signals: usize,
+    pub signals: Often,
     /// Updates.
-    pub updates: usize,
+    pub updates: Often,
+}
+
+/// How often, and after what.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Often {
+    /// In all.
+    pub all: usize,
+    /// When the run that recorded it had gone on as another.
+    pub after_successors: usize,
+    /// When a node had died that was there at first.
+    pub after_deaths: usize,
+}
+
+impl Repeats {
+    /// Of each kind.
+    pub fn each(&self) -> [Often; 3] {
+        [self.starts, self.signals, self.updates]
+    }
+
+    /// Adds what another world has seen.
+    pub fn add(&mut self, other: &Self) {
+        let each = [&mut self.starts, &mut self.signals, &mut self.updates];
+        for (often, other) in each.into_iter().zip(other.each()) {
+            often.all += other.all;
+            often.after_successors += other.after_successors;
+            often.after_deaths += other.after_deaths;
+        }
+    }
 }
 
 /// Starts runs of one workflow id, talks to them, and repeats what it said, most of it long ago.
@@ -65,7 +105,10 @@ pub(crate) async fn repeater(world: Arc<World>, workflow_id: String) {
             asking.spawn(async move { Box::pin(ask(&world, &at, asked)).await });
         }
         while let Some(answered) = asking.join_next().await {
-            heard.extend(answered.expect("nobody panics").map(|(heard, _)| heard));
+            match answered.expect("nobody panics") {
+                Answered::Done(first, _) => heard.push(first),
+                Answered::Refused(_) | Answered::Nothing => {}
+            }
         }
         for _ in 0..4 {
             pause(&world, 1_500).await;
@@ -86,9 +129,16 @@ fn signal(world: &World) -> Asked {
     Asked::Tell(Command::Signal { name, input: None, identity: None, key, if_version: None })
 }
 
+/// Asks again. What was done is never refused, whatever has become of the run.
 async fn repeat(world: &World, at: &RunRef, first: &Heard) {
-    let Some((again, repeated)) = Box::pin(ask(world, at, first.asked.clone())).await else { return };
-    let mut facts = world.facts();
+    let (again, repeated) = match Box::pin(ask(world, at, first.asked.clone())).await {
+        Answered::Done(again, repeated) => (again, repeated),
+        Answered::Refused(why) => {
+            world.facts().violations.push(format!("{:?} was told {first:?}, and then refused: {why}", first.asked));
+            return;
+        }
+        Answered::Nothing => return,
+    };
     let is_same = match &first.asked {
         // The run that goes on for the one that was started is what its caller wants.
         Asked::Start(_) => repeated,
@@ -96,20 +146,25 @@ async fn repeat(world: &World, at: &RunRef, first: &Heard) {
             repeated && (again.run_id, again.event_id) == (first.run_id, first.event_id)
         }
     };
+    let has_successor = world.has_gone_on(first.run_id);
+    let mut facts = world.facts();
     if !is_same {
         facts.violations.push(format!("{:?} was told {first:?}, and then {again:?}", first.asked));
     }
-    match &first.asked {
-        Asked::Start(_) => facts.repeats.starts += 1,
-        Asked::Tell(_) => facts.repeats.signals += 1,
-        Asked::Update(_) => facts.repeats.updates += 1,
-    }
+    let often = match &first.asked {
+        Asked::Start(_) => &mut facts.repeats.starts,
+        Asked::Tell(_) => &mut facts.repeats.signals,
+        Asked::Update(_) => &mut facts.repeats.updates,
+    };
+    often.all += 1;
+    often.after_successors += usize::from(has_successor);
+    often.after_deaths += usize::from(again.deaths > first.deaths);
 }
 
-/// Asks until there is an answer: what came of it, and whether that is of an earlier time; `None` when there is none.
-async fn ask(world: &World, at: &RunRef, asked: Asked) -> Option<(Heard, bool)> {
+/// Asks until there is an answer.
+async fn ask(world: &World, at: &RunRef, asked: Asked) -> Answered {
     for _ in 0..REPEATS {
-        let node = world.node();
+        let (node, deaths) = (world.node(), world.deaths());
         let answered = match &asked {
             Asked::Start(start) => {
                 let started = answer(world, node.start(DOMAIN, (**start).clone())).await;
@@ -124,18 +179,19 @@ async fn ask(world: &World, at: &RunRef, asked: Asked) -> Option<(Heard, bool)> 
                 let (update_id, name) = (Some(update_id.clone()), "u".to_owned());
                 let update = Update { update_id, name, input, identity: None, if_version: None, start: None, by: None };
                 match Box::pin(answer(world, node.update(at, update, WAIT))).await {
-                    // Known by its answer alone.
-                    Ok(updated) if updated.done.is_none() => return None,
+                    // Accepted, which is not yet all that its caller wants.
+                    Ok(updated) if updated.done.is_none() => return Answered::Refused("not done".to_owned()),
                     updated => updated.map(|updated| (updated.run_id, Some(updated.event_id), true)),
                 }
             }
         };
         match answered {
-            Ok((run_id, event_id, repeated)) => return Some((Heard { asked, run_id, event_id }, repeated)),
-            Err(Refusal::UpdateRejected { .. }) => return None,
+            Ok((run_id, event_id, repeated)) => {
+                return Answered::Done(Heard { asked, run_id, event_id, deaths }, repeated);
+            }
             Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
-            Err(_) => return None,
+            Err(refusal) => return Answered::Refused(refusal.to_string()),
         }
     }
-    None
+    Answered::Nothing
 }

@@ -1,6 +1,6 @@
 //! One world: nodes over a store, those who use them, and what goes wrong.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use history::{Duration, Run};
@@ -137,6 +137,8 @@ pub(crate) struct World {
     nodes: Mutex<Vec<Arc<Engine>>>,
     random: Mutex<fastrand::Rng>,
     pub(crate) facts: Mutex<Facts>,
+    /// How many nodes have vanished so far.
+    deaths: AtomicU64,
     is_calm: AtomicBool,
     is_deserted: AtomicBool,
     is_over: AtomicBool,
@@ -218,7 +220,18 @@ impl World {
         if let Some(line) = &self.line {
             line.remove(&old);
         }
+        self.deaths.fetch_add(1, Ordering::SeqCst);
         old.begin_shutdown();
+    }
+
+    /// How many nodes have vanished so far.
+    pub(crate) fn deaths(&self) -> u64 {
+        self.deaths.load(Ordering::SeqCst)
+    }
+
+    /// Whether a run has gone on as another by now.
+    pub(crate) fn has_gone_on(&self, run_id: Uuid) -> bool {
+        self.chronicle.has_gone_on(run_id)
     }
 
     async fn go_wrong(&self, steps: u32, faults: &FaultStore<Meddled<Broken>>) {
@@ -357,6 +370,7 @@ impl World {
             nodes: Mutex::default(),
             random: Mutex::new(fastrand::Rng::with_seed(seed)),
             facts: Mutex::default(),
+            deaths: AtomicU64::new(0),
             is_calm: AtomicBool::new(is_calm),
             is_deserted: AtomicBool::new(false),
             is_over: AtomicBool::new(false),

@@ -3,7 +3,7 @@
 use simulation::asking::Told;
 use simulation::broken::Break;
 use simulation::corpus::{self, Corpus};
-use simulation::repeating::Repeats;
+use simulation::repeating::{Often, Repeats};
 use simulation::rules::Rule;
 use simulation::{Outcome, Plan, Tale, crash_at, know_each_other, simulate};
 
@@ -67,9 +67,7 @@ fn keep_every_promise(kind: Option<&'static str>, regressions: &[u64], one_of: u
         seen.told.answers += outcome.told.answers;
         seen.told.accepted += outcome.told.accepted;
         seen.told.rejected += outcome.told.rejected;
-        seen.repeats.starts += outcome.repeats.starts;
-        seen.repeats.signals += outcome.repeats.signals;
-        seen.repeats.updates += outcome.repeats.updates;
+        seen.repeats.add(&outcome.repeats);
         assert!(
             outcome.violations.is_empty(),
             "{}\n\nseed {seed} of {plan:?}:\n{}\n\nagain: BATON_SIM_SEED={seed}, and the name of this test",
@@ -131,7 +129,8 @@ fn every_seed_keeps_every_promise_where_nobody_polls_for_hours() {
 fn every_request_that_is_repeated_late_hears_what_it_heard_first() {
     let repeats = keep_every_promise(None, &[], 6, Plan { repeats: true, ..Plan::default() }).repeats;
     let is_one = number("BATON_SIM_SEED").is_some();
-    assert!(is_one || (repeats.starts > 0 && repeats.signals > 0 && repeats.updates > 0), "{repeats:?}");
+    let is_seen = |often: Often| often.all > 0 && often.after_successors > 0 && often.after_deaths > 0;
+    assert!(is_one || repeats.each().into_iter().all(is_seen), "{repeats:?}");
 }
 
 #[test]
