@@ -23,7 +23,7 @@ mod resetting;
 pub mod rules;
 mod script;
 pub mod still;
-mod stored;
+pub mod stored;
 pub mod stores;
 pub mod told;
 mod world;

@@ -51,3 +51,22 @@ pub(crate) fn encode(body: &Body, tail: &Bytes) -> Bytes {
     bytes.extend_from_slice(tail);
     bytes.into()
 }
+
+/// The same head, as if there had been so many marks of requests: more than a test can write. `None` when it has none.
+pub fn with_marks(head: &Head, count: u64) -> Option<Head> {
+    let (body, tail) = decode(head)?;
+    let encoded = minicbor::to_vec(&body).ok()?;
+    // An array of how many there are, until when and some notes: an instant is the only number of eight bytes that follows another.
+    let with = |count: u64| -> Option<Vec<u8>> {
+        let mut bytes = vec![0x83];
+        bytes.extend(minicbor::to_vec(count).ok()?);
+        Some(bytes)
+    };
+    let (found, wanted) = (with(body.run.marks())?, with(count)?);
+    let is_there = |bytes: &[u8]| bytes.starts_with(&found) && bytes.get(found.len()) == Some(&0x1B);
+    let at = (0..encoded.len()).find(|at| encoded.get(*at..).is_some_and(is_there))?;
+    let rest = encoded.get(at + found.len()..)?;
+    let state = [encoded.get(..at)?, &wanted, rest].concat();
+    let body: Body = minicbor::decode(&state).ok()?;
+    (body.run.marks() == count).then(|| Head { body: encode(&body, &tail), version: head.version + 1, ..head.clone() })
+}

@@ -10,6 +10,7 @@ mod queries;
 mod queries_elsewhere;
 mod questions;
 mod repeated;
+mod repeated_for_a_day;
 mod secrets;
 mod updates;
 mod updates_elsewhere;

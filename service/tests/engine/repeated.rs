@@ -11,38 +11,37 @@ use crate::updates::{done, ids, named, result};
 use crate::{DOMAIN, Service, at, succeed};
 
 /// More than the state of a run has room for, some times over.
-const MANY: u64 = 5 * limits::REQUESTS_IN_STATE_MAX as u64;
+pub(crate) const MANY: u64 = 5 * limits::REQUESTS_IN_STATE_MAX as u64;
 
-fn keyed(key: u64) -> Command {
+pub(crate) fn keyed(key: u64) -> Command {
     let name = format!("s{key}");
     Command::Signal { name, input: None, identity: None, key: Some(RequestKey(key)), if_version: None }
 }
 
-fn of(id: &str, run_id: Uuid) -> RunRef {
+pub(crate) fn of(id: &str, run_id: Uuid) -> RunRef {
     RunRef { run_id: Some(run_id), ..at(id) }
 }
 
 impl Service {
-    async fn tell(&self, id: &str, key: u64) -> Told {
+    pub(crate) async fn tell(&self, id: &str, key: u64) -> Told {
         self.engine.tell(&at(id), keyed(key)).await.unwrap()
     }
 
     /// Tells it once more: it hears the same, and nothing is recorded.
-    async fn tell_again(&self, id: &str, key: u64, first: &Told) {
+    pub(crate) async fn tell_again(&self, id: &str, key: u64, first: &Told) {
         let before = self.events(id).await.len();
         let again = self.tell(id, key).await;
         assert_eq!((again.run_id, again.event_id, again.repeated), (first.run_id, first.event_id, true), "{key}");
         assert_eq!(self.events(id).await.len(), before, "{key}");
     }
 
-    async fn start_with(&self, id: &str, key: u64) -> Started {
+    pub(crate) async fn start_with(&self, id: &str, key: u64) -> Started {
         let reuse_policy = ReusePolicy::AllowDuplicate;
         let start = Start { key: Some(RequestKey(key)), reuse_policy, ..Start::new(id, "test", "deciders") };
-
         self.engine.start(DOMAIN, start).await.unwrap()
     }
 
-    async fn tell_many(&self, id: &str, keys: std::ops::Range<u64>) -> Vec<Told> {
+    pub(crate) async fn tell_many(&self, id: &str, keys: std::ops::Range<u64>) -> Vec<Told> {
         let mut told = Vec::new();
         for key in keys {
             told.push(self.tell(id, key).await);
@@ -50,13 +49,13 @@ impl Service {
         told
     }
 
-    async fn go_on_as_new(&self, id: &str) -> Uuid {
+    pub(crate) async fn go_on_as_new(&self, id: &str) -> Uuid {
         let turn = self.turn().await;
         self.complete(turn, vec![ContinueAsNew::default().into()]).await.unwrap();
         self.current(id).await
     }
 
-    async fn current(&self, id: &str) -> Uuid {
+    pub(crate) async fn current(&self, id: &str) -> Uuid {
         self.engine.describe(&at(id)).await.unwrap().run.started.run_id
     }
 }
