@@ -207,8 +207,8 @@ fn check_budget(spent: &[u64], budget: u64) {
     assert!(sum > 0 && sum <= budget, "{sum} write units where {budget} are allowed: {spent:?}");
 }
 
-#[tokio::test]
-async fn the_canonical_workflow_takes_21_write_units_when_nobody_waits_for_its_tasks() {
+/// The canonical workflow when nobody waits for its tasks, `longer` than it takes by itself: the units of each step.
+async fn canonical(longer: history::Duration) -> Vec<u64> {
     let mut service = Service::open().await;
     let mut spent = Vec::new();
     macro_rules! step {
@@ -230,11 +230,28 @@ async fn the_canonical_workflow_takes_21_write_units_when_nobody_waits_for_its_t
     let turn = step!(service.turn().await);
     let third = step!(service.task().await);
     step!(service.complete(turn, vec![]).await);
+    service.clock.advance(longer);
     step!(service.answer(third).await);
     let turn = step!(service.turn().await);
     step!(service.complete(turn, vec![succeed()]).await);
     assert_eq!(service.names().await, CANONICAL);
-    check_budget(&spent, 21);
+    spent
+}
+
+#[tokio::test]
+async fn the_canonical_workflow_takes_21_write_units_when_nobody_waits_for_its_tasks() {
+    check_budget(&canonical(history::Duration::ZERO).await, 21);
+}
+
+#[tokio::test]
+async fn the_canonical_workflow_takes_one_more_at_its_close_when_it_was_open_for_more_than_ten_seconds() {
+    let short = canonical(history::Duration::ZERO).await;
+    let long = canonical(history::Duration::from_secs(10)).await;
+    check_budget(&long, 22);
+    let (Some((close, before)), Some((long_close, long_before))) = (short.split_last(), long.split_last()) else {
+        panic!("it has steps");
+    };
+    assert_eq!((long_before, *long_close), (before, close + 1));
 }
 
 #[tokio::test]
@@ -287,28 +304,55 @@ async fn a_signal_takes_1_write_unit_and_its_turn_2() {
     check_budget(&[service.units()], 2);
 }
 
+fn keyed(key: u64) -> Command {
+    // Keys are hashes.
+    let (name, key) = ("approve".to_owned(), Some(RequestKey(key.wrapping_mul(0x9E37_79B9_7F4A_7C15))));
+    Command::Signal { name, input: None, key, identity: None, if_version: None }
+}
+
+impl Service {
+    /// A run that waits, and was told nothing yet.
+    async fn waits(&mut self) {
+        self.start().await;
+        let turn = self.turn().await;
+        self.complete(turn, vec![]).await;
+        self.units();
+    }
+
+    /// Write units of each request with these keys.
+    async fn tell_all(&mut self, keys: std::ops::Range<u64>) -> Vec<u64> {
+        let mut spent = Vec::new();
+        for key in keys {
+            self.engine.tell(&at(), keyed(key)).await.unwrap();
+            spent.push(self.units());
+        }
+        spent
+    }
+}
+
+/// Requests with a key that cost what others do. Source: docs/dynamodb.md, "Requests with a key".
+const FREE: u64 = 40;
+
+/// Those that are in the state of a run.
+const IN_STATE: u64 = history::limits::REQUESTS_IN_STATE_MAX as u64;
+
 #[tokio::test]
-async fn a_request_with_a_key_takes_no_unit_more_while_there_are_few_and_one_read_once_there_are_many() {
+async fn a_request_with_a_key_takes_no_unit_more_up_to_40_one_more_up_to_64_and_two_more_beyond() {
     let mut service = Service::open().await;
-    service.start().await;
-    let turn = service.turn().await;
-    service.complete(turn, vec![]).await;
-    let keyed = |key: u64| {
-        let (name, key) = ("approve".to_owned(), Some(RequestKey(key.wrapping_mul(0x9E37_79B9_7F4A_7C15))));
-        Command::Signal { name, input: None, key, identity: None, if_version: None }
-    };
-    service.units();
+    service.waits().await;
+    // Events leave the head for chunks of their own, a little sooner than they would without keys.
+    check_budget(&service.tell_all(0..FREE).await, FREE + 2);
+    check_budget(&service.tell_all(FREE..IN_STATE).await, (IN_STATE - FREE) * 2 + 4);
     let reads = service.store.stats().read_units;
-    for key in 0..4 {
-        service.engine.tell(&at(), keyed(key)).await.unwrap();
-        check_budget(&[service.units()], 1);
+    for key in [0, FREE, IN_STATE - 1] {
         assert!(service.engine.tell(&at(), keyed(key)).await.unwrap().repeated);
-        assert_eq!((service.units(), service.store.stats().read_units), (0, reads));
     }
-    for key in 4..200 {
-        service.engine.tell(&at(), keyed(key)).await.unwrap();
-    }
-    service.units();
+    assert_eq!((service.units(), service.store.stats().read_units), (0, reads), "all of them are in the state");
+    // The commit, twice as large; its mark; and a chunk for every eight.
+    let more = 17 * 8;
+    check_budget(&service.tell_all(IN_STATE..IN_STATE + more).await, more * (2 + 1) + more / 8);
+    let marks = format!("baton_request_marks_written_total {more}\n");
+    assert!(service.engine.render_metrics().contains(&marks), "a unit each");
     for (key, is_known) in [(5, true), (500, false)] {
         let reads = service.store.stats().read_units;
         let told = service.engine.tell(&at(), keyed(key)).await.unwrap();
@@ -358,6 +402,25 @@ async fn an_open_run_that_nobody_polls_for_takes_3_write_units_a_day() {
     assert!(spent[1..].iter().sum::<u64>() <= 3 * 8 + 1, "{spent:?}");
     // Whoever comes finds it at once.
     service.turn().await.delivered();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_run_whose_activity_nobody_polls_for_takes_3_write_units_a_day_too() {
+    let mut service = Service::open().await;
+    service.start().await;
+    let turn = service.turn().await;
+    service.complete(turn, vec![activity("A")]).await;
+    service.units();
+    let mut spent = Vec::new();
+    for _ in 0..3 {
+        day(&service).await;
+        spent.push(service.units());
+    }
+    println!("write units of each day: {spent:?}");
+    assert!(spent[0] <= 3 * 5 + 2, "{spent:?}");
+    // Its row is written anew once a week.
+    assert!(spent[1..].iter().all(|units| (1..=3).contains(units)), "{spent:?}");
+    service.task().await.delivered();
 }
 
 #[tokio::test(start_paused = true)]
