@@ -21,6 +21,7 @@ pub(crate) fn advice(problem: &Problem) -> String {
             Some(known) => format!("correct the name; the decider knows {known}"),
             None => "correct the name".to_owned(),
         },
+        // A newer service's own.
         code => spoken(code).unwrap_or(&problem.advice).to_owned(),
     }
 }
@@ -85,23 +86,29 @@ fn option(field: &str) -> Option<&'static str> {
     })
 }
 
-/// The advice for a code, where the service's own is of no use to whoever types commands.
+/// The advice for a code: the service's own is of little use to whoever types commands. `None` for a code that is not known.
 fn spoken(code: &str) -> Option<&'static str> {
+    of_runs(code).or_else(|| of_others(code)).or_else(|| of_access(code)).or_else(|| of_calls(code))
+}
+
+fn of_runs(code: &str) -> Option<&'static str> {
     Some(match code {
         "workflow-already-open" => "use the open run (`--conflict use-existing` does), or choose another workflow id",
         "workflow-id-reuse-refused" => "choose another workflow id, or start with `--reuse allow-duplicate`",
-        "unknown-domain" => "`baton domain create` makes one, `baton domain list` shows those that there are",
         "unknown-workflow" => {
             "`baton workflow list` shows those that there are; runs are forgotten after their retention"
         }
         "unknown-run" => "correct --run, or leave it out for the newest run",
         "run-not-current" => "leave --run out to reach the current run",
-        "domain-in-use" => {
-            "`baton domain deprecate`, `workflow delete` and `schedule delete` make it ready; closed runs go after their retention"
-        }
         "run-open" => "end it first; `--terminate` does so with the same command",
+        "run-closed" => "nothing more can happen to this run; start another one",
         "run-paused" => "`baton workflow resume` has it go on",
         "already-paused" => "nothing is left to do; `resume` has it go on",
+        "not-paused" => "nothing is left to do: it goes on",
+        "run-too-large" => {
+            "have fewer activities and timers open at once, or shorter names; of a schedule, fewer times that wait"
+        }
+        "state-limit" => "wait until some of what is open in the run is over, then ask again",
         "activity-closed" => {
             "`baton workflow show` lists the open activities, `baton history` what became of the others"
         }
@@ -109,18 +116,49 @@ fn spoken(code: &str) -> Option<&'static str> {
         "not-a-reset-point" => "choose one of those with --at",
         "reset-refused" => "choose another event with --at; `baton history` shows them",
         "version-moved" => "look at it again, and take the tag that it has now",
-        "schedule-exists" => "choose another id, or delete this one first",
-        "unknown-schedule" => "`baton schedule list` shows those that there are",
+        "query-failed" => "read the reason; the run goes on as if nothing had been asked",
         "query-not-answered" => {
             "ask again, with a longer --wait; see to it that a decider polls the run's list and answers queries"
         }
+        "too-many-questions" => "ask again after a moment",
+        "update-rejected" => "read the reason; nothing of it is recorded",
+        "update-failed" => "read the reason; the history has the update",
         "update-not-answered" => {
             "ask again with the same --id; see to it that a decider polls the run's list and takes updates"
         }
-        "outcome-unknown" => "ask again; with --key, where a command has it, that is always safe",
-        "bad-json" | "bad-query" | "bad-header" | "bad-path" | "no-such-path" | "method-not-allowed" => {
-            "this `baton` and the service may be of different versions; `baton --version` tells one, the service's log the other"
+        "open-updates-limit" => "wait until the run has answered some of them",
+        "bad-token"
+        | "cancel-not-requested"
+        | "query-task-lost"
+        | "turn-completed"
+        | "turn-lost"
+        | "update-known"
+        | "update-unknown" => "deciders and runners are told this; they drop their answer and poll again",
+        _ => return None,
+    })
+}
+
+fn of_others(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "unknown-domain" => "`baton domain create` makes one, `baton domain list` shows those that there are",
+        "domain-exists" => "use it",
+        "domain-deprecated" => "use another domain; `baton domain list` shows those that there are",
+        "domain-in-use" => {
+            "`baton domain deprecate`, `workflow delete` and `schedule delete` make it ready; closed runs go after their retention"
         }
+        "unknown-type" | "type-deprecated" => "correct the name of the type; types with a version are registered first",
+        "type-exists" => "use it, or register another version",
+        "type-in-use" => "deprecate it first",
+        "schedule-exists" => "choose another id, or delete this one first",
+        "unknown-schedule" => "`baton schedule list` shows those that there are",
+        "limit-exceeded" => "use or change one of those that there are",
+        "no-audit-log" => "start the service with --audit-log to have one",
+        _ => return None,
+    })
+}
+
+fn of_access(code: &str) -> Option<&'static str> {
+    Some(match code {
         "expired-secret" | "early-secret" | "revoked-secret" => {
             "give another secret with --secret-file or BATON_SECRET; `baton credential list` shows until when each is good"
         }
@@ -131,14 +169,47 @@ fn spoken(code: &str) -> Option<&'static str> {
             "show another with --client-cert and --client-key, or give a credential's secret with --secret-file or BATON_SECRET"
         }
         "unauthorized" | "too-many-guesses" => "give a credential's secret with --secret-file or BATON_SECRET",
+        "forbidden" => {
+            "give the secret of a credential that may with --secret-file or BATON_SECRET; whoever looks after the service knows which"
+        }
+        "cross-site" => "--url or BATON_URL: what stands before the service there makes this look like a web page's",
+        "misdirected" => {
+            "--url or BATON_URL: ask for it as localhost, or have it started with this name in --allowed-hosts"
+        }
+        "not-encrypted" => "--url or BATON_URL: it begins with https:// there",
+        _ => return None,
+    })
+}
+
+fn of_calls(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "outcome-unknown" | "overloaded" => "ask again; with --key, where a command has it, that is always safe",
+        "quota-exceeded" => "ask again after a moment; whoever looks after the service may raise the limit",
+        "stopping" | "unavailable" | "body-too-slow" => "ask again after a moment",
+        "audit-log-unavailable" => "ask again after a moment; the service's log has the cause",
         "invalid-field" => "correct it",
-        "unknown-type" | "type-deprecated" => "correct the name of the type; types with a version are registered first",
+        "too-large" => "make it smaller, or keep the content elsewhere and pass where it is",
+        "headers-too-large" => "give fewer or shorter options",
+        "bad-page" => "list from the beginning",
+        "bad-json"
+        | "bad-query"
+        | "bad-header"
+        | "bad-path"
+        | "no-such-path"
+        | "method-not-allowed"
+        | "unsupported-media-type" => {
+            "this `baton` and the service may be of different versions; `baton --version` tells one, the service's log the other"
+        }
+        "corrupt" => "tell whoever looks after the service; `baton fsck` says more",
+        "internal" => "report it, with the service's log",
         _ => return None,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::json;
 
     use super::*;
@@ -147,6 +218,58 @@ mod tests {
         let Value::Object(members) = members else { unreachable!() };
         let (code, detail, advice) = (code.to_owned(), detail.to_owned(), advice.to_owned());
         Problem { code, detail, advice, members, ..Problem::default() }
+    }
+
+    /// Words of the REST API, which whoever types commands has never seen.
+    const FORBIDDEN: [&str; 18] = [
+        "POST",
+        "PUT",
+        "GET ",
+        "/v1",
+        "openapi",
+        "updateId",
+        "runId",
+        "=true",
+        "Policy",
+        "Idempotency",
+        "Retry-After",
+        "If-Match",
+        "Authorization",
+        "header",
+        "body",
+        "JSON",
+        "percent-encode",
+        "`field`",
+    ];
+
+    /// Every code that is said to be answered.
+    fn codes(value: &Value, is_code: bool, into: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    codes(value, name == "code" || is_code && name == "enum", into);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| codes(item, is_code, into)),
+            Value::String(code) if is_code => {
+                into.insert(code.clone());
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_refusal_has_advice_in_the_words_of_the_command_line() {
+        let document: Value = serde_json::from_str(include_str!("../../../docs/openapi.json")).unwrap();
+        let mut all = BTreeSet::from(["headers-too-large", "method-not-allowed", "no-such-path"].map(str::to_owned));
+        codes(&document["components"], false, &mut all);
+        codes(&document["paths"], false, &mut all);
+        assert!(all.len() > 70 && all.contains("quota-exceeded") && all.contains("stopping"), "{all:?}");
+        for code in &all {
+            let said = advice(&problem(code, "", "Retry-After", json!({})));
+            let foreign: Vec<_> = FORBIDDEN.into_iter().filter(|word| said.contains(word)).collect();
+            assert!(!said.is_empty() && foreign.is_empty(), "{code}: {foreign:?} in {said:?}");
+        }
     }
 
     #[test]
