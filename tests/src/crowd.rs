@@ -5,10 +5,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::event::ChildPolicy;
+use history::event::{ByHand, ChildPolicy};
 use history::{
-    Command, Decision, Event, EventKind, Payload, RetryPolicy, Run, ScheduleActivity, SignalExternal, Start,
-    StartChild, StartTimer, SucceedWorkflow, UpdateAnswer, Verdict, check, limits,
+    Command, Decision, Event, EventKind, Payload, RecordMarker, RetryPolicy, Run, ScheduleActivity, SignalExternal,
+    Start, StartChild, StartTimer, SucceedWorkflow, UpdateAnswer, Verdict, check, limits,
 };
 use service::engine::{ActivityToken, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings, Update};
 use store::Store;
@@ -28,6 +28,23 @@ fn at_once() -> usize {
 /// Runs that are signaled.
 const LEDGERS: usize = 200;
 
+/// Of so many results one is as large as there are.
+const LARGE_EVERY: usize = 100;
+
+/// Payloads as large as there are in one answer to a turn: with a little more, the 8 MiB that a request may have.
+const NOTES: usize = 31;
+
+/// As large as there are.
+fn large() -> Payload {
+    Payload::of(&long("r", limits::PAYLOAD_BYTES_MAX - 2)).expect("a text")
+}
+
+fn large_notes() -> Vec<Decision> {
+    let large = large();
+    let note = |index: usize| RecordMarker { name: named("note", index), details: Some(large.clone()) }.into();
+    (0..NOTES).map(note).collect()
+}
+
 struct Crowd {
     engine: Arc<Engine>,
     clock: Arc<Told>,
@@ -38,6 +55,8 @@ struct Crowd {
 pub async fn fill_and_end(store: Arc<dyn Store>) {
     let crowd = Crowd::open(store).await;
     crowd.fill().await;
+    crowd.wait_for_much().await;
+    crowd.pause_and_resume().await;
     crowd.fail_all().await;
     crowd.end_all().await;
 }
@@ -91,16 +110,29 @@ impl Crowd {
     }
 
     async fn answer(&self, turn: Delivery<DeciderTask>, decisions: Vec<Decision>, answers: Vec<UpdateAnswer>) {
+        self.answer_and_await(turn, decisions, answers, Vec::new()).await;
+    }
+
+    async fn answer_and_await(
+        &self,
+        turn: Delivery<DeciderTask>,
+        decisions: Vec<Decision>,
+        answers: Vec<UpdateAnswer>,
+        awaiting: Vec<String>,
+    ) {
         let token = self.engine.decider_token(&turn.task().token).expect("its own token");
         turn.delivered();
-        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
+        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
         self.engine.answer_turn_with(&token, command, Vec::new(), answers).await.expect("an answer has room");
+    }
+
+    async fn tell(&self, command: Command) {
+        self.engine.tell(&at(ID), command).await.expect("it has room");
     }
 
     async fn signal(&self) {
         let (name, input, identity) = ("go".to_owned(), None, None);
-        let signal = Command::Signal { name, input, identity, key: None, if_version: None };
-        self.engine.tell(&at(ID), signal).await.expect("a signal has room");
+        self.tell(Command::Signal { name, input, identity, key: None, if_version: None }).await;
     }
 
     async fn run(&self) -> Run {
@@ -186,6 +218,26 @@ impl Crowd {
         assert_eq!((opened("ChildScheduled"), opened("ExternalSignalScheduled")), (1_000, 1_000));
     }
 
+    /// An answer as large as there are, by a decider that waits for as many signals with as long names as it may.
+    async fn wait_for_much(&self) {
+        let name =
+            |index: usize| format!("{index:02}{}", long("n", limits::AWAITING_BYTES_MAX / limits::AWAITING_MAX - 2));
+        let awaiting: Vec<String> = (0..limits::AWAITING_MAX).map(name).collect();
+        self.signal().await;
+        let turn = self.turn(0).await;
+        self.answer_and_await(turn, large_notes(), Vec::new(), awaiting.clone()).await;
+        assert_eq!(self.run().await.awaiting, awaiting);
+    }
+
+    /// Stops every clock of the full run, by somebody with the longest of names who has much to say.
+    async fn pause_and_resume(&self) {
+        let said = || ByHand { identity: Some(long("漢", 256)), reason: Some(long("漢", limits::REASON_CHARS_MAX)) };
+        self.tell(Command::Pause { stop_clocks: true, by_hand: said(), key: None }).await;
+        let paused = self.run().await;
+        assert!(paused.paused.is_some() && paused.activities.len() == 1_000, "{:?}", paused.open_counts());
+        self.tell(Command::Resume { by_hand: said(), key: None }).await;
+    }
+
     /// Has updates accepted; nobody waits for their answers.
     async fn accept(&self, ids: &[String]) {
         let asking: Vec<_> = ids
@@ -255,10 +307,13 @@ impl Crowd {
     async fn end_all(&self) {
         self.clock.advance(history::Duration::from_secs(3));
         let tokens = self.take_all().await;
-        each(tokens, |token| {
+        let large = large();
+        each(tokens.into_iter().enumerate(), |(index, token)| {
             let engine = Arc::clone(&self.engine);
+            // Some as large as there are, the first of them while nothing else is over yet.
+            let result = (index % LARGE_EVERY == 0).then(|| large.clone());
             async move {
-                let succeed = Command::SucceedActivity { task: token.task, result: None };
+                let succeed = Command::SucceedActivity { task: token.task, result };
                 engine.answer_activity(&token, succeed).await.expect("a result has room");
             }
         })
@@ -291,6 +346,13 @@ impl Crowd {
         let ends = ["ActivitySuccess", "TimerExpired", "ChildTerminated", "ExternalSignalDelivered", "UpdateCompleted"];
         assert_eq!(ends.map(count), [1_000; 5]);
         assert_eq!(events.last().map(|event| event.kind.name()), Some("WorkflowSuccess"));
+        let large = Some(large);
+        let is_large = |event: &&Event| match &event.kind {
+            EventKind::ActivitySuccess(it) => it.result == large,
+            EventKind::Marker(it) => it.details == large,
+            _ => false,
+        };
+        assert_eq!(events.iter().filter(is_large).count(), limits::OPEN_ACTIVITIES_MAX / LARGE_EVERY + NOTES);
         for event in &events {
             let EventKind::ActivityStarted(it) = &event.kind else { continue };
             assert_eq!((it.attempt, it.identity.as_deref()), (Some(2), Some(&*long("漢", 256))));
