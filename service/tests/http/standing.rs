@@ -222,6 +222,24 @@ async fn turns_that_nobody_answers_in_time_fail_too() {
 }
 
 #[tokio::test]
+async fn a_turn_that_was_given_back_and_one_that_timed_out_after_it_are_two_in_a_row() {
+    let api = Api::open().await;
+    api.start("w").await;
+    give_back(&api).await;
+    stands(&api, "open").await;
+    advance(&api, 600);
+    drop(api.turn().await);
+    advance(&api, 30);
+    while !api.names("w").await.contains(&"DeciderTimedOut".to_owned()) {
+        tokio::task::yield_now().await;
+    }
+    stands(&api, "failing").await;
+    let failing = describe(&api).await["failing"].clone();
+    assert_eq!((&failing["turns"], &failing["timeout"]), (&json!(2), &json!("StartToClose")));
+    assert_eq!(failing.get("reason"), None, "it is the newest that is told of");
+}
+
+#[tokio::test]
 async fn gauges_are_of_each_domain_and_whatever_it_is_called_its_name_is_a_label() {
     let api = Api::open().await;
     api.post("/v1/domains", &json!({ "name": "a\"b\\c" })).await.json(201);
