@@ -2,8 +2,12 @@
 //! signed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use client::body::StartWorkflow;
 use client::{Access, Client, Patience};
+use decider_kit::{Activity, Decisions, Steps, Window};
+use runner_kit::{Context, Failure, activity_fn};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -84,4 +88,43 @@ async fn a_service_behind_a_proxy_that_encrypts_is_reached_by_whoever_trusts_its
     // Nor is it reached without encrypting.
     assert_ne!(run(&["workflow", "list", "--url", &format!("http://localhost:{port}")]).0, 0);
     assert_eq!(run(&["workflow", "list", "--url", &url, "--ca-file", "/nowhere"]).0, 2);
+}
+
+/// The list of the decider and of the runner that work over an encrypted way.
+const KITS: &str = "kits";
+
+/// One activity, then the end.
+fn one(steps: &Steps, _: &Window) -> Decisions {
+    let step = steps.activity("one");
+    match (step.is_new(), step.is_done()) {
+        (true, _) => Decisions::new().schedule(Activity::new("one", "one")),
+        (_, true) => Decisions::new().succeed(&"done"),
+        (..) => Decisions::new(),
+    }
+}
+
+async fn work(_: Context, (): ()) -> Result<String, Failure> {
+    Ok("worked".to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hosts_of_both_kits_work_over_https() {
+    let scratch = Scratch::new("https-kits");
+    let service = Service::start(&scratch.0, &[]);
+    let (port, authority) = proxy(&service).await;
+    let access = Access { ca: Some(authority.as_bytes()), ..Access::default() };
+    let client = Client::with_access(&format!("https://localhost:{port}"), access).unwrap();
+    let deciders = decider_kit::Host::new(client.clone(), KITS).register("one", decider_kit::decide(one));
+    let runners = runner_kit::Host::new(client.clone(), KITS).register(activity_fn("one", work));
+    let once = async {
+        let (workflow_type, task_list) = ("one".to_owned(), Some(KITS.to_owned()));
+        let start = StartWorkflow { workflow_type, task_list, ..start("kits") };
+        client.start(&start, None).await.unwrap();
+        client.result("kits", None, Duration::from_secs(60)).await.unwrap()
+    };
+    tokio::select! {
+        result = once => assert_eq!(result.status, history::Status::Success),
+        () = deciders.run() => panic!("a host of deciders that ended by itself"),
+        () = runners.run() => panic!("a host of runners that ended by itself"),
+    }
 }
