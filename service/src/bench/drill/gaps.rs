@@ -97,10 +97,10 @@ mod tests {
         gaps(&history(events)).into_iter().map(|gap| (seconds(gap.from), seconds(gap.to))).collect()
     }
 
-    const ACTIVITY: &str = r#""type":"ActivityScheduled","activityId":"a","activityType":"a","taskList":"a","decisionEventId":1,
-        "scheduleToStart":"PT1M","startToClose":"PT1M","scheduleToClose":"PT2M""#;
+    const ACTIVITY: &str =
+        r#""type":"ActivityScheduled","activityId":"a","activityType":"a","taskList":"a","decisionEventId":1"#;
     const SIGNAL: &str = r#""type":"Signal","name":"go""#;
-    const TURN: &str = r#""type":"DeciderScheduled","taskList":"a","startToClose":"PT1M""#;
+    const TURN: &str = r#""type":"DeciderScheduled","taskList":"a","startToClose":"PT1M","attempt":1"#;
 
     #[test]
     fn an_activity_that_stands_still_does_so_across_a_signal_and_its_turn() {
