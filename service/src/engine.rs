@@ -4,52 +4,23 @@
 //! one commit → the [store](store::Store) → answers, waiting pollers and watchers are told.
 
 mod after;
-mod agenda;
-mod answers;
-mod ask;
 mod background;
-mod backlog;
-mod cache;
-mod cell;
 mod clock;
 mod commit;
-mod delete;
-mod effects;
-mod elsewhere;
 mod forms;
-mod fsck;
-mod grant;
-mod guard;
-mod hand_out;
-mod head;
-mod inbox;
-mod judge;
-mod known;
-mod matching;
+mod lists;
 mod metrics;
 mod nodes;
-mod pollers;
-mod polls;
-mod questions;
-mod quotas;
-mod read;
 mod refusal;
 mod registry;
-mod reset;
-mod run_counts;
+mod riders;
+mod run;
 mod schedules;
-mod secrets;
-mod start;
-mod sweep;
 mod tasks;
+mod time;
 mod token;
-mod update;
-mod updates;
 mod views;
-mod wait;
 mod watch;
-mod worker;
-mod write;
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
@@ -67,34 +38,34 @@ use crate::reload::Reloads;
 use crate::shares::Shares;
 use crate::tls::TlsStanding;
 
-pub use ask::{Answered, Ask, Forwarded, FromNode, Said, Seen};
 pub use clock::{Clock, SystemClock};
-pub use delete::Deletion;
-pub use elsewhere::{ListName, Offer, Peers};
 pub use forms::{Described, HistoryPage, Page, RunRef, Started, Told};
-pub use fsck::{Finding, FsckReport};
-pub use guard::{CLOCK_AHEAD_MAX, Doubt};
-pub use matching::WaitingBounds;
+pub use lists::WaitingBounds;
+pub use lists::pollers::Unpolled;
 pub use metrics::Metrics;
 pub use nodes::Node;
-pub use pollers::Unpolled;
-pub use polls::Poll;
-pub use questions::Outcome;
-pub use quotas::Quotas;
+pub use nodes::elsewhere::{ListName, Offer, Peers};
 pub use refusal::{Limited, Recorded, Refusal};
+pub use registry::quotas::Quotas;
 pub use registry::{DEFAULT_DOMAIN, Domain, RegisteredType, Registry, TYPES_MAX, TypeKind, split_type_name, type_name};
-pub use reset::{Reset, WasReset};
+pub use riders::ask::{Answered, Ask, Forwarded, FromNode, Said, Seen};
+pub use riders::questions::Outcome;
+pub use riders::update::{FromJudge, FromRecorder, LentUpdate, PassedAnswer, RejectedUpdate, Update, Updated};
+pub use run::delete::Deletion;
+pub use run::reset::{Reset, WasReset};
 pub use schedules::{ScheduleRow, ScheduleView};
-pub use secrets::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX};
+pub use tasks::polls::Poll;
 pub use tasks::{ActivityTask, DeciderTask, Delivery, Question, Receipt};
+pub use time::guard::{CLOCK_AHEAD_MAX, Doubt};
 pub(crate) use token::TOKEN_CHARS_MAX;
+pub use token::secrets::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX};
 pub use token::{ActivityToken, TurnToken};
-pub use update::{FromJudge, FromRecorder, LentUpdate, PassedAnswer, RejectedUpdate, Update, Updated};
+pub use views::fsck::{Finding, FsckReport};
 
 use background::Background;
-use cell::{Reply, Request};
 use forms::head_key;
-use matching::ListKey;
+use lists::ListKey;
+use run::cell::{Reply, Request};
 
 /// What an operator may set.
 #[derive(Debug, Clone)]
@@ -136,21 +107,21 @@ pub struct Engine {
     limits: store::Limits,
     ids: clock::Ids,
     mint: Arc<token::Mint>,
-    secrets: secrets::SecretKeeper,
-    reader: read::Reader,
-    marks: known::Marks,
+    secrets: token::secrets::SecretKeeper,
+    reader: commit::read::Reader,
+    marks: registry::known::Marks,
     registry: Arc<Registry>,
-    cache: cache::Cache,
-    matching: Arc<matching::Matching>,
-    backlog: backlog::Backlog,
+    cache: run::cache::Cache,
+    matching: Arc<lists::Matching>,
+    backlog: lists::backlog::Backlog,
     nodes: Arc<nodes::Nodes>,
-    elsewhere: Arc<elsewhere::Elsewhere>,
-    polls: polls::Polls,
-    pollers: pollers::Pollers,
-    agenda: agenda::Agenda,
+    elsewhere: Arc<nodes::elsewhere::Elsewhere>,
+    polls: tasks::polls::Polls,
+    pollers: lists::pollers::Pollers,
+    agenda: time::agenda::Agenda,
     watchers: watch::Watchers,
-    questions: questions::Questions,
-    updates: updates::Updates,
+    questions: riders::questions::Questions,
+    updates: riders::updates::Updates,
     metrics: Arc<Metrics>,
     budget: Arc<Budget>,
     shares: Arc<Shares>,
@@ -160,9 +131,9 @@ pub struct Engine {
     tls: OnceLock<Arc<TlsStanding>>,
     /// Of the audit log, where there is one.
     audit: OnceLock<Arc<audit::Counts>>,
-    open_runs: Arc<quotas::OpenRuns>,
-    run_counts: Arc<run_counts::RunCounts>,
-    guard: guard::Guard,
+    open_runs: Arc<registry::quotas::OpenRuns>,
+    run_counts: Arc<registry::run_counts::RunCounts>,
+    guard: time::guard::Guard,
     /// Who calls functions is told the domains in which Lambda tasks wait.
     lambda: OnceLock<UnboundedSender<Arc<str>>>,
     /// How often the due index was read.
@@ -201,54 +172,58 @@ impl Engine {
     ) -> Result<Arc<Self>, Refusal> {
         let limits = store.limits();
         commit::must_have_room(&limits)?;
-        let secrets = secrets::secrets(&*store, settings.seed).await?;
+        let secrets = token::secrets::secrets(&*store, settings.seed).await?;
         let ids = clock::Ids::new(settings.seed);
         let records = registry::Records::new(Arc::clone(&store));
         let nodes = Arc::new(nodes::Nodes::new(records.clone(), settings.node, ids.op()));
         let shares = Arc::<Shares>::default();
         let metrics = Arc::new(Metrics::new(shares.counts()));
         let registry = Arc::new(Registry::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&nodes)));
-        let agenda = agenda::Agenda::new(nodes.is_shared().then_some(sweep::RESCAN_EVERY));
+        let agenda = time::agenda::Agenda::new(nodes.is_shared().then_some(time::sweep::RESCAN_EVERY));
         let mint = Arc::new(token::Mint::new(Arc::clone(&clock), &secrets));
-        let (matching, elsewhere) = (Arc::new(matching::Matching::new(settings.waiting)), Arc::default());
+        let (matching, elsewhere) = (Arc::new(lists::Matching::new(settings.waiting)), Arc::default());
         let background = Background::new();
         Ok(Arc::new(Self {
             limits,
             ids,
-            secrets: secrets::SecretKeeper::new(
+            secrets: token::secrets::SecretKeeper::new(
                 records.clone(),
                 Arc::clone(&clock),
                 Arc::clone(&nodes),
                 Arc::clone(&mint),
             ),
-            pollers: pollers::Pollers::new(
+            pollers: lists::pollers::Pollers::new(
                 Arc::clone(&clock),
                 Arc::clone(&shares),
                 Arc::clone(&matching),
                 Arc::clone(&elsewhere),
             ),
-            open_runs: Arc::new(quotas::OpenRuns::new(Arc::clone(&store), Arc::clone(&shares), settings.quotas)),
-            run_counts: Arc::new(run_counts::RunCounts::new(
+            open_runs: Arc::new(registry::quotas::OpenRuns::new(
+                Arc::clone(&store),
+                Arc::clone(&shares),
+                settings.quotas,
+            )),
+            run_counts: Arc::new(registry::run_counts::RunCounts::new(
                 Arc::clone(&store),
                 Arc::clone(&clock),
                 Arc::clone(&registry),
                 Arc::clone(&background),
             )),
-            guard: guard::Guard::new(records, Arc::clone(&clock)),
+            guard: time::guard::Guard::new(records, Arc::clone(&clock)),
             nodes,
             elsewhere,
-            polls: polls::Polls::default(),
+            polls: tasks::polls::Polls::default(),
             mint,
-            reader: read::Reader::new(Arc::clone(&store)),
-            marks: known::Marks::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&metrics)),
+            reader: commit::read::Reader::new(Arc::clone(&store)),
+            marks: registry::known::Marks::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&metrics)),
             registry,
-            cache: cache::Cache::new(settings.cache_bytes),
+            cache: run::cache::Cache::new(settings.cache_bytes),
             matching,
-            backlog: backlog::Backlog::new(settings.waiting),
+            backlog: lists::backlog::Backlog::new(settings.waiting),
             agenda,
             watchers: watch::Watchers::default(),
-            questions: questions::Questions::default(),
-            updates: updates::Updates::default(),
+            questions: riders::questions::Questions::default(),
+            updates: riders::updates::Updates::default(),
             metrics,
             shares,
             budget: Budget::new(settings.bytes_in_flight_max),

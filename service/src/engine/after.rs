@@ -3,6 +3,8 @@
 //!
 //! All of it may be lost, as everything in memory may: the due index of the store brings back what matters.
 
+pub(super) mod hand_out;
+
 mod carry_out;
 
 use std::sync::Arc;
@@ -11,14 +13,14 @@ use history::{Effect, EventId, Outbox, PollId, Run, TaskRef, Timestamp};
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::commit::Loaded;
-use super::hand_out::Reserved;
-use super::matching::{ListKey, Side, WaitingTask};
-use super::watch::Progress;
-use super::{backlog, schedules};
+use crate::engine::after::hand_out::Reserved;
+use crate::engine::commit::Loaded;
+use crate::engine::lists::{ListKey, Side, WaitingTask};
+use crate::engine::watch::Progress;
+use crate::engine::{lists::backlog, schedules};
 
 /// Something that follows.
-pub(super) enum After {
+pub(crate) enum After {
     /// A task has come to its end on its list, such as one of a run that was terminated: nobody is to take it any more.
     Withdraw { list: ListKey, run_id: Uuid, scheduled_event_id: EventId },
     /// Somebody must look at the run again by then, or nobody.
@@ -42,17 +44,17 @@ pub(super) enum After {
 }
 
 /// What a commit was made with, beside what it left.
-pub(super) struct MadeWith {
+pub(crate) struct MadeWith {
     /// Its tasks that were started for pollers who wait.
-    pub(super) reserved: Vec<Reserved>,
+    pub(crate) reserved: Vec<Reserved>,
     /// Its tasks that nobody waits for.
-    pub(super) unmatched: Vec<(ListKey, WaitingTask)>,
+    pub(crate) unmatched: Vec<(ListKey, WaitingTask)>,
     /// The round of the very commit, whatever others have committed since: in a round there is only one who delivers an effect.
-    pub(super) round: u32,
+    pub(crate) round: u32,
 }
 
 /// What follows from a commit that has landed.
-pub(super) fn of_commit(
+pub(crate) fn of_commit(
     key: &HeadKey,
     before: Option<&Loaded>,
     next: &Loaded,
@@ -83,14 +85,14 @@ pub(super) fn of_commit(
 }
 
 /// What follows when a run is known that was not: where its started tasks went.
-pub(super) fn of_loading(key: &HeadKey, loaded: &Loaded) -> Vec<After> {
+pub(crate) fn of_loading(key: &HeadKey, loaded: &Loaded) -> Vec<After> {
     let sent = loaded.body.links.sent.iter();
     sent.map(|(scheduled_event_id, poll)| remember(key, loaded.run(), scheduled_event_id, poll)).collect()
 }
 
 /// What follows from a look at a run, beside what was committed: whatever may have been forgotten of it. What is on its list
 /// already stays there. `before` and `round` are of the outbox as the look has found it: what has become ready since is on its way.
-pub(super) fn of_look(key: &HeadKey, loaded: &Loaded, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {
+pub(crate) fn of_look(key: &HeadKey, loaded: &Loaded, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {
     let mut after = of_loading(key, loaded);
     let waiting = backlog::waiting(key, loaded.run()).into_iter();
     let offered = waiting.filter(|(.., not_before)| not_before.is_none_or(|at| at <= now));
@@ -101,7 +103,7 @@ pub(super) fn of_look(key: &HeadKey, loaded: &Loaded, before: &Outbox, round: u3
 }
 
 /// What follows from sending a started task to a poll.
-pub(super) fn remember(key: &HeadKey, run: &Run, scheduled_event_id: EventId, poll: PollId) -> After {
+pub(crate) fn remember(key: &HeadKey, run: &Run, scheduled_event_id: EventId, poll: PollId) -> After {
     let (side, name) = match run.activities.get(&scheduled_event_id) {
         Some(activity) => (Side::Activity, activity.task_list.as_str()),
         None => (Side::Decider, run.list_of_held_turn()),

@@ -15,7 +15,7 @@ const FINISH_WAIT: Duration = Duration::from_secs(5);
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Background {
+pub(crate) struct Background {
     is_stopping: AtomicBool,
     stopping: Notify,
     /// How many tasks are waited for when the service stops.
@@ -32,24 +32,24 @@ impl Drop for TaskUnderWay {
 }
 
 impl Background {
-    pub(super) fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         let (is_stopping, stopping) = (AtomicBool::new(false), Notify::new());
         Arc::new(Self { is_stopping, stopping, under_way: watch::Sender::new(0) })
     }
 
     /// The service stops.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
         self.stopping.notify_waiters();
     }
 
     /// Whether the service stops.
-    pub(super) fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::SeqCst)
     }
 
     /// Resolves when the service stops.
-    pub(super) async fn stopped(&self) {
+    pub(crate) async fn stopped(&self) {
         let stopping = self.stopping.notified();
         tokio::pin!(stopping);
         // Registered before the flag is read, so that it cannot be missed.
@@ -60,7 +60,7 @@ impl Background {
     }
 
     /// Does some work that is waited for when the service stops, such as a commit.
-    pub(super) fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         // Outside a runtime the process is ending.
         let Ok(runtime) = Handle::try_current() else { return };
         self.under_way.send_modify(|count| *count += 1);
@@ -72,7 +72,7 @@ impl Background {
     }
 
     /// Does some work until it is done or the service stops, whichever comes first.
-    pub(super) fn spawn_until_stopped(
+    pub(crate) fn spawn_until_stopped(
         self: &Arc<Self>,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> JoinHandle<()> {
@@ -83,7 +83,7 @@ impl Background {
     }
 
     /// Does something after a while, unless that is aborted, or the service stops before.
-    pub(super) fn after(self: &Arc<Self>, wait: Duration, work: impl FnOnce() + Send + 'static) -> AbortHandle {
+    pub(crate) fn after(self: &Arc<Self>, wait: Duration, work: impl FnOnce() + Send + 'static) -> AbortHandle {
         let waiting = self.spawn_until_stopped(async move {
             tokio::time::sleep(wait).await;
             work();
@@ -92,7 +92,7 @@ impl Background {
     }
 
     /// Waits until nothing is under way any more that is to be waited for, or for as long as it is.
-    pub(super) async fn finish(&self) {
+    pub(crate) async fn finish(&self) {
         let mut under_way = self.under_way.subscribe();
         if tokio::time::timeout(FINISH_WAIT, under_way.wait_for(|count| *count == 0)).await.is_err() {
             let count = *self.under_way.borrow();

@@ -39,13 +39,13 @@ impl Clock for SystemClock {
 
 /// Where ids come from.
 #[derive(Debug)]
-pub(super) struct Ids {
+pub(crate) struct Ids {
     random: Mutex<fastrand::Rng>,
 }
 
 impl Ids {
     /// Ids nobody can foresee; with a seed, the same ones every time.
-    pub(super) fn new(seed: Option<u64>) -> Self {
+    pub(crate) fn new(seed: Option<u64>) -> Self {
         let random = seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self { random: Mutex::new(random) }
     }
@@ -55,19 +55,19 @@ impl Ids {
     }
 
     /// A run id: a `UUIDv7`, so that run ids sort by their start.
-    pub(super) fn run_id(&self, now: Timestamp) -> Uuid {
+    pub(crate) fn run_id(&self, now: Timestamp) -> Uuid {
         let mut bytes = [0; 10];
         self.with(|random| random.fill(&mut bytes));
         uuid::Builder::from_unix_timestamp_millis(now.as_millis(), &bytes).into_uuid()
     }
 
     /// An operation id.
-    pub(super) fn op(&self) -> u64 {
+    pub(crate) fn op(&self) -> u64 {
         self.with(|random| random.u64(..))
     }
 
     /// A length of time of at most `longest`.
-    pub(super) fn up_to(&self, longest: Duration) -> Duration {
+    pub(crate) fn up_to(&self, longest: Duration) -> Duration {
         longest.mul_f64(self.with(fastrand::Rng::f64))
     }
 }

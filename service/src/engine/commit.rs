@@ -1,11 +1,14 @@
 //! Shaping one commit: which bytes go to the head, which to parts. No IO here.
 
+pub(super) mod head;
+pub(super) mod read;
+
 use bytes::Bytes;
 use history::{Event, EventId, Links, PackRef, Payload, Run, Timestamp, Transition, codec};
 use store::{Head, HeadKey, Limits, PartKey, Row};
 
-use super::Refusal;
-use super::head::{self, Body};
+use self::head::Body;
+use crate::engine::Refusal;
 
 /// In a commit that would fill its head with payloads, those above this many bytes go to a pack.
 const PAYLOAD_INLINE_CROWDED_MAX: usize = 64;
@@ -25,7 +28,7 @@ const HEAD_ROOM: usize = 4 * 1024;
 const _: () = assert!(history::limits::STATE_BYTES_MAX + HEAD_ROOM <= store::HEAD_HARD_MIN, "a full run fits a head");
 
 /// Whether a store can take what runs may grow to.
-pub(super) fn must_have_room(limits: &Limits) -> Result<(), Refusal> {
+pub(crate) fn must_have_room(limits: &Limits) -> Result<(), Refusal> {
     let lacks = |what: &str, found: usize, needed: usize| {
         let why = format!("the store takes {what} of at most {found} bytes, and a run may need {needed}");
         Err(Refusal::Unavailable { why, retry_after: None })
@@ -44,41 +47,41 @@ const COPIED_CHUNK: usize = 64 * 1024;
 
 /// A run as it was last committed.
 #[derive(Debug, Clone)]
-pub(super) struct Loaded {
+pub(crate) struct Loaded {
     /// What the store has.
-    pub(super) head: Head,
+    pub(crate) head: Head,
     /// The decoded state, and what the engine remembers beside it.
-    pub(super) body: Body,
+    pub(crate) body: Body,
     /// The encoded events from `body.tail_first` on.
-    pub(super) tail: Bytes,
+    pub(crate) tail: Bytes,
     /// The newest heartbeats of its activities.
-    pub(super) beats: Vec<history::Beat>,
+    pub(crate) beats: Vec<history::Beat>,
 }
 
 impl Loaded {
     /// Decodes a head. Heartbeats are not part of it; nor is a tail that has no room in it.
-    pub(super) fn decode(head: Head) -> Result<Self, Refusal> {
+    pub(crate) fn decode(head: Head) -> Result<Self, Refusal> {
         let (body, tail) = head::decode(&head.body)?;
         Ok(Self { head, body, tail, beats: Vec::new() })
     }
 
-    pub(super) fn run(&self) -> &Run {
+    pub(crate) fn run(&self) -> &Run {
         &self.body.run
     }
 
     /// Whether another run goes on for it, which may have yet to begin.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(crate) fn goes_on(&self) -> bool {
         goes_on(self.run(), &self.body.links)
     }
 
     /// Has a new run of its workflow id take over what it owes and knows.
-    pub(super) fn hand_over(&self, to: &mut Transition, now: Timestamp) {
+    pub(crate) fn hand_over(&self, to: &mut Transition, now: Timestamp) {
         let kept_until = replaced(self).expires_at.map_or(now, Timestamp::from_millis);
         to.take_over(self.run(), self.body.links.clone(), kept_until, now);
     }
 
     /// About how much memory it takes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let run = &self.body.run;
         1_024
             + self.head.body.len()
@@ -90,33 +93,33 @@ impl Loaded {
 }
 
 /// A commit, ready to be written.
-pub(super) struct Prepared {
-    pub(super) next: Loaded,
-    pub(super) parts: Vec<(PartKey, Bytes)>,
+pub(crate) struct Prepared {
+    pub(crate) next: Loaded,
+    pub(crate) parts: Vec<(PartKey, Bytes)>,
 }
 
 /// What one commit is made of.
-pub(super) struct Draft<'a> {
+pub(crate) struct Draft<'a> {
     /// What it builds on; `None` for the first run of a workflow id.
-    pub(super) base: Option<&'a Loaded>,
+    pub(crate) base: Option<&'a Loaded>,
     /// The state after it.
-    pub(super) run: Run,
+    pub(crate) run: Run,
     /// What the run keeps of its dealings with others after it.
-    pub(super) links: Links,
+    pub(crate) links: Links,
     /// The events that it adds.
-    pub(super) events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     /// How many of them are those of another run: the same whoever writes them.
-    pub(super) copied: usize,
+    pub(crate) copied: usize,
     /// How often the waiting tasks have been offered again.
-    pub(super) offers: u32,
+    pub(crate) offers: u32,
     /// Its operation id.
-    pub(super) op: u64,
+    pub(crate) op: u64,
     /// When somebody must look at the run again.
-    pub(super) due: Option<Timestamp>,
+    pub(crate) due: Option<Timestamp>,
 }
 
 /// Lays a commit out. `weigh` says what a head takes of [`Limits::head_soft`].
-pub(super) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -> usize) -> Prepared {
+pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -> usize) -> Prepared {
     let Draft { base, run, links, mut events, copied, offers, op, due } = draft;
     // A new run begins with an empty tail, whatever the run before it left in the head.
     let same_run = base.filter(|base| base.run().started.run_id == run.started.run_id);
@@ -313,7 +316,7 @@ fn kept(run: &Run, at: Timestamp) -> Timestamp {
 
 /// The head of a closed run as it is kept when another run takes its place. What it owes is read from it until that is
 /// done.
-pub(super) fn replaced(base: &Loaded) -> Head {
+pub(crate) fn replaced(base: &Loaded) -> Head {
     let owes = !base.body.links.outbox.is_empty();
     let owed_until = base.run().expires_at().filter(|_| owes).map(|at| kept(base.run(), at).as_millis());
     Head { expires_at: base.head.expires_at.or(owed_until), ..base.head.clone() }
@@ -330,16 +333,16 @@ const OFFER_AFTER: [history::Duration; 5] = [
 
 /// The longest such wait of a run that its list has no row of (`backlog.rs`). It is also how far ahead a node looks that takes
 /// over from another. Ours: so few waits are as short that there is little to look at.
-pub(super) const OFFER_SOON_MAX: history::Duration = history::Duration::from_secs(600);
+pub(crate) const OFFER_SOON_MAX: history::Duration = history::Duration::from_secs(600);
 
 /// After so many offers the waits are longer than that: whoever makes the run due so late writes it down first.
-pub(super) const LATE_OFFERS: u32 = 3;
+pub(crate) const LATE_OFFERS: u32 = 3;
 
 /// How soon a run is looked at for which another is to go on.
 const GO_ON_AFTER: history::Duration = history::Duration::from_secs(30);
 
 /// When somebody must look at a run again.
-pub(super) fn due(run: &Run, links: &Links, beats: &[history::Beat], offers: u32, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn due(run: &Run, links: &Links, beats: &[history::Beat], offers: u32, now: Timestamp) -> Option<Timestamp> {
     let wait = OFFER_AFTER.get(offers as usize).or(OFFER_AFTER.last()).copied().unwrap_or(OFFER_SOON_MAX);
     let is_held_back = |task: history::TaskRef<'_>| match task {
         history::TaskRef::Turn(task) => task.not_before.is_some_and(|at| at > now),
@@ -358,12 +361,12 @@ pub(super) fn due(run: &Run, links: &Links, beats: &[history::Beat], offers: u32
 }
 
 /// The key of a run's head.
-pub(super) fn head_key(domain: &str, workflow_id: &str) -> HeadKey {
+pub(crate) fn head_key(domain: &str, workflow_id: &str) -> HeadKey {
     HeadKey { domain: domain.into(), workflow_id: workflow_id.into() }
 }
 
 /// Events of `tail` with `first <= id < before`. Those behind them are not read: a turn may have recorded thousands.
-pub(super) fn tail_between(tail: &Bytes, first: EventId, before: EventId) -> Result<Vec<Event>, Refusal> {
+pub(crate) fn tail_between(tail: &Bytes, first: EventId, before: EventId) -> Result<Vec<Event>, Refusal> {
     let events = codec::events_from(tail, first);
     let wanted = events.take_while(|event| event.as_ref().map_or(true, |event| event.id < before));
     Ok(wanted.collect::<Result<_, _>>()?)

@@ -96,6 +96,6 @@ pub struct HistoryPage {
 }
 
 /// Where a run is stored.
-pub(super) fn head_key(at: &RunRef) -> HeadKey {
+pub(crate) fn head_key(at: &RunRef) -> HeadKey {
     HeadKey { domain: Arc::clone(&at.domain), workflow_id: Arc::clone(&at.workflow_id) }
 }

@@ -12,9 +12,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::matching::{ListKey, Side};
-use super::run_counts::{GAUGES, Gauged};
 use crate::audit::Counts;
+use crate::engine::lists::{ListKey, Side};
+use crate::engine::registry::run_counts::{GAUGES, Gauged};
 use crate::fair::Waited;
 use crate::reload::Tally;
 use crate::shares::ThrottledCounts;
@@ -28,10 +28,10 @@ const LISTS_SHOWN: usize = 300;
 const OTHER_LISTS: &str = "*";
 
 /// Tasks and pollers that wait, by list.
-pub(super) type Depth = (ListKey, usize, usize);
+pub(crate) type Depth = (ListKey, usize, usize);
 
 /// Those with the most tasks, and of equals with the most pollers, by name; of each domain the others as one.
-pub(super) fn shown(mut lists: Vec<Depth>) -> Vec<Depth> {
+pub(crate) fn shown(mut lists: Vec<Depth>) -> Vec<Depth> {
     lists.sort_unstable_by(|(one, tasks, pollers), (other, other_tasks, other_pollers)| {
         let sizes = (Reverse(tasks), Reverse(pollers)).cmp(&(Reverse(other_tasks), Reverse(other_pollers)));
         let names = || (&one.domain, one.side, &one.name).cmp(&(&other.domain, other.side, &other.name));
@@ -63,24 +63,24 @@ pub struct Metrics {
     registry: Registry,
     commits: Counter,
     events: Counter,
-    pub(super) conflicts: Counter,
-    pub(super) matched_at_once: Counter,
-    pub(super) given_back: Counter,
-    pub(super) expired: Counter,
-    pub(super) looks: Counter,
-    pub(super) marks_written: Counter,
-    pub(super) marks_read: Counter,
-    pub(super) requests_forgotten_early: Counter,
-    pub(super) effects: Counter,
+    pub(crate) conflicts: Counter,
+    pub(crate) matched_at_once: Counter,
+    pub(crate) given_back: Counter,
+    pub(crate) expired: Counter,
+    pub(crate) looks: Counter,
+    pub(crate) marks_written: Counter,
+    pub(crate) marks_read: Counter,
+    pub(crate) requests_forgotten_early: Counter,
+    pub(crate) effects: Counter,
     effects_put_off: Family<[(&'static str, &'static str); 1], Counter>,
-    pub(super) queries_answered: Counter,
-    pub(super) queries_unchanged: Counter,
-    pub(super) ask_tasks: Counter,
-    pub(super) ask_tasks_lost: Counter,
-    pub(super) updates_accepted: Counter,
-    pub(super) updates_rejected: Counter,
-    pub(super) speculative_turns: Counter,
-    pub(super) speculative_turns_lost: Counter,
+    pub(crate) queries_answered: Counter,
+    pub(crate) queries_unchanged: Counter,
+    pub(crate) ask_tasks: Counter,
+    pub(crate) ask_tasks_lost: Counter,
+    pub(crate) updates_accepted: Counter,
+    pub(crate) updates_rejected: Counter,
+    pub(crate) speculative_turns: Counter,
+    pub(crate) speculative_turns_lost: Counter,
     /// Actions of schedules, by what became of them.
     actions: Family<[(&'static str, &'static str); 1], Counter>,
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
@@ -92,28 +92,28 @@ pub struct Metrics {
 
 /// What is read off at the moment of asking.
 #[derive(Default)]
-pub(super) struct Gauges {
-    pub(super) cached_runs: usize,
-    pub(super) cached_bytes: usize,
-    pub(super) agenda: usize,
-    pub(super) watched_runs: usize,
-    pub(super) askers: usize,
-    pub(super) updates: usize,
-    pub(super) bytes_in_flight: usize,
-    pub(super) requests_put_off: u64,
-    pub(super) waits: Waited,
-    pub(super) lists: Vec<Depth>,
-    pub(super) store: store::Stats,
-    pub(super) runs: Option<Gauged>,
-    pub(super) is_clock_doubted: bool,
-    pub(super) reloads: Vec<(&'static str, Tally)>,
+pub(crate) struct Gauges {
+    pub(crate) cached_runs: usize,
+    pub(crate) cached_bytes: usize,
+    pub(crate) agenda: usize,
+    pub(crate) watched_runs: usize,
+    pub(crate) askers: usize,
+    pub(crate) updates: usize,
+    pub(crate) bytes_in_flight: usize,
+    pub(crate) requests_put_off: u64,
+    pub(crate) waits: Waited,
+    pub(crate) lists: Vec<Depth>,
+    pub(crate) store: store::Stats,
+    pub(crate) runs: Option<Gauged>,
+    pub(crate) is_clock_doubted: bool,
+    pub(crate) reloads: Vec<(&'static str, Tally)>,
     /// And what time it is.
-    pub(super) tls: Option<(Arc<TlsStanding>, Timestamp)>,
-    pub(super) audit: Option<Arc<Counts>>,
+    pub(crate) tls: Option<(Arc<TlsStanding>, Timestamp)>,
+    pub(crate) audit: Option<Arc<Counts>>,
 }
 
 impl Metrics {
-    pub(super) fn new(throttled: &ThrottledCounts) -> Self {
+    pub(crate) fn new(throttled: &ThrottledCounts) -> Self {
         let mut registry = Registry::with_prefix("baton");
         let mut counter = |name: &str, help: &str| {
             let counter = Counter::default();
@@ -201,12 +201,12 @@ impl Metrics {
         }
     }
 
-    pub(super) fn conflict(&self) {
+    pub(crate) fn conflict(&self) {
         self.conflicts.inc();
     }
 
     /// What a look at a schedule has added to what it has done.
-    pub(super) fn scheduled(&self, before: &ScheduleCounts, after: &ScheduleCounts) {
+    pub(crate) fn scheduled(&self, before: &ScheduleCounts, after: &ScheduleCounts) {
         for (outcome, before, after) in [
             ("started", before.started, after.started),
             ("refused", before.refused, after.refused),
@@ -219,21 +219,21 @@ impl Metrics {
         }
     }
 
-    pub(super) fn committed(&self, events: usize) {
+    pub(crate) fn committed(&self, events: usize) {
         self.commits.inc();
         self.events.inc_by(events as u64);
     }
 
     /// An effect could not be done, and is tried again later.
-    pub(super) fn put_off(&self, code: &'static str) {
+    pub(crate) fn put_off(&self, code: &'static str) {
         self.effects_put_off.get_or_create(&[("code", code)]).inc();
     }
 
-    pub(super) fn access_log_lost(&self, lines: u64) {
+    pub(crate) fn access_log_lost(&self, lines: u64) {
         self.access_log_lost.inc_by(lines);
     }
 
-    pub(super) fn denied(&self, why: &'static str) {
+    pub(crate) fn denied(&self, why: &'static str) {
         self.denied.get_or_create(&[("why", why)]).inc();
     }
 
@@ -248,11 +248,11 @@ impl Metrics {
         self.issuer_keys_fetches.get_or_create(&[("issuer", issuer.to_owned()), ("outcome", outcome.to_owned())]).inc();
     }
 
-    pub(super) fn refused(&self, code: &'static str) {
+    pub(crate) fn refused(&self, code: &'static str) {
         self.refusals.get_or_create(&[("code", code)]).inc();
     }
 
-    pub(super) fn render(&self, gauges: &Gauges) -> String {
+    pub(crate) fn render(&self, gauges: &Gauges) -> String {
         let mut text = String::with_capacity(4_096);
         let written = encode(&mut text, &self.registry);
         // What is cheap to read now and pointless to keep up to date comes before the end mark.

@@ -3,6 +3,8 @@
 //! All of it is there to save work, none of it for correctness: every commit is fenced by the version that was read, so two
 //! nodes that take themselves for the same part's home only cost each other a conflict now and then.
 
+pub(super) mod elsewhere;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, RwLock};
 use std::time::Duration;
@@ -13,12 +15,12 @@ use store::{Cas, Head};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::Refusal;
-use super::registry::Records;
+use crate::engine::Refusal;
+use crate::engine::registry::Records;
 
 /// How often a node says that it is there. Ours: a dead node is missed after three beats, one more until all have seen the last
 /// one, and its runs are to go on within six seconds, eight where the store is in trouble at the same time.
-pub(super) const BEAT_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(1);
 
 /// A node whose count has stood still for so long, by one's own clock, is taken for dead: three beats. Ours, see above.
 const DEAD_AFTER: Duration = Duration::from_secs(3);
@@ -62,7 +64,7 @@ struct Seen {
 }
 
 /// Who is there.
-pub(super) struct Nodes {
+pub(crate) struct Nodes {
     records: Records,
     me: Option<(Node, u64)>,
     /// All that are alive, and this one, each with its life.
@@ -71,11 +73,11 @@ pub(super) struct Nodes {
     /// When this node last began to say that it is there, and could.
     beaten: Mutex<Option<Instant>>,
     /// Notified when others have come or gone.
-    pub(super) changed: Notify,
+    pub(crate) changed: Notify,
 }
 
 impl Nodes {
-    pub(super) fn new(records: Records, me: Option<Node>, boot: u64) -> Self {
+    pub(crate) fn new(records: Records, me: Option<Node>, boot: u64) -> Self {
         let alive = me.iter().map(|node| (node.address.clone(), boot)).collect();
         let me = me.map(|node| (node, boot));
         let (alive, seen, beaten) = (RwLock::new(alive), Mutex::default(), Mutex::default());
@@ -83,25 +85,25 @@ impl Nodes {
     }
 
     /// Whether others may work over the same store.
-    pub(super) fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         self.me.is_some()
     }
 
     /// Addresses of all that are alive, and this one's; none when the store is not shared.
-    pub(super) fn alive(&self) -> Vec<String> {
+    pub(crate) fn alive(&self) -> Vec<String> {
         let alive = self.alive.read().expect("no code panics while it holds this lock");
         alive.iter().map(|(address, _)| address.clone()).collect()
     }
 
     /// Whether no other node can take this one for dead. What one is alone with while it is not, others may do, too.
-    pub(super) fn is_in_touch(&self) -> bool {
+    pub(crate) fn is_in_touch(&self) -> bool {
         let beaten = self.beaten.lock().expect("no code panics while it holds this lock");
         !self.is_shared() || beaten.is_some_and(|at| at.elapsed() < DEAD_AFTER)
     }
 
     /// When to beat next after a beat that began then: every so often; and as soon as another node is dead, unless that
     /// beat finds that it has moved.
-    pub(super) fn next_beat(&self, began: Instant) -> Instant {
+    pub(crate) fn next_beat(&self, began: Instant) -> Instant {
         let seen = self.seen.lock().expect("no code panics while it holds this lock");
         let others = seen.iter().filter(|(address, _)| Some(address.as_str()) != self.address());
         let missed = others.map(|(_, seen)| seen.since + DEAD_AFTER).filter(|at| *at > began);
@@ -118,13 +120,13 @@ impl Nodes {
     }
 
     /// This node's address, where it has a name among others.
-    pub(super) fn address(&self) -> Option<&str> {
+    pub(crate) fn address(&self) -> Option<&str> {
         self.me.as_ref().map(|(node, _)| node.address.as_str())
     }
 
     /// Whether this node looks after a shard of the due index: by rendezvous hashing, so that a node that comes or goes moves
     /// no other shard than its own.
-    pub(super) fn is_home(&self, shard: u32) -> bool {
+    pub(crate) fn is_home(&self, shard: u32) -> bool {
         let Some((me, _)) = &self.me else { return true };
         let alive = self.alive.read().expect("no code panics while it holds this lock");
         let home = alive.iter().max_by_key(|(address, _)| score(address, shard));
@@ -175,7 +177,7 @@ fn read(head: Option<&Head>) -> Result<Record, Refusal> {
 impl Nodes {
     /// Says once that this node is there, and sees who else is; answers whether others have come or gone, or this node has,
     /// as they see it.
-    pub(super) async fn beat(&self) -> Result<bool, Refusal> {
+    pub(crate) async fn beat(&self) -> Result<bool, Refusal> {
         let mut has_changed = false;
         let began = Instant::now();
         let is_said = self.change_record(|record| {
@@ -188,7 +190,7 @@ impl Nodes {
     }
 
     /// Strikes this node off the record, so that the others need not wait until it is taken for dead.
-    pub(super) async fn leave(&self) -> Result<(), Refusal> {
+    pub(crate) async fn leave(&self) -> Result<(), Refusal> {
         let Some((me, _)) = &self.me else { return Ok(()) };
         self.change_record(|mut record| record.remove(&me.address).map(|_| record)).await.map(drop)
     }
@@ -214,13 +216,13 @@ impl Nodes {
     }
 
     /// The other nodes.
-    pub(super) fn others(&self) -> Vec<String> {
+    pub(crate) fn others(&self) -> Vec<String> {
         let me = self.address();
         self.alive().into_iter().filter(|address| Some(address.as_str()) != me).collect()
     }
 
     /// Whether nobody else writes, as far as this node can know; one that has just come is known with the next beat.
-    pub(super) fn is_alone(&self) -> bool {
+    pub(crate) fn is_alone(&self) -> bool {
         self.is_in_touch() && self.others().is_empty()
     }
 }
@@ -229,8 +231,8 @@ impl Nodes {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::Engine;
     use super::*;
+    use crate::engine::Engine;
 
     fn nodes(me: Option<Node>) -> Nodes {
         Nodes::new(Records::new(Arc::new(store::memory::Memory::new())), me, 7)
@@ -351,11 +353,11 @@ mod tests {
         let store = Arc::new(store::memory::Memory::new());
         let mut engines = Vec::new();
         for address in ["a", "b"] {
-            let settings = super::super::Settings {
+            let settings = crate::engine::Settings {
                 node: Some(Node { address: address.to_owned() }),
-                ..super::super::Settings::default()
+                ..crate::engine::Settings::default()
             };
-            let clock = Arc::new(super::super::SystemClock);
+            let clock = Arc::new(crate::engine::SystemClock);
             engines.push(Engine::open(Arc::clone(&store) as _, clock, settings).await.unwrap());
         }
         assert_eq!(engines[1].nodes_alive(), ["a", "b"]);

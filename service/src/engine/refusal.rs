@@ -5,7 +5,7 @@ use std::time::Duration;
 use history::{Fault, TurnLoss};
 use uuid::Uuid;
 
-use super::Unpolled;
+use crate::engine::Unpolled;
 use crate::shares::Throttled;
 
 /// Whether a refused request may have left a trace.
@@ -303,7 +303,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    pub(super) fn unknown_workflow(key: &store::HeadKey) -> Self {
+    pub(crate) fn unknown_workflow(key: &store::HeadKey) -> Self {
         Self::UnknownWorkflow { domain: key.domain.to_string(), workflow_id: key.workflow_id.to_string() }
     }
 

@@ -1,5 +1,9 @@
 //! What is registered: domains, and types of workflows and activities. Owns what is known of them, and their records.
 
+pub(super) mod known;
+pub(super) mod quotas;
+pub(super) mod run_counts;
+
 mod domains;
 mod records;
 mod types;
@@ -8,11 +12,11 @@ use std::sync::Arc;
 
 use store::Store;
 
-use super::Clock;
-use super::nodes::Nodes;
+use crate::engine::Clock;
+use crate::engine::nodes::Nodes;
 
 pub use domains::{DEFAULT_DOMAIN, Domain};
-pub(in crate::engine) use records::{Records, own_head, own_key};
+pub(crate) use records::{Records, own_head, own_key};
 pub use types::{RegisteredType, TYPES_MAX, TypeKind, split_type_name, type_name};
 
 /// See the module.
@@ -26,7 +30,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    pub(super) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, nodes: Arc<Nodes>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, nodes: Arc<Nodes>) -> Self {
         let records = Records::new(Arc::clone(&store));
         Self { store, clock, nodes, records, known: domains::Known::default(), types: types::Types::default() }
     }

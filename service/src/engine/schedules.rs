@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Mark, PageToken, Row, Store};
 use uuid::Uuid;
 
-use super::{Engine, Refusal};
+use crate::engine::{Engine, Refusal};
 
 /// The domain of a domain's schedules begins with this, which no caller's domain can.
 const PREFIX: char = '\u{1}';
@@ -47,14 +47,14 @@ const PAUSED: &str = "paused";
 /// A schedule as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Record {
+pub(crate) struct Record {
     format: u8,
     /// What its user says.
-    pub(super) schedule: Schedule,
+    pub(crate) schedule: Schedule,
     /// Since when.
-    pub(super) created_at: Timestamp,
+    pub(crate) created_at: Timestamp,
     /// What it remembers.
-    pub(super) state: ScheduleState,
+    pub(crate) state: ScheduleState,
 }
 
 /// A schedule, for its user.
@@ -86,18 +86,18 @@ pub struct ScheduleRow {
 }
 
 /// Where a schedule is stored.
-pub(super) fn key_of(domain: &str, id: &str) -> HeadKey {
+pub(crate) fn key_of(domain: &str, id: &str) -> HeadKey {
     HeadKey { domain: format!("{PREFIX}{domain}").into(), workflow_id: id.into() }
 }
 
 /// Whether a domain has schedules.
-pub(super) async fn are_any(store: &dyn Store, domain: &str) -> Result<bool, Refusal> {
+pub(crate) async fn are_any(store: &dyn Store, domain: &str) -> Result<bool, Refusal> {
     let query = ListQuery { domain: key_of(domain, "").domain, open: Some(true), limit: 1, ..ListQuery::default() };
     Ok(!store.list(&query, None).await?.rows.is_empty())
 }
 
 /// The domain of the schedule that is stored here; `None` where runs are.
-pub(super) fn domain_of(key: &HeadKey) -> Option<&str> {
+pub(crate) fn domain_of(key: &HeadKey) -> Option<&str> {
     key.domain.strip_prefix(PREFIX)
 }
 
@@ -148,7 +148,7 @@ impl Record {
 }
 
 /// The workflow id of an action: that of the schedule with the nominal time.
-pub(super) fn workflow_id(base: &str, nominal: Timestamp) -> String {
+pub(crate) fn workflow_id(base: &str, nominal: Timestamp) -> String {
     let text = nominal.to_string();
     format!("{base}-{}", text.strip_suffix(".000Z").map_or(text.clone(), |seconds| format!("{seconds}Z")))
 }
@@ -173,7 +173,7 @@ impl Engine {
     ///
     /// [`Refusal::UnknownDomain`], [`Refusal::TypeDeprecated`], or the store's.
     pub async fn start_of(&self, domain: &str, body: StartWorkflow, key: Option<RequestKey>) -> Result<Start, Refusal> {
-        super::start::start_of(self, domain, body, key).await
+        crate::engine::run::start::start_of(self, domain, body, key).await
     }
 
     /// Holds a schedule against the rules.

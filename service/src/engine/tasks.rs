@@ -1,5 +1,8 @@
 //! Polls, and what comes of them: tasks on their way to deciders and runners, and their answers.
 
+pub(super) mod answers;
+pub(super) mod polls;
+
 use std::sync::Arc;
 
 use history::{
@@ -8,14 +11,14 @@ use history::{
 };
 use uuid::Uuid;
 
-use super::ask::TakenQuestions;
-use super::cell::Request;
-use super::grant::{Back, Grant, Granted, Returned, TakesBack};
-use super::matching::{Found, ListKey, Poller, QUESTIONS, Side, Taker, UPDATES, WaitingTask};
-use super::polls::{Poll, taker};
-use super::questions::Posed;
-use super::read::Source;
-use super::{ActivityToken, Engine, Refusal, TurnToken};
+use crate::engine::commit::read::Source;
+use crate::engine::lists::grant::{Back, Grant, Granted, Returned, TakesBack};
+use crate::engine::lists::{Found, ListKey, Poller, QUESTIONS, Side, Taker, UPDATES, WaitingTask};
+use crate::engine::riders::ask::TakenQuestions;
+use crate::engine::riders::questions::Posed;
+use crate::engine::run::cell::Request;
+use crate::engine::tasks::polls::{Poll, taker};
+use crate::engine::{ActivityToken, Engine, Refusal, TurnToken};
 use crate::shares::watch;
 
 /// The most events of a window that come with a task; the rest is read with the task's history.
@@ -244,7 +247,7 @@ impl Engine {
     }
 
     /// Takes a waiting task; `None` when it no longer waits.
-    pub(super) async fn take(
+    pub(crate) async fn take(
         self: &Arc<Self>,
         list: &ListKey,
         task: WaitingTask,
@@ -285,7 +288,7 @@ impl Engine {
     }
 
     /// Puts a poller back on its list, for whom a task turned out to be none.
-    pub(super) fn return_poller(self: &Arc<Self>, list: &ListKey, poller: Poller) {
+    pub(crate) fn return_poller(self: &Arc<Self>, list: &ListKey, poller: Poller) {
         // A task may have come while the poller was away: hand it over rather than let both wait.
         if let Some(task) = self.matching.poll_for(list, poller) {
             self.offer(list, task);

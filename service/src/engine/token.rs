@@ -1,6 +1,8 @@
 //! Task tokens: who may answer what. Opaque to callers, and not to be forged: whoever may poll one list cannot make a
 //! token for another.
 
+pub(super) mod secrets;
+
 use std::sync::{Arc, RwLock};
 
 use base64::Engine as _;
@@ -11,8 +13,8 @@ use minicbor::{Decode, Encode};
 use sha2::Sha256;
 use uuid::Uuid;
 
-use super::secrets::{Secret, Secrets};
-use super::{Clock, Refusal};
+use crate::engine::token::secrets::{Secret, Secrets};
+use crate::engine::{Clock, Refusal};
 
 /// Bytes of the tag that are kept: 96 bits.
 const TAG_BYTES: usize = 12;
@@ -106,7 +108,7 @@ const QUESTION: &[u8] = b"question";
 const PAGE: &[u8] = b"page";
 
 /// Makes tokens with the present secret, and checks them with every one that is good.
-pub(super) struct Mint {
+pub(crate) struct Mint {
     clock: Arc<dyn Clock>,
     keys: RwLock<Arc<[Key]>>,
 }
@@ -119,14 +121,14 @@ struct Key {
 }
 
 impl Mint {
-    pub(super) fn new(clock: Arc<dyn Clock>, secrets: &Secrets) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, secrets: &Secrets) -> Self {
         let mint = Self { clock, keys: RwLock::new(Arc::new([])) };
         mint.set(secrets);
         mint
     }
 
     /// Takes these secrets from now on.
-    pub(super) fn set(&self, secrets: &Secrets) {
+    pub(crate) fn set(&self, secrets: &Secrets) {
         let key = |secret: &Secret| Key {
             keyed: Hmac::new_from_slice(&secret.bytes()).expect("any key length is acceptable"),
             from: secret.from,
@@ -154,7 +156,7 @@ impl Mint {
         good.any(|key| check(key.keyed.clone()))
     }
 
-    pub(super) fn turn(&self, token: &TurnToken) -> String {
+    pub(crate) fn turn(&self, token: &TurnToken) -> String {
         self.seal(&Wire {
             is_turn: true,
             domain: &token.domain,
@@ -171,7 +173,7 @@ impl Mint {
         })
     }
 
-    pub(super) fn activity(&self, token: &ActivityToken) -> String {
+    pub(crate) fn activity(&self, token: &ActivityToken) -> String {
         self.seal(&Wire {
             is_turn: false,
             domain: &token.domain,
@@ -189,25 +191,25 @@ impl Mint {
     }
 
     /// What the nodes over one store show each other. No token's content begins like this.
-    pub(super) fn node_pass(&self) -> String {
+    pub(crate) fn node_pass(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.present().chain_update(NODES).finalize().into_bytes())
     }
 
     /// Compares in constant time.
-    pub(super) fn is_node_pass(&self, pass: &str) -> bool {
+    pub(crate) fn is_node_pass(&self, pass: &str) -> bool {
         let bytes = URL_SAFE_NO_PAD.decode(pass).unwrap_or_default();
         self.is_signed(|keyed| keyed.chain_update(NODES).verify_slice(&bytes).is_ok())
     }
 
     /// Names a question that a run was asked.
-    pub(super) fn question(&self, run_id: Uuid, number: u64) -> String {
+    pub(crate) fn question(&self, run_id: Uuid, number: u64) -> String {
         let mut bytes = number.to_be_bytes().to_vec();
         bytes.extend(question_tag(self.present(), run_id, number).finalize().into_bytes().iter().take(TAG_BYTES));
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
     /// The number of a question that this run was asked, by whatever node.
-    pub(super) fn open_question(&self, run_id: Uuid, id: &str) -> Option<u64> {
+    pub(crate) fn open_question(&self, run_id: Uuid, id: &str) -> Option<u64> {
         let bytes = URL_SAFE_NO_PAD.decode(id).ok()?;
         let (number, tag) = bytes.split_first_chunk::<8>()?;
         let number = u64::from_be_bytes(*number);
@@ -217,13 +219,13 @@ impl Mint {
     }
 
     /// The seal of what leads to a page: of which list it is, and where in it the page begins.
-    pub(super) fn page_seal(&self, parts: &[&[u8]]) -> String {
+    pub(crate) fn page_seal(&self, parts: &[&[u8]]) -> String {
         URL_SAFE_NO_PAD
             .encode(page_tag(self.present(), parts).finalize().into_bytes().get(..TAG_BYTES).unwrap_or_default())
     }
 
     /// Compares in constant time.
-    pub(super) fn is_page_seal(&self, parts: &[&[u8]], seal: &str) -> bool {
+    pub(crate) fn is_page_seal(&self, parts: &[&[u8]], seal: &str) -> bool {
         let tag = URL_SAFE_NO_PAD.decode(seal).unwrap_or_default();
         tag.len() == TAG_BYTES && self.is_signed(|keyed| page_tag(keyed, parts).verify_truncated_left(&tag).is_ok())
     }
@@ -248,7 +250,7 @@ impl Mint {
         read(&wire).ok_or(Refusal::BadToken)
     }
 
-    pub(super) fn open_turn(&self, token: &str) -> Result<TurnToken, Refusal> {
+    pub(crate) fn open_turn(&self, token: &str) -> Result<TurnToken, Refusal> {
         self.open(token, |wire| {
             wire.is_turn.then(|| TurnToken {
                 domain: wire.domain.into(),
@@ -265,7 +267,7 @@ impl Mint {
         })
     }
 
-    pub(super) fn open_activity(&self, token: &str) -> Result<ActivityToken, Refusal> {
+    pub(crate) fn open_activity(&self, token: &str) -> Result<ActivityToken, Refusal> {
         self.open(token, |wire| {
             (!wire.is_turn).then(|| ActivityToken {
                 domain: wire.domain.into(),
@@ -296,8 +298,8 @@ fn question_tag(keyed: Hmac<Sha256>, run_id: Uuid, number: u64) -> Hmac<Sha256> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::SystemClock;
     use super::*;
+    use crate::engine::SystemClock;
 
     fn mint_of(secret: &[u8]) -> Mint {
         Mint::new(Arc::new(SystemClock), &Secrets::of(secret))

@@ -1,5 +1,7 @@
 //! Runs as callers see them: as they are, how they closed, and their events.
 
+pub(super) mod fsck;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,16 +9,16 @@ use history::{Event, EventId, Run, Status};
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::commit::Loaded;
-use super::matching::ListKey;
-use super::{Described, Engine, HistoryPage, Page, Refusal, RunRef, TurnToken, Unpolled, head_key};
+use crate::engine::commit::Loaded;
+use crate::engine::lists::ListKey;
+use crate::engine::{Described, Engine, HistoryPage, Page, Refusal, RunRef, TurnToken, Unpolled, head_key};
 
 /// Before a run is looked for again that goes on for another.
 const GO_ON_WAIT: Duration = Duration::from_millis(10);
 
 impl Engine {
     /// A run as it is now: the current one from memory or the store, an earlier one from the store.
-    pub(super) async fn look_up(&self, at: &RunRef) -> Result<Loaded, Refusal> {
+    pub(crate) async fn look_up(&self, at: &RunRef) -> Result<Loaded, Refusal> {
         self.look_up_with(at, 0).await
     }
 
@@ -54,7 +56,7 @@ impl Engine {
     }
 
     /// Lets go of what is in memory of a run, so that it is loaded anew.
-    pub(super) async fn forget(&self, key: &HeadKey) {
+    pub(crate) async fn forget(&self, key: &HeadKey) {
         let cell = self.cache.cell(key);
         cell.state.lock().await.forget();
         self.cache.settle(&cell, None);
@@ -151,7 +153,7 @@ impl Engine {
     }
 
     /// The list where what somebody asks of a run waits, if nobody polls it and no decider has the run's turn.
-    pub(super) async fn unpolled_by(&self, key: &HeadKey, run_id: Uuid, list: &ListKey) -> Option<Unpolled> {
+    pub(crate) async fn unpolled_by(&self, key: &HeadKey, run_id: Uuid, list: &ListKey) -> Option<Unpolled> {
         let unpolled = self.pollers.unpolled_list(list)?;
         let (domain, workflow_id) = (Arc::clone(&key.domain), Arc::clone(&key.workflow_id));
         let described = self.describe(&RunRef { domain, workflow_id, run_id: Some(run_id) }).await.ok()?;

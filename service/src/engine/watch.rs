@@ -1,5 +1,7 @@
 //! Telling those who wait for a run to change. Costs nothing for runs that nobody watches.
 
+pub(super) mod wait;
+
 use std::collections::HashMap;
 use std::sync::Mutex;
 
@@ -11,10 +13,10 @@ use uuid::Uuid;
 
 /// How far a run has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Progress {
-    pub(super) run_id: Uuid,
-    pub(super) last_event_id: EventId,
-    pub(super) closed: bool,
+pub(crate) struct Progress {
+    pub(crate) run_id: Uuid,
+    pub(crate) last_event_id: EventId,
+    pub(crate) closed: bool,
 }
 
 struct Entry {
@@ -27,12 +29,12 @@ type Watched = HashMap<HeadKey, Entry>;
 
 /// Who watches what.
 #[derive(Default)]
-pub(super) struct Watchers {
+pub(crate) struct Watchers {
     watched: Mutex<Watched>,
 }
 
 /// One watcher of one run.
-pub(super) struct Watching<'a> {
+pub(crate) struct Watching<'a> {
     watchers: &'a Watchers,
     key: &'a HeadKey,
     receiver: watch::Receiver<Option<Progress>>,
@@ -44,7 +46,7 @@ impl Watchers {
     }
 
     /// Watches a run. What changes after this call is not missed; look at the run once after it.
-    pub(super) fn watch<'a>(&'a self, key: &'a HeadKey) -> Watching<'a> {
+    pub(crate) fn watch<'a>(&'a self, key: &'a HeadKey) -> Watching<'a> {
         let mut watched = self.lock();
         let receiver = match watched.get(key) {
             Some(entry) => entry.sender.subscribe(),
@@ -57,7 +59,7 @@ impl Watchers {
     }
 
     /// Says how far a run has come.
-    pub(super) fn tell(&self, key: &HeadKey, progress: Progress) {
+    pub(crate) fn tell(&self, key: &HeadKey, progress: Progress) {
         let watched = self.lock();
         if let Some(entry) = watched.get(key) {
             entry.sender.send_replace(Some(progress));
@@ -65,7 +67,7 @@ impl Watchers {
     }
 
     /// Whether nobody has looked at the run for so long; whoever hears so does.
-    pub(super) fn is_time_to_look(&self, key: &HeadKey, every: Duration) -> bool {
+    pub(crate) fn is_time_to_look(&self, key: &HeadKey, every: Duration) -> bool {
         let mut watched = self.lock();
         let Some(entry) = watched.get_mut(key).filter(|entry| entry.looked.elapsed() >= every) else { return false };
         entry.looked = Instant::now();
@@ -73,19 +75,19 @@ impl Watchers {
     }
 
     /// Ends every wait.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().clear();
     }
 
     /// How many runs are watched.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
 }
 
 impl Watching<'_> {
     /// Waits until the run has gone beyond `after`, or has closed, or is another run; or until the service stops.
-    pub(super) async fn beyond(&mut self, run_id: Uuid, after: EventId) {
+    pub(crate) async fn beyond(&mut self, run_id: Uuid, after: EventId) {
         let moved = |progress: &Option<Progress>| {
             progress.is_some_and(|at| at.run_id != run_id || at.last_event_id > after || at.closed)
         };
@@ -94,12 +96,12 @@ impl Watching<'_> {
     }
 
     /// Waits until there is another run; or until the service stops.
-    pub(super) async fn another(&mut self, run_id: Uuid) {
+    pub(crate) async fn another(&mut self, run_id: Uuid) {
         drop(self.receiver.wait_for(|progress| progress.is_some_and(|at| at.run_id != run_id)).await);
     }
 
     /// Waits until the run has closed, or is another run; or until the service stops.
-    pub(super) async fn closed(&mut self, run_id: Uuid) {
+    pub(crate) async fn closed(&mut self, run_id: Uuid) {
         self.beyond(run_id, EventId::MAX).await;
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use store::HeadKey;
 
-use super::super::Engine;
-use super::super::commit::Loaded;
-use super::super::hand_out::Reserved;
 use super::After;
+use crate::engine::Engine;
+use crate::engine::after::hand_out::Reserved;
+use crate::engine::commit::Loaded;
 
 impl Engine {
     /// Does what follows, one after the other.

@@ -4,10 +4,10 @@ use history::{
     Command, ContinueAsNew, Decision, Duration, ScheduleActivity, Scheduled, Start, StartChild, StartTimer, Transition,
 };
 
-use super::super::commit::tests::{LIMITS, turn};
-use super::super::commit::{self, Draft};
-use super::super::matching::{Found, Matching, Taker, WaitingBounds};
 use super::*;
+use crate::engine::commit::tests::{LIMITS, turn};
+use crate::engine::commit::{self, Draft};
+use crate::engine::lists::{Found, Matching, Taker, WaitingBounds};
 
 const POLL: PollId = PollId(9);
 

@@ -314,11 +314,11 @@ impl Registry {
         found.ok_or_else(|| Refusal::UnknownDomain { domain: name.to_owned() })
     }
 
-    pub(in crate::engine) async fn must_know(&self, name: &str) -> Result<(), Refusal> {
+    pub(crate) async fn must_know(&self, name: &str) -> Result<(), Refusal> {
         if self.known.all().contains_key(name) { Ok(()) } else { self.domain(name).await.map(drop) }
     }
 
-    pub(in crate::engine) async fn ensure_default_domain(&self) -> Result<(), Refusal> {
+    pub(crate) async fn ensure_default_domain(&self) -> Result<(), Refusal> {
         let domain = Domain {
             description: Some("The domain that is always there".to_owned()),
             ..Domain::new(DEFAULT_DOMAIN, limits::RETENTION_DEFAULT, self.clock.now())

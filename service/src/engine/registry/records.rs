@@ -11,33 +11,33 @@ use crate::engine::Refusal;
 /// Where they are: callers' domains are never empty.
 const OWN: &str = "";
 
-pub(in crate::engine) fn own_key(name: &str) -> HeadKey {
+pub(crate) fn own_key(name: &str) -> HeadKey {
     HeadKey { domain: OWN.into(), workflow_id: name.into() }
 }
 
-pub(in crate::engine) fn own_head(before: Option<&Head>, body: Bytes) -> Head {
+pub(crate) fn own_head(before: Option<&Head>, body: Bytes) -> Head {
     let version = before.map_or(1, |head| head.version + 1);
     Head { run: [0; 16], version, body, due: None, row: None, expires_at: None }
 }
 
 /// See the module.
 #[derive(Clone)]
-pub(in crate::engine) struct Records {
+pub(crate) struct Records {
     store: Arc<dyn Store>,
 }
 
 impl Records {
-    pub(in crate::engine) fn new(store: Arc<dyn Store>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self { store }
     }
 
     /// Reads a record.
-    pub(in crate::engine) async fn load(&self, name: &str) -> Result<Option<Head>, Refusal> {
+    pub(crate) async fn load(&self, name: &str) -> Result<Option<Head>, Refusal> {
         Ok(self.store.load(&own_key(name)).await?)
     }
 
     /// Writes a record, if it still is as it was read.
-    pub(in crate::engine) async fn write(
+    pub(crate) async fn write(
         &self,
         name: &str,
         before: Option<&Head>,

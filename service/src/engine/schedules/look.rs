@@ -11,9 +11,9 @@ use sha2::{Digest, Sha256};
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::super::commit::{self, Loaded};
-use super::super::{Engine, Refusal, RunRef};
 use super::{Record, domain_of, workflow_id};
+use crate::engine::commit::{self, Loaded};
+use crate::engine::{Engine, Refusal, RunRef};
 
 /// How many rounds of a look there are at most: each decides and starts up to sixteen actions, or loses against another node.
 const ROUNDS_MAX: u32 = 1_000;

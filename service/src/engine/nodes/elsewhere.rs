@@ -1,0 +1,330 @@
+//! Tasks for pollers who wait at another node. A node on whose list somebody waits says so to the others; one that has a
+//! task and no poller for it offers it there. A task that is offered is only a hint, as everywhere: whoever takes it must
+//! win the commit, and what gets lost on the way the due index brings back.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use history::PollId;
+use serde::{Deserialize, Serialize};
+use store::HeadKey;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::engine::lists::{ListKey, Side, WaitingTask};
+use crate::engine::{
+    Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, PassedAnswer, RejectedUpdate, Said,
+};
+
+/// Names a task list between nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListName {
+    domain: String,
+    is_decider: bool,
+    name: String,
+}
+
+/// A waiting task between nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Offer {
+    /// The list that it waits on.
+    pub list: ListName,
+    workflow_id: String,
+    run_id: Uuid,
+    scheduled_event_id: u64,
+    /// The poll that it went to without arriving.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lost: Option<u64>,
+}
+
+/// How nodes talk to each other.
+#[async_trait]
+pub trait Peers: Send + Sync + 'static {
+    /// Tells a node that somebody waits here on a list.
+    async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String>;
+
+    /// Offers a task to a node; answers whether somebody waits for it there.
+    async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String>;
+
+    /// Tells a node that the answers to these polls were lost; answers what had been started for them, as far as it knows.
+    async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String>;
+
+    /// Asks a node's deciders.
+    async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String>;
+
+    /// Lends an update to a node, for its deciders to judge.
+    async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String>;
+
+    /// Tells a node what a decider said to a turn whose updates it has.
+    async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String>;
+
+    /// Tells a node that an update is rejected; answers whether no decider has it that was asked from there.
+    async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String>;
+
+    /// Tells a node what a decider said to its questions; answers whether anybody waited for it.
+    async fn say(&self, node: &str, said: &Said) -> Result<bool, String>;
+}
+
+/// A node where somebody waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct WaitsAt {
+    node: String,
+    /// How often it has said so: what it says while it answers an offer holds after a no, which it said before.
+    said: u64,
+    /// It did not answer, and is left alone until then.
+    rests_until: Option<Instant>,
+}
+
+/// How long a node is left alone that did not answer an offer. Ours: it is asked again as long as the others take it for alive, for it
+/// does not know that it was not heard and will not say again that somebody waits there.
+const REST: Duration = Duration::from_millis(500);
+
+#[derive(Default)]
+struct Told {
+    /// Nodes where somebody waits, by list, as far as this one knows.
+    waiting_at: HashMap<ListKey, VecDeque<WaitsAt>>,
+    /// Nodes that were told that somebody waits here, by list.
+    knowing: HashMap<ListKey, HashSet<String>>,
+    /// Lists whose tasks are being offered.
+    busy: HashSet<ListKey>,
+}
+
+/// Who waits elsewhere, and who knows who waits here. Disposable.
+#[derive(Default)]
+pub(crate) struct Elsewhere {
+    peers: OnceLock<Arc<dyn Peers>>,
+    told: Mutex<Told>,
+}
+
+impl Elsewhere {
+    /// How this node reaches the others, if it does.
+    pub(crate) fn peers(&self) -> Option<&Arc<dyn Peers>> {
+        self.peers.get()
+    }
+
+    /// A node where somebody waits on a list, as far as this one knows; the next one each time.
+    pub(crate) fn next_waiting_at(&self, list: &ListKey) -> Option<String> {
+        let mut told = self.lock();
+        let nodes = told.waiting_at.get_mut(list)?;
+        nodes.rotate_left(1.min(nodes.len()));
+        nodes.back().map(|it| it.node.clone())
+    }
+
+    /// Whether somebody waits on a list at another node, as far as this one knows.
+    pub(crate) fn is_waited_on(&self, list: &ListKey) -> bool {
+        self.lock().waiting_at.contains_key(list)
+    }
+
+    /// A node does not answer: it is left alone until it says again that somebody waits there.
+    pub(crate) fn forget(&self, list: &ListKey, node: &str) {
+        self.forget_where(list, |known| known.node == node);
+    }
+
+    /// A node did not answer an offer: it is offered nothing for a while.
+    fn rest(&self, list: &ListKey, node: &str) {
+        let mut told = self.lock();
+        let known = told.waiting_at.get_mut(list).and_then(|nodes| nodes.iter_mut().find(|it| it.node == node));
+        if let Some(known) = known {
+            known.rests_until = Some(Instant::now() + REST);
+        }
+    }
+
+    fn forget_where(&self, list: &ListKey, is_it: impl Fn(&WaitsAt) -> bool) {
+        let mut told = self.lock();
+        if let Some(nodes) = told.waiting_at.get_mut(list) {
+            nodes.retain(|known| !is_it(known));
+            if nodes.is_empty() {
+                told.waiting_at.remove(list);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().expect("no code panics while it holds this lock")
+    }
+}
+
+impl From<&ListKey> for ListName {
+    fn from(list: &ListKey) -> Self {
+        let (domain, name) = (list.domain.to_string(), list.name.to_string());
+        Self { domain, is_decider: list.side == Side::Decider, name }
+    }
+}
+
+impl From<&ListName> for ListKey {
+    fn from(list: &ListName) -> Self {
+        let side = if list.is_decider { Side::Decider } else { Side::Activity };
+        Self { domain: list.domain.as_str().into(), side, name: list.name.as_str().into() }
+    }
+}
+
+impl Offer {
+    pub(crate) fn of(list: &ListKey, task: &WaitingTask) -> Self {
+        let WaitingTask { key, run_id, scheduled_event_id, lost, .. } = task;
+        let (workflow_id, run_id) = (key.workflow_id.to_string(), *run_id);
+        let lost = lost.map(|poll| poll.0);
+        Self { list: list.into(), workflow_id, run_id, scheduled_event_id: *scheduled_event_id, lost }
+    }
+
+    pub(crate) fn task(&self) -> WaitingTask {
+        let key = HeadKey { domain: self.list.domain.as_str().into(), workflow_id: self.workflow_id.as_str().into() };
+        let (run_id, scheduled_event_id, lost) = (self.run_id, self.scheduled_event_id, self.lost.map(PollId));
+        WaitingTask { key, run_id, scheduled_event_id, lost, priority: 0 }
+    }
+}
+
+impl Engine {
+    /// Says how this node reaches the others. Without it they find each other's tasks by the due index alone.
+    pub fn join(&self, peers: Arc<dyn Peers>) {
+        drop(self.elsewhere.peers.set(peers));
+    }
+
+    /// What nodes show each other: only who can read the store can know it.
+    pub fn node_pass(&self) -> String {
+        self.mint.node_pass()
+    }
+
+    /// Whether this is [`node_pass`](Self::node_pass).
+    pub fn is_node_pass(&self, pass: &str) -> bool {
+        self.mint.is_node_pass(pass)
+    }
+
+    /// Somebody waits here on a list: tells the nodes that do not know.
+    pub(crate) fn tell_waiting(self: &Arc<Self>, list: &ListKey) {
+        let Some(peers) = self.elsewhere.peers().filter(|_| self.nodes.is_shared()) else { return };
+        let others = self.nodes.others();
+        let untold: Vec<String> = {
+            let mut told = self.elsewhere.lock();
+            let known = told.knowing.entry(list.clone()).or_default();
+            others.into_iter().filter(|node| known.insert(node.clone())).collect()
+        };
+        for node in untold {
+            let (engine, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
+            self.background.spawn_until_stopped(async move {
+                if let Err(error) = peers.wait_on(&node, &(&list).into()).await {
+                    tracing::debug!(error, node, "a node could not be told that somebody waits here");
+                    engine.untell(&list, &node);
+                }
+            });
+        }
+    }
+
+    /// Answers whether it knew.
+    fn untell(&self, list: &ListKey, node: &str) -> bool {
+        let mut told = self.elsewhere.lock();
+        let Some(known) = told.knowing.get_mut(list) else { return false };
+        let knew = known.remove(node);
+        if known.is_empty() {
+            told.knowing.remove(list);
+        }
+        knew
+    }
+
+    /// Another node says that somebody waits there.
+    pub fn waits_at(self: &Arc<Self>, node: String, list: &ListName) {
+        let list = ListKey::from(list);
+        {
+            let mut told = self.elsewhere.lock();
+            let nodes = told.waiting_at.entry(list.clone()).or_default();
+            match nodes.iter_mut().find(|it| it.node == node) {
+                Some(known) => {
+                    known.said += 1;
+                    known.rests_until = None;
+                }
+                None => nodes.push_back(WaitsAt { node, said: 1, rests_until: None }),
+            }
+        }
+        self.offer_elsewhere(&list);
+    }
+
+    /// Another node offers a task; answers whether somebody waits for it here.
+    pub fn take_offer(self: &Arc<Self>, node: &str, offer: &Offer) -> bool {
+        let list = ListKey::from(&offer.list);
+        // After a no it will not ask again until it is told: so whoever begins to wait from here on tells it.
+        let knew = self.untell(&list, node);
+        let Some(poller) = self.matching.reserve(&list) else { return false };
+        if knew {
+            self.elsewhere.lock().knowing.entry(list.clone()).or_default().insert(node.to_owned());
+        }
+        let (engine, task) = (Arc::clone(self), offer.task());
+        self.background.spawn(async move { engine.hand_over(list, poller, task).await });
+        true
+    }
+
+    /// Tasks wait here: offers them to nodes where somebody waits, until there are no more of either.
+    pub(crate) fn offer_elsewhere(self: &Arc<Self>, list: &ListKey) {
+        let Some(peers) = self.elsewhere.peers() else { return };
+        {
+            let mut told = self.elsewhere.lock();
+            if !told.waiting_at.contains_key(list) || !told.busy.insert(list.clone()) {
+                return;
+            }
+        }
+        let (engine, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
+        self.background.spawn(async move {
+            while let Some((at, task)) = engine.next_offer(&list) {
+                match peers.offer(&at.node, &Offer::of(&list, &task)).await {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        // Unless it has said meanwhile that somebody waits there again.
+                        engine.elsewhere.forget_where(&list, |known| known.node == at.node && known.said == at.said);
+                        engine.pollers.saw(&list, engine.clock.now());
+                        engine.offer(&list, task);
+                    }
+                    Err(error) => {
+                        tracing::debug!(error, node = at.node, "a task could not be offered to a node");
+                        engine.elsewhere.rest(&list, &at.node);
+                        engine.pollers.saw(&list, engine.clock.now());
+                        engine.offer(&list, task);
+                        let (again, list) = (Arc::clone(&engine), list.clone());
+                        engine.background.after(REST, move || again.offer_elsewhere(&list));
+                    }
+                }
+            }
+        });
+    }
+
+    /// The next task and a node to offer it to, in turns; nothing when there is none of one, and then the list is no longer
+    /// busy.
+    fn next_offer(&self, list: &ListKey) -> Option<(WaitsAt, WaitingTask)> {
+        let mut told = self.elsewhere.lock();
+        let next = told.waiting_at.get_mut(list).and_then(|nodes| {
+            let now = Instant::now();
+            let at = nodes.iter().position(|at| at.rests_until.is_none_or(|until| until <= now))?;
+            let task = self.matching.pop_waiting(list)?;
+            let at = nodes.remove(at)?;
+            nodes.push_back(at.clone());
+            Some((at, task))
+        });
+        if next.is_none() {
+            told.busy.remove(list);
+        }
+        next
+    }
+
+    /// Nodes have come or gone: what they were told is told anew. What the others said stands, for they may not have seen a
+    /// change and will not say it again.
+    pub(crate) fn tell_all_waiting(self: &Arc<Self>) {
+        let (others, now) = (self.nodes.others(), self.clock.now());
+        {
+            let mut told = self.elsewhere.lock();
+            told.knowing.clear();
+            told.waiting_at.retain(|list, nodes| {
+                nodes.retain(|it| others.contains(&it.node));
+                if nodes.is_empty() {
+                    self.pollers.saw(list, now);
+                }
+                !nodes.is_empty()
+            });
+        }
+        for (list, _, pollers) in self.matching.depths() {
+            if pollers > 0 {
+                self.tell_waiting(&list);
+            }
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! Updates: from the caller who asks to the decider who judges, and back.
+
+mod lend;
+mod reject;
+mod start;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::admit::may_update_in;
+use history::{
+    AskedUpdate, CallerName, EventId, EventKind, Fault, Level, Payload, Start, Status, UpdateStanding, key_of_update,
+};
+use store::HeadKey;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::engine::commit::Loaded;
+use crate::engine::lists::{ListKey, Side};
+use crate::engine::riders::updates::Heard;
+use crate::engine::run::cell::Request;
+use crate::engine::run::worker::RunWorker;
+use crate::engine::{Engine, Page, Refusal, RunRef, head_key};
+
+pub use lend::{FromJudge, FromRecorder, LentUpdate, PassedAnswer};
+pub use reject::RejectedUpdate;
+
+/// Before a run is looked for again that goes on for another.
+const GO_ON_WAIT: Duration = Duration::from_millis(10);
+
+/// How often a run is looked at, while an update that it accepted is waited for, where other nodes may write to it.
+const SHARED_LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The reason of an update that a decider took along and said nothing to.
+const UNANSWERED: &str = "unanswered";
+
+/// Events of one turn that are read at once to be looked through for its newest news.
+const TURN_EVENTS: usize = 100;
+
+/// An update.
+#[derive(Debug, Clone)]
+pub struct Update {
+    /// The caller's name for it; one that nobody knows when absent.
+    pub update_id: Option<String>,
+    /// What kind of update it is. 1 to 256 characters.
+    pub name: String,
+    /// What it says.
+    pub input: Option<Payload>,
+    /// Who asks.
+    pub identity: Option<String>,
+    /// The name of the credential of whoever asks.
+    pub by: Option<CallerName>,
+    /// Refuse it unless the run's version is this one when it commits.
+    pub if_version: Option<EventId>,
+    /// Starts the run first unless it is open, so that its first turn judges the update.
+    pub start: Option<Box<Start>>,
+}
+
+/// What came of an update that was accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Updated {
+    /// Its name.
+    pub update_id: String,
+    /// The run.
+    pub run_id: Uuid,
+    /// Whether the run was started for it, by this very call.
+    pub started: bool,
+    /// Its UpdateCompleted; while it is not done its UpdateAccepted.
+    pub event_id: EventId,
+    /// The answer and the run's version once it was done; `None` while it is not.
+    pub done: Option<(EventId, Option<Payload>)>,
+}
+
+/// An update on its way into its run's cell.
+pub(crate) struct PutUpdate {
+    pub(crate) asked: AskedUpdate,
+    is_named: bool,
+    caller: u64,
+    /// Until it is put.
+    reply: Option<oneshot::Sender<Heard>>,
+    /// What starts the run unless it is open.
+    start: Option<Box<Start>>,
+}
+
+/// What an update starts, and has started.
+struct Beginning {
+    start: Option<Box<Start>>,
+    began: Option<Uuid>,
+}
+
+/// What a run says to an update that is put to it.
+pub(crate) enum Putting {
+    /// A decider will be asked that polls this list.
+    Waits(Uuid, ListKey),
+    /// The decider that has the first turn of the run that was started for it will be asked.
+    Began(Uuid, ListKey),
+    /// Its run goes on as another, which is about to begin.
+    GoesOn,
+    /// It was judged before.
+    Known(Uuid, Heard),
+}
+
+/// Takes a caller's part in an update away when the caller stops waiting, for whatever reason.
+struct Waiting<'a> {
+    engine: &'a Engine,
+    key: &'a HeadKey,
+    update_id: &'a str,
+    caller: u64,
+    is_over: bool,
+}
+
+impl Waiting<'_> {
+    /// Whether the update may be accepted all the same.
+    fn leave(mut self) -> bool {
+        self.is_over = true;
+        self.engine.updates.leave(self.key, self.update_id, self.caller)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.engine.updates.leave(self.key, self.update_id, self.caller);
+        }
+    }
+}
+
+impl RunWorker<'_> {
+    /// In the run's cell: puts an update.
+    pub(crate) async fn run_update(&mut self, run_id: Option<Uuid>, mut put: PutUpdate) -> Result<Putting, Refusal> {
+        let (engine, key) = (self.engine, self.key);
+        if let Some(start) = put.start.take() {
+            return Box::pin(self.run_update_with_start(put, &start)).await;
+        }
+        if engine.nodes.is_shared() {
+            // What another node has recorded must be seen.
+            self.state.forget();
+        }
+        loop {
+            let before = self.state.was_known();
+            let Some(loaded) = self.loaded().await? else {
+                return Err(Refusal::unknown_workflow(key));
+            };
+            let mut run = Box::new(loaded.run().clone());
+            let current = run.started.run_id;
+            let request = key_of_update(&put.asked.update_id);
+            engine.marks.recall(key, &mut run, &[request]).await?;
+            if let UpdateStanding::Ended { run_id: of, event_id } = run.standing_of(&put.asked.update_id, run_id) {
+                if let Some(heard) = engine.ended_in(key, loaded, of, event_id).await? {
+                    return Ok(Putting::Known(of, heard));
+                }
+                run.forget_request(request);
+            }
+            let judged = match run_id {
+                Some(run_id) if run_id != current => {
+                    let workflow_id = key.workflow_id.to_string();
+                    Err(Refusal::RunNotCurrent { workflow_id, run_id, current })
+                }
+                None if run.status == Status::ContinuedAsNew => return Ok(Putting::GoesOn),
+                _ => may_update_in(&run, &put.asked, run_id).map_err(Refusal::from),
+            };
+            let standing = match judged {
+                Err(refusal) => {
+                    let is_for_good = matches!(&refusal, Refusal::Fault(fault) if !fault.depends_on_state());
+                    if !is_for_good && self.state.must_look_into(before) {
+                        continue;
+                    }
+                    return Err(refusal);
+                }
+                Ok(standing) => standing,
+            };
+            return match standing {
+                UpdateStanding::Accepted { .. } => Ok(Putting::Known(current, Heard::Accepted)),
+                UpdateStanding::Ended { event_id, .. } => {
+                    Ok(Putting::Known(current, engine.ended(key, loaded, event_id).await?))
+                }
+                UpdateStanding::New => {
+                    let PutUpdate { asked, is_named, caller, reply, .. } = put;
+                    let Some(reply) = reply else { return Err(Refusal::Stopping) };
+                    let name = run.started.task_list.as_str().into();
+                    let list = ListKey { domain: Arc::clone(&key.domain), side: Side::Decider, name };
+                    let now = engine.clock.now();
+                    if let Some(heard) = engine.updates.put(key, current, asked, is_named, caller, reply, now)? {
+                        return Ok(Putting::Known(current, heard));
+                    }
+                    engine.see_to_updates(key, loaded);
+                    Ok(Putting::Waits(current, list))
+                }
+            };
+        }
+    }
+}
+
+/// Asking.
+impl Engine {
+    /// Has a run's decider judge an update, and waits up to `wait` for the answer. Who asks again with the same id gets the
+    /// first answer.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UpdateRejected`] and [`Refusal::UpdateFailed`] as the decider says; [`Refusal::UpdateNotAnswered`] when no
+    /// decider has said anything in time; a fault of the rules: the run has closed, or is not at the version that was named;
+    /// with a start those of [`start`](Self::start), and [`Refusal::AfterStart`] where the run was started.
+    pub async fn update(self: &Arc<Self>, at: &RunRef, update: Update, wait: Duration) -> Result<Updated, Refusal> {
+        match &update.start {
+            Some(_) => drop(self.registry.domain_in_use(&at.domain).await?),
+            None => self.registry.must_know(&at.domain).await?,
+        }
+        // Before anything is recorded.
+        crate::shares::watch()?;
+        let is_named = update.update_id.is_some();
+        let Update { update_id, name, input, identity, by, if_version, start } = update;
+        let update_id = update_id.unwrap_or_else(|| self.ids.run_id(self.clock.now()).to_string());
+        let asked = AskedUpdate { update_id, name, input, identity, if_version, by };
+        let mut beginning = Beginning { start, began: None };
+        let updated = self.update_within(at, asked, is_named, &mut beginning, Instant::now() + wait).await;
+        match &updated {
+            Ok(_) => self.metrics.updates_accepted.inc(),
+            Err(Refusal::UpdateRejected { .. }) => self.metrics.updates_rejected.inc(),
+            Err(refusal) => {
+                self.metrics.refused(refusal.code());
+                0
+            }
+        };
+        match (updated, beginning.began) {
+            (Ok(updated), began) => Ok(Updated { started: began.is_some(), ..updated }),
+            (Err(refusal), Some(run_id)) => Err(Refusal::AfterStart { run_id, then: Box::new(refusal) }),
+            (Err(refusal), None) => Err(refusal),
+        }
+    }
+
+    async fn update_within(
+        self: &Arc<Self>,
+        at: &RunRef,
+        asked: AskedUpdate,
+        is_named: bool,
+        beginning: &mut Beginning,
+        deadline: Instant,
+    ) -> Result<Updated, Refusal> {
+        let key = head_key(at);
+        loop {
+            let caller = self.ids.op();
+            let (reply, heard) = oneshot::channel();
+            let (reply, start) = (Some(reply), beginning.start.clone());
+            let put = Box::new(PutUpdate { asked: asked.clone(), is_named, caller, reply, start });
+            let put = self.ask(&key, |reply| Request::Update { run_id: at.run_id, put, reply }).await;
+            if let Ok(Putting::Began(run_id, _)) = &put {
+                *beginning = Beginning { start: None, began: Some(*run_id) };
+            }
+            let (run_id, heard) = match put {
+                Ok(Putting::Known(run_id, heard)) => (run_id, heard),
+                Ok(Putting::Waits(run_id, list) | Putting::Began(run_id, list)) => {
+                    let update_id = &asked.update_id;
+                    let waiting = Waiting { engine: self, key: &key, update_id, caller, is_over: false };
+                    let elsewhere = self.have_judged_elsewhere(&key, run_id, update_id, &list, deadline);
+                    let heard = tokio::select! {
+                        heard = self.hear(waiting, heard, run_id, &list, deadline) => heard?,
+                        () = elsewhere => std::future::pending().await,
+                    };
+                    (run_id, heard)
+                }
+                Ok(Putting::GoesOn) => {
+                    if Instant::now() >= deadline || self.is_stopping() {
+                        let (update_id, why) = (asked.update_id, "the run that goes on as new is about to begin");
+                        return Err(Refusal::UpdateNotAnswered { update_id, recorded: false, why, unpolled: None });
+                    }
+                    tokio::time::sleep(GO_ON_WAIT).await;
+                    continue;
+                }
+                Err(Refusal::RunNotCurrent { workflow_id, run_id, current }) => {
+                    // An answer of an earlier run can still be fetched; nothing else.
+                    let earlier = self.reader.load_run(&key, run_id).await?;
+                    let mut run = Box::new(earlier.run().clone());
+                    self.marks.recall(&key, &mut run, &[key_of_update(&asked.update_id)]).await?;
+                    match may_update_in(&run, &asked, Some(run_id)) {
+                        Ok(UpdateStanding::Ended { event_id, .. }) => {
+                            (run_id, self.ended(&key, &earlier, event_id).await?)
+                        }
+                        Ok(_) | Err(_) => return Err(Refusal::RunNotCurrent { workflow_id, run_id, current }),
+                    }
+                }
+                Err(refusal) => return Err(refusal),
+            };
+            let heard = self.told_by_all(&key, run_id, &asked.update_id, heard).await;
+            return match heard {
+                Heard::GoneOn => continue,
+                // It is not open any more.
+                Heard::Refused(Refusal::Fault(Fault::RunClosed { .. })) if beginning.start.is_some() => continue,
+                Heard::Accepted => self.await_end(at, run_id, &asked.update_id, deadline).await,
+                heard => read_heard(asked.update_id, run_id, heard),
+            };
+        }
+    }
+
+    /// Waits for a verdict.
+    async fn hear(
+        &self,
+        waiting: Waiting<'_>,
+        heard: oneshot::Receiver<Heard>,
+        run_id: Uuid,
+        list: &ListKey,
+        deadline: Instant,
+    ) -> Result<Heard, Refusal> {
+        let heard = tokio::select! {
+            biased;
+            heard = heard => heard.ok(),
+            () = self.background.stopped() => None,
+            () = tokio::time::sleep_until(deadline) => None,
+        };
+        if let Some(heard) = heard {
+            return Ok(heard);
+        }
+        let update_id = waiting.update_id.to_owned();
+        let (why, waits) = self.updates.whereabouts(waiting.key, &update_id);
+        let key = waiting.key;
+        let recorded = waiting.leave();
+        let unpolled = if waits { self.unpolled_by(key, run_id, list).await } else { None };
+        Err(Refusal::UpdateNotAnswered { update_id, recorded, why, unpolled })
+    }
+
+    /// Waits for the end of an update that was accepted.
+    async fn await_end(
+        &self,
+        at: &RunRef,
+        run_id: Uuid,
+        update_id: &str,
+        deadline: Instant,
+    ) -> Result<Updated, Refusal> {
+        let (key, at) = (head_key(at), RunRef { run_id: Some(run_id), ..at.clone() });
+        loop {
+            // Anew each time: whoever watched when nodes came or went is told nothing any more.
+            let mut watching = self.watchers.watch(&key);
+            let loaded = self.look_up(&at).await?;
+            let mut run = Box::new(loaded.run().clone());
+            self.marks.recall(&key, &mut run, &[key_of_update(update_id)]).await?;
+            let event_id = match run.update_standing(update_id) {
+                UpdateStanding::Accepted { event_id } => event_id,
+                UpdateStanding::Ended { event_id, .. } => {
+                    return read_heard(update_id.to_owned(), run_id, self.ended(&key, &loaded, event_id).await?);
+                }
+                UpdateStanding::New if !run.is_open() => return Err(Fault::RunClosed { status: run.status }.into()),
+                UpdateStanding::New => {
+                    let why = "so many updates were answered since that the run has forgotten this one".to_owned();
+                    return Err(Refusal::OutcomeUnknown { why });
+                }
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.is_stopping() {
+                let (update_id, started) = (update_id.to_owned(), false);
+                return Ok(Updated { update_id, run_id, started, event_id, done: None });
+            }
+            let wait = if self.nodes.is_shared() { left.min(SHARED_LOOK_EVERY) } else { left };
+            tokio::select! {
+                biased;
+                () = watching.beyond(run_id, run.last_event_id) => {}
+                () = self.background.stopped() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// The answer of an update that has one, from the history.
+    pub(crate) async fn ended(&self, key: &HeadKey, loaded: &Loaded, event_id: EventId) -> Result<Heard, Refusal> {
+        let mut page = Page { after: event_id - 1, limit: TURN_EVENTS, ..Page::default() };
+        let (mut answer, mut version) = (None, event_id);
+        // The version that the turn left, which is what whoever was answered at once was told.
+        loop {
+            let read = self.reader.read_page(key, loaded, &page).await?;
+            let count = read.events.len();
+            let turn: Vec<_> =
+                read.events.into_iter().take_while(|event| event.kind.level() == Level::Decider).collect();
+            let goes_on = turn.len() == count;
+            version = turn.iter().rev().find(|event| event.kind.is_news()).map_or(version, |event| event.id);
+            answer = answer.or_else(|| turn.into_iter().next());
+            match read.next.filter(|_| goes_on) {
+                Some(after) => page.after = after,
+                None => break,
+            }
+        }
+        match answer.map(|event| event.kind) {
+            Some(EventKind::UpdateCompleted(it)) => Ok(Heard::Done { event_id, version, result: it.result }),
+            Some(EventKind::UpdateFailed(it)) => {
+                let (update_id, reason, details) = (it.update_id, it.reason, it.details);
+                Ok(Heard::Refused(Refusal::UpdateFailed { update_id, event_id, reason, details }))
+            }
+            // Its run closed before it was answered.
+            Some(EventKind::UpdateAccepted(_)) => {
+                Ok(Heard::Refused(Fault::RunClosed { status: loaded.run().status }.into()))
+            }
+            _ => {
+                let what = format!("event {event_id} of run {}, which answers an update", loaded.run().started.run_id);
+                Err(Refusal::Corrupt { what })
+            }
+        }
+    }
+    /// What came of an update in the run `of`, which is this one or one before it; `None` when that has been forgotten.
+    pub(crate) async fn ended_in(
+        &self,
+        key: &HeadKey,
+        loaded: &Loaded,
+        of: Uuid,
+        event_id: u64,
+    ) -> Result<Option<Heard>, Refusal> {
+        if of == loaded.run().started.run_id {
+            return self.ended(key, loaded, event_id).await.map(Some);
+        }
+        match self.reader.load_run(key, of).await {
+            Ok(earlier) => self.ended(key, &earlier, event_id).await.map(Some),
+            Err(Refusal::UnknownRun { .. }) => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+}
+
+fn read_heard(update_id: String, run_id: Uuid, heard: Heard) -> Result<Updated, Refusal> {
+    match heard {
+        Heard::Done { event_id, version, result } => {
+            Ok(Updated { update_id, run_id, started: false, event_id, done: Some((version, result)) })
+        }
+        Heard::Rejected { reason, details } => Err(Refusal::UpdateRejected { update_id, reason, details }),
+        Heard::Unanswered => Err(Refusal::UpdateRejected {
+            update_id,
+            reason: UNANSWERED.to_owned(),
+            details: Payload::of("the decider took the update along and said nothing to it").ok(),
+        }),
+        Heard::Refused(refusal) => Err(refusal),
+        Heard::Accepted | Heard::GoneOn => {
+            Err(Refusal::Unavailable { why: "the run has moved on".to_owned(), retry_after: None })
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Starting runs: what becomes of a start where its workflow id is in use, and with the signal that it carries.
+
+use client::body::StartWorkflow;
+use history::admit::{Starting, starting, starting_for};
+use history::event::ActivityTimeouts;
+use history::{
+    Author, Command, ConflictPolicy, EventKind, Fault, PlannedReset, Registration, RequestKey, Run, Start, StartSignal,
+    Transition, WorkflowDefaults, limits,
+};
+use store::HeadKey;
+
+use crate::engine::TypeKind;
+use crate::engine::after::hand_out::waiting_turn;
+use crate::engine::riders::update::PutUpdate;
+use crate::engine::run::worker::RunWorker;
+use crate::engine::{Engine, Page, Refusal, Started};
+
+/// Why a run was terminated for which another one was started.
+const REPLACED: &str = "replaced by a new start";
+
+/// The task list of a run whose start does not name one.
+const TASK_LIST_DEFAULT: &str = "default";
+
+/// The start that a body asks for, with the defaults of its domain and its type.
+pub(crate) async fn start_of(
+    engine: &Engine,
+    domain: &str,
+    start: StartWorkflow,
+    key: Option<RequestKey>,
+) -> Result<Start, Refusal> {
+    let retention = match start.retention {
+        Some(retention) => retention,
+        None => engine.registry.domain(domain).await?.retention,
+    };
+    let registration: Registration<WorkflowDefaults> =
+        engine.registry.registration(domain, &start.workflow_type).await?;
+    if registration == Registration::Deprecated {
+        return Err(Refusal::TypeDeprecated { kind: WorkflowDefaults::WORD, name: start.workflow_type });
+    }
+    let registered = registration.defaults().cloned().unwrap_or_default();
+    let defaults = ActivityTimeouts {
+        start_to_close: Some(limits::ACTIVITY_START_TO_CLOSE_DEFAULT),
+        ..ActivityTimeouts::default()
+    };
+    // Who signals with a start wants the signal to arrive, whoever starts the run.
+    let conflict_default = start.signal.as_ref().map_or_else(ConflictPolicy::default, |_| ConflictPolicy::UseExisting);
+    Ok(Start {
+        workflow_id: start.workflow_id,
+        workflow_type: start.workflow_type,
+        task_list: start.task_list.or(registered.task_list).unwrap_or_else(|| TASK_LIST_DEFAULT.to_owned()),
+        input: start.input,
+        execution_timeout: start
+            .execution_timeout
+            .or(registered.execution_timeout)
+            .unwrap_or(limits::EXECUTION_TIMEOUT_DEFAULT),
+        decider_start_to_close: start
+            .decider_start_to_close
+            .or(registered.decider_start_to_close)
+            .unwrap_or(limits::DECIDER_START_TO_CLOSE_DEFAULT),
+        decider_schedule_to_start: start.decider_schedule_to_start,
+        task_priority: start.task_priority.or(registered.task_priority),
+        activity_timeouts: start.activity_timeouts.or(defaults),
+        tags: start.tags,
+        retention,
+        reuse_policy: start.reuse_policy.unwrap_or_default(),
+        conflict_policy: start.conflict_policy.unwrap_or(conflict_default),
+        signal: start.signal.map(|signal| StartSignal { name: signal.name, input: signal.input }),
+        start_after: start.start_after,
+        run_timeout: start.run_timeout,
+        retry: start.retry,
+        identity: start.identity,
+        key,
+        parent: None,
+        schedule: None,
+        swf: None,
+        by: None,
+    })
+}
+
+impl RunWorker<'_> {
+    /// In the run's cell: starts a run. With an update the run has it before its first turn can be taken.
+    pub(crate) async fn run_start(
+        &mut self,
+        start: &Start,
+        mut update: Option<&mut PutUpdate>,
+    ) -> Result<Started, Refusal> {
+        let (engine, key) = (self.engine, self.key);
+        let mut attempt = 0;
+        let author = Author::named(start.by.clone());
+        // What takes the place of an open run needs no room of its own.
+        let (mut room, mut replaces) = (None, false);
+        loop {
+            let before = self.state.was_known();
+            self.go_on().await?;
+            let now = engine.clock.now();
+            let run_id = engine.ids.run_id(now);
+            let mut existing = self.loaded().await?.map(|loaded| loaded.run().clone());
+            let starting = engine.starting(key, existing.as_mut(), start, update.as_deref()).await?;
+            // Nor is it said from a cache that a run is open.
+            let needs_proof = match &starting {
+                Err(fault) => fault.depends_on_state(),
+                Ok(Starting::Existing { .. }) => start.signal.is_none(),
+                Ok(Starting::New | Starting::Repeated { .. } | Starting::TerminateFirst) => false,
+            };
+            if needs_proof && self.state.must_look_into(before) {
+                continue;
+            }
+            match (starting?, existing) {
+                (Starting::Repeated { run_id }, _) => {
+                    return Ok(Started { run_id, repeated: true, existing: false });
+                }
+                (Starting::Existing { run_id }, Some(run)) => {
+                    let told = signal_of(start);
+                    if told.is_none() || self.run_told(run, told.as_ref().map(|it| (it, &author)), &mut attempt).await?
+                    {
+                        return Ok(Started { run_id, repeated: false, existing: true });
+                    }
+                    continue;
+                }
+                (Starting::TerminateFirst, Some(run)) => {
+                    let terminate = Command::Terminate {
+                        reason: Some(REPLACED.to_owned()),
+                        details: None,
+                        identity: start.identity.clone(),
+                        key: None,
+                        child_policy: None,
+                    };
+                    // Whether it is this that closes it or something else: the next look finds what there is to do.
+                    self.run_told(run, Some((&terminate, &author)), &mut attempt).await?;
+                    replaces = true;
+                    continue;
+                }
+                (Starting::New | Starting::Existing { .. } | Starting::TerminateFirst, _) => {}
+            }
+            let mut transition = Transition::start(start, run_id, now)?;
+            if room.is_none() && !replaces {
+                room = engine.open_runs.room_for(&key.domain, start).await?;
+            }
+            if let Some(earlier) = self.state.known() {
+                earlier.hand_over(&mut transition, now);
+            }
+            engine.put_ahead(key, run_id, update.as_deref_mut())?;
+            let written = self.write(transition, 0, 0, &mut attempt).await;
+            if let Ok(Some(())) = written {
+                if let Some(room) = room {
+                    room.began();
+                }
+                return Ok(Started { run_id, repeated: false, existing: false });
+            }
+            engine.take_back(key, update.as_deref_mut());
+            written?;
+        }
+    }
+
+    /// Starts the run that goes on for one that has continued as new, is tried again or was reset; nothing where there is none such. The
+    /// id counts as open all the while: whoever comes to the run in between does this first.
+    pub(crate) async fn go_on(&mut self) -> Result<(), Refusal> {
+        let (engine, key) = (self.engine, self.key);
+        let mut attempt = 0;
+        loop {
+            let Some(loaded) = self.loaded().await? else { return Ok(()) };
+            if !loaded.goes_on() {
+                return Ok(());
+            }
+            let newest = Page { reverse: true, limit: 1, ..Page::default() };
+            let closing = engine.reader.read_page(key, loaded, &newest).await?.events.pop();
+            let planned = loaded.body.links.reset.as_deref().cloned();
+            let planned = planned.or_else(|| closing.as_ref().and_then(PlannedReset::of));
+            let (run, now) = (loaded.run(), engine.clock.now());
+            let by = closing.as_ref().and_then(|event| event.by.clone());
+            let mut transition = match (planned, closing.map(|event| event.kind)) {
+                (Some(reset), _) => engine.branch(key, loaded, &reset).await?,
+                (None, Some(EventKind::WorkflowContinuedAsNew(it))) => Transition::successor(run, &it, by, now),
+                (None, closing) => {
+                    let followed_by = closing.and_then(|closing| closing.followed_by());
+                    let Some((run_id, not_before)) = followed_by else {
+                        let what = format!("the last event of run {}, which another goes on for", run.started.run_id);
+                        return Err(Refusal::Corrupt { what });
+                    };
+                    let first = Page { limit: 1, ..Page::default() };
+                    let first = engine.reader.read_page(key, loaded, &first).await?.events.pop();
+                    let input = first.and_then(|first| first.kind.payload().cloned());
+                    Transition::retry(run, run_id, input, not_before.unwrap_or(now), now)
+                }
+            };
+            loaded.hand_over(&mut transition, now);
+            if self.write(transition, 0, 0, &mut attempt).await?.is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Admits a command to a run and commits it; false when another attempt is needed, on what the store has.
+    pub(crate) async fn run_told(
+        &mut self,
+        run: Run,
+        told: Option<(&Command, &Author)>,
+        attempt: &mut u32,
+    ) -> Result<bool, Refusal> {
+        let engine = self.engine;
+        let (last_event_id, waiting_turn) = (run.last_event_id, waiting_turn(&run));
+        let Some(loaded) = self.state.known() else { return Ok(false) };
+        let mut transition = Transition::linked(run, loaded.body.links.clone());
+        if let Some((command, author)) = told
+            && transition.repeated(command, None).is_none()
+        {
+            transition.admit_of(command, author, engine.clock.now())?;
+        }
+        Ok(self.write(transition, last_event_id, waiting_turn, attempt).await?.is_some())
+    }
+}
+
+impl Engine {
+    /// What a start does, with all that is known of it: that its run is there is one of the things that must be so for it to be repeated.
+    async fn starting(
+        &self,
+        key: &HeadKey,
+        mut existing: Option<&mut Run>,
+        start: &Start,
+        update: Option<&PutUpdate>,
+    ) -> Result<Result<Starting, Fault>, Refusal> {
+        let judge = |existing: Option<&Run>| match update {
+            Some(update) => starting_for(existing, start, &update.asked),
+            None => starting(existing, start),
+        };
+        let requests = start.requests(update.map(|update| update.asked.update_id.as_str()));
+        if let Some(run) = &mut existing {
+            self.marks.recall(key, run, &requests).await?;
+        }
+        let starting = judge(existing.as_deref());
+        if let (Ok(Starting::Repeated { run_id }), Some(run)) = (&starting, existing)
+            && *run_id != run.started.run_id
+            && self.store.load_run(key, *run_id.as_bytes()).await?.is_none()
+        {
+            for request in requests {
+                run.forget_request(request);
+            }
+            return Ok(judge(Some(run)));
+        }
+        Ok(starting)
+    }
+}
+
+/// The signal that a start carries, for a run that is open already.
+fn signal_of(start: &Start) -> Option<Command> {
+    let signal = start.signal.clone()?;
+    let (name, input, identity, key) = (signal.name, signal.input, start.identity.clone(), start.key);
+    Some(Command::Signal { name, input, identity, key, if_version: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use history::{ContinueAsNew, FailWorkflow, Payload, RetryPolicy, TurnId};
+    use store::{Expect, Store};
+
+    use super::*;
+    use crate::engine::commit::{self, Draft, Loaded};
+    use crate::engine::{RunRef, Settings, SystemClock};
+
+    async fn node(store: &Arc<dyn Store>) -> Arc<Engine> {
+        let engine = Engine::open_for_reading(Arc::clone(store), Arc::new(SystemClock), Settings::default());
+        let engine = engine.await.unwrap();
+        engine.registry.ensure_default_domain().await.unwrap();
+        engine
+    }
+
+    /// What a run may close with that another goes on for.
+    fn closes() -> [history::Decision; 2] {
+        let input = Some(Payload::from_json("1").unwrap());
+        [
+            ContinueAsNew { input, ..ContinueAsNew::default() }.into(),
+            FailWorkflow { reason: "busy".to_owned(), ..FailWorkflow::default() }.into(),
+        ]
+    }
+
+    /// A run that has closed so, on a node that died before it started the one that goes on.
+    async fn died_between(close: history::Decision) -> (Arc<dyn Store>, uuid::Uuid) {
+        let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new());
+        let engine = node(&store).await;
+        let start = Start {
+            retention: history::Duration::ZERO,
+            input: Some(Payload::from_json("1").unwrap()),
+            retry: Some(RetryPolicy::default()),
+            ..Start::new("w", "t", "l")
+        };
+        let first = engine.start("default", start).await.unwrap().run_id;
+        let key = commit::head_key("default", "w");
+        let base = Loaded::decode(store.load(&key).await.unwrap().unwrap()).unwrap();
+        let now = engine.clock().now();
+        let mut transition = Transition::of(base.run().clone());
+        transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None }, now).unwrap();
+        let command = Command::CompleteTurn {
+            turn: TurnId { scheduled_event_id: 2, started_event_id: 3 },
+            decisions: vec![close],
+            context: None,
+            awaiting: Vec::new(),
+        };
+        transition.admit(&command, now).unwrap();
+        let (run, links, events) = transition.into_all();
+        let due = commit::due(&run, &links, &[], 0, now);
+        assert!(due.is_some_and(|due| due <= now.plus(history::Duration::from_secs(30))), "somebody must look again");
+        let draft = Draft { base: Some(&base), run, links, events, copied: 0, offers: 0, op: 1, due };
+        let prepared = commit::prepare(draft, &store.limits(), |head| store.weight(&key, head));
+        let kept = prepared.next.head.expires_at.unwrap();
+        assert!(kept > now.plus(history::Duration::from_days(6)).as_millis(), "it must not be forgotten before");
+        let expect = Expect::Exactly { run: base.head.run, version: base.head.version };
+        assert_eq!(store.commit(&key, expect, &prepared.next.head, &prepared.parts).await.unwrap(), store::Cas::Won);
+        (store, first)
+    }
+
+    /// The names of the newest run's events, which goes on for the first.
+    async fn names(engine: &Arc<Engine>, first: uuid::Uuid) -> Vec<&'static str> {
+        let at = RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
+        let run = engine.describe(&at).await.unwrap().run;
+        assert_eq!(run.started.continued_from, Some(first));
+        let events = engine.history(&at, &Page::default()).await.unwrap().events;
+        assert_eq!(events.first().unwrap().kind.payload().unwrap().text(), Some("1"));
+        events.iter().map(|event| event.kind.name()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_run_whose_node_died_before_it_went_on_goes_on_with_whoever_comes_first() {
+        for close in closes() {
+            let begun = ["WorkflowStarted", "DeciderScheduled"];
+            let at = RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
+            let signal =
+                Command::Signal { name: "go".to_owned(), input: None, identity: None, key: None, if_version: None };
+
+            let (store, first) = died_between(close.clone()).await;
+            let engine = node(&store).await;
+            engine.look(&commit::head_key("default", "w")).await.unwrap();
+            assert_eq!(names(&engine, first).await, begun);
+
+            let (store, first) = died_between(close.clone()).await;
+            let engine = node(&store).await;
+            engine.tell(&at, signal.clone()).await.unwrap();
+            assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
+
+            // A start finds the id in use, and one that may use the open run uses that.
+            let (store, first) = died_between(close.clone()).await;
+            let engine = node(&store).await;
+            let refused = engine.start("default", Start::new("w", "t", "l")).await.unwrap_err();
+            assert_eq!(refused.code(), "workflow-already-open");
+            let signal = Some(StartSignal { name: "go".to_owned(), input: None });
+            let start = Start { conflict_policy: ConflictPolicy::UseExisting, signal, ..Start::new("w", "t", "l") };
+            assert!(engine.start("default", start).await.unwrap().existing);
+            assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
+
+            // Two nodes at once start one.
+            let (store, first) = died_between(close.clone()).await;
+            let (one, other) = (node(&store).await, node(&store).await);
+            let key = commit::head_key("default", "w");
+            let (a, b) = tokio::join!(one.look(&key), other.look(&key));
+            a.and(b).unwrap();
+            assert_eq!(names(&one, first).await, begun);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Polls with an id. A poll that is repeated says that the answers to its earlier tries were lost: what had been started for
+//! them is in nobody's hands, and is sent again, to the poll that asks or to whoever polls the list next. Which poll a task
+//! went to stands in its run ([`history::Sent`]); where that run is, in the memory of whoever has seen it, and of those
+//! who look at the runs of a node that has died. Disposable, as everything in memory is.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use history::{CallerName, PollId};
+use lru::LruCache;
+use sha2::{Digest, Sha256};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::engine::Engine;
+use crate::engine::Refusal;
+use crate::engine::lists::grant::Grant;
+use crate::engine::lists::{ListKey, Side, Taker, WaitingTask};
+use crate::engine::nodes::elsewhere::Offer;
+
+/// How somebody polls.
+#[derive(Debug, Clone, Default)]
+pub struct Poll {
+    /// How long to wait for a task.
+    pub wait: Duration,
+    /// Who polls; shown in the history.
+    pub identity: Option<String>,
+    /// The name of the credential of whoever polls.
+    pub by: Option<CallerName>,
+    /// The most events of the window that come with a decider task; 10,000 when absent or more.
+    pub events_max: Option<usize>,
+    /// Whether whoever polls answers queries. Others are given no question.
+    pub queries: bool,
+    /// How many updates whoever polls judges at once, at most. 0: none.
+    pub updates: usize,
+    /// Names the poll, so that it can be repeated when its answer is lost.
+    pub poll_id: Option<String>,
+    /// Which try of the poll it is: 1 when absent. Each later one says that the answers to all before it were lost.
+    pub attempt: Option<u32>,
+}
+
+/// Tasks that a node remembers by the poll that they went to, and polls whose answer was lost: of each the newest. About
+/// 200 bytes a task.
+const REMEMBERED: usize = 20_000;
+
+/// How long a poll that is repeated waits until all nodes have said whether they know where its task is. One that is paused
+/// says nothing; what it knows is found when the others take over from it.
+const ASKED_WAIT: Duration = Duration::from_secs(1);
+
+/// For how long a node tells those who come of a poll whose answer was lost: as long as one waits at most. Ours.
+const LOST_LATELY: Duration = Duration::from_secs(60);
+
+/// Of how many it tells at once.
+const LOST_AT_ONCE: usize = 256;
+
+struct Memory {
+    /// Where tasks went, each with its list.
+    sent: LruCache<PollId, (ListKey, WaitingTask)>,
+    /// Polls whose answer was lost, and when that was heard.
+    lost: LruCache<PollId, Instant>,
+}
+
+/// See the module.
+pub(crate) struct Polls {
+    memory: Mutex<Memory>,
+}
+
+impl Default for Polls {
+    fn default() -> Self {
+        let bound = NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN);
+        // Bounded, but not allocated ahead.
+        let mut memory = Memory { sent: LruCache::unbounded(), lost: LruCache::unbounded() };
+        memory.sent.resize(bound);
+        memory.lost.resize(bound);
+        Self { memory: Mutex::new(memory) }
+    }
+}
+
+impl Polls {
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// Remembers where a task went; answers whether it was lost on the way.
+    fn note(&self, poll: PollId, list: ListKey, task: WaitingTask) -> bool {
+        let mut memory = self.lock();
+        memory.sent.put(poll, (list, task));
+        memory.lost.contains(&poll)
+    }
+
+    /// The answers to these polls were lost; answers what had been started for the last of them, as far as it is known here.
+    fn lose(&self, polls: &[PollId]) -> Option<(ListKey, WaitingTask)> {
+        let mut memory = self.lock();
+        for poll in polls {
+            memory.lost.put(*poll, Instant::now());
+        }
+        polls.iter().rev().find_map(|poll| memory.sent.pop(poll))
+    }
+
+    /// Polls whose answer was lost not long ago.
+    fn lately_lost(&self) -> Vec<PollId> {
+        let memory = self.lock();
+        memory.lost.iter().filter(|(_, at)| at.elapsed() < LOST_LATELY).map(|(poll, _)| *poll).collect()
+    }
+}
+
+/// One try of a poll of this list.
+fn poll_id(list: &ListKey, id: &str, attempt: u32) -> PollId {
+    let side = match list.side {
+        Side::Decider => [b'd'],
+        Side::Activity => [b'a'],
+    };
+    let mut digest = Sha256::new().chain_update(side).chain_update(attempt.to_be_bytes());
+    for name in [&*list.domain, &*list.name, id] {
+        digest.update((name.len() as u64).to_be_bytes());
+        digest.update(name);
+    }
+    PollId(digest.finalize().first_chunk().copied().map_or(0, u64::from_be_bytes))
+}
+
+/// Who asks, and the earlier tries of the poll.
+pub(crate) fn taker(list: &ListKey, poll: &Poll) -> Result<(Taker, Vec<PollId>), Refusal> {
+    let (identity, by) = (poll.identity.clone(), poll.by.clone());
+    if let Some(identity) = &identity {
+        history::admit::check_name("identity", identity)?;
+    }
+    history::admit::check_poll(poll.poll_id.as_deref(), poll.attempt)?;
+    let (answers, updates) = match list.side {
+        Side::Decider => (poll.queries, poll.updates),
+        Side::Activity => (false, 0),
+    };
+    let Some(id) = &poll.poll_id else { return Ok((Taker { identity, by, answers, updates, poll: None }, Vec::new())) };
+    let attempt = poll.attempt.unwrap_or(1);
+    let earlier = (1..attempt).map(|attempt| poll_id(list, id, attempt)).collect();
+    Ok((Taker { identity, by, answers, updates, poll: Some(poll_id(list, id, attempt)) }, earlier))
+}
+
+impl Engine {
+    /// What had been started for earlier tries of a poll, taken for this one.
+    pub(crate) async fn take_lost(
+        self: &Arc<Self>,
+        list: &ListKey,
+        earlier: &[PollId],
+        taker: &Taker,
+    ) -> Result<Option<Grant>, Refusal> {
+        let found = match self.find_lost(earlier) {
+            Some((_, task)) => Some(task),
+            None => self.ask_for_lost(earlier).await,
+        };
+        match found {
+            Some(task) => self.take(list, task, taker.clone()).await,
+            None => Ok(None),
+        }
+    }
+
+    fn find_lost(&self, polls: &[PollId]) -> Option<(ListKey, WaitingTask)> {
+        for poll in polls {
+            // Nobody is at its other end.
+            self.matching.drop_poller(*poll);
+        }
+        self.polls.lose(polls)
+    }
+
+    /// When it is not known whether a task was started for a poll that has an id, it is in nobody's hands; true then.
+    pub(crate) fn lose_if_unknown(&self, refusal: &Refusal, poll: Option<PollId>) -> bool {
+        match (refusal, poll) {
+            (Refusal::OutcomeUnknown { .. }, Some(poll)) => {
+                self.polls.lose(&[poll]);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A poll was repeated at another node: what had been started for its earlier tries, as far as it is known here.
+    pub fn find_lost_for_peer(&self, polls: &[u64]) -> Option<Offer> {
+        let polls: Vec<PollId> = polls.iter().copied().map(PollId).collect();
+        self.find_lost(&polls).map(|(list, task)| Offer::of(&list, &task))
+    }
+
+    async fn ask_for_lost(self: &Arc<Self>, polls: &[PollId]) -> Option<WaitingTask> {
+        let peers = self.elsewhere.peers()?;
+        let mut asked = JoinSet::new();
+        for node in self.nodes.others() {
+            let (peers, polls) = (Arc::clone(peers), polls.iter().map(|poll| poll.0).collect::<Vec<_>>());
+            asked.spawn(async move { peers.lost(&node, &polls).await });
+        }
+        let first = async {
+            while let Some(answer) = asked.join_next().await {
+                match answer {
+                    Ok(Ok(Some(offer))) => return Some(offer.task()),
+                    Ok(Ok(None)) | Err(_) => {}
+                    Ok(Err(error)) => tracing::debug!(error, "a node did not say whether it knows a poll's task"),
+                }
+            }
+            None
+        };
+        let found = tokio::time::timeout(ASKED_WAIT, first).await.unwrap_or_default();
+        // Who has not answered yet is told all the same.
+        asked.detach_all();
+        found
+    }
+
+    /// Nodes have come: they may be the ones to find what was lost before they came, and have not heard that it was.
+    pub(crate) fn tell_all_lost(self: &Arc<Self>) {
+        let (Some(peers), lost) = (self.elsewhere.peers(), self.polls.lately_lost()) else { return };
+        for node in self.nodes.others() {
+            for polls in lost.chunks(LOST_AT_ONCE) {
+                let (engine, peers, node) = (Arc::clone(self), Arc::clone(peers), node.clone());
+                let polls: Vec<u64> = polls.iter().map(|poll| poll.0).collect();
+                self.background.spawn(async move {
+                    // One at a time: what is found is not found again.
+                    while let Ok(Some(offer)) = peers.lost(&node, &polls).await {
+                        engine.offer(&(&offer.list).into(), offer.task());
+                    }
+                });
+            }
+        }
+    }
+
+    /// Remembers where a started task went, and offers it if it was lost on the way.
+    pub(crate) fn remember(self: &Arc<Self>, poll: PollId, list: &ListKey, task: WaitingTask) {
+        if self.polls.note(poll, list.clone(), task.clone()) {
+            self.offer(list, task);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(side: Side, name: &str) -> ListKey {
+        ListKey { domain: "default".into(), side, name: name.into() }
+    }
+
+    #[test]
+    fn every_try_of_every_poll_of_every_list_has_an_id_of_its_own() {
+        let mut ids = std::collections::HashSet::new();
+        for side in [Side::Decider, Side::Activity] {
+            for name in ["a", "ab"] {
+                for id in ["", "a", "b", "bb"] {
+                    for attempt in 1..4 {
+                        assert!(ids.insert(poll_id(&list(side, name), id, attempt)), "{side:?} {name} {id} {attempt}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_poll_that_is_repeated_names_all_its_earlier_tries() {
+        let list = list(Side::Decider, "a");
+        let poll = |id: Option<&str>, attempt| Poll { poll_id: id.map(str::to_owned), attempt, ..Poll::default() };
+        let (first, earlier) = taker(&list, &poll(Some("p"), None)).unwrap();
+        assert_eq!((first.poll, earlier), (Some(poll_id(&list, "p", 1)), Vec::new()));
+        let (third, earlier) = taker(&list, &poll(Some("p"), Some(3))).unwrap();
+        assert_eq!(earlier, [first.poll.unwrap(), poll_id(&list, "p", 2)]);
+        assert_eq!(third.poll, Some(poll_id(&list, "p", 3)));
+        assert_eq!(taker(&list, &poll(None, None)).unwrap().0.poll, None);
+        let max = history::limits::POLL_ATTEMPTS_MAX;
+        assert_eq!(taker(&list, &poll(Some("p"), Some(max))).unwrap().1.len() + 1, max as usize);
+        for (id, attempt) in [(Some("p"), 0), (Some("p"), max + 1), (None, 2), (Some(""), 1)] {
+            assert!(taker(&list, &poll(id, Some(attempt))).is_err(), "{id:?} {attempt}");
+        }
+    }
+}

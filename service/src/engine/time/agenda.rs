@@ -1,0 +1,218 @@
+//! When to look at which run. A bounded, disposable copy of the near end of the store's due index.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard};
+
+use history::{Duration, Timestamp};
+use store::{Due, HeadKey};
+
+/// How far ahead the agenda looks.
+const AHEAD: Duration = Duration::from_secs(60);
+
+/// The most runs on the agenda: about 200 bytes each. With more of them near, it looks less far ahead.
+pub(crate) const ENTRIES_MAX: usize = 20_000;
+
+/// When to look at a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    at: Timestamp,
+    /// It is asked for, whatever the store says: the next look ends it, and no commit before.
+    is_asked: bool,
+}
+
+#[derive(Default)]
+struct Entries {
+    order: BTreeSet<(Timestamp, HeadKey)>,
+    by_key: HashMap<HeadKey, Entry>,
+    /// Everything due before this is on the agenda.
+    horizon: Timestamp,
+    /// When the store's index was last read, whatever the horizon.
+    read_at: Timestamp,
+}
+
+impl Entries {
+    fn remove(&mut self, key: &HeadKey) {
+        if let Some((key, entry)) = self.by_key.remove_entry(key) {
+            self.order.remove(&(entry.at, key));
+        }
+    }
+
+    fn insert(&mut self, entry: Entry, key: &HeadKey) {
+        self.remove(key);
+        self.by_key.insert(key.clone(), entry);
+        self.order.insert((entry.at, key.clone()));
+        if self.order.len() > ENTRIES_MAX
+            && let Some((latest, key)) = self.order.pop_last()
+        {
+            self.by_key.remove(&key);
+            self.horizon = self.horizon.min(latest);
+        }
+    }
+}
+
+/// The runs that must be looked at soon.
+pub(crate) struct Agenda {
+    entries: Mutex<Entries>,
+    /// How often the store's index is read although the horizon is far: others write to it, too.
+    read_every: Option<Duration>,
+    /// Notified when the next look may be earlier than it was.
+    pub(crate) earlier: tokio::sync::Notify,
+}
+
+impl Agenda {
+    pub(crate) fn new(read_every: Option<Duration>) -> Self {
+        Self { entries: Mutex::default(), read_every, earlier: tokio::sync::Notify::new() }
+    }
+
+    /// Has the store's index read at once: which part of it this node looks after has changed.
+    pub(crate) fn read_again(&self) {
+        self.lock().read_at = Timestamp::default();
+        self.earlier.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// Says when a run must be looked at, after a commit. An earlier look that was asked for stays.
+    pub(crate) fn set(&self, key: &HeadKey, due: Option<Timestamp>) {
+        let mut entries = self.lock();
+        let asked = entries.by_key.get(key).filter(|known| known.is_asked).map(|known| known.at);
+        if asked.is_some_and(|asked| due.is_none_or(|due| asked <= due)) {
+            return;
+        }
+        let first = entries.order.first().map(|(at, _)| *at);
+        match due {
+            Some(at) if at < entries.horizon => {
+                // Most commits move the instant away or leave it: nothing to wake up for.
+                entries.insert(Entry { at, is_asked: asked.is_some() }, key);
+                if first.is_none_or(|first| at < first) {
+                    drop(entries);
+                    self.earlier.notify_one();
+                }
+            }
+            _ => entries.remove(key),
+        }
+    }
+
+    /// Has a run looked at by then at the latest, whatever the store says: something about it failed that no row tells of.
+    pub(crate) fn set_by(&self, key: &HeadKey, at: Timestamp) {
+        let mut entries = self.lock();
+        let known = entries.by_key.get(key);
+        let at = known.map_or(at, |known| known.at.min(at));
+        let first = entries.order.first().map(|(at, _)| *at);
+        entries.insert(Entry { at, is_asked: true }, key);
+        if first.is_none_or(|first| at < first) {
+            drop(entries);
+            self.earlier.notify_one();
+        }
+    }
+
+    /// Begins to look further ahead: from now on commits due before the second instant are taken in. Fetch what the store
+    /// has up to there, then call [`Agenda::fill`], or [`Agenda::retract`] with the first instant.
+    pub(crate) fn extend(&self, now: Timestamp) -> (Timestamp, Timestamp) {
+        let mut entries = self.lock();
+        let before = entries.horizon;
+        entries.horizon = before.max(now.plus(AHEAD));
+        entries.read_at = now;
+        (before, entries.horizon)
+    }
+
+    /// Looks no further ahead than this again, as the store could not be read: what it has beyond is not known.
+    pub(crate) fn retract(&self, horizon: Timestamp) {
+        let mut entries = self.lock();
+        entries.horizon = entries.horizon.min(horizon);
+    }
+
+    /// Takes in what the store has; `complete` when that is all before the horizon.
+    pub(crate) fn fill(&self, due: Vec<Due>, complete: bool) {
+        let mut entries = self.lock();
+        if !complete && let Some(last) = due.last() {
+            entries.horizon = entries.horizon.min(Timestamp::from_millis(last.at));
+        }
+        for Due { at, key } in due {
+            let at = Timestamp::from_millis(at);
+            // A commit since the store was read knows better; but another node may have written what is not known here.
+            let known = entries.by_key.get(&key).copied();
+            if known.is_none_or(|known| self.read_every.is_some() && at < known.at) {
+                let is_asked = known.is_some_and(|known| known.is_asked);
+                entries.insert(Entry { at, is_asked }, &key);
+            }
+        }
+    }
+
+    /// Takes off what is due.
+    pub(crate) fn take_due(&self, now: Timestamp, limit: usize) -> Vec<HeadKey> {
+        let mut entries = self.lock();
+        let mut due = Vec::new();
+        while due.len() < limit
+            && let Some((at, _)) = entries.order.first()
+            && *at <= now
+            && let Some((_, key)) = entries.order.pop_first()
+        {
+            entries.by_key.remove(&key);
+            due.push(key);
+        }
+        due
+    }
+
+    /// When to wake up next, and whether the agenda must be extended by then.
+    pub(crate) fn next(&self, now: Timestamp) -> (Timestamp, bool) {
+        let entries = self.lock();
+        // Half the distance ahead, so that what comes near is known well before it is due.
+        let extend_at = Timestamp::from_millis(entries.horizon.as_millis().saturating_sub(AHEAD.as_millis() / 2));
+        let extend_at = self.read_every.map_or(extend_at, |every| extend_at.min(entries.read_at.plus(every)));
+        match entries.order.first() {
+            Some((at, _)) if *at <= extend_at => (*at, false),
+            _ => (extend_at.max(now), extend_at <= now),
+        }
+    }
+
+    /// How many runs are on it.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().order.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(id: &str) -> HeadKey {
+        HeadKey { domain: "d".into(), workflow_id: id.into() }
+    }
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    #[test]
+    fn a_look_that_was_asked_for_stays_until_it_is_taken_whatever_is_committed_meanwhile() {
+        let (agenda, run) = (Agenda::new(None), key("w"));
+        agenda.extend(at(0));
+        agenda.set_by(&run, at(1_000));
+        agenda.set(&run, None);
+        agenda.set(&run, Some(at(30_000)));
+        assert_eq!(agenda.take_due(at(1_000), 10), std::slice::from_ref(&run));
+        agenda.set(&run, Some(at(30_000)));
+        agenda.set(&run, None);
+        assert_eq!(agenda.len(), 0, "nobody asks any more");
+    }
+
+    #[test]
+    fn the_earliest_instant_counts_where_a_look_is_asked_for() {
+        let (agenda, run) = (Agenda::new(None), key("w"));
+        agenda.extend(at(0));
+        for (due, by) in [(500, 1_000), (1_000, 500)] {
+            agenda.set(&run, Some(at(due)));
+            agenda.set_by(&run, at(by));
+            agenda.set(&run, None);
+            assert!(agenda.take_due(at(499), 10).is_empty());
+            assert_eq!(agenda.take_due(at(500), 10), std::slice::from_ref(&run));
+        }
+        agenda.set_by(&run, at(1_000));
+        agenda.set(&run, Some(at(500)));
+        agenda.set(&run, None);
+        assert_eq!(agenda.take_due(at(500), 10), std::slice::from_ref(&run));
+    }
+}
