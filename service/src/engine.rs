@@ -25,11 +25,16 @@ mod watch;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 
+use background::Background;
+use forms::head_key;
 use history::{Author, Command, Duration, Run, Start, Timestamp};
+use lists::ListKey;
+use run::cell::{Reply, Request};
 use store::{Count, HeadKey, ListPage, ListQuery, PageToken, Store};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use uuid::Uuid;
+use views::metrics_page;
 
 use crate::audit;
 use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
@@ -39,18 +44,19 @@ use crate::shares::Shares;
 use crate::tls::TlsStanding;
 
 pub use clock::{Clock, SystemClock};
-pub use forms::{Described, HistoryPage, Page, RunRef, Started, Told};
+pub use forms::{Described, HistoryPage, Outcome, Page, RunRef, Seen, Started, Told, Unpolled};
 pub use lists::WaitingBounds;
-pub use lists::pollers::Unpolled;
 pub use metrics::Metrics;
 pub use nodes::Node;
-pub use nodes::elsewhere::{ListName, Offer, Peers};
+pub use nodes::messages::{
+    Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
+    Said,
+};
 pub use refusal::{Limited, Recorded, Refusal};
 pub use registry::quotas::Quotas;
 pub use registry::{DEFAULT_DOMAIN, Domain, RegisteredType, Registry, TYPES_MAX, TypeKind, split_type_name, type_name};
-pub use riders::ask::{Answered, Ask, Forwarded, FromNode, Said, Seen};
-pub use riders::questions::Outcome;
-pub use riders::update::{FromJudge, FromRecorder, LentUpdate, PassedAnswer, RejectedUpdate, Update, Updated};
+pub use riders::ask::{Answered, Ask};
+pub use riders::update::{Update, Updated};
 pub use run::delete::Deletion;
 pub use run::reset::{Reset, WasReset};
 pub use schedules::{ScheduleRow, ScheduleView};
@@ -61,11 +67,6 @@ pub(crate) use token::TOKEN_CHARS_MAX;
 pub use token::secrets::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX};
 pub use token::{ActivityToken, TurnToken};
 pub use views::fsck::{Finding, FsckReport};
-
-use background::Background;
-use forms::head_key;
-use lists::ListKey;
-use run::cell::{Reply, Request};
 
 /// What an operator may set.
 #[derive(Debug, Clone)]
@@ -115,7 +116,7 @@ pub struct Engine {
     matching: Arc<lists::Matching>,
     backlog: lists::backlog::Backlog,
     nodes: Arc<nodes::Nodes>,
-    elsewhere: Arc<nodes::elsewhere::Elsewhere>,
+    elsewhere: Arc<lists::elsewhere::Elsewhere>,
     polls: tasks::polls::Polls,
     pollers: lists::pollers::Pollers,
     agenda: time::agenda::Agenda,
@@ -278,7 +279,7 @@ impl Engine {
     /// milliseconds of a processor where there are many lists.
     pub fn render_metrics(&self) -> String {
         let (cached_runs, cached_bytes) = self.cache.size();
-        let gauges = metrics::Gauges {
+        let gauges = metrics_page::Gauges {
             cached_runs,
             cached_bytes,
             agenda: self.agenda.len(),
@@ -288,7 +289,7 @@ impl Engine {
             bytes_in_flight: self.budget.taken(),
             requests_put_off: self.budget.put_off(),
             waits: self.places.waits(),
-            lists: metrics::shown(self.matching.depths()),
+            lists: metrics_page::shown(self.matching.depths()),
             store: self.store.stats(),
             runs: self.run_counts.gauged(),
             is_clock_doubted: self.guard.doubt().is_some(),

@@ -15,9 +15,9 @@ use uuid::Uuid;
 
 use crate::engine::after::hand_out::Reserved;
 use crate::engine::commit::Loaded;
-use crate::engine::lists::{ListKey, Side, WaitingTask};
+use crate::engine::lists::{ListKey, Side, WaitingTask, backlog};
+use crate::engine::registry::records::schedule_key;
 use crate::engine::watch::Progress;
-use crate::engine::{lists::backlog, schedules};
 
 /// Something that follows.
 pub(crate) enum After {
@@ -76,7 +76,7 @@ pub(crate) fn of_commit(
     let schedule = run.started.schedule.as_ref().filter(|_| closed && !run.goes_on());
     if let Some(schedule) = schedule {
         // By word of mouth: where it matters, the schedule has a date to look by itself.
-        after.push(After::WakeSchedule(schedules::key_of(&key.domain, &schedule.schedule_id), now));
+        after.push(After::WakeSchedule(schedule_key(&key.domain, &schedule.schedule_id), now));
     }
     let nothing = Outbox::default();
     let owed_before = before.map_or(&nothing, |before| &before.body.links.outbox);

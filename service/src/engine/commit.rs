@@ -2,6 +2,7 @@
 
 pub(super) mod head;
 pub(super) mod read;
+pub(super) mod state;
 
 use bytes::Bytes;
 use history::{Event, EventId, Links, PackRef, Payload, Run, Timestamp, Transition, codec};

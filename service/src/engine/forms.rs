@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use history::{Beat, Event, EventId, Outbox, Run, UpdateStanding};
+use history::{Beat, Event, EventId, Outbox, Payload, Run, Timestamp, UpdateStanding};
+use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use uuid::Uuid;
 
@@ -98,4 +99,55 @@ pub struct HistoryPage {
 /// Where a run is stored.
 pub(crate) fn head_key(at: &RunRef) -> HeadKey {
     HeadKey { domain: Arc::clone(&at.domain), workflow_id: Arc::clone(&at.workflow_id) }
+}
+
+/// A list that nobody polls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unpolled {
+    /// Its name.
+    pub task_list: String,
+    /// Whether it is one of deciders; else it is one of runners.
+    pub is_decider: bool,
+    /// When the last poll of it ended, or the service started.
+    pub since: Timestamp,
+}
+
+impl std::fmt::Display for Unpolled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { task_list, is_decider, since } = self;
+        let what = if *is_decider { "turns" } else { "activities" };
+        write!(f, "nobody polls list `{task_list}` for {what} since {since}")
+    }
+}
+
+/// What a caller has seen of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Seen {
+    /// The run.
+    pub run_id: Uuid,
+    /// Its version.
+    pub version: EventId,
+    /// The hash of the query's result, where it is only a different result that is news to the caller.
+    pub hash: Option<u64>,
+}
+
+/// What a decider makes of a question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// The answer.
+    Result(#[serde(deserialize_with = "history::payload_present")] Option<Payload>),
+    /// It knows no query of this name, but these.
+    Unknown {
+        /// The names that it knows.
+        known: Vec<String>,
+    },
+    /// The query failed. Nothing else did.
+    Failed {
+        /// Why, for programs.
+        reason: String,
+        /// Why, for people.
+        message: Option<String>,
+    },
 }

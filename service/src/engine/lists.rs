@@ -2,6 +2,7 @@
 //! brings back whatever was waiting here.
 
 pub(super) mod backlog;
+pub(super) mod elsewhere;
 pub(super) mod grant;
 pub(super) mod pollers;
 

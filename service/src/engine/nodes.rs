@@ -3,7 +3,7 @@
 //! All of it is there to save work, none of it for correctness: every commit is fenced by the version that was read, so two
 //! nodes that take themselves for the same part's home only cost each other a conflict now and then.
 
-pub(super) mod elsewhere;
+pub(super) mod messages;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, RwLock};

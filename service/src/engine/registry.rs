@@ -5,7 +5,7 @@ pub(super) mod quotas;
 pub(super) mod run_counts;
 
 mod domains;
-mod records;
+pub(super) mod records;
 mod types;
 
 use std::sync::Arc;

@@ -20,10 +20,8 @@ use serde::{Deserialize, Serialize};
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Mark, PageToken, Row, Store};
 use uuid::Uuid;
 
+use crate::engine::registry::records::schedule_key;
 use crate::engine::{Engine, Refusal};
-
-/// The domain of a domain's schedules begins with this, which no caller's domain can.
-const PREFIX: char = '\u{1}';
 
 /// The format of the records that this module writes.
 const FORMAT: u8 = 1;
@@ -83,22 +81,6 @@ pub struct ScheduleRow {
     pub is_paused: bool,
     /// Since when.
     pub created_at: Timestamp,
-}
-
-/// Where a schedule is stored.
-pub(crate) fn key_of(domain: &str, id: &str) -> HeadKey {
-    HeadKey { domain: format!("{PREFIX}{domain}").into(), workflow_id: id.into() }
-}
-
-/// Whether a domain has schedules.
-pub(crate) async fn are_any(store: &dyn Store, domain: &str) -> Result<bool, Refusal> {
-    let query = ListQuery { domain: key_of(domain, "").domain, open: Some(true), limit: 1, ..ListQuery::default() };
-    Ok(!store.list(&query, None).await?.rows.is_empty())
-}
-
-/// The domain of the schedule that is stored here; `None` where runs are.
-pub(crate) fn domain_of(key: &HeadKey) -> Option<&str> {
-    key.domain.strip_prefix(PREFIX)
 }
 
 impl Record {
@@ -224,7 +206,7 @@ impl Engine {
     ) -> Result<ScheduleView, Refusal> {
         let domain = self.registry.domain_in_use(domain).await?.name;
         self.check_schedule(&domain, id, &schedule).await?;
-        let (now, key) = (self.clock.now(), key_of(&domain, id));
+        let (now, key) = (self.clock.now(), schedule_key(&domain, id));
         let mut state = ScheduleState::begin(now, schedule.remaining_actions);
         if let Some(request) = request {
             state.remember(request, now);
@@ -251,7 +233,7 @@ impl Engine {
     /// [`Refusal::UnknownDomain`], [`Refusal::UnknownSchedule`], or the store's.
     pub async fn schedule(&self, domain: &str, id: &str) -> Result<ScheduleView, Refusal> {
         self.registry.must_know(domain).await?;
-        let key = key_of(domain, id);
+        let key = schedule_key(domain, id);
         let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
         let mut record = Record::decode(&head)?;
         let (rules, times, now) = (record.rules(), record.times()?, self.clock.now());
@@ -271,7 +253,7 @@ impl Engine {
     /// As for [`schedule`](Self::schedule).
     pub async fn next_times(&self, domain: &str, id: &str, limit: usize) -> Result<Upcoming, Refusal> {
         self.registry.must_know(domain).await?;
-        let head = self.store.load(&key_of(domain, id)).await?.ok_or_else(|| unknown(domain, id))?;
+        let head = self.store.load(&schedule_key(domain, id)).await?.ok_or_else(|| unknown(domain, id))?;
         let record = Record::decode(&head)?;
         Ok(upcoming(&record.times()?, record.state.cursor.max(self.clock.now()), limit).await)
     }
@@ -288,7 +270,8 @@ impl Engine {
         page: Option<&PageToken>,
     ) -> Result<(Vec<ScheduleRow>, Option<PageToken>), Refusal> {
         self.registry.must_know(domain).await?;
-        let query = ListQuery { domain: key_of(domain, "").domain, open: Some(true), limit, ..ListQuery::default() };
+        let query =
+            ListQuery { domain: schedule_key(domain, "").domain, open: Some(true), limit, ..ListQuery::default() };
         let found = self.store.list(&query, page).await?;
         let rows = found.rows.into_iter().map(|listed| ScheduleRow {
             id: listed.workflow_id.to_string(),
@@ -329,7 +312,7 @@ impl Engine {
     /// As for [`schedule`](Self::schedule).
     pub async fn delete_schedule(&self, domain: &str, id: &str) -> Result<(), Refusal> {
         self.registry.must_know(domain).await?;
-        let key = key_of(domain, id);
+        let key = schedule_key(domain, id);
         let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
         self.store.drop_run(&key, head.run).await?;
         self.agenda.set(&key, None);
@@ -390,7 +373,7 @@ impl Engine {
             Ok(())
         })
         .await?;
-        self.look(&key_of(domain, id)).await?;
+        self.look(&schedule_key(domain, id)).await?;
         self.schedule(domain, id).await
     }
 
@@ -432,7 +415,7 @@ impl Engine {
             Ok(())
         })
         .await?;
-        self.look(&key_of(domain, id)).await?;
+        self.look(&schedule_key(domain, id)).await?;
         self.schedule(domain, id).await
     }
 
@@ -461,7 +444,7 @@ impl Engine {
         mut change: impl FnMut(&mut Record, Timestamp) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         self.registry.must_know(domain).await?;
-        let key = key_of(domain, id);
+        let key = schedule_key(domain, id);
         for _ in 0..TRIES_MAX {
             let now = self.clock.now();
             let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;

@@ -3,6 +3,7 @@
 pub(super) mod answers;
 pub(super) mod polls;
 
+use crate::engine::lists::grant::Posed;
 use std::sync::Arc;
 
 use history::{
@@ -15,7 +16,6 @@ use crate::engine::commit::read::Source;
 use crate::engine::lists::grant::{Back, Grant, Granted, Returned, TakesBack};
 use crate::engine::lists::{Found, ListKey, Poller, QUESTIONS, Side, Taker, UPDATES, WaitingTask};
 use crate::engine::riders::ask::TakenQuestions;
-use crate::engine::riders::questions::Posed;
 use crate::engine::run::cell::Request;
 use crate::engine::tasks::polls::{Poll, taker};
 use crate::engine::{ActivityToken, Engine, Refusal, TurnToken};

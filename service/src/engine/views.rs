@@ -1,6 +1,7 @@
 //! Runs as callers see them: as they are, how they closed, and their events.
 
 pub(super) mod fsck;
+pub(super) mod metrics_page;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -226,7 +226,7 @@ async fn a_task_for_a_node_that_does_not_answer_goes_to_the_next() {
     at_two.abort();
 }
 
-/// How long a node that did not answer an offer is left alone, and a bit. Source: `REST` in `service/src/engine/elsewhere.rs`.
+/// How long a node that did not answer an offer is left alone, and a bit. Source: `REST` in `service/src/engine/lists/elsewhere.rs`.
 const REST: Duration = Duration::from_millis(600);
 
 #[tokio::test(start_paused = true)]

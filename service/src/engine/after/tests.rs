@@ -99,7 +99,7 @@ fn word(after: &After) -> String {
         After::Notify(Progress { last_event_id, closed: false, .. }) => format!("notify of {last_event_id}"),
         After::Notify(Progress { last_event_id, closed: true, .. }) => format!("notify of {last_event_id}, the last"),
         After::WakeSchedule(schedule, at) => {
-            assert_eq!((schedule, *at), (&schedules::key_of("d", "s"), now()));
+            assert_eq!((schedule, *at), (&schedule_key("d", "s"), now()));
             "wake its schedule".to_owned()
         }
         After::Remember(poll, _, task) => {

@@ -8,9 +8,8 @@ use history::{Beat, Event, EventId, Links, Note, PackRef, Payload, Run, codec};
 use store::{Head, HeadKey, PartKey, Store};
 use uuid::Uuid;
 
+use crate::engine::commit::state::State;
 use crate::engine::commit::{Loaded, tail_between};
-use crate::engine::lists::grant::Grant;
-use crate::engine::run::cell::State;
 use crate::engine::{HistoryPage, Page, Refusal, commit::head};
 
 /// Bytes of chunks that are asked of the store at once while a page is read: what a page of a thousand small events needs,
@@ -56,12 +55,6 @@ impl Gathered {
             self.events.push(event);
         }
         Ok(())
-    }
-}
-
-impl Grant {
-    pub(crate) fn source(&self) -> Source<'_> {
-        Source { key: &self.key, run_id: self.run_id, tail: &self.tail, tail_first: self.tail_first }
     }
 }
 

@@ -7,7 +7,7 @@ use history::{AskedUpdate, Command, Event, EventId, Payload, PendingActivity, Po
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::riders::questions::Posed;
+use crate::engine::commit::read::Source;
 
 /// A task that was taken: what its taker needs, and nothing that has to be locked. Dropped before it was
 /// [delivered](Self::delivered), wherever that happens, it goes back at once, and not when its time is over.
@@ -57,6 +57,26 @@ pub(crate) enum Back {
     Updates(u64),
 }
 
+/// What is asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Query {
+    pub(crate) name: String,
+    pub(crate) input: Option<Payload>,
+}
+
+/// A question on its way to a decider.
+#[derive(Debug, Clone)]
+pub(crate) struct Posed {
+    pub(crate) number: u64,
+    pub(crate) query: Arc<Query>,
+}
+
+impl Query {
+    pub(crate) fn bytes(&self) -> usize {
+        self.name.len() + self.input.as_ref().map_or(0, Payload::len)
+    }
+}
+
 /// Where tasks go back to.
 pub(crate) trait TakesBack: Send + Sync {
     /// Gives a task back that has not reached its taker.
@@ -67,6 +87,13 @@ impl Grant {
     /// Says that the task has reached its taker.
     pub(crate) fn delivered(mut self) {
         self.back = None;
+    }
+}
+
+impl Grant {
+    /// Where the events of its run are.
+    pub(crate) fn source(&self) -> Source<'_> {
+        Source { key: &self.key, run_id: self.run_id, tail: &self.tail, tail_first: self.tail_first }
     }
 }
 

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use history::{LAMBDA_LIST, Run, TaskRef, Timestamp};
 use lru::LruCache;
 
+use crate::engine::lists::elsewhere::Elsewhere;
 use crate::engine::lists::{ListKey, Matching, Side};
-use crate::engine::nodes::elsewhere::Elsewhere;
-use crate::engine::{Clock, Refusal};
+use crate::engine::{Clock, Refusal, Unpolled};
 use crate::shares::{LimitKind, Shares};
 
 /// Lists of which it is remembered when the last poll ended, at most: those polled last. About 200 bytes each.
@@ -20,25 +20,6 @@ const REMEMBERED: usize = 10_000;
 /// poll that ends without a task, and must cost no more than that.
 const LOOKED_AT_MAX: usize = 1_000;
 const NAMED_MAX: usize = 10;
-
-/// A list that nobody polls.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unpolled {
-    /// Its name.
-    pub task_list: String,
-    /// Whether it is one of deciders; else it is one of runners.
-    pub is_decider: bool,
-    /// When the last poll of it ended, or the service started.
-    pub since: Timestamp,
-}
-
-impl std::fmt::Display for Unpolled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { task_list, is_decider, since } = self;
-        let what = if *is_decider { "turns" } else { "activities" };
-        write!(f, "nobody polls list `{task_list}` for {what} since {since}")
-    }
-}
 
 struct Memory {
     /// Polls under way, by list.

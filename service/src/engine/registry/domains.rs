@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use store::{Cas, Head, ListQuery};
 
 use super::Registry;
-use crate::engine::{Limited, Refusal, schedules};
+use crate::engine::registry::records::has_schedules;
+use crate::engine::{Limited, Refusal};
 
 /// The domain that is always there.
 pub const DEFAULT_DOMAIN: &str = "default";
@@ -225,7 +226,7 @@ impl Registry {
             if !self.store.list(&runs, None).await?.rows.is_empty() {
                 return in_use("it has runs, open ones or such as are kept for their retention");
             }
-            if schedules::are_any(&*self.store, name).await? {
+            if has_schedules(&*self.store, name).await? {
                 return in_use("it has schedules");
             }
             if domain.has_types {

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
-use store::{Cas, Expect, Head, HeadKey, Store};
+use store::{Cas, Expect, Head, HeadKey, ListQuery, Store};
 
 use crate::engine::Refusal;
 
 /// Where they are: callers' domains are never empty.
 const OWN: &str = "";
+
+/// The domain of a domain's schedules begins with this, which no caller's domain can.
+const SCHEDULES: char = '\u{1}';
 
 pub(crate) fn own_key(name: &str) -> HeadKey {
     HeadKey { domain: OWN.into(), workflow_id: name.into() }
@@ -50,4 +53,21 @@ impl Records {
         };
         Ok(self.store.commit(&own_key(name), expect, &own_head(before, body.into()), &[]).await?)
     }
+}
+
+/// Where a schedule is stored.
+pub(crate) fn schedule_key(domain: &str, id: &str) -> HeadKey {
+    HeadKey { domain: format!("{SCHEDULES}{domain}").into(), workflow_id: id.into() }
+}
+
+/// Whether a domain has schedules.
+pub(crate) async fn has_schedules(store: &dyn Store, domain: &str) -> Result<bool, Refusal> {
+    let query =
+        ListQuery { domain: schedule_key(domain, "").domain, open: Some(true), limit: 1, ..ListQuery::default() };
+    Ok(!store.list(&query, None).await?.rows.is_empty())
+}
+
+/// The domain of the schedule that is stored here; `None` where runs are.
+pub(crate) fn domain_of_schedule(key: &HeadKey) -> Option<&str> {
+    key.domain.strip_prefix(SCHEDULES)
 }

@@ -4,12 +4,13 @@ mod forward;
 mod results;
 mod task;
 
+use crate::engine::lists::grant::Query;
 use std::sync::Arc;
 use std::time::Duration;
 
+use forward::Heard;
 use history::admit::{check_name, check_payload};
 use history::{EventId, Payload, Status};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use store::HeadKey;
 use tokio::sync::oneshot;
@@ -18,29 +19,15 @@ use uuid::Uuid;
 
 use crate::engine::commit::Loaded;
 use crate::engine::lists::{ListKey, QUESTIONS, Side, WaitingTask};
-use crate::engine::riders::questions::{Answer, Asker, Asking, Outcome, Query, When, has_no_turn_to_come};
+use crate::engine::riders::questions::{Answer, Asker, Asking, When, has_no_turn_to_come};
 use crate::engine::run::cell::Request;
 use crate::engine::run::worker::RunWorker;
-use crate::engine::{Engine, Refusal, RunRef, head_key};
+use crate::engine::{Engine, Forwarded, Outcome, Refusal, RunRef, Seen, head_key};
 
-use forward::Heard;
-pub use forward::{Forwarded, FromNode, Said};
 pub(crate) use task::TakenQuestions;
 
 /// Before a run is looked for again that goes on for another.
 const GO_ON_WAIT: Duration = Duration::from_millis(10);
-
-/// What a caller has seen of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Seen {
-    /// The run.
-    pub run_id: Uuid,
-    /// Its version.
-    pub version: EventId,
-    /// The hash of the query's result, where it is only a different result that is news to the caller.
-    pub hash: Option<u64>,
-}
 
 impl Seen {
     /// Whether an answer is no news to whoever has seen this.

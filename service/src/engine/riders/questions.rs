@@ -9,17 +9,18 @@
 //! Questions are put and taken along by whoever works on the run's cell, so a task that takes a question along shows every
 //! event that was recorded before the question was put.
 
+use crate::engine::lists::grant::Posed;
+use crate::engine::lists::grant::Query;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use history::{EventId, Payload, Run, TurnId};
-use serde::{Deserialize, Serialize};
+use history::{EventId, Run, TurnId};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::engine::{Refusal, Seen};
+use crate::engine::{Outcome, Refusal, Seen};
 
 /// Different questions that are put to one run at the same time, at most. Ours: one task takes them all along.
 pub(crate) const QUESTIONS_PER_RUN_MAX: usize = 1_000;
@@ -33,39 +34,6 @@ pub(crate) const ASKERS_MAX: usize = 100_000;
 /// Bytes of names and inputs that one task takes along, unless its first question alone has more. Ours: a quarter of what a
 /// window may have.
 pub(crate) const TASK_QUESTION_BYTES_MAX: usize = 1024 * 1024;
-
-/// What is asked.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Query {
-    pub(crate) name: String,
-    pub(crate) input: Option<Payload>,
-}
-
-impl Query {
-    fn bytes(&self) -> usize {
-        self.name.len() + self.input.as_ref().map_or(0, Payload::len)
-    }
-}
-
-/// What a decider makes of a question.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Outcome {
-    /// The answer.
-    Result(#[serde(deserialize_with = "history::payload_present")] Option<Payload>),
-    /// It knows no query of this name, but these.
-    Unknown {
-        /// The names that it knows.
-        known: Vec<String>,
-    },
-    /// The query failed. Nothing else did.
-    Failed {
-        /// Why, for programs.
-        reason: String,
-        /// Why, for people.
-        message: Option<String>,
-    },
-}
 
 /// An answer, and of what.
 #[derive(Debug, Clone)]
@@ -115,13 +83,6 @@ struct Question {
     since: EventId,
     place: Place,
     askers: Vec<Asker>,
-}
-
-/// A question on its way to a decider.
-#[derive(Debug, Clone)]
-pub(crate) struct Posed {
-    pub(crate) number: u64,
-    pub(crate) query: Arc<Query>,
 }
 
 /// Names a caller's part in a question.

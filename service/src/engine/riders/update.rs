@@ -23,9 +23,6 @@ use crate::engine::run::cell::Request;
 use crate::engine::run::worker::RunWorker;
 use crate::engine::{Engine, Page, Refusal, RunRef, head_key};
 
-pub use lend::{FromJudge, FromRecorder, LentUpdate, PassedAnswer};
-pub use reject::RejectedUpdate;
-
 /// Before a run is looked for again that goes on for another.
 const GO_ON_WAIT: Duration = Duration::from_millis(10);
 

@@ -5,7 +5,7 @@ use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::engine::commit::Loaded;
+use crate::engine::commit::state::State;
 use crate::engine::lists::grant::Grant;
 use crate::engine::lists::{ListKey, Taker, WaitingTask};
 use crate::engine::riders::ask::{Pose, Posing, TakenQuestions};
@@ -118,57 +118,6 @@ impl Request {
             | Self::Look { .. }
             | Self::Beat { .. } => 0,
         }
-    }
-}
-
-/// What is known of a run. It may be old: others write to the store.
-#[derive(Debug, Default)]
-pub(crate) struct State(Option<Box<Loaded>>);
-
-impl State {
-    /// What is known; `None`: ask the store.
-    pub(crate) fn known(&self) -> Option<&Loaded> {
-        self.0.as_deref()
-    }
-
-    /// The same, to be changed.
-    pub(crate) fn known_mut(&mut self) -> Option<&mut Loaded> {
-        self.0.as_deref_mut()
-    }
-
-    /// It is this, as it was just read or written.
-    pub(crate) fn is(&mut self, loaded: Loaded) {
-        self.0 = Some(Box::new(loaded));
-    }
-
-    /// Lets go of what is known: whoever says anything of the run next asks the store.
-    pub(crate) fn forget(&mut self) {
-        self.0 = None;
-    }
-
-    /// Never say no from a cache: what is known may lack what another node has written, or what a commit has whose outcome was
-    /// not known. A no that rests on what was in memory `before` is looked into on what the store has; false when it is that already.
-    #[must_use]
-    pub(crate) fn must_look_into(&mut self, before: WasKnown) -> bool {
-        if before.0 {
-            self.forget();
-        }
-        before.0
-    }
-
-    /// Whether it is known already, and not as it is in the store by now.
-    pub(crate) fn was_known(&self) -> WasKnown {
-        WasKnown(self.0.is_some())
-    }
-}
-
-/// Whether a judgment began with what was in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WasKnown(bool);
-
-impl WasKnown {
-    pub(crate) fn is_so(self) -> bool {
-        self.0
     }
 }
 

@@ -11,10 +11,11 @@ use uuid::Uuid;
 
 use crate::engine::after::hand_out::{take_task, waiting_turn};
 use crate::engine::commit::Loaded;
+use crate::engine::commit::state::State;
 use crate::engine::lists::grant::Grant;
 use crate::engine::lists::{ListKey, Taker, WaitingTask};
 use crate::engine::riders::judge::standings;
-use crate::engine::run::cell::{Reply, Request, RunCell, Source, State, Taken};
+use crate::engine::run::cell::{Reply, Request, RunCell, Source, Taken};
 use crate::engine::run::effects::{is_settled, undergo};
 use crate::engine::run::inbox::Work;
 use crate::engine::{Engine, Refusal, Told, after};

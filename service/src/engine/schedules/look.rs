@@ -11,8 +11,9 @@ use sha2::{Digest, Sha256};
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::{Record, domain_of, workflow_id};
+use super::{Record, workflow_id};
 use crate::engine::commit::{self, Loaded};
+use crate::engine::registry::records::domain_of_schedule;
 use crate::engine::{Engine, Refusal, RunRef};
 
 /// How many rounds of a look there are at most: each decides and starts up to sixteen actions, or loses against another node.
@@ -34,7 +35,7 @@ impl Engine {
     ///
     /// The store's; whatever has to wait is in the due index.
     pub(in super::super) async fn see_to_schedule(self: &Arc<Self>, key: &HeadKey) -> Result<(), Refusal> {
-        let Some(domain) = domain_of(key) else { return Ok(()) };
+        let Some(domain) = domain_of_schedule(key) else { return Ok(()) };
         let mut done: Vec<Done> = Vec::new();
         for round in 0..ROUNDS_MAX {
             let Some(head) = self.store.load(key).await? else {

@@ -7,11 +7,9 @@ use history::{Command, Decision, EventId, Fault, LAMBDA_LIST, Payload, Registrat
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::commit;
-use crate::engine::riders::questions::Outcome;
 use crate::engine::riders::updates::By;
 use crate::engine::run::cell::Request;
-use crate::engine::{ActivityToken, Engine, Page, Refusal, RunRef, TurnToken};
+use crate::engine::{ActivityToken, Engine, Outcome, Page, Refusal, RunRef, TurnToken, commit};
 
 /// How many events are looked at for what became of a turn. Ours: a turn's end comes before that many others.
 const LOSS_EVENTS_MAX: usize = 1_000;

@@ -13,11 +13,9 @@ use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::engine::Engine;
-use crate::engine::Refusal;
 use crate::engine::lists::grant::Grant;
 use crate::engine::lists::{ListKey, Side, Taker, WaitingTask};
-use crate::engine::nodes::elsewhere::Offer;
+use crate::engine::{Engine, Offer, Refusal};
 
 /// How somebody polls.
 #[derive(Debug, Clone, Default)]

@@ -17,9 +17,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::engine::commit::OFFER_SOON_MAX;
+use crate::engine::registry::records::domain_of_schedule;
 use crate::engine::run::cell::Request;
 use crate::engine::time::agenda::ENTRIES_MAX;
-use crate::engine::{Engine, Refusal, schedules};
+use crate::engine::{Engine, Refusal};
 
 /// How far ahead of time a node that takes over looks at runs: all those with a waiting task that has no row on its list, and
 /// a second for clocks that disagree.
@@ -243,7 +244,7 @@ impl Engine {
             // What is in memory may lack what another node has written.
             self.forget(key).await;
         }
-        if schedules::domain_of(key).is_some() {
+        if domain_of_schedule(key).is_some() {
             return self.see_to_schedule(key).await;
         }
         self.ask(key, |reply| Request::Look { reply: Some(reply) }).await

@@ -4,20 +4,20 @@
 //! Whoever puts a question reads the run from the store first, so that no node answers from before what another has
 //! acknowledged. All of this may be lost: whoever asked asks again.
 
+use crate::engine::lists::grant::Query;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{EventId, Payload, TurnId};
-use serde::{Deserialize, Serialize};
+use history::{EventId, TurnId};
 use store::HeadKey;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Answered, Ask, From, Seen};
+use super::{Answered, Ask, From};
 use crate::engine::lists::ListKey;
-use crate::engine::riders::questions::{Answer, Outcome, Query};
+use crate::engine::riders::questions::Answer;
 use crate::engine::run::cell::Request;
-use crate::engine::{Engine, Refusal, RunRef, TurnToken, commit};
+use crate::engine::{Engine, Forwarded, FromNode, Outcome, Refusal, RunRef, Said, Seen, TurnToken, commit};
 
 /// How soon a question is looked at again whose run may have been worked on by another node; doubled each time.
 const LOOK_FIRST: Duration = Duration::from_millis(50);
@@ -40,57 +40,6 @@ const ALIVE_EVERY: Duration = Duration::from_secs(2);
 
 /// How much earlier than here the wait ends at another node, so that what it says at the end arrives in time.
 const MARGIN: Duration = Duration::from_millis(100);
-
-/// A query on its way to another node.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Forwarded {
-    domain: String,
-    workflow_id: String,
-    run_id: Uuid,
-    name: String,
-    #[serde(deserialize_with = "history::payload_present", default)]
-    input: Option<Payload>,
-    seen: Option<Seen>,
-    /// How long to wait for the answer.
-    pub wait: Duration,
-}
-
-/// What another node makes of it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum FromNode {
-    /// This is the answer.
-    Answer {
-        /// The newest news that it reflects.
-        version: EventId,
-        /// What the decider says.
-        outcome: Outcome,
-    },
-    /// There was nothing new in time.
-    Unchanged {
-        /// The run's version.
-        version: EventId,
-    },
-    /// There was no answer in time, or no way to ask.
-    None,
-}
-
-/// What a decider said to a node that did not ask it, on its way to the one that did.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Said {
-    domain: String,
-    workflow_id: String,
-    run_id: Uuid,
-    scheduled_event_id: EventId,
-    started_event_id: EventId,
-    only_asks: bool,
-    version: EventId,
-    outcomes: Vec<(u64, Outcome)>,
-    /// To whatever is not among them.
-    otherwise: Option<Outcome>,
-}
 
 /// What is heard while a query waits.
 pub(super) enum Heard {

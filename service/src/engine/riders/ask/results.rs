@@ -7,8 +7,7 @@ use history::{EventId, Fault};
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::riders::questions::Outcome;
-use crate::engine::{Engine, Refusal, TurnToken, commit};
+use crate::engine::{Engine, Outcome, Refusal, TurnToken, commit};
 
 impl Engine {
     /// What a decider says to the questions that it was given, read and held against the rules: a question that this run was

@@ -9,10 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::admit::must_hold;
-use history::{
-    AskedUpdate, Author, CallerName, Command, Decision, EventId, Fault, Payload, Permissions, Run, UpdateAnswer,
-};
-use serde::{Deserialize, Serialize};
+use history::{AskedUpdate, Author, Command, Fault, Run, UpdateAnswer};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -20,9 +17,10 @@ use uuid::Uuid;
 
 use super::{PutUpdate, Putting, Waiting};
 use crate::engine::lists::ListKey;
+use crate::engine::nodes::messages::Passed;
 use crate::engine::riders::updates::Heard;
 use crate::engine::run::cell::Request;
-use crate::engine::{Engine, Outcome, Refusal, TurnToken, commit};
+use crate::engine::{Engine, FromJudge, FromRecorder, LentUpdate, Outcome, PassedAnswer, Refusal, TurnToken, commit};
 
 /// Before another node is asked, when one had no decider for an update.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(250);
@@ -32,94 +30,6 @@ const LENT_WAIT: Duration = Duration::from_secs(2);
 
 /// How much earlier than here the wait ends at another node, so that what it says at the end arrives in time.
 const MARGIN: Duration = Duration::from_millis(100);
-
-/// An update on its way to another node.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LentUpdate {
-    domain: String,
-    workflow_id: String,
-    run_id: Uuid,
-    asked: AskedUpdate,
-    /// How long to wait for the verdict.
-    pub wait: Duration,
-}
-
-/// What another node makes of it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum FromJudge {
-    /// It is done.
-    Done {
-        /// Its UpdateCompleted.
-        event_id: EventId,
-        /// The run's version after it.
-        version: EventId,
-        /// The answer.
-        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "history::payload_present")]
-        result: Option<Payload>,
-    },
-    /// The run knows more of it.
-    Recorded,
-    /// It is rejected.
-    Rejected {
-        /// Why, for programs.
-        reason: String,
-        /// Why, for people and programs.
-        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "history::payload_present")]
-        details: Option<Payload>,
-    },
-    /// A decider took it along and said nothing to it.
-    Unanswered,
-    /// No decider has it there, nor will one get it.
-    Withdrawn,
-    /// A decider has it, and may accept it yet.
-    Held,
-}
-
-/// A decider's answer to a turn, on its way to the node that has the turn's updates.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PassedAnswer {
-    token: String,
-    what: Passed,
-    results: Vec<(String, Outcome)>,
-    updates: Vec<UpdateAnswer>,
-    /// What its decider may decide: whatever one of these allows; everything when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    may: Option<Vec<Permissions>>,
-    /// The name of its decider's credential.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    by: Option<CallerName>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum Passed {
-    Completed {
-        decisions: Vec<Decision>,
-        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "history::payload_present")]
-        context: Option<Payload>,
-        awaiting: Vec<String>,
-    },
-    Failed {
-        reason: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "history::payload_present")]
-        details: Option<Payload>,
-    },
-}
-
-/// What the node that has a turn's updates says to its answer.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum FromRecorder {
-    /// It is recorded, or there was nothing to record.
-    Recorded,
-    /// The rules refuse it.
-    Refused(Fault),
-    /// It may be, and may be tried again.
-    Unknown(String),
-}
 
 impl From<Heard> for FromJudge {
     fn from(heard: Heard) -> Self {

@@ -9,32 +9,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::Payload;
-use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::engine::riders::updates::Heard;
-use crate::engine::{Engine, Refusal, commit};
+use crate::engine::{Engine, Refusal, RejectedUpdate, commit};
 
 /// How long the other nodes have to say whether a decider of theirs has an update. Ours: as for polls that are repeated.
 const ASKED_WAIT: Duration = Duration::from_secs(1);
-
-/// An update that a decider has rejected, on its way to another node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RejectedUpdate {
-    domain: String,
-    workflow_id: String,
-    run_id: Uuid,
-    update_id: String,
-    /// Why, for programs; absent when the decider said nothing to it.
-    reason: Option<String>,
-    /// Why, for people and programs.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "history::payload_present")]
-    details: Option<Payload>,
-}
 
 impl Engine {
     /// What the caller of an update hears: a rejection only if no decider of another node can accept the update yet.

@@ -6,68 +6,12 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use history::PollId;
-use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use crate::engine::lists::{ListKey, Side, WaitingTask};
-use crate::engine::{
-    Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, PassedAnswer, RejectedUpdate, Said,
-};
-
-/// Names a task list between nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListName {
-    domain: String,
-    is_decider: bool,
-    name: String,
-}
-
-/// A waiting task between nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Offer {
-    /// The list that it waits on.
-    pub list: ListName,
-    workflow_id: String,
-    run_id: Uuid,
-    scheduled_event_id: u64,
-    /// The poll that it went to without arriving.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    lost: Option<u64>,
-}
-
-/// How nodes talk to each other.
-#[async_trait]
-pub trait Peers: Send + Sync + 'static {
-    /// Tells a node that somebody waits here on a list.
-    async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String>;
-
-    /// Offers a task to a node; answers whether somebody waits for it there.
-    async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String>;
-
-    /// Tells a node that the answers to these polls were lost; answers what had been started for them, as far as it knows.
-    async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String>;
-
-    /// Asks a node's deciders.
-    async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String>;
-
-    /// Lends an update to a node, for its deciders to judge.
-    async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String>;
-
-    /// Tells a node what a decider said to a turn whose updates it has.
-    async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String>;
-
-    /// Tells a node that an update is rejected; answers whether no decider has it that was asked from there.
-    async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String>;
-
-    /// Tells a node what a decider said to its questions; answers whether anybody waited for it.
-    async fn say(&self, node: &str, said: &Said) -> Result<bool, String>;
-}
+use crate::engine::{Engine, ListName, Offer, Peers};
 
 /// A node where somebody waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
