@@ -86,6 +86,7 @@ async fn every_call_leaves_one_line_that_says_who_asked_for_what_and_no_payload_
         let text = line.to_string();
         assert_eq!((&line["method"], &line["route"]), (&json!(call.method), &json!(call.name)), "{text}");
         assert_eq!(line["status"], answer.status.as_u16(), "{text}");
+        assert!(line["milliseconds"].as_f64().is_some_and(|long| long > 0.0), "{text}");
         assert_eq!((&line["query"], &line["bytesOut"]), (&json!("limit=7"), &json!(answer.text.len())), "{text}");
         let who = if call.level == Level::Nothing { Value::Null } else { json!("ops") };
         assert_eq!(line["by"], who, "{text}");
