@@ -216,8 +216,9 @@ use history::{Event, Payload, RecordMarker, UpdateAnswer, Verdict};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::turns::Turns;
 use crate::update::{Rejection, Taken, Update};
-use crate::{Decider, Decisions, Query, Window};
+use crate::{Decisions, Query, Window};
 use machine::{Begin, Machine};
 
 pub use crate::failure::{ActivityEnd, Cause, ChildEnd, Failure};
@@ -284,6 +285,11 @@ impl Flow {
         machine.trouble()
     }
 
+    /// Takes one more event of a run into a state. Called once for every event, in order.
+    pub fn evolve(&self, state: &mut State, event: &Event) {
+        state.machine.get_mut().evolve(&*self.begin, event);
+    }
+
     /// Answers a query with what the flow knows after the events that `state` has seen, and the turn it has decided. The
     /// state is only looked at.
     ///
@@ -319,19 +325,14 @@ impl Flow {
     }
 }
 
-impl Decider for Flow {
-    type State = State;
+impl Turns for Flow {
+    type Memory = State;
 
     /// Code judges each after what came of those before it.
     const UPDATES_AT_ONCE: usize = history::limits::UPDATES_PER_TURN_MAX;
 
-    fn evolve(&self, state: &mut State, event: &Event) {
-        state.machine.get_mut().evolve(&*self.begin, event);
-    }
-
-    fn decide(&self, state: &State, _: &Window) -> Decisions {
-        let foreseen = state.foreseen.borrow_mut().take();
-        self.decided(&mut state.machine.borrow_mut(), foreseen, &[])
+    fn take_in(&self, state: &mut State, event: &Event) {
+        self.evolve(state, event);
     }
 
     /// Judges with the code as it is: after this turn's news, and each update after what came of those before it.
@@ -367,7 +368,7 @@ impl Decider for Flow {
         Taken::Turn(self.decided(machine, foreseen, left))
     }
 
-    fn query(&self, state: &State, query: &Query<'_>) -> Result<Payload, QueryError> {
+    fn reply(&self, state: &State, query: &Query<'_>) -> Result<Payload, QueryError> {
         // Where the state was made again, the last turn has only been read so far.
         state.machine.borrow_mut().settle(&*self.begin);
         self.answer(state, query.name(), query.input())

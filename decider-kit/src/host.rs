@@ -18,8 +18,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
+use crate::turns::Turns;
 use crate::update::{Taken, Update};
-use crate::{Decider, Decisions, Query, QueryError, Window};
+use crate::{Decisions, Query, QueryError, TakesTurns, Window};
 
 /// How long one poll waits for a turn.
 const POLL_WAIT: Duration = Duration::from_secs(60);
@@ -51,30 +52,30 @@ trait AnyDecider: Send + Sync {
     fn query(&self, state: &(dyn Any + Send), query: &Query<'_>) -> Result<Payload, QueryError>;
 }
 
-impl<D: Decider> AnyDecider for D {
+impl<T: TakesTurns> AnyDecider for T {
     fn fresh(&self) -> Box<dyn Any + Send> {
-        Box::new(D::State::default())
+        Box::new(T::Memory::default())
     }
 
     fn updates_at_once(&self) -> usize {
-        D::UPDATES_AT_ONCE
+        T::UPDATES_AT_ONCE
     }
 
     fn evolve(&self, state: &mut (dyn Any + Send), events: &[Event]) {
-        let state = state.downcast_mut::<D::State>().expect("a run keeps its workflow type, and so its state's");
+        let state = state.downcast_mut::<T::Memory>().expect("a run keeps its workflow type, and so its state's");
         for event in events {
-            Decider::evolve(self, state, event);
+            self.take_in(state, event);
         }
     }
 
     fn take_turn(&self, state: &mut (dyn Any + Send), window: &Window, updates: &[Update], shown: &[Event]) -> Taken {
-        let state = state.downcast_mut::<D::State>().expect("a run keeps its workflow type, and so its state's");
-        Decider::take_turn(self, state, window, updates, shown)
+        let state = state.downcast_mut::<T::Memory>().expect("a run keeps its workflow type, and so its state's");
+        Turns::take_turn(self, state, window, updates, shown)
     }
 
     fn query(&self, state: &(dyn Any + Send), query: &Query<'_>) -> Result<Payload, QueryError> {
-        let state = state.downcast_ref::<D::State>().expect("a run keeps its workflow type, and so its state's");
-        Decider::query(self, state, query)
+        let state = state.downcast_ref::<T::Memory>().expect("a run keeps its workflow type, and so its state's");
+        self.reply(state, query)
     }
 }
 
@@ -113,7 +114,7 @@ impl Host {
 
     /// Runs this decider for runs of this type. A later one for the same type replaces it.
     #[must_use]
-    pub fn register(mut self, workflow_type: impl Into<String>, decider: impl Decider) -> Self {
+    pub fn register(mut self, workflow_type: impl Into<String>, decider: impl TakesTurns) -> Self {
         // Nobody else has it before `run`.
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.deciders.insert(workflow_type.into(), Arc::new(decider));

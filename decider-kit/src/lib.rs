@@ -58,6 +58,7 @@ mod payload;
 mod query;
 mod steps;
 pub mod testing;
+mod turns;
 mod update;
 mod window;
 
@@ -71,7 +72,6 @@ pub use history::{
 pub use host::Host;
 pub use query::{Answers, Query, QueryError};
 pub use steps::{Progress, Received, Step, Steps, decide};
-#[doc(hidden)]
-pub use update::Taken;
+pub use turns::TakesTurns;
 pub use update::{Rejection, Update, Verdict};
 pub use window::Window;

@@ -137,7 +137,6 @@ impl Verdict {
 }
 
 /// What a turn comes to.
-#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Taken {
     /// These decisions.

@@ -74,7 +74,7 @@ async fn ship(work: &Context, order: &Order) -> Result<u64, Failure> {
 #[cfg(test)]
 mod tests {
     use decider_kit::testing::{Recorded, TestService, Work, replay_directory};
-    use decider_kit::{Decider, Event};
+    use decider_kit::{Event, TakesTurns};
 
     use super::*;
     use crate::decider::OrderDecider;
@@ -90,7 +90,7 @@ mod tests {
         lost: usize,
     }
 
-    fn history(decider: impl Decider, order: &Order, plan: Plan) -> Vec<Event> {
+    fn history(decider: impl TakesTurns, order: &Order, plan: Plan) -> Vec<Event> {
         let mut shop = TestService::new();
         shop.decider("order", decider);
         shop.activity("reserve-stock", |_| Work::success(&1).takes(Duration::from_secs(2)));

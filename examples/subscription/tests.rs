@@ -2,7 +2,7 @@
 
 use decider_kit::flow::Flow;
 use decider_kit::testing::{Recorded, TestService, Work, replay, replay_directory};
-use decider_kit::{Decider, Duration, Event, EventKind, Status, Timestamp};
+use decider_kit::{Duration, Event, EventKind, Status, TakesTurns, Timestamp};
 
 use crate::customers::{Bill, Customer};
 use crate::decider::Subscription;
@@ -33,7 +33,7 @@ struct Plan {
 }
 
 /// A year and two months with a subscriber.
-fn service(decider: impl Decider, plan: &Plan) -> TestService {
+fn service(decider: impl TakesTurns, plan: &Plan) -> TestService {
     let mut service = TestService::new();
     service.decider("subscription", decider);
     let calls = std::rc::Rc::new(std::cell::Cell::new(0));
@@ -54,7 +54,7 @@ fn service(decider: impl Decider, plan: &Plan) -> TestService {
     service
 }
 
-fn live(decider: impl Decider, plan: &Plan) -> Vec<Event> {
+fn live(decider: impl TakesTurns, plan: &Plan) -> Vec<Event> {
     let mut service = service(decider, plan);
     if let Some(at) = plan.lost_turn {
         // Until just before; the first turn is not begun before time goes on.

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::{Context, Failure, Flow, State, Trouble};
 use crate::testing::{ReplayError, TestService, Work, replay};
-use crate::{Decider, Duration, Status};
+use crate::{Duration, Status};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use history::{Decision, Event, EventId, RecordMarker};
 
+use crate::testing::service::decisions_of;
 use crate::update::{Taken, Update};
-use crate::{Decider, Decisions, Payload, Query, QueryError, Window};
+use crate::{Decisions, Payload, Query, QueryError, TakesTurns, Window};
 
 /// Histories up to this length are given to a fresh state at every turn; longer ones at every hundredth event, because the
 /// cost grows with the square.
@@ -61,33 +62,33 @@ impl std::fmt::Display for Split {
 /// Makes a fresh mind for every run.
 pub(super) type Minds = Box<dyn Fn() -> Box<dyn Mind>>;
 
-pub(super) fn minds(decider: impl Decider) -> Minds {
+pub(super) fn minds(decider: impl TakesTurns) -> Minds {
     let decider = Arc::new(decider);
     Box::new(move || Box::new(fresh(Arc::clone(&decider))))
 }
 
-pub(super) fn fresh<D: Decider>(decider: Arc<D>) -> impl Mind {
-    One { decider, state: D::State::default(), seen: 0 }
+pub(super) fn fresh<D: TakesTurns>(decider: Arc<D>) -> impl Mind {
+    One { decider, state: D::Memory::default(), seen: 0 }
 }
 
-struct One<D: Decider> {
+struct One<D: TakesTurns> {
     decider: Arc<D>,
-    state: D::State,
+    state: D::Memory,
     /// The newest event in the state: the DeciderStarted of the last turn that was decided.
     seen: EventId,
 }
 
-impl<D: Decider> One<D> {
-    fn evolve(&self, state: &mut D::State, events: &[Event], seen: EventId, started_event_id: EventId) {
+impl<D: TakesTurns> One<D> {
+    fn evolve(&self, state: &mut D::Memory, events: &[Event], seen: EventId, started_event_id: EventId) {
         // Ids have no gaps, so that an event's place is its id less one.
         let seen = usize::try_from(seen).unwrap_or(usize::MAX);
         for event in events.iter().skip(seen).take_while(|event| event.id <= started_event_id) {
-            self.decider.evolve(state, event);
+            self.decider.take_in(state, event);
         }
     }
 }
 
-impl<D: Decider> Mind for One<D> {
+impl<D: TakesTurns> Mind for One<D> {
     fn decide(
         &mut self,
         events: &[Event],
@@ -96,7 +97,7 @@ impl<D: Decider> Mind for One<D> {
     ) -> Result<Decisions, Box<Split>> {
         if self.seen != window.previous_started_event_id {
             // The turn that was decided last was not completed: a host drops the state, too.
-            (self.state, self.seen) = (D::State::default(), 0);
+            (self.state, self.seen) = (D::Memory::default(), 0);
         }
         let started_event_id = window.started_event_id;
         let mut state = std::mem::take(&mut self.state);
@@ -104,17 +105,17 @@ impl<D: Decider> Mind for One<D> {
         if let Some(markers) = recorded {
             self.decider.foresee(&mut state, markers);
         }
-        let one = self.decider.decide(&state, window);
-        let other = self.decider.decide(&state, window);
+        let one = self.decided(&mut state, window);
+        let other = self.decided(&mut state, window);
         (self.state, self.seen) = (state, started_event_id);
         if one != other {
             return Err(Box::new(Split { how: "asked twice", one, other }));
         }
         if started_event_id <= ALWAYS_REPLAYED_EVENTS_MAX || started_event_id.is_multiple_of(100) {
-            let mut state = D::State::default();
+            let mut state = D::Memory::default();
             self.evolve(&mut state, events, 0, started_event_id);
             self.decider.foresee(&mut state, markers_of(&one));
-            let other = self.decider.decide(&state, window);
+            let other = self.decided(&mut state, window);
             if one != other {
                 let how = "asked with its state at hand, and with its state made again from event 1";
                 return Err(Box::new(Split { how, one, other }));
@@ -124,9 +125,9 @@ impl<D: Decider> Mind for One<D> {
     }
 
     fn query(&self, events: &[Event], query: &Query<'_>) -> Result<Payload, QueryError> {
-        let mut state = D::State::default();
+        let mut state = D::Memory::default();
         self.evolve(&mut state, events, 0, EventId::MAX);
-        self.decider.query(&state, query)
+        self.decider.reply(&state, query)
     }
 
     fn judge(
@@ -138,7 +139,7 @@ impl<D: Decider> Mind for One<D> {
         shown_from: EventId,
     ) -> Result<Taken, Box<Split>> {
         if self.seen != window.previous_started_event_id {
-            (self.state, self.seen) = (D::State::default(), 0);
+            (self.state, self.seen) = (D::Memory::default(), 0);
         }
         let mut state = std::mem::take(&mut self.state);
         if let Some(markers) = recorded.clone() {
@@ -149,7 +150,7 @@ impl<D: Decider> Mind for One<D> {
         if let Taken::Turn(_) = &one {
             (self.state, self.seen) = (state, window.started_event_id);
         }
-        let mut state = D::State::default();
+        let mut state = D::Memory::default();
         let markers = match &one {
             Taken::Turn(decisions) => Some(markers_of(decisions)),
             Taken::Nothing(_) => recorded,
@@ -170,10 +171,15 @@ impl<D: Decider> Mind for One<D> {
     }
 }
 
-impl<D: Decider> One<D> {
+impl<D: TakesTurns> One<D> {
+    /// A turn without updates.
+    fn decided(&self, state: &mut D::Memory, window: &Window) -> Decisions {
+        decisions_of(self.decider.take_turn(state, window, &[], &[]))
+    }
+
     fn take(
         &self,
-        state: &mut D::State,
+        state: &mut D::Memory,
         seen: EventId,
         events: &[Event],
         window: &Window,

@@ -10,7 +10,7 @@ use super::mind::{Mind, fresh, told};
 use super::{must_be_sound, window_of};
 use crate::flow::is_canceled_unstarted;
 use crate::update::{Taken, Update};
-use crate::{Decider, Decisions};
+use crate::{Decisions, TakesTurns};
 
 /// A history that was recorded somewhere.
 ///
@@ -109,7 +109,7 @@ impl Recorded {
     /// Gives every completed turn to the decider once more, each with the window that it had, and ends the test when
     /// anything is decided in another way.
     #[track_caller]
-    pub fn assert_same(&self, decider: impl Decider) {
+    pub fn assert_same(&self, decider: impl TakesTurns) {
         let differences = self.differences(decider);
         if !differences.is_empty() {
             let told: Vec<_> = differences.iter().map(ToString::to_string).collect();
@@ -119,7 +119,7 @@ impl Recorded {
 
     /// Gives every completed turn to the decider once more, each with the window that it had; what is decided in
     /// another way. Whether a close was forced is not in a history: it differs only where it mattered.
-    pub fn differences(&self, decider: impl Decider) -> Vec<Difference> {
+    pub fn differences(&self, decider: impl TakesTurns) -> Vec<Difference> {
         self.differences_of(&mut fresh(Arc::new(decider)))
     }
 

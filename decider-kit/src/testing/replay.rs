@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use history::EventKind;
 
 use super::Recorded;
-use crate::Decider;
 use crate::flow::{Flow, State, Trouble};
 
 /// Why a history cannot be replayed.

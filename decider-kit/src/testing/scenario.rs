@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::commands::{answer, judged, payload, refused};
 use super::mind::{Mind, fresh, told};
 use super::{fail, must_be_sound, window_of};
-use crate::{Decider, Decisions, Query, QueryError};
+use crate::{Decisions, Query, QueryError, TakesTurns};
 
 /// Tries of an activity after which it is taken for one that is tried for ever.
 const TRIES_MAX: usize = 10_000;
@@ -85,7 +85,7 @@ pub fn update<T: Serialize + ?Sized>(name: &str, input: &T) -> News {
 }
 
 /// A run and its past, and a decider to be asked about it.
-pub struct Given<D: Decider> {
+pub struct Given<D: TakesTurns> {
     decider: Arc<D>,
     run: Run,
     events: Vec<Event>,
@@ -97,11 +97,11 @@ pub struct Given<D: Decider> {
 }
 
 /// A run of this workflow type that has just started, with `null` as its input.
-pub fn given<D: Decider>(decider: D, workflow_type: &str) -> Given<D> {
+pub fn given<D: TakesTurns>(decider: D, workflow_type: &str) -> Given<D> {
     Given::start(decider, &Start { input: Some(payload(&())), ..Start::new("test", workflow_type, "default") })
 }
 
-impl<D: Decider> Given<D> {
+impl<D: TakesTurns> Given<D> {
     /// A run that was started like this.
     pub fn start(decider: D, start: &Start) -> Self {
         let now = super::service::EPOCH;

@@ -15,7 +15,7 @@ use super::commands::{payload, refused};
 use super::fail;
 use super::mind::{Mind, Minds, minds};
 use super::work::{Answer, Call, Work};
-use crate::{Decider, Decisions, Query, QueryError};
+use crate::{Decisions, Query, QueryError, TakesTurns};
 
 mod activities;
 mod agenda;
@@ -162,14 +162,14 @@ impl TestService {
     }
 
     /// Runs of this type are decided by this decider.
-    pub fn decider(&mut self, workflow_type: &str, decider: impl Decider) -> &mut Self {
+    pub fn decider(&mut self, workflow_type: &str, decider: impl TakesTurns) -> &mut Self {
         self.deciders.insert(workflow_type.to_owned(), minds(decider));
         self
     }
 
     /// Runs of this type are decided by this decider from now on, also those that are open: as after a deploy, their states
     /// are made again from event 1.
-    pub fn deploy(&mut self, workflow_type: &str, decider: impl Decider) -> &mut Self {
+    pub fn deploy(&mut self, workflow_type: &str, decider: impl TakesTurns) -> &mut Self {
         let minds = minds(decider);
         for run in self.runs.iter_mut().filter(|run| run.run.started.workflow_type == workflow_type) {
             run.mind = minds();

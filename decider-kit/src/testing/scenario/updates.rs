@@ -10,9 +10,9 @@ use crate::testing::mind::{Mind, fresh, told};
 use crate::testing::service::decisions_of;
 use crate::testing::{fail, window_of};
 use crate::update::Update;
-use crate::{Decider, Decisions, Verdict};
+use crate::{Decisions, TakesTurns, Verdict};
 
-impl<D: Decider> Given<D> {
+impl<D: TakesTurns> Given<D> {
     #[track_caller]
     pub(super) fn put(&mut self, name: String, input: Payload) {
         if let Some(asked) = &self.asked {

@@ -61,7 +61,7 @@ impl Decider for Form {
     }
 }
 
-fn names<D: Decider>(story: &Given<D>, from: usize) -> Vec<&'static str> {
+fn names<D: crate::TakesTurns>(story: &Given<D>, from: usize) -> Vec<&'static str> {
     story.events().iter().skip(from).map(|event| event.kind.name()).collect()
 }
 
