@@ -5,7 +5,7 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use decider_kit::flow::{Context, Failure, Flow, State};
 use decider_kit::testing::{TestService, Work};
-use decider_kit::{Decider, Event, EventKind, Window};
+use decider_kit::{Event, EventKind};
 
 /// So many activities, one after the other: six events each.
 async fn sequence(ctx: Context, activities: u64) -> Result<u64, Failure> {
@@ -33,7 +33,6 @@ fn turns(c: &mut Criterion) {
         // Up to the last turn, which is the one to be decided.
         let last = events.iter().rposition(|event| matches!(event.kind, EventKind::DeciderStarted(_))).unwrap_or(0);
         let events = events.get(..=last).unwrap_or_default();
-        let window = Window::of_history(events);
         let mut group = c.benchmark_group(format!("flow, {count} events"));
         group.bench_function("a turn without its state", |b| {
             b.iter(|| {
@@ -41,7 +40,7 @@ fn turns(c: &mut Criterion) {
                 for event in events {
                     flow.evolve(&mut state, event);
                 }
-                black_box(flow.decide(&state, &window))
+                black_box(flow.decide(&state))
             });
         });
         group.throughput(Throughput::Elements(activities + 1));
@@ -51,7 +50,7 @@ fn turns(c: &mut Criterion) {
                 for event in events {
                     flow.evolve(&mut state, event);
                     if matches!(event.kind, EventKind::DeciderStarted(_)) {
-                        drop(black_box(flow.decide(&state, &window)));
+                        drop(black_box(flow.decide(&state)));
                     }
                 }
             });

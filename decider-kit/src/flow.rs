@@ -1,6 +1,6 @@
 //! Flows: a workflow written as an `async fn`, for those who prefer straight-line code.
 //!
-//! A flow is a [`Decider`] like any other: the same [`Host`](crate::Host) runs it, the same service keeps its history, and
+//! A flow takes turns as a [`Decider`](crate::Decider) does: the same [`Host`](crate::Host) runs it, the same service keeps its history, and
 //! the history looks the same. It says *what happens one after the other*, and forgets that anything can fail in between:
 //! between two lines a process may die, a host be replaced, or a month pass.
 //!
@@ -283,6 +283,12 @@ impl Flow {
         let mut machine = state.machine.borrow_mut();
         machine.settle(&*self.begin);
         machine.trouble()
+    }
+
+    /// What a run does now, where there are no updates to judge. The state has every event up to the turn's DeciderStarted.
+    pub fn decide(&self, state: &State) -> Decisions {
+        let foreseen = state.foreseen.borrow_mut().take();
+        self.decided(&mut state.machine.borrow_mut(), foreseen, &[])
     }
 
     /// Takes one more event of a run into a state. Called once for every event, in order.

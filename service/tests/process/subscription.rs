@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use client::body::{CancelWorkflow, StartWorkflow};
 use client::{Client, Patience};
-use decider_kit::flow::Flow;
-use decider_kit::{Decider, Decisions, Query, QueryError, Taken, Update, Verdict, Window};
+use decider_kit::flow::{Flow, State};
+use decider_kit::{Decider, Decisions, Window};
 use history::event::{ActivityTimeouts, DeciderFailedCause, EventKind};
 use history::{Event, Payload, Status, check};
 
@@ -59,34 +59,35 @@ fn runner(client: Client) -> runner_kit::Host {
 /// Decides like `D`, but takes its process with it whenever it is asked to for the first time.
 struct Dies<D>(D);
 
-impl<D: Decider> Decider for Dies<D> {
-    type State = D::State;
+/// Having decided, and with nobody told.
+fn die_at_first(decided: Decisions, window: &Window) -> Decisions {
+    if window.attempt == 1 {
+        std::process::abort();
+    }
+    decided
+}
 
-    const UPDATES_AT_ONCE: usize = D::UPDATES_AT_ONCE;
+impl Decider for Dies<decider::Subscription> {
+    type State = <decider::Subscription as Decider>::State;
 
-    fn evolve(&self, state: &mut D::State, event: &Event) {
+    fn evolve(&self, state: &mut Self::State, event: &Event) {
         self.0.evolve(state, event);
     }
 
-    fn decide(&self, state: &D::State, window: &Window) -> Decisions {
-        self.0.decide(state, window)
+    fn decide(&self, state: &Self::State, window: &Window) -> Decisions {
+        die_at_first(self.0.decide(state, window), window)
+    }
+}
+
+impl Decider for Dies<Flow> {
+    type State = State;
+
+    fn evolve(&self, state: &mut State, event: &Event) {
+        self.0.evolve(state, event);
     }
 
-    fn update(&self, state: &D::State, update: &Update, window: &Window) -> Verdict {
-        self.0.update(state, update, window)
-    }
-
-    fn take_turn(&self, state: &mut D::State, window: &Window, updates: &[Update], shown: &[Event]) -> Taken {
-        let taken = self.0.take_turn(state, window, updates, shown);
-        // Having decided, and with nobody told.
-        if window.attempt == 1 {
-            std::process::abort();
-        }
-        taken
-    }
-
-    fn query(&self, state: &D::State, query: &Query<'_>) -> Result<Payload, QueryError> {
-        self.0.query(state, query)
+    fn decide(&self, state: &State, window: &Window) -> Decisions {
+        die_at_first(self.0.decide(state), window)
     }
 }
 

@@ -193,7 +193,7 @@ mod tests {
             tokio::task::yield_now().await;
             done.send(()).unwrap();
         });
-        tokio::select! { biased; _ = &mut work => panic!("it has not been done at once"), () = std::future::ready(()) => {} }
+        tokio::select! { biased; () = &mut work => panic!("it has not been done at once"), () = std::future::ready(()) => {} }
         drop(work);
         assert_eq!(is_done.await, Ok(()));
     }
