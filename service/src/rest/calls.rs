@@ -58,13 +58,13 @@ pub(crate) fn calls() -> Calls {
             "/healthz",
             L::Nothing,
             process::healthy,
-            Doc::of("isHealthy", "Whether the process answers").answers_text("text/plain", "It does."),
+            Doc::of("isHealthy", "Check that the process answers").answers_text("text/plain", "It does."),
         )
         .get(
             "/readyz",
             L::Nothing,
             process::ready,
-            Doc::of("isReady", "Whether the service takes work")
+            Doc::of("isReady", "Check that the service accepts work")
                 .answers_text("text/plain", "It does.")
                 .refuses(503, &["stopping"]),
         )
@@ -72,7 +72,7 @@ pub(crate) fn calls() -> Calls {
             "/metrics",
             L::Metrics,
             process::metrics,
-            Doc::of("readMetrics", "Metrics for Prometheus")
+            Doc::of("readMetrics", "Get metrics for Prometheus")
                 .answers_text("application/openmetrics-text", "The metrics, as OpenMetrics text.")
                 .refuses(401, &["early-secret", "expired-secret", "revoked-secret", "unauthorized"])
                 .refuses(403, &["forbidden"])
@@ -85,7 +85,7 @@ pub(crate) fn calls() -> Calls {
             clock::confirm,
             Doc::of(
                 "confirmClock",
-                "Say that the service's clock is right although it has jumped ahead; for operators",
+                "Confirm that the service's clock is right after it has jumped ahead; for operators",
             )
             .answers::<body::ConfirmedClock>(200, "It is believed."),
         )
@@ -94,7 +94,7 @@ pub(crate) fn calls() -> Calls {
             L::Operator,
             E::Changes,
             secret::rotate,
-            Doc::of("rotateSecret", "Make another secret for task tokens, with an overlap; for operators")
+            Doc::of("rotateSecret", "Rotate the secret of task tokens, with an overlap; for operators")
                 .answers::<body::RotatedSecret>(200, "It was made.")
                 .refuses(409, &["limit-exceeded"]),
         )
@@ -102,7 +102,7 @@ pub(crate) fn calls() -> Calls {
             "/v1/audit",
             L::Operator,
             audit::list,
-            Doc::of("listAudit", "What was changed by whom, as the audit log of this node has it; for operators")
+            Doc::of("listAudit", "List changes and who made them, from the audit log of this node; for operators")
                 .answers::<body::AuditEntries>(200, "A page of entries, oldest first.")
                 .refuses(404, &["no-audit-log"])
                 .refuses(503, &["audit-log-unavailable"]),
@@ -111,7 +111,7 @@ pub(crate) fn calls() -> Calls {
             "/openapi.json",
             L::Nothing,
             process::openapi,
-            Doc::of("readOpenApi", "This document")
+            Doc::of("readOpenApi", "Get this document")
                 .answers::<serde_json::Map<String, serde_json::Value>>(200, "This document."),
         )
 }
@@ -122,7 +122,7 @@ fn of_schedules(calls: Calls) -> Calls {
             "/v1/domains/{domain}/schedules",
             L::Reader,
             schedules::list,
-            Doc::of("listSchedules", "Schedules, newest first")
+            Doc::of("listSchedules", "List schedules, newest first")
                 .answers::<body::Schedules>(200, "A page of schedules.")
                 .refuses(400, &["bad-page"]),
         )
@@ -139,7 +139,7 @@ fn of_schedules(calls: Calls) -> Calls {
             "/v1/domains/{domain}/schedules/{id}",
             L::Reader,
             schedules::show,
-            Doc::of("describeSchedule", "A schedule, what it has done and what it will")
+            Doc::of("describeSchedule", "Describe a schedule: what it has done, and what it will do next")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
                 .refuses(404, NO_SCHEDULE),
         )
@@ -148,7 +148,7 @@ fn of_schedules(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             schedules::change,
-            Doc::of("changeSchedule", "Have a schedule be another one from now on")
+            Doc::of("changeSchedule", "Replace a schedule")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
                 .refuses(404, NO_SCHEDULE)
                 .refuses(409, &["domain-deprecated", "type-deprecated"]),
@@ -158,7 +158,7 @@ fn of_schedules(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             schedules::forget,
-            Doc::of("deleteSchedule", "Forget a schedule; its runs go on")
+            Doc::of("deleteSchedule", "Delete a schedule; its runs go on")
                 .answers::<serde_json::Map<String, serde_json::Value>>(200, "It is forgotten.")
                 .refuses(404, NO_SCHEDULE),
         )
@@ -167,7 +167,7 @@ fn of_schedules(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             schedules::pause,
-            Doc::of("pauseSchedule", "Have times pass without an action")
+            Doc::of("pauseSchedule", "Pause a schedule")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
                 .refuses(404, NO_SCHEDULE),
         )
@@ -176,7 +176,7 @@ fn of_schedules(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             schedules::resume,
-            Doc::of("resumeSchedule", "Let a schedule go on, from now")
+            Doc::of("resumeSchedule", "Resume a schedule, from now on")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
                 .refuses(404, NO_SCHEDULE),
         )
@@ -185,7 +185,7 @@ fn of_schedules(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             schedules::trigger,
-            Doc::of("triggerSchedule", "Have a schedule act now")
+            Doc::of("triggerSchedule", "Trigger a schedule now")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
                 .refuses(404, NO_SCHEDULE),
         )
@@ -194,7 +194,7 @@ fn of_schedules(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             schedules::backfill,
-            Doc::of("backfillSchedule", "Have a schedule act for the times of a span")
+            Doc::of("backfillSchedule", "Act for the times of a past span")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
                 .refuses(404, NO_SCHEDULE)
                 .refuses(413, &["run-too-large"]),
@@ -203,7 +203,7 @@ fn of_schedules(calls: Calls) -> Calls {
             "/v1/domains/{domain}/schedules/{id}/next",
             L::Reader,
             schedules::next,
-            Doc::of("readNextTimes", "The next times of a schedule")
+            Doc::of("readNextTimes", "List the next times of a schedule")
                 .answers::<body::NextTimes>(200, "The times.")
                 .refuses(404, NO_SCHEDULE),
         )
@@ -215,7 +215,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             "/v1/domains",
             L::Known,
             domains::list,
-            Doc::of("listDomains", "Every domain").answers::<body::Domains>(200, "The domains."),
+            Doc::of("listDomains", "List domains").answers::<body::Domains>(200, "The domains."),
         )
         .post(
             "/v1/domains",
@@ -230,14 +230,14 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             "/v1/domains/{domain}",
             L::Related,
             domains::show,
-            Doc::of("showDomain", "One domain").answers::<body::Domain>(200, "The domain."),
+            Doc::of("showDomain", "Describe a domain").answers::<body::Domain>(200, "The domain."),
         )
         .patch(
             "/v1/domains/{domain}",
             L::DomainOperator,
             E::Changes,
             domains::change,
-            Doc::of("changeDomain", "Change what a domain is for, or how long its next runs are kept")
+            Doc::of("changeDomain", "Change a domain's description, or how long its next runs are kept")
                 .answers::<body::Domain>(200, "The domain as it is now."),
         )
         .delete(
@@ -254,7 +254,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             domains::deprecate,
-            Doc::of("deprecateDomain", "Have nothing started or registered in a domain any more")
+            Doc::of("deprecateDomain", "Deprecate a domain: nothing new starts or is registered in it")
                 .answers::<body::Domain>(200, "It is deprecated.")
                 .refuses(409, &["domain-deprecated"]),
         )
@@ -263,7 +263,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             domains::undeprecate,
-            Doc::of("undeprecateDomain", "Bring a deprecated domain back into use")
+            Doc::of("undeprecateDomain", "Undeprecate a domain")
                 .answers::<body::Domain>(200, "It is in use.")
                 .refuses(409, &["domain-exists"]),
         )
@@ -272,7 +272,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             domains::tag,
-            Doc::of("tagDomain", "Add tags to a domain, replace them, take them off")
+            Doc::of("tagDomain", "Add, replace or remove tags of a domain")
                 .answers::<body::Domain>(200, "The domain with its tags.")
                 .refuses(409, &["limit-exceeded"]),
         )
@@ -280,7 +280,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             "/v1/domains/{domain}/workflows",
             L::Reader,
             workflows::list,
-            Doc::of("listWorkflows", "Runs, newest start first unless asked otherwise")
+            Doc::of("listWorkflows", "List runs, newest start first unless asked otherwise")
                 .answers::<body::Workflows>(200, "A page of runs.")
                 .refuses(400, &["bad-page"]),
         )
@@ -289,7 +289,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             L::Application,
             E::Changes,
             workflows::start,
-            Doc::of("startWorkflow", "Start a run, and wait for its end if asked to")
+            Doc::of("startWorkflow", "Start a run, and wait for its close if asked to")
                 .answers::<body::Started>(201, "It was started.")
                 .answers::<body::Started>(200, "It was started before, with the same Idempotency-Key.")
                 .refuses(409, NO_START),
@@ -298,13 +298,13 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             "/v1/domains/{domain}/workflows/count",
             L::Reader,
             workflows::count,
-            Doc::of("countWorkflows", "How many runs there are").answers::<body::Count>(200, "The count."),
+            Doc::of("countWorkflows", "Count runs").answers::<body::Count>(200, "The count."),
         )
         .get(
             "/v1/domains/{domain}/workflows/{id}",
             L::Reader,
             workflows::describe,
-            Doc::of("describeWorkflow", "The state of a run")
+            Doc::of("describeWorkflow", "Describe a run")
                 .answers::<body::Described>(200, "The state.")
                 .with_header("ETag", ETAG)
                 .answers_nothing(304, "The run had no news in time beyond what `If-None-Match` names.")
@@ -315,7 +315,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             "/v1/domains/{domain}/workflows/{id}/history",
             L::Reader,
             history::read,
-            Doc::of("readHistory", "Events of a run, as a page or as a stream")
+            Doc::of("readHistory", "List events of a run, as a page or as a stream")
                 .answers::<body::History>(
                     200,
                     "A page of events; or a stream, whose messages have an Event each in `data`.",
@@ -327,7 +327,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             "/v1/domains/{domain}/workflows/{id}/result",
             L::Reader,
             workflows::result,
-            Doc::of("awaitResult", "How a run ended")
+            Doc::of("awaitResult", "Get the result of a run, and wait for it if asked to")
                 .answers::<body::RunResult>(200, "It has closed.")
                 .with_header("ETag", ETAG)
                 .answers::<body::RunResult>(202, "It is still open.")
@@ -352,7 +352,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             L::Reader,
             E::Reads,
             queries::query,
-            Doc::of("queryWorkflow", "Ask a run's decider; or wait until it would answer something else")
+            Doc::of("queryWorkflow", "Query a run, or wait until its answer changes")
                 .answers::<body::QueryAnswer>(
                     200,
                     "The decider's answer, which shows all that was recorded before the call.",
@@ -371,7 +371,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             L::Application,
             E::Changes,
             updates::update,
-            Doc::of("updateWorkflow", "Have a run's decider judge an update; or fetch the answer to one again")
+            Doc::of("updateWorkflow", "Update a run, or get the answer to an earlier update again")
                 .answers::<body::Updated>(200, "It was accepted, and this is the decider's answer.")
                 .with_header("ETag", ETAG)
                 .answers::<body::Updated>(202, "It was accepted, and a later turn will answer.")
@@ -388,7 +388,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             L::Application,
             E::Changes,
             workflows::cancel,
-            Doc::of("cancelWorkflow", "Ask for a run to be canceled")
+            Doc::of("cancelWorkflow", "Request that a run be canceled")
                 .answers::<body::Recorded>(202, "The request is recorded; the run's decider says what it means.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE),
@@ -398,7 +398,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
             L::Application,
             E::Changes,
             workflows::terminate,
-            Doc::of("terminateWorkflow", "End a run")
+            Doc::of("terminateWorkflow", "Terminate a run")
                 .answers::<body::Recorded>(200, "It has ended.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE),
@@ -431,7 +431,7 @@ fn by_hand(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             operate::pause,
-            Doc::of("pauseWorkflow", "Have a run wait: nothing of it is handed out")
+            Doc::of("pauseWorkflow", "Pause a run: none of its tasks is handed out")
                 .answers::<body::Recorded>(200, "It is paused.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE)
@@ -442,7 +442,7 @@ fn by_hand(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             operate::resume,
-            Doc::of("resumeWorkflow", "Have a paused run go on")
+            Doc::of("resumeWorkflow", "Resume a paused run")
                 .answers::<body::Recorded>(200, "It goes on.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE)
@@ -453,7 +453,7 @@ fn by_hand(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             operate::reset,
-            Doc::of("resetWorkflow", "Have a new run go on from an event of a run")
+            Doc::of("resetWorkflow", "Reset a run: a new run goes on from one of its events")
                 .answers::<body::WasReset>(
                     201,
                     "The new run has begun, and the newest before it is terminated if it was open.",
@@ -467,21 +467,21 @@ fn by_hand(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             activities::succeed,
-            act("completeByHand", "An open activity is done, whoever has it"),
+            act("completeByHand", "Complete an open activity by hand, whoever has it"),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/failure",
             L::DomainOperator,
             E::Changes,
             activities::fail,
-            act("failByHand", "An open activity cannot be done, whatever its retry policy has"),
+            act("failByHand", "Fail an open activity by hand, whatever its retry policy says"),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/retry",
             L::DomainOperator,
             E::Changes,
             activities::retry,
-            act("retryByHand", "Try an open activity again at once")
+            act("retryByHand", "Retry an open activity now")
                 .refuses(409, &["activity-not-retryable", "state-limit"]),
         )
         .post(
@@ -489,14 +489,14 @@ fn by_hand(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             activities::pause,
-            act("pauseActivity", "Hand an open activity out no more").refuses(409, &["already-paused", "state-limit"]),
+            act("pauseActivity", "Pause an open activity").refuses(409, &["already-paused", "state-limit"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/resume",
             L::DomainOperator,
             E::Changes,
             activities::resume,
-            act("resumeActivity", "Hand a paused activity out again").refuses(409, &["not-paused"]),
+            act("resumeActivity", "Resume a paused activity").refuses(409, &["not-paused"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/options",
@@ -515,7 +515,7 @@ fn task_lists(calls: Calls) -> Calls {
             L::Decider,
             E::Takes,
             tasks::poll_decider,
-            Doc::of("pollDecider", "Take a turn")
+            Doc::of("pollDecider", "Poll for a turn")
                 .answers::<body::DeciderTask>(200, "A turn to be decided.")
                 .answers_nothing(204, "None came.")
                 .with_header("Baton-Unpolled", UNPOLLED),
@@ -525,7 +525,7 @@ fn task_lists(calls: Calls) -> Calls {
             L::Runner,
             E::Takes,
             tasks::poll_activity,
-            Doc::of("pollActivity", "Take an activity")
+            Doc::of("pollActivity", "Poll for an activity")
                 .answers::<body::ActivityTask>(200, "An activity to be done.")
                 .answers_nothing(204, "None came.")
                 .with_header("Baton-Unpolled", UNPOLLED),
@@ -534,7 +534,7 @@ fn task_lists(calls: Calls) -> Calls {
             "/v1/decider-tasks/{token}/history",
             L::Decider,
             history::read_turn,
-            Doc::of("lookBack", "Events of a turn's run, none after the turn's own DeciderStarted")
+            Doc::of("lookBack", "List events of a turn's run, up to the turn's own DeciderStarted")
                 .answers::<body::History>(200, "A page of events.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
@@ -545,7 +545,7 @@ fn task_lists(calls: Calls) -> Calls {
             L::Decider,
             E::Changes,
             tasks::complete_turn,
-            Doc::of("completeTurn", "Answer a turn, and take the next if asked to")
+            Doc::of("completeTurn", "Complete a turn with decisions, and take the next if asked to")
                 .answers::<body::Answered<body::DeciderTask>>(200, "It is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
@@ -556,7 +556,7 @@ fn task_lists(calls: Calls) -> Calls {
             L::Decider,
             E::Changes,
             tasks::fail_turn,
-            Doc::of("failTurn", "Give a turn back, and take the next if asked to")
+            Doc::of("failTurn", "Fail a turn, which is then tried again, and take the next if asked to")
                 .answers::<body::Answered<body::DeciderTask>>(200, "It is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
@@ -567,7 +567,7 @@ fn task_lists(calls: Calls) -> Calls {
             L::Runner,
             E::Changes,
             tasks::succeed_activity,
-            Doc::of("succeedActivity", "The activity is done; take the next if asked to")
+            Doc::of("succeedActivity", "Report that an activity succeeded, and take the next if asked to")
                 .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
@@ -578,7 +578,7 @@ fn task_lists(calls: Calls) -> Calls {
             L::Runner,
             E::Changes,
             tasks::fail_activity,
-            Doc::of("failActivity", "The activity could not be done; take the next if asked to")
+            Doc::of("failActivity", "Report that an activity failed, and take the next if asked to")
                 .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
@@ -589,7 +589,7 @@ fn task_lists(calls: Calls) -> Calls {
             L::Runner,
             E::Changes,
             tasks::cancel_activity,
-            Doc::of("cancelActivity", "The activity stopped, as it was asked to; take the next if asked to")
+            Doc::of("cancelActivity", "Report that an activity was canceled, and take the next if asked to")
                 .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
@@ -601,7 +601,7 @@ fn task_lists(calls: Calls) -> Calls {
             L::Runner,
             E::Takes,
             tasks::heartbeat,
-            Doc::of("heartbeat", "The activity is alive")
+            Doc::of("heartbeat", "Record a heartbeat of an activity")
                 .answers::<body::Beaten>(200, "Whether it should stop.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
@@ -615,7 +615,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
             "/v1/domains/{domain}/workflow-types",
             L::Related,
             types::list::<WorkflowDefaults>,
-            Doc::of("listWorkflowTypes", "Registered types of workflows, by name")
+            Doc::of("listWorkflowTypes", "List workflow types, by name")
                 .answers::<body::Types>(200, "A page of types."),
         )
         .post(
@@ -623,7 +623,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             types::register::<WorkflowDefaults>,
-            Doc::of("registerWorkflowType", "Register a type of workflows")
+            Doc::of("registerWorkflowType", "Register a workflow type")
                 .answers::<body::RegisteredType<WorkflowDefaults>>(201, "It is registered.")
                 .refuses(409, &["domain-deprecated", "limit-exceeded", "type-exists"]),
         )
@@ -631,7 +631,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
             "/v1/domains/{domain}/workflow-types/{type}",
             L::Related,
             types::show::<WorkflowDefaults>,
-            Doc::of("showWorkflowType", "One type")
+            Doc::of("showWorkflowType", "Describe a workflow type")
                 .answers::<body::RegisteredType<WorkflowDefaults>>(200, "The type.")
                 .refuses(404, NO_TYPE),
         )
@@ -640,7 +640,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             types::delete::<WorkflowDefaults>,
-            Doc::of("deleteWorkflowType", "Delete a deprecated type")
+            Doc::of("deleteWorkflowType", "Delete a deprecated workflow type")
                 .answers_nothing(204, "It is gone.")
                 .refuses(404, NO_TYPE)
                 .refuses(409, &["type-in-use"]),
@@ -650,7 +650,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             types::deprecate::<WorkflowDefaults>,
-            Doc::of("deprecateWorkflowType", "Have nothing new of a type begin; what has begun goes on")
+            Doc::of("deprecateWorkflowType", "Deprecate a workflow type: nothing new of it begins")
                 .answers::<body::RegisteredType<WorkflowDefaults>>(200, "It is deprecated.")
                 .refuses(404, NO_TYPE)
                 .refuses(409, &["type-deprecated"]),
@@ -660,7 +660,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             types::undeprecate::<WorkflowDefaults>,
-            Doc::of("undeprecateWorkflowType", "Bring a deprecated type back into use")
+            Doc::of("undeprecateWorkflowType", "Undeprecate a workflow type")
                 .answers::<body::RegisteredType<WorkflowDefaults>>(200, "It is in use.")
                 .refuses(404, NO_TYPE)
                 .refuses(409, &["type-exists"]),
@@ -673,7 +673,7 @@ fn types_of_activities(calls: Calls) -> Calls {
             "/v1/domains/{domain}/activity-types",
             L::Related,
             types::list::<ActivityDefaults>,
-            Doc::of("listActivityTypes", "Registered types of activities, by name")
+            Doc::of("listActivityTypes", "List activity types, by name")
                 .answers::<body::Types>(200, "A page of types."),
         )
         .post(
@@ -681,7 +681,7 @@ fn types_of_activities(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             types::register::<ActivityDefaults>,
-            Doc::of("registerActivityType", "Register a type of activities")
+            Doc::of("registerActivityType", "Register an activity type")
                 .answers::<body::RegisteredType<ActivityDefaults>>(201, "It is registered.")
                 .refuses(409, &["domain-deprecated", "limit-exceeded", "type-exists"]),
         )
@@ -689,7 +689,7 @@ fn types_of_activities(calls: Calls) -> Calls {
             "/v1/domains/{domain}/activity-types/{type}",
             L::Related,
             types::show::<ActivityDefaults>,
-            Doc::of("showActivityType", "One type")
+            Doc::of("showActivityType", "Describe an activity type")
                 .answers::<body::RegisteredType<ActivityDefaults>>(200, "The type.")
                 .refuses(404, NO_TYPE),
         )
@@ -698,7 +698,7 @@ fn types_of_activities(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             types::delete::<ActivityDefaults>,
-            Doc::of("deleteActivityType", "Delete a deprecated type")
+            Doc::of("deleteActivityType", "Delete a deprecated activity type")
                 .answers_nothing(204, "It is gone.")
                 .refuses(404, NO_TYPE)
                 .refuses(409, &["type-in-use"]),
@@ -708,7 +708,7 @@ fn types_of_activities(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             types::deprecate::<ActivityDefaults>,
-            Doc::of("deprecateActivityType", "Have nothing new of a type begin; what has begun goes on")
+            Doc::of("deprecateActivityType", "Deprecate an activity type: nothing new of it begins")
                 .answers::<body::RegisteredType<ActivityDefaults>>(200, "It is deprecated.")
                 .refuses(404, NO_TYPE)
                 .refuses(409, &["type-deprecated"]),
@@ -718,7 +718,7 @@ fn types_of_activities(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             types::undeprecate::<ActivityDefaults>,
-            Doc::of("undeprecateActivityType", "Bring a deprecated type back into use")
+            Doc::of("undeprecateActivityType", "Undeprecate an activity type")
                 .answers::<body::RegisteredType<ActivityDefaults>>(200, "It is in use.")
                 .refuses(404, NO_TYPE)
                 .refuses(409, &["type-exists"]),
