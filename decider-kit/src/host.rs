@@ -88,15 +88,15 @@ pub struct Host {
     list: String,
     identity: String,
     concurrency: usize,
-    shared: Arc<Shared>,
+    shared: Arc<HostShared>,
 }
 
-struct Shared {
+struct HostShared {
     deciders: HashMap<String, Arc<dyn AnyDecider>>,
     cache: Mutex<LruCache<Uuid, Cached>>,
 }
 
-impl Shared {
+impl HostShared {
     /// Updates that may come with a turn of any of the deciders.
     fn updates_at_once(&self) -> usize {
         self.deciders.values().map(|decider| decider.updates_at_once()).min().unwrap_or(1)
@@ -107,7 +107,7 @@ impl Host {
     /// A host for one task list of the client's domain.
     pub fn new(client: Client, list: impl Into<String>) -> Self {
         let bound = NonZeroUsize::new(CACHED_STATES).unwrap_or(NonZeroUsize::MIN);
-        let shared = Shared { deciders: HashMap::new(), cache: Mutex::new(LruCache::new(bound)) };
+        let shared = HostShared { deciders: HashMap::new(), cache: Mutex::new(LruCache::new(bound)) };
         let identity = format!("decider-{}", std::process::id());
         Self { client, list: list.into(), identity, concurrency: 4, shared: Arc::new(shared) }
     }
@@ -175,7 +175,7 @@ struct Slot {
     client: Client,
     list: String,
     identity: String,
-    shared: Arc<Shared>,
+    shared: Arc<HostShared>,
     stopped: watch::Receiver<bool>,
 }
 
@@ -241,7 +241,7 @@ impl Slot {
             tracing::warn!(workflow_id, elapsed = ?began.elapsed(), "a slow turn: deciders decide, activities work");
         }
         let answered = match decided {
-            Ok(Answer { decisions, query_results, cached }) => {
+            Ok(HostAnswer { decisions, query_results, cached }) => {
                 let Decisions { decisions, context, awaiting, updates, .. } = decisions;
                 let complete = CompleteTurn {
                     decisions,
@@ -255,7 +255,7 @@ impl Slot {
                 self.keep(run_id, cached);
                 self.answer(&token, &complete).await
             }
-            Err(Trouble { reason, message }) => {
+            Err(GivenBack { reason, message }) => {
                 tracing::error!(workflow_id, %reason, message, "a turn is given back");
                 let (reason, details) = (Some(reason.into_owned()), Payload::of(&message).ok());
                 let fail = FailTurn { reason, details, next: self.next(polls) };
@@ -299,8 +299,8 @@ impl Slot {
         client::shutdown::unless_idle(&self.stopped, sent).await
     }
 
-    async fn decide(&self, task: DeciderTask) -> Result<Answer, Trouble> {
-        let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| Trouble {
+    async fn decide(&self, task: DeciderTask) -> Result<HostAnswer, GivenBack> {
+        let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| GivenBack {
             reason: "unknown-workflow-type".into(),
             message: format!("no decider for `{}` on this host", task.workflow_type),
         })?;
@@ -319,7 +319,7 @@ impl Slot {
                     0,
                     None,
                     look_back
-                        .map_err(|error| Trouble { reason: "look-back-failed".into(), message: error.to_string() })?,
+                        .map_err(|error| GivenBack { reason: "look-back-failed".into(), message: error.to_string() })?,
                 )
             }
         };
@@ -353,19 +353,19 @@ impl Slot {
         }));
         match decided {
             Ok((Taken::Turn(Decisions { given_back: Some(it), .. }), _)) => {
-                Err(Trouble { reason: it.reason.into(), message: it.message })
+                Err(GivenBack { reason: it.reason.into(), message: it.message })
             }
             Ok((Taken::Turn(decisions), state)) => {
                 let ask = |question| answer(&*decider, &*state, &decisions, question);
                 let query_results = questions.into_iter().map(ask).collect();
                 let turn = if only_asks { previous } else { started_event_id };
-                Ok(Answer { decisions, query_results, cached: Cached { turn, seen: started_event_id, state } })
+                Ok(HostAnswer { decisions, query_results, cached: Cached { turn, seen: started_event_id, state } })
             }
             Ok((Taken::Nothing(updates), state)) => {
                 let decisions = Decisions { updates, ..Decisions::new() };
-                Ok(Answer { decisions, query_results: Vec::new(), cached: Cached { turn: previous, seen, state } })
+                Ok(HostAnswer { decisions, query_results: Vec::new(), cached: Cached { turn: previous, seen, state } })
             }
-            Err(panic) => Err(Trouble { reason: "panic".into(), message: client::shutdown::panic_message(&*panic) }),
+            Err(panic) => Err(GivenBack { reason: "panic".into(), message: client::shutdown::panic_message(&*panic) }),
         }
     }
 
@@ -387,7 +387,7 @@ impl Slot {
 }
 
 /// What a host says to a task.
-struct Answer {
+struct HostAnswer {
     decisions: Decisions,
     query_results: Vec<QueryResult>,
     cached: Cached,
@@ -410,7 +410,7 @@ fn answer(
 }
 
 /// Why a turn is given back.
-struct Trouble {
+struct GivenBack {
     reason: Cow<'static, str>,
     message: String,
 }

@@ -51,16 +51,16 @@ use crate::{Decider, Decisions, Window};
 #[derive(Debug, Clone, Default)]
 pub struct Steps {
     input: Option<Payload>,
-    by_kind: BTreeMap<Kind, BTreeMap<String, Step>>,
+    by_kind: BTreeMap<StepKind, BTreeMap<String, Step>>,
     /// What has not ended, by the event that scheduled it.
-    open: BTreeMap<EventId, (Kind, String)>,
+    open: BTreeMap<EventId, (StepKind, String)>,
     signals: BTreeMap<String, Vec<Received>>,
     cancel_requested_event_id: Option<EventId>,
 }
 
 /// What a step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum StepKind {
     Activity,
     Timer,
     Child,
@@ -216,9 +216,9 @@ impl Steps {
                 let received = Received { event_id: id, input: it.input.clone() };
                 self.signals.entry(it.name.clone()).or_default().push(received);
             }
-            EventKind::ActivityScheduled(it) => self.begin(id, Kind::Activity, &it.activity_id, &it.activity_type),
-            EventKind::TimerScheduled(it) => self.begin(id, Kind::Timer, &it.timer_id, ""),
-            EventKind::ChildScheduled(it) => self.begin(id, Kind::Child, &it.workflow_id, &it.workflow_type),
+            EventKind::ActivityScheduled(it) => self.begin(id, StepKind::Activity, &it.activity_id, &it.activity_type),
+            EventKind::TimerScheduled(it) => self.begin(id, StepKind::Timer, &it.timer_id, ""),
+            EventKind::ChildScheduled(it) => self.begin(id, StepKind::Child, &it.workflow_id, &it.workflow_type),
             EventKind::ActivityStarted(it) => {
                 if let Some(step) = self.open_step(it.scheduled_event_id) {
                     step.started_event_id = Some(id);
@@ -258,7 +258,7 @@ impl Steps {
     }
 
     /// Something is scheduled. What had its id before has ended.
-    fn begin(&mut self, event_id: EventId, kind: Kind, id: &str, of_type: &str) {
+    fn begin(&mut self, event_id: EventId, kind: StepKind, id: &str, of_type: &str) {
         let step = self.by_kind.entry(kind).or_default().entry(id.to_owned()).or_default();
         *step = Step {
             of_type: of_type.to_owned(),
@@ -271,7 +271,7 @@ impl Steps {
     }
 
     /// Something could not be scheduled. What is open with the same id stays as it is.
-    fn refuse(&mut self, event_id: EventId, kind: Kind, id: &str, failure: Failure) {
+    fn refuse(&mut self, event_id: EventId, kind: StepKind, id: &str, failure: Failure) {
         let step = self.by_kind.entry(kind).or_default().entry(id.to_owned()).or_default();
         if !step.is_open() {
             let outcome = Some(Err(failure));
@@ -293,23 +293,23 @@ impl Steps {
         Some((id, step))
     }
 
-    fn step(&self, kind: Kind, id: &str) -> &Step {
+    fn step(&self, kind: StepKind, id: &str) -> &Step {
         self.by_kind.get(&kind).and_then(|steps| steps.get(id)).unwrap_or(&NEVER)
     }
 
     /// The activity with this id, which may [be new](Step::is_new).
     pub fn activity(&self, activity_id: &str) -> &Step {
-        self.step(Kind::Activity, activity_id)
+        self.step(StepKind::Activity, activity_id)
     }
 
     /// The timer with this id.
     pub fn timer(&self, timer_id: &str) -> &Step {
-        self.step(Kind::Timer, timer_id)
+        self.step(StepKind::Timer, timer_id)
     }
 
     /// The child with this workflow id.
     pub fn child(&self, workflow_id: &str) -> &Step {
-        self.step(Kind::Child, workflow_id)
+        self.step(StepKind::Child, workflow_id)
     }
 
     /// The result of the activity with this id, once it has succeeded.
@@ -323,7 +323,7 @@ impl Steps {
 
     /// The activities that have not ended, with their ids, in the order in which they were scheduled.
     pub fn open_activities(&self) -> impl Iterator<Item = (&str, &Step)> {
-        let open = self.open.values().filter(|(kind, _)| *kind == Kind::Activity);
+        let open = self.open.values().filter(|(kind, _)| *kind == StepKind::Activity);
         open.map(|(kind, id)| (id.as_str(), self.step(*kind, id)))
     }
 
@@ -358,11 +358,11 @@ impl Steps {
 }
 
 /// What could not be scheduled.
-fn refused(kind: &EventKind) -> Option<(Kind, &str)> {
+fn refused(kind: &EventKind) -> Option<(StepKind, &str)> {
     match kind {
-        EventKind::ActivityScheduleFailed(it) => Some((Kind::Activity, &it.activity_id)),
-        EventKind::TimerScheduleFailed(it) => Some((Kind::Timer, &it.timer_id)),
-        EventKind::ChildScheduleFailed(it) => Some((Kind::Child, &it.workflow_id)),
+        EventKind::ActivityScheduleFailed(it) => Some((StepKind::Activity, &it.activity_id)),
+        EventKind::TimerScheduleFailed(it) => Some((StepKind::Timer, &it.timer_id)),
+        EventKind::ChildScheduleFailed(it) => Some((StepKind::Child, &it.workflow_id)),
         _ => None,
     }
 }

@@ -25,21 +25,21 @@ const RECORD_WAIT: Duration = Duration::from_secs(10);
 
 /// Somebody waits at a node.
 #[derive(Debug, Serialize, Deserialize)]
-struct Waiting {
+struct WaitingThere {
     at: String,
     list: ListName,
 }
 
 /// A node has a task.
 #[derive(Debug, Serialize, Deserialize)]
-struct Offered {
+struct OfferedTask {
     by: String,
     offer: Offer,
 }
 
 /// Whether somebody takes it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Taken {
+struct IsTaken {
     taken: bool,
 }
 
@@ -51,23 +51,23 @@ struct Lost {
 
 /// What had been started for one of them.
 #[derive(Debug, Serialize, Deserialize)]
-struct Found {
+struct FoundTask {
     offer: Option<Offer>,
 }
 
-async fn waiting(State(engine): AppState, Json(waiting): Json<Waiting>) -> Answer {
+async fn waiting(State(engine): AppState, Json(waiting): Json<WaitingThere>) -> Answer {
     engine.waits_at(waiting.at, &waiting.list);
     Ok(json(StatusCode::OK, &serde_json::json!({})))
 }
 
 async fn lost(State(engine): AppState, Json(lost): Json<Lost>) -> Answer {
     let offer = engine.find_lost_for_peer(&lost.polls);
-    Ok(json(StatusCode::OK, &Found { offer }))
+    Ok(json(StatusCode::OK, &FoundTask { offer }))
 }
 
-async fn offered(State(engine): AppState, Json(offered): Json<Offered>) -> Answer {
+async fn offered(State(engine): AppState, Json(offered): Json<OfferedTask>) -> Answer {
     let taken = engine.take_offer(&offered.by, &offered.offer);
-    Ok(json(StatusCode::OK, &Taken { taken }))
+    Ok(json(StatusCode::OK, &IsTaken { taken }))
 }
 
 async fn asked(State(engine): AppState, Json(forwarded): Json<Forwarded>) -> Answer {
@@ -83,11 +83,11 @@ async fn recorded(State(engine): AppState, Json(answer): Json<PassedAnswer, TURN
 }
 
 async fn given_up(State(engine): AppState, Json(rejected): Json<RejectedUpdate>) -> Answer {
-    Ok(json(StatusCode::OK, &Taken { taken: engine.give_up_for_node(rejected) }))
+    Ok(json(StatusCode::OK, &IsTaken { taken: engine.give_up_for_node(rejected) }))
 }
 
 async fn said(State(engine): AppState, Json(said): Json<Said, TURN_BYTES_MAX>) -> Answer {
-    Ok(json(StatusCode::OK, &Taken { taken: engine.hear_answers(said) }))
+    Ok(json(StatusCode::OK, &IsTaken { taken: engine.hear_answers(said) }))
 }
 
 /// What nodes say to each other.
@@ -230,20 +230,20 @@ impl OverHttp {
 #[async_trait]
 impl Peers for OverHttp {
     async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String> {
-        let waiting = Waiting { at: self.me.clone(), list: list.clone() };
+        let waiting = WaitingThere { at: self.me.clone(), list: list.clone() };
         self.call(format!("{node}/nodes/waiting"), &waiting).await.map(drop)
     }
 
     async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String> {
-        let offered = Offered { by: self.me.clone(), offer: offer.clone() };
+        let offered = OfferedTask { by: self.me.clone(), offer: offer.clone() };
         let answer = self.call(format!("{node}/nodes/offer"), &offered).await?;
-        let Taken { taken } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
+        let IsTaken { taken } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
         Ok(taken)
     }
 
     async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String> {
         let answer = self.call(format!("{node}/nodes/lost"), &Lost { polls: polls.to_vec() }).await?;
-        let Found { offer } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
+        let FoundTask { offer } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
         Ok(offer)
     }
 
@@ -264,13 +264,13 @@ impl Peers for OverHttp {
 
     async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
         let answer = self.call(format!("{node}/nodes/given-up"), rejected).await?;
-        let Taken { taken } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
+        let IsTaken { taken } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
         Ok(taken)
     }
 
     async fn say(&self, node: &str, said: &Said) -> Result<bool, String> {
         let answer = self.call(format!("{node}/nodes/said"), said).await?;
-        let Taken { taken } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
+        let IsTaken { taken } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
         Ok(taken)
     }
 }

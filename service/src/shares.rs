@@ -47,7 +47,7 @@ pub(crate) type ThrottledCounts = Family<[(&'static str, Arc<str>); 3], Counter>
 
 /// What one of those who share has used.
 #[derive(Debug)]
-struct Share {
+struct UsedShare {
     whose: Whose,
     /// In metrics.
     label: Arc<str>,
@@ -58,7 +58,7 @@ struct Share {
     watchers: Arc<AtomicUsize>,
 }
 
-impl Share {
+impl UsedShare {
     fn new(whose: Whose, label: Arc<str>, amounts: Amounts, watchers: Arc<AtomicUsize>) -> Arc<Self> {
         let requests = amounts.requests_per_second.map(|rate| Rate::new(rate, amounts.burst.unwrap_or(rate)));
         let bytes = amounts.bytes_per_second.map(Debt::new);
@@ -73,9 +73,9 @@ impl Share {
 
 /// What is in force, and what has been used of it.
 #[derive(Debug, Default)]
-struct InForce {
+struct LimitInForce {
     limits: Limits,
-    shares: HashMap<Whose, Arc<Share>>,
+    shares: HashMap<Whose, Arc<UsedShare>>,
     /// Those who are counted by name.
     named: HashSet<Whose>,
 }
@@ -83,7 +83,7 @@ struct InForce {
 /// See the module. Always behind an [`Arc`].
 #[derive(Debug, Default)]
 pub struct Shares {
-    in_force: RwLock<InForce>,
+    in_force: RwLock<LimitInForce>,
     counts: ThrottledCounts,
     told: Told,
 }
@@ -125,7 +125,7 @@ impl Shares {
         &self.counts
     }
 
-    fn share(&self, whose: Whose) -> Option<Arc<Share>> {
+    fn share(&self, whose: Whose) -> Option<Arc<UsedShare>> {
         {
             let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(share) = in_force.shares.get(&whose) {
@@ -144,7 +144,7 @@ impl Shares {
         }
         let label: Arc<str> = if in_force.named.contains(&whose) { whose.name() } else { OTHERS.into() };
         let share = in_force.shares.entry(whose.clone());
-        Some(Arc::clone(share.or_insert_with(|| Share::new(whose, label, amounts, Arc::default()))))
+        Some(Arc::clone(share.or_insert_with(|| UsedShare::new(whose, label, amounts, Arc::default()))))
     }
 
     /// Admits a request; nothing where no limit is on it.
@@ -157,7 +157,7 @@ impl Shares {
             return Ok(None);
         }
         let whose = [asking.credential.map(Whose::credential), asking.domain.map(Whose::domain)];
-        let shares: Vec<Arc<Share>> = whose.into_iter().flatten().filter_map(|whose| self.share(whose)).collect();
+        let shares: Vec<Arc<UsedShare>> = whose.into_iter().flatten().filter_map(|whose| self.share(whose)).collect();
         for share in shares.iter().filter(|_| !asking.is_of_task) {
             if let Some(wait) = share.bytes.as_ref().and_then(Debt::unpaid) {
                 return Err(self.throttled(share, LimitKind::Bytes, wait));
@@ -191,7 +191,7 @@ impl Shares {
         }
     }
 
-    fn throttled(&self, share: &Share, kind: LimitKind, wait: Duration) -> Throttled {
+    fn throttled(&self, share: &UsedShare, kind: LimitKind, wait: Duration) -> Throttled {
         let max = share.amounts.of(kind).unwrap_or_default();
         let throttled = Throttled { kind, max, whose: share.whose.clone(), wait };
         let labels =
@@ -202,7 +202,7 @@ impl Shares {
     }
 
     /// One more that waits, for as long as what this answers is kept.
-    fn watcher(&self, share: &Arc<Share>) -> Result<Watcher, Throttled> {
+    fn watcher(&self, share: &Arc<UsedShare>) -> Result<Watcher, Throttled> {
         let max = share.amounts.watchers.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
         let take = |watchers: usize| watchers.checked_add(1).filter(|watchers| *watchers <= max);
         match share.watchers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {

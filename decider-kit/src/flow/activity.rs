@@ -32,12 +32,12 @@ impl Context {
 pub struct Activity<O> {
     context: Context,
     of_type: String,
-    stage: Stage,
+    stage: ActivityStage,
     outlasts_cancel: bool,
     result: PhantomData<fn() -> O>,
 }
 
-enum Stage {
+enum ActivityStage {
     /// Described; without an id unless one was given.
     Described(Box<ScheduleActivity>),
     Scheduled(Waiting),
@@ -54,13 +54,13 @@ impl<O> Activity<O> {
     pub(super) fn new(context: Context, of_type: String, input: Payload) -> Self {
         let described =
             ScheduleActivity { activity_type: of_type.clone(), input: Some(input), ..ScheduleActivity::default() };
-        let stage = Stage::Described(Box::new(described));
+        let stage = ActivityStage::Described(Box::new(described));
         Self { context, of_type, stage, outlasts_cancel: false, result: PhantomData }
     }
 
     /// Sets anything that the decision has. Nothing once the activity is scheduled.
     pub fn with(mut self, set: impl FnOnce(&mut ScheduleActivity)) -> Self {
-        if let Stage::Described(described) = &mut self.stage {
+        if let ActivityStage::Described(described) = &mut self.stage {
             set(described);
         }
         self
@@ -119,7 +119,7 @@ impl<O> Activity<O> {
 
     /// Schedules it now, and leaves it to itself: no one waits for it, and nothing cancels it.
     pub fn detach(mut self) {
-        if let Stage::Described(described) = std::mem::replace(&mut self.stage, Stage::Over) {
+        if let ActivityStage::Described(described) = std::mem::replace(&mut self.stage, ActivityStage::Over) {
             let mut core = lock(self.context.shared());
             let described = named(*described, |name| core.id_for(name));
             core.issue(described, None);
@@ -127,7 +127,9 @@ impl<O> Activity<O> {
     }
 
     fn schedule(&mut self) {
-        let Stage::Described(described) = std::mem::replace(&mut self.stage, Stage::Over) else { return };
+        let ActivityStage::Described(described) = std::mem::replace(&mut self.stage, ActivityStage::Over) else {
+            return;
+        };
         let described = named(*described, |name| lock(self.context.shared()).id_for(name));
         let waiting = self.context.wait(On::Activity {
             activity_id: described.activity_id.clone(),
@@ -135,7 +137,7 @@ impl<O> Activity<O> {
             outlasts_cancel: self.outlasts_cancel,
         });
         lock(self.context.shared()).issue(described, waiting.key());
-        self.stage = Stage::Scheduled(waiting);
+        self.stage = ActivityStage::Scheduled(waiting);
     }
 }
 
@@ -151,16 +153,16 @@ impl<O: DeserializeOwned> Future for Activity<O> {
 
     fn poll(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if matches!(this.stage, Stage::Described(_)) {
+        if matches!(this.stage, ActivityStage::Described(_)) {
             if let Some(canceled) = this.context.cancellation() {
-                this.stage = Stage::Over;
+                this.stage = ActivityStage::Over;
                 return Poll::Ready(Err(canceled));
             }
             this.schedule();
         }
-        let Stage::Scheduled(waiting) = &mut this.stage else { return Poll::Pending };
+        let ActivityStage::Scheduled(waiting) = &mut this.stage else { return Poll::Pending };
         let Poll::Ready((event_id, outcome)) = waiting.poll(task) else { return Poll::Pending };
-        this.stage = Stage::Over;
+        this.stage = ActivityStage::Over;
         this.context.read_result(event_id, &this.of_type, outcome)
     }
 }

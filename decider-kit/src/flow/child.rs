@@ -34,11 +34,11 @@ impl Context {
 pub struct Child<O> {
     context: Context,
     workflow_id: String,
-    stage: Stage,
+    stage: ChildStage,
     result: PhantomData<fn() -> O>,
 }
 
-enum Stage {
+enum ChildStage {
     Described(Box<StartChild>),
     Wanted(Waiting),
     Over,
@@ -54,12 +54,12 @@ impl<O> Child<O> {
     pub(super) fn new(context: Context, workflow_type: String, workflow_id: String, input: Payload) -> Self {
         let described =
             StartChild { workflow_id: workflow_id.clone(), workflow_type, input: Some(input), ..StartChild::default() };
-        Self { context, workflow_id, stage: Stage::Described(Box::new(described)), result: PhantomData }
+        Self { context, workflow_id, stage: ChildStage::Described(Box::new(described)), result: PhantomData }
     }
 
     /// Sets anything that the decision has. Nothing once the child is started.
     pub fn with(mut self, set: impl FnOnce(&mut StartChild)) -> Self {
-        if let Stage::Described(described) = &mut self.stage {
+        if let ChildStage::Described(described) = &mut self.stage {
             set(described);
             self.workflow_id.clone_from(&described.workflow_id);
         }
@@ -102,16 +102,16 @@ impl<O> Child<O> {
 
     /// Starts it now, and leaves it to itself: no one waits for it, and only the run's close may end it.
     pub fn detach(mut self) {
-        if let Stage::Described(described) = std::mem::replace(&mut self.stage, Stage::Over) {
+        if let ChildStage::Described(described) = std::mem::replace(&mut self.stage, ChildStage::Over) {
             lock(self.context.shared()).issue(*described, None);
         }
     }
 
     fn want(&mut self) {
-        let Stage::Described(described) = std::mem::replace(&mut self.stage, Stage::Over) else { return };
+        let ChildStage::Described(described) = std::mem::replace(&mut self.stage, ChildStage::Over) else { return };
         let waiting = self.context.wait(On::Child { workflow_id: described.workflow_id.clone() });
         lock(self.context.shared()).issue(*described, waiting.key());
-        self.stage = Stage::Wanted(waiting);
+        self.stage = ChildStage::Wanted(waiting);
     }
 }
 
@@ -120,16 +120,16 @@ impl<O: DeserializeOwned> Future for Child<O> {
 
     fn poll(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if matches!(this.stage, Stage::Described(_)) {
+        if matches!(this.stage, ChildStage::Described(_)) {
             if let Some(canceled) = this.context.cancellation() {
-                this.stage = Stage::Over;
+                this.stage = ChildStage::Over;
                 return Poll::Ready(Err(canceled));
             }
             this.want();
         }
-        let Stage::Wanted(waiting) = &mut this.stage else { return Poll::Pending };
+        let ChildStage::Wanted(waiting) = &mut this.stage else { return Poll::Pending };
         let Poll::Ready((event_id, outcome)) = waiting.poll(task) else { return Poll::Pending };
-        this.stage = Stage::Over;
+        this.stage = ChildStage::Over;
         this.context.read_result(event_id, &this.workflow_id, outcome)
     }
 }

@@ -47,10 +47,10 @@ impl Context {
 pub struct External {
     context: Context,
     workflow_id: String,
-    stage: Stage,
+    stage: ExternalStage,
 }
 
-enum Stage {
+enum ExternalStage {
     Described(Box<Decision>),
     Sent(Waiting),
     Over,
@@ -64,7 +64,7 @@ impl fmt::Debug for External {
 
 impl External {
     pub(super) fn new(context: Context, workflow_id: String, decision: impl Into<Decision>) -> Self {
-        Self { context, workflow_id, stage: Stage::Described(Box::new(decision.into())) }
+        Self { context, workflow_id, stage: ExternalStage::Described(Box::new(decision.into())) }
     }
 
     /// Sends it now, whether or not somebody waits to hear what became of it. It is sent even in a canceled scope, and
@@ -75,10 +75,12 @@ impl External {
     }
 
     fn issue(&mut self) {
-        let Stage::Described(decision) = std::mem::replace(&mut self.stage, Stage::Over) else { return };
+        let ExternalStage::Described(decision) = std::mem::replace(&mut self.stage, ExternalStage::Over) else {
+            return;
+        };
         let waiting = self.context.wait(On::External { workflow_id: self.workflow_id.clone() });
         lock(self.context.shared()).issue(*decision, waiting.key());
-        self.stage = Stage::Sent(waiting);
+        self.stage = ExternalStage::Sent(waiting);
     }
 }
 
@@ -87,16 +89,16 @@ impl Future for External {
 
     fn poll(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if matches!(this.stage, Stage::Described(_)) {
+        if matches!(this.stage, ExternalStage::Described(_)) {
             if let Some(canceled) = this.context.cancellation() {
-                this.stage = Stage::Over;
+                this.stage = ExternalStage::Over;
                 return Poll::Ready(Err(canceled));
             }
             this.issue();
         }
-        let Stage::Sent(waiting) = &mut this.stage else { return Poll::Pending };
+        let ExternalStage::Sent(waiting) = &mut this.stage else { return Poll::Pending };
         let Poll::Ready((_, outcome)) = waiting.poll(task) else { return Poll::Pending };
-        this.stage = Stage::Over;
+        this.stage = ExternalStage::Over;
         Poll::Ready(outcome.map(|_| ()))
     }
 }

@@ -39,7 +39,7 @@ pub(super) enum Asked<'a> {
 }
 
 /// What happened that code may wait for.
-enum News {
+enum CodeNews {
     Started(Box<WorkflowStarted>),
     Ended(Ended),
     Signal { name: String, input: Option<Payload> },
@@ -47,7 +47,7 @@ enum News {
     CloseFailed,
 }
 
-impl News {
+impl CodeNews {
     /// What it ends, by the event that scheduled it.
     fn ends(&self) -> Option<EventId> {
         match self {
@@ -73,7 +73,7 @@ pub(super) struct Machine {
     bell: Arc<Bell>,
     /// How the code ended.
     closing: Option<Decision>,
-    news: VecDeque<(EventId, News)>,
+    news: VecDeque<(EventId, CodeNews)>,
     /// The newest DeciderStarted.
     started: Option<(EventId, Timestamp)>,
     /// The turn that the code has run, and whose decisions have not been held against the history yet.
@@ -280,14 +280,14 @@ impl Machine {
     }
 
     /// Brings one event to the code.
-    fn bring(&mut self, begin: &Begin, event_id: EventId, news: News) {
+    fn bring(&mut self, begin: &Begin, event_id: EventId, news: CodeNews) {
         match news {
-            News::Started(it) => self.begin(begin, event_id, &it),
-            News::Ended(Ended::Scheduled { scheduled_event_id, outcome }) => {
+            CodeNews::Started(it) => self.begin(begin, event_id, &it),
+            CodeNews::Ended(Ended::Scheduled { scheduled_event_id, outcome }) => {
                 let waker = lock(&self.core).resolve(scheduled_event_id, event_id, |_| outcome);
                 waker.into_iter().for_each(std::task::Waker::wake);
             }
-            News::Ended(Ended::Activity { scheduled_event_id, unhappy }) => {
+            CodeNews::Ended(Ended::Activity { scheduled_event_id, unhappy }) => {
                 let outcome = |on: &On| {
                     let (activity_id, activity_type) = match on {
                         On::Activity { activity_id, activity_type, .. } => (activity_id.clone(), activity_type.clone()),
@@ -303,17 +303,17 @@ impl Machine {
                 let waker = lock(&self.core).resolve(scheduled_event_id, event_id, outcome);
                 waker.into_iter().for_each(std::task::Waker::wake);
             }
-            News::Ended(Ended::NotScheduled(failure)) => {
+            CodeNews::Ended(Ended::NotScheduled(failure)) => {
                 // The failed decision's own event stands for what it would have scheduled.
                 let waker = lock(&self.core).resolve(event_id, event_id, |_| Err(failure));
                 waker.into_iter().for_each(std::task::Waker::wake);
             }
-            News::Signal { name, input } => {
+            CodeNews::Signal { name, input } => {
                 let wakers = lock(&self.core).signal(event_id, &name, input);
                 wakers.into_iter().for_each(std::task::Waker::wake);
             }
-            News::CancelRequested { reason } => cancel(&self.core, &self.root, reason),
-            News::CloseFailed => {
+            CodeNews::CancelRequested { reason } => cancel(&self.core, &self.root, reason),
+            CodeNews::CloseFailed => {
                 // The code has ended: nobody is left to look at the news that was in the way.
                 if let Some(closing) = &self.closing {
                     lock(&self.core).issue(forced(closing.clone()), None);
@@ -399,12 +399,12 @@ fn foreseen(events: &[Event]) -> Foreseen {
 }
 
 /// What code may wait for; `None` for what it never sees.
-fn news(kind: &EventKind) -> Option<News> {
+fn news(kind: &EventKind) -> Option<CodeNews> {
     match kind {
-        EventKind::WorkflowStarted(it) => Some(News::Started(it.clone())),
-        EventKind::Signal(it) => Some(News::Signal { name: it.name.clone(), input: it.input.clone() }),
-        EventKind::WorkflowCancelRequested(it) => Some(News::CancelRequested { reason: it.reason.clone() }),
-        EventKind::WorkflowCloseFailed(_) => Some(News::CloseFailed),
-        kind => Ended::of(kind).map(News::Ended),
+        EventKind::WorkflowStarted(it) => Some(CodeNews::Started(it.clone())),
+        EventKind::Signal(it) => Some(CodeNews::Signal { name: it.name.clone(), input: it.input.clone() }),
+        EventKind::WorkflowCancelRequested(it) => Some(CodeNews::CancelRequested { reason: it.reason.clone() }),
+        EventKind::WorkflowCloseFailed(_) => Some(CodeNews::CloseFailed),
+        kind => Ended::of(kind).map(CodeNews::Ended),
     }
 }

@@ -55,10 +55,10 @@ pub struct Sleep {
     context: Context,
     span: Duration,
     name: Option<String>,
-    stage: Stage,
+    stage: TimerStage,
 }
 
-enum Stage {
+enum TimerStage {
     Described,
     Set(Waiting),
     Over,
@@ -72,7 +72,7 @@ impl fmt::Debug for Sleep {
 
 impl Sleep {
     pub(super) fn new(context: Context, span: Duration) -> Self {
-        Self { context, span, name: None, stage: Stage::Described }
+        Self { context, span, name: None, stage: TimerStage::Described }
     }
 
     /// With this name in the history, and a number from the second of its name on; `sleep` unless set.
@@ -90,13 +90,13 @@ impl Sleep {
     }
 
     fn set(&mut self) {
-        if !matches!(self.stage, Stage::Described) {
+        if !matches!(self.stage, TimerStage::Described) {
             return;
         }
         let timer_id = lock(self.context.shared()).id_for(self.name.as_deref().unwrap_or(NAME));
         let waiting = self.context.wait(On::Timer { timer_id: timer_id.clone() });
         lock(self.context.shared()).issue(StartTimer { timer_id, after: self.span, control: None }, waiting.key());
-        self.stage = Stage::Set(waiting);
+        self.stage = TimerStage::Set(waiting);
     }
 }
 
@@ -105,16 +105,16 @@ impl Future for Sleep {
 
     fn poll(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if matches!(this.stage, Stage::Described) {
+        if matches!(this.stage, TimerStage::Described) {
             if let Some(canceled) = this.context.cancellation() {
-                this.stage = Stage::Over;
+                this.stage = TimerStage::Over;
                 return Poll::Ready(Err(canceled));
             }
             this.set();
         }
-        let Stage::Set(waiting) = &mut this.stage else { return Poll::Pending };
+        let TimerStage::Set(waiting) = &mut this.stage else { return Poll::Pending };
         let Poll::Ready((_, outcome)) = waiting.poll(task) else { return Poll::Pending };
-        this.stage = Stage::Over;
+        this.stage = TimerStage::Over;
         Poll::Ready(outcome.map(|_| ()))
     }
 }

@@ -23,10 +23,10 @@ const TRIES_MAX: usize = 10_000;
 
 /// Something that happens to a run.
 #[derive(Debug, Clone)]
-pub struct News(Kind);
+pub struct News(NewsKind);
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum NewsKind {
     Succeeded { activity_id: String, result: Payload },
     Failed { activity_id: String, reason: String, details: Payload },
     Canceled { activity_id: String, details: Payload },
@@ -40,48 +40,48 @@ enum Kind {
 
 /// A runner did the activity.
 pub fn activity_succeeded<T: Serialize + ?Sized>(activity_id: &str, result: &T) -> News {
-    News(Kind::Succeeded { activity_id: activity_id.to_owned(), result: payload(result) })
+    News(NewsKind::Succeeded { activity_id: activity_id.to_owned(), result: payload(result) })
 }
 
 /// A runner could not do the activity.
 pub fn activity_failed<T: Serialize + ?Sized>(activity_id: &str, reason: &str, details: &T) -> News {
     let (activity_id, reason) = (activity_id.to_owned(), reason.to_owned());
-    News(Kind::Failed { activity_id, reason, details: payload(details) })
+    News(NewsKind::Failed { activity_id, reason, details: payload(details) })
 }
 
 /// A runner stopped as it was asked to.
 pub fn activity_canceled<T: Serialize + ?Sized>(activity_id: &str, details: &T) -> News {
-    News(Kind::Canceled { activity_id: activity_id.to_owned(), details: payload(details) })
+    News(NewsKind::Canceled { activity_id: activity_id.to_owned(), details: payload(details) })
 }
 
 /// The runner took too long. Time goes on until then, and whatever else comes due meanwhile happens, too.
 pub fn activity_timed_out(activity_id: &str, timeout: ActivityTimeout) -> News {
-    News(Kind::TimedOut { activity_id: activity_id.to_owned(), timeout })
+    News(NewsKind::TimedOut { activity_id: activity_id.to_owned(), timeout })
 }
 
 /// No runner took the activity in time. Time goes on until then.
 pub fn activity_not_taken(activity_id: &str) -> News {
-    News(Kind::NotTaken { activity_id: activity_id.to_owned() })
+    News(NewsKind::NotTaken { activity_id: activity_id.to_owned() })
 }
 
 /// The timer's time has come. Time goes on until then.
 pub fn timer_expired(timer_id: &str) -> News {
-    News(Kind::Expired { timer_id: timer_id.to_owned() })
+    News(NewsKind::Expired { timer_id: timer_id.to_owned() })
 }
 
 /// News from outside.
 pub fn signal<T: Serialize + ?Sized>(name: &str, input: &T) -> News {
-    News(Kind::Signal { name: name.to_owned(), input: payload(input) })
+    News(NewsKind::Signal { name: name.to_owned(), input: payload(input) })
 }
 
 /// Somebody asked for the run to be canceled.
 pub fn cancel_requested() -> News {
-    News(Kind::CancelRequested)
+    News(NewsKind::CancelRequested)
 }
 
 /// Somebody asks for an update. The first of a story is named `update-1`, and so on. Then [`Given::then_judges`].
 pub fn update<T: Serialize + ?Sized>(name: &str, input: &T) -> News {
-    News(Kind::Update { name: name.to_owned(), input: payload(input) })
+    News(NewsKind::Update { name: name.to_owned(), input: payload(input) })
 }
 
 /// A run and its past, and a decider to be asked about it.
@@ -148,11 +148,11 @@ impl<D: TakesTurns> Given<D> {
     #[must_use]
     pub fn when(mut self, news: News) -> Self {
         match news.0 {
-            Kind::Succeeded { activity_id, result } => {
+            NewsKind::Succeeded { activity_id, result } => {
                 let task = self.started(&activity_id);
                 self.admit(&Command::SucceedActivity { task, result: Some(result) });
             }
-            Kind::Failed { activity_id, reason, details } => {
+            NewsKind::Failed { activity_id, reason, details } => {
                 let task = self.started(&activity_id);
                 // With a retry policy it is the last try that is told, and one without a limit ends in no other way.
                 let activity = self.run.activities.get(&task.scheduled_event_id);
@@ -165,11 +165,11 @@ impl<D: TakesTurns> Given<D> {
                     self.admit(&Command::FailActivity { task, reason, details, non_retryable, retry_after });
                 }
             }
-            Kind::Canceled { activity_id, details } => {
+            NewsKind::Canceled { activity_id, details } => {
                 let task = self.started(&activity_id);
                 self.admit(&Command::CancelActivity { task, details: Some(details) });
             }
-            Kind::TimedOut { activity_id, timeout } => {
+            NewsKind::TimedOut { activity_id, timeout } => {
                 let scheduled_event_id = self.scheduled(&activity_id);
                 let what = match timeout {
                     ActivityTimeout::StartToClose => DeadlineKind::ActivityStartToClose { scheduled_event_id },
@@ -192,26 +192,26 @@ impl<D: TakesTurns> Given<D> {
                     "is tried again and again: its retry policy has no limit, and it no ScheduleToClose timeout";
                 fail(format_args!("activity `{activity_id}` {circles}"), &self.events);
             }
-            Kind::NotTaken { activity_id } => {
+            NewsKind::NotTaken { activity_id } => {
                 let scheduled_event_id = self.scheduled(&activity_id);
                 let what = DeadlineKind::ActivityScheduleToStart { scheduled_event_id };
                 self.fire(what, &format!("activity `{activity_id}` was taken, or has no schedule-to-start timeout"));
             }
-            Kind::Expired { timer_id } => {
+            NewsKind::Expired { timer_id } => {
                 let Some(timer) = self.run.timers.get(&timer_id) else {
                     fail(format_args!("no timer `{timer_id}` is open"), &self.events);
                 };
                 let scheduled_event_id = timer.scheduled_event_id;
                 self.fire(DeadlineKind::Timer { scheduled_event_id }, "the timer has no time");
             }
-            Kind::Signal { name, input } => {
+            NewsKind::Signal { name, input } => {
                 let input = Some(input);
                 self.admit(&Command::Signal { name, input, identity: None, key: None, if_version: None });
             }
-            Kind::CancelRequested => {
+            NewsKind::CancelRequested => {
                 self.admit(&Command::RequestCancel { reason: None, identity: None, key: None });
             }
-            Kind::Update { name, input } => self.put(name, input),
+            NewsKind::Update { name, input } => self.put(name, input),
         }
         self
     }

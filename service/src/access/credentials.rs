@@ -23,10 +23,10 @@ pub const PREFIX_DIGITS: usize = 12;
 
 /// Every credential. A handle: all clones see the same, and what [`replace`](Self::replace) changes.
 #[derive(Debug, Clone, Default)]
-pub struct Credentials(Arc<InForce>);
+pub struct Credentials(Arc<CredentialsInForce>);
 
 #[derive(Debug, Default)]
-struct InForce {
+struct CredentialsInForce {
     set: watch::Sender<Arc<Set>>,
     denials: Denials,
 }
@@ -113,7 +113,7 @@ impl Credentials {
     /// by, nothing that it may do, naming the credential; for an empty name; and for two of the same name, key id or secret.
     pub fn new(stanzas: impl Into<Stanzas>) -> Result<Self, String> {
         let set = Arc::new(Set::read(stanzas.into(), &Set::default())?);
-        Ok(Self(Arc::new(InForce { set: watch::Sender::new(set), denials: Denials::default() })))
+        Ok(Self(Arc::new(CredentialsInForce { set: watch::Sender::new(set), denials: Denials::default() })))
     }
 
     /// Takes these instead, from the next request on.

@@ -30,7 +30,7 @@ pub(super) const ALGORITHMS: [(&str, Algorithm); 9] = [
 const RSA: [&str; 6] = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"];
 
 /// A key.
-struct Key {
+struct JwksKey {
     id: Option<String>,
     /// What it may have signed with.
     algorithms: Vec<Algorithm>,
@@ -40,7 +40,7 @@ struct Key {
 /// The keys of an issuer. Two sets are the same where what was published is.
 #[derive(Default)]
 pub(super) struct KeySet {
-    keys: Vec<Key>,
+    keys: Vec<JwksKey>,
     published: [u8; 32],
 }
 
@@ -66,7 +66,8 @@ impl KeySet {
         if bytes.len() > KEYS_BYTES_MAX {
             return Err(format!("it has more than {KEYS_BYTES_MAX} bytes"));
         }
-        let found: Published = serde_json::from_slice(bytes).map_err(|_| "this is no JSON Web Key Set".to_owned())?;
+        let found: Published =
+            serde_json::from_slice(bytes).map_err(|_| "this is no JSON Web JwksKey Set".to_owned())?;
         if found.keys.len() > KEYS_MAX {
             return Err(format!("it has {} keys, expected at most {KEYS_MAX}", found.keys.len()));
         }
@@ -74,7 +75,7 @@ impl KeySet {
             let why = "whoever can check a token with it could make one; have the issuer sign with RSA, EC or Ed25519";
             return Err(format!("it has a symmetric key (`oct`) in it: {why}"));
         }
-        let keys: Vec<Key> = found.keys.into_iter().filter_map(Key::read).collect();
+        let keys: Vec<JwksKey> = found.keys.into_iter().filter_map(JwksKey::read).collect();
         if keys.is_empty() {
             return Err("it has no key that a signature could be checked with".to_owned());
         }
@@ -96,7 +97,7 @@ impl KeySet {
     }
 }
 
-impl Key {
+impl JwksKey {
     /// `None` for one that is for something else, or of a kind that is not known here.
     fn read(published: Value) -> Option<Self> {
         let is_for_signatures = text(&published, "use").is_none_or(|usage| usage == "sig");
@@ -188,6 +189,6 @@ mod tests {
         assert!(read(&json!([secret, ed("ed")])).err().unwrap().contains("symmetric"));
         assert!(read(&json!(vec![ed("ed"); KEYS_MAX + 1])).err().unwrap().contains("at most 100"));
         assert!(KeySet::read(&vec![b' '; KEYS_BYTES_MAX + 1]).err().unwrap().contains("more than 262144 bytes"));
-        assert!(KeySet::read(b"<html>").err().unwrap().contains("no JSON Web Key Set"));
+        assert!(KeySet::read(b"<html>").err().unwrap().contains("no JSON Web JwksKey Set"));
     }
 }

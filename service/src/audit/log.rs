@@ -54,11 +54,11 @@ impl Counts {
 }
 
 /// Whoever waits for the entry of his change. He is sent the means to tell its outcome: where he is gone, that is told, too.
-type Waiting = (Change, oneshot::Sender<Result<Announced, Unwritten>>);
+type WaitingEntry = (Change, oneshot::Sender<Result<Announced, Unwritten>>);
 
 #[derive(Default)]
 struct Queue {
-    changes: Vec<Waiting>,
+    changes: Vec<WaitingEntry>,
     /// Not bounded by itself: there is one for each change that was announced, and a request for each of these.
     outcomes: Vec<Outcome>,
     flushes: Vec<oneshot::Sender<()>>,
@@ -72,7 +72,7 @@ impl Queue {
 }
 
 /// What the requests and the thread share.
-struct Shared {
+struct LogShared {
     queue: Mutex<Queue>,
     news: Condvar,
     counts: Arc<Counts>,
@@ -81,7 +81,7 @@ struct Shared {
     told: Mutex<Option<Instant>>,
 }
 
-impl Shared {
+impl LogShared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,7 +101,7 @@ impl Shared {
 /// The audit log of this process.
 pub struct AuditLog {
     directory: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<LogShared>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -125,7 +125,7 @@ impl AuditLog {
         let writer = Writer::open(directory.to_owned(), clock, sync)?;
         let last = AtomicU64::new(writer.head().seq);
         let (queue, news, told) = (Mutex::default(), Condvar::new(), Mutex::default());
-        let shared = Arc::new(Shared { queue, news, counts, last, told });
+        let shared = Arc::new(LogShared { queue, news, counts, last, told });
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("audit-log".to_owned());
         let thread = thread.spawn(move || write_all(writer, &of_thread));
@@ -205,7 +205,7 @@ impl Drop for AuditLog {
 /// A change that has its entry. Dropped without having been told of, it says that nobody waited for its outcome.
 pub struct Announced {
     seq: u64,
-    shared: Arc<Shared>,
+    shared: Arc<LogShared>,
     is_told: bool,
 }
 
@@ -242,7 +242,7 @@ impl Drop for Announced {
 }
 
 /// Has nobody wait for a thread that has ended.
-struct Ending<'a>(&'a Shared);
+struct Ending<'a>(&'a LogShared);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
@@ -251,7 +251,7 @@ impl Drop for Ending<'_> {
 }
 
 /// Writes what comes, until the log is closed and nothing is left that can be written.
-fn write_all(mut writer: Writer, shared: &Arc<Shared>) {
+fn write_all(mut writer: Writer, shared: &Arc<LogShared>) {
     let _ending = Ending(shared);
     let mut outcomes = Vec::new();
     let mut is_failing = false;
@@ -296,7 +296,7 @@ fn write_all(mut writer: Writer, shared: &Arc<Shared>) {
 }
 
 /// What has come; waits for it. Comes back without anything where something is left that should be durable by now.
-fn take(shared: &Shared, has_unsynced: bool) -> Queue {
+fn take(shared: &LogShared, has_unsynced: bool) -> Queue {
     let mut queue = shared.lock();
     while queue.is_empty() && !queue.is_closed {
         if has_unsynced {

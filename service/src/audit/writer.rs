@@ -16,7 +16,7 @@ pub(super) type Sync = dyn Fn(&File) -> std::io::Result<()> + Send;
 
 /// Where a file ends, and the chain with it.
 #[derive(Debug, Clone)]
-struct Place {
+struct ChainEnd {
     length: u64,
     head: Head,
 }
@@ -36,9 +36,9 @@ pub(super) struct Writer {
     sync: Box<Sync>,
     current: Option<Current>,
     /// As far as is written.
-    written: Place,
+    written: ChainEnd,
     /// As far as is durable.
-    synced: Place,
+    synced: ChainEnd,
     /// What is written and not durable yet. It can be waited for: no change is.
     unsynced: Vec<Outcome>,
     /// Whether what follows `written` has to be cut off.
@@ -75,7 +75,7 @@ impl Writer {
             None => 0,
             Some(current) => current.file.metadata().map_err(|error| failed(&error))?.len(),
         };
-        let written = Place { length, head };
+        let written = ChainEnd { length, head };
         let synced = written.clone();
         let unsynced = Vec::new();
         let file_bytes_max = FILE_BYTES_MAX;
@@ -122,7 +122,7 @@ impl Writer {
             let _ = self.cut();
             return Err(error);
         }
-        self.written = Place { length: self.written.length + lines.len() as u64, head };
+        self.written = ChainEnd { length: self.written.length + lines.len() as u64, head };
         self.unsynced.append(outcomes);
         if !numbers.is_empty() {
             self.sync().inspect_err(|_| outcomes.append(&mut self.unsynced))?;

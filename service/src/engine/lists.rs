@@ -116,7 +116,7 @@ impl Poller {
 }
 
 /// Where a task stands on its list: higher priorities first, and of equals the one that came first.
-type Place = (Reverse<i32>, u64);
+type PlaceOnList = (Reverse<i32>, u64);
 
 /// A task that is kept in memory, counted as long as it is.
 struct Kept {
@@ -138,13 +138,13 @@ impl Drop for Kept {
 }
 
 #[derive(Default)]
-struct List {
+struct TaskList {
     /// In the order in which they are taken.
-    tasks: BTreeMap<Place, Kept>,
+    tasks: BTreeMap<PlaceOnList, Kept>,
     /// How many have ever waited.
     came: u64,
     /// Where each of them stands.
-    known: HashMap<(Uuid, EventId, Option<PollId>), Place>,
+    known: HashMap<(Uuid, EventId, Option<PollId>), PlaceOnList>,
     pollers: VecDeque<Poller>,
     /// Some tasks of this list wait in the store alone.
     overflowed: bool,
@@ -152,7 +152,7 @@ struct List {
     asking: usize,
 }
 
-impl List {
+impl TaskList {
     fn is_idle(&self) -> bool {
         self.tasks.is_empty() && self.pollers.is_empty() && !self.overflowed
     }
@@ -224,7 +224,7 @@ const LIST_TASKS_ALWAYS: usize = 100;
 /// Every list that has a task or a poller.
 pub(crate) struct Matching {
     bounds: WaitingBounds,
-    lists: Mutex<HashMap<ListKey, List>>,
+    lists: Mutex<HashMap<ListKey, TaskList>>,
     /// Tasks of all lists.
     all: Arc<AtomicUsize>,
     next_poller: AtomicU64,
@@ -270,7 +270,7 @@ impl Matching {
         Self { bounds, lists, all, next_poller, starving: tokio::sync::Notify::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ListKey, List>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ListKey, TaskList>> {
         self.lists.lock().expect("no code panics while it holds this lock")
     }
 
@@ -344,7 +344,7 @@ impl Matching {
     }
 
     /// Whether there is much room again on a list that has overflowed.
-    fn is_to_refill(&self, list: &List) -> bool {
+    fn is_to_refill(&self, list: &TaskList) -> bool {
         list.overflowed && list.tasks.len() < self.room().div_ceil(2)
     }
 
@@ -409,7 +409,7 @@ impl Matching {
         let mut lists = self.lock();
         // Where there was no room for a list, its tasks may be in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
-        let list = lists.entry(key.clone()).or_insert_with(|| List { overflowed, ..List::default() });
+        let list = lists.entry(key.clone()).or_insert_with(|| TaskList { overflowed, ..TaskList::default() });
         if let Some(task) = list.pop_task(|task| task.is_for(taker)) {
             if self.is_to_refill(list) {
                 self.starving.notify_one();

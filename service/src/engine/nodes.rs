@@ -54,11 +54,11 @@ struct Beat {
 const RECORD: &str = "nodes";
 
 /// The record in the store, by address.
-type Record = BTreeMap<String, Beat>;
+type NodesRecord = BTreeMap<String, Beat>;
 
 /// A beat, and when it was first seen.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct SeenBeat {
     beat: Beat,
     since: Instant,
 }
@@ -69,7 +69,7 @@ pub(crate) struct Nodes {
     me: Option<(Node, u64)>,
     /// All that are alive, and this one, each with its life.
     alive: RwLock<Vec<(String, u64)>>,
-    seen: Mutex<BTreeMap<String, Seen>>,
+    seen: Mutex<BTreeMap<String, SeenBeat>>,
     /// When this node last began to say that it is there, and could.
     beaten: Mutex<Option<Instant>>,
     /// Notified when others have come or gone.
@@ -134,15 +134,15 @@ impl Nodes {
     }
 
     /// Takes in what the record says now; answers what to write instead, and whether others have come or gone.
-    fn take_in(&self, mut record: Record, now: Instant) -> (Record, bool) {
+    fn take_in(&self, mut record: NodesRecord, now: Instant) -> (NodesRecord, bool) {
         let Some((me, boot)) = &self.me else { return (record, false) };
         let count = record.get(&me.address).filter(|beat| beat.boot == *boot).map_or(1, |beat| beat.count + 1);
         record.insert(me.address.clone(), Beat { boot: *boot, count });
         let mut seen = self.seen.lock().expect("no code panics while it holds this lock");
         for (address, beat) in &record {
-            let entry = seen.entry(address.clone()).or_insert(Seen { beat: *beat, since: now });
+            let entry = seen.entry(address.clone()).or_insert(SeenBeat { beat: *beat, since: now });
             if entry.beat != *beat {
-                *entry = Seen { beat: *beat, since: now };
+                *entry = SeenBeat { beat: *beat, since: now };
             }
         }
         let stood_still = |address: &String| seen.get(address).map_or(Duration::ZERO, |seen| now - seen.since);
@@ -168,8 +168,8 @@ fn score(address: &str, shard: u32) -> [u8; 8] {
     digest.first_chunk().copied().unwrap_or_default()
 }
 
-fn read(head: Option<&Head>) -> Result<Record, Refusal> {
-    let Some(head) = head else { return Ok(Record::new()) };
+fn read(head: Option<&Head>) -> Result<NodesRecord, Refusal> {
+    let Some(head) = head else { return Ok(NodesRecord::new()) };
     serde_json::from_slice(&head.body)
         .map_err(|error| Refusal::Corrupt { what: format!("the record of nodes: {error}") })
 }
@@ -196,7 +196,7 @@ impl Nodes {
     }
 
     /// Changes the record, against the changes of others; `None` leaves it as it is. Answers whether it was changed.
-    async fn change_record(&self, mut change: impl FnMut(Record) -> Option<Record>) -> Result<bool, Refusal> {
+    async fn change_record(&self, mut change: impl FnMut(NodesRecord) -> Option<NodesRecord>) -> Result<bool, Refusal> {
         let mut head = self.records.load(RECORD).await?;
         for _ in 1..BEAT_TRIES {
             let Some(record) = change(read(head.as_ref())?) else { return Ok(false) };
@@ -242,7 +242,7 @@ mod tests {
         nodes(Some(Node { address: address.to_owned() }))
     }
 
-    fn record(beats: &[(&str, u64)]) -> Record {
+    fn record(beats: &[(&str, u64)]) -> NodesRecord {
         beats.iter().map(|(address, count)| ((*address).to_owned(), Beat { boot: 1, count: *count })).collect()
     }
 

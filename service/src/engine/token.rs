@@ -110,11 +110,11 @@ const PAGE: &[u8] = b"page";
 /// Makes tokens with the present secret, and checks them with every one that is good.
 pub(crate) struct Mint {
     clock: Arc<dyn Clock>,
-    keys: RwLock<Arc<[Key]>>,
+    keys: RwLock<Arc<[SigningKey]>>,
 }
 
 /// A secret, ready to sign.
-struct Key {
+struct SigningKey {
     keyed: Hmac<Sha256>,
     from: Timestamp,
     until: Option<Timestamp>,
@@ -129,7 +129,7 @@ impl Mint {
 
     /// Takes these secrets from now on.
     pub(crate) fn set(&self, secrets: &Secrets) {
-        let key = |secret: &Secret| Key {
+        let key = |secret: &Secret| SigningKey {
             keyed: Hmac::new_from_slice(&secret.bytes()).expect("any key length is acceptable"),
             from: secret.from,
             until: secret.until,
@@ -137,7 +137,7 @@ impl Mint {
         *self.keys.write().expect("no code panics while it holds this lock") = secrets.iter().map(key).collect();
     }
 
-    fn keys(&self) -> Arc<[Key]> {
+    fn keys(&self) -> Arc<[SigningKey]> {
         Arc::clone(&self.keys.read().expect("no code panics while it holds this lock"))
     }
 

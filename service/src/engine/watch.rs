@@ -19,13 +19,13 @@ pub(crate) struct Progress {
     pub(crate) closed: bool,
 }
 
-struct Entry {
+struct WatchEntry {
     sender: watch::Sender<Option<Progress>>,
     /// When somebody last went to the store for all who watch.
     looked: Instant,
 }
 
-type Watched = HashMap<HeadKey, Entry>;
+type Watched = HashMap<HeadKey, WatchEntry>;
 
 /// Who watches what.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl Watchers {
         let receiver = match watched.get(key) {
             Some(entry) => entry.sender.subscribe(),
             None => {
-                let entry = Entry { sender: watch::Sender::new(None), looked: Instant::now() };
+                let entry = WatchEntry { sender: watch::Sender::new(None), looked: Instant::now() };
                 watched.entry(key.clone()).or_insert(entry).sender.subscribe()
             }
         };
@@ -110,8 +110,9 @@ impl Drop for Watching<'_> {
     fn drop(&mut self) {
         let mut watched = self.watchers.lock();
         // Ours is the last receiver exactly when the count is still one here, unless our sender is gone and this is another.
-        let is_last =
-            |entry: &Entry| entry.sender.receiver_count() <= 1 && entry.sender.subscribe().same_channel(&self.receiver);
+        let is_last = |entry: &WatchEntry| {
+            entry.sender.receiver_count() <= 1 && entry.sender.subscribe().same_channel(&self.receiver)
+        };
         if watched.get(self.key).is_some_and(is_last) {
             watched.remove(self.key);
         }

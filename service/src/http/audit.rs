@@ -70,13 +70,13 @@ impl Asked {
         let Self { log, peer, request_id } = self;
         Ticket {
             log,
-            state: Arc::new(Mutex::new(State::Asked(Box::new(Change { by, peer, call, names, request_id })))),
+            state: Arc::new(Mutex::new(AuditState::Asked(Box::new(Change { by, peer, call, names, request_id })))),
         }
     }
 }
 
 #[derive(Debug)]
-enum State {
+enum AuditState {
     /// It has no entry yet.
     Asked(Box<Change>),
     /// It has an entry, and no outcome.
@@ -89,16 +89,16 @@ enum State {
 #[derive(Clone)]
 pub(crate) struct Ticket {
     log: Arc<AuditLog>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<AuditState>>,
 }
 
 impl Ticket {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, AuditState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> State {
-        std::mem::replace(&mut *self.lock(), State::Over)
+    fn take(&self) -> AuditState {
+        std::mem::replace(&mut *self.lock(), AuditState::Over)
     }
 
     /// Has the entry be durable. Nothing may be changed where this is refused.
@@ -108,7 +108,7 @@ impl Ticket {
 
     /// The same with the names that are in a body.
     pub(super) async fn announce_body(&self, body: &[u8]) -> Result<(), Refused> {
-        let State::Asked(mut change) = self.take() else { return Err(Refused::Panicked) };
+        let AuditState::Asked(mut change) = self.take() else { return Err(Refused::Panicked) };
         let members: BTreeMap<String, &RawValue> = serde_json::from_slice(body).unwrap_or_default();
         for (member, value) in members.iter().filter(|(member, _)| Names::has_member(member)) {
             if let Ok(name) = serde_json::from_str::<String>(value.get()) {
@@ -116,13 +116,13 @@ impl Ticket {
             }
         }
         let announced = self.log.announce(*change).await.map_err(|_| Refused::AuditLogUnavailable)?;
-        *self.lock() = State::Announced(announced);
+        *self.lock() = AuditState::Announced(announced);
         Ok(())
     }
 
     /// Tells how it went, where it was announced.
     pub(crate) fn tell(&self, status: StatusCode, code: Option<&str>) {
-        if let State::Announced(announced) = self.take() {
+        if let AuditState::Announced(announced) = self.take() {
             announced.tell(status.as_u16(), code);
         }
     }

@@ -75,17 +75,17 @@ pub(crate) struct Code(pub(crate) &'static str);
 
 /// What is found out about a request on its way, where there is a log.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Noted(Arc<Mutex<Found>>);
+pub(crate) struct Noted(Arc<Mutex<FoundRoute>>);
 
 #[derive(Debug, Clone, Default)]
-struct Found {
+struct FoundRoute {
     by: Option<CallerName>,
     operation: Option<&'static str>,
     domain: Option<String>,
 }
 
 impl Noted {
-    fn lock(&self) -> MutexGuard<'_, Found> {
+    fn lock(&self) -> MutexGuard<'_, FoundRoute> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,7 +108,7 @@ impl Noted {
 /// One line.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct AccessEntry {
     time: Timestamp,
     request_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,17 +138,17 @@ struct Entry {
 }
 
 /// A line under way. It is written when it is dropped: with the last byte of the answer, or when nobody wants that any more.
-struct Line {
+struct AccessLine {
     log: Arc<AccessLog>,
-    entry: Entry,
+    entry: AccessEntry,
     noted: Noted,
     began: Instant,
     bytes_in: Arc<AtomicU64>,
 }
 
-impl Drop for Line {
+impl Drop for AccessLine {
     fn drop(&mut self) {
-        let Found { by, operation, domain } = self.noted.lock().clone();
+        let FoundRoute { by, operation, domain } = self.noted.lock().clone();
         let entry = &mut self.entry;
         (entry.by, entry.operation) = (by, operation);
         entry.domain = domain.or_else(|| entry.domain.take());
@@ -172,8 +172,8 @@ async fn record(State((engine, log)): State<(Arc<Engine>, Arc<AccessLog>)>, requ
     let request_id = RequestId::new();
     let noted = Noted::default();
     let bytes_in = Arc::new(AtomicU64::new(0));
-    let mut line = Line {
-        entry: Entry {
+    let mut line = AccessLine {
+        entry: AccessEntry {
             time: engine.clock().now(),
             request_id: request_id.0.clone(),
             by: None,
@@ -251,7 +251,7 @@ fn shown_query(query: &str) -> String {
 struct CountedIn(Arc<AtomicU64>);
 
 /// The body of an answer is counted, for the line that is written at its end.
-struct CountedOut(Line);
+struct CountedOut(AccessLine);
 
 impl Through for CountedIn {
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {

@@ -12,13 +12,13 @@ use super::auth::{self, Gate};
 use crate::access::{Call, Effect, Level, Wire};
 use crate::engine::Engine;
 
-struct Route {
+struct RouteRow {
     is: audit::Route,
     handler: MethodRouter<Arc<Engine>>,
 }
 
 /// Routes under way.
-pub(crate) struct Routes(Vec<Route>);
+pub(crate) struct Routes(Vec<RouteRow>);
 
 impl Routes {
     pub(crate) fn none() -> Self {
@@ -38,7 +38,7 @@ impl Routes {
         T: 'static,
     {
         let is = audit::Route { method, path, level, effect, has_body };
-        self.0.push(Route { is, handler: on(filter, handler) });
+        self.0.push(RouteRow { is, handler: on(filter, handler) });
     }
 
     /// Adds a call between nodes, by POST.
@@ -53,7 +53,7 @@ impl Routes {
 
     /// The rows of the table.
     pub(crate) fn rows(&self, wire: Wire) -> Vec<Call> {
-        let row = |Route { is, .. }: &Route| {
+        let row = |RouteRow { is, .. }: &RouteRow| {
             let audit::Route { method, path: name, level, effect, .. } = *is;
             Call { wire, method, name, level, effect }
         };
@@ -62,7 +62,7 @@ impl Routes {
 
     /// The router, in which no call is reached but by way of its level.
     pub(crate) fn into_router(self, gate: &Gate) -> Router<Arc<Engine>> {
-        self.0.into_iter().fold(Router::new(), |router, Route { is, handler }| {
+        self.0.into_iter().fold(Router::new(), |router, RouteRow { is, handler }| {
             let judged = handler.route_layer(from_fn_with_state((gate.clone(), is), auth::judge));
             #[expect(clippy::disallowed_methods, reason = "the one place where routes get their level")]
             router.route(is.path, judged)

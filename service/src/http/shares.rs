@@ -37,7 +37,7 @@ pub(crate) fn domain_of(need: &Need) -> Option<&str> {
 /// The same request, whose bytes count where somebody wants to know.
 pub(super) fn counted(under_way: Option<&UnderWay>, request: Request) -> Request {
     match under_way.filter(|under_way| under_way.counts_bytes()) {
-        Some(under_way) => request.map(|body| through(body, Counted(under_way.clone()))),
+        Some(under_way) => request.map(|body| through(body, CountedBody(under_way.clone()))),
         None => request,
     }
 }
@@ -54,13 +54,13 @@ pub(crate) fn answer_within(under_way: UnderWay, response: Response) -> Response
     if response.body().size_hint().exact().is_some() && !under_way.counts_bytes() {
         return response;
     }
-    response.map(|body| through(body, Counted(under_way)))
+    response.map(|body| through(body, CountedBody(under_way)))
 }
 
 /// The body is part of a request.
-struct Counted(UnderWay);
+struct CountedBody(UnderWay);
 
-impl Through for Counted {
+impl Through for CountedBody {
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
         let piece = ready!(self.0.within(|| piece_of(body, context)));
         self.0.add_bytes(length(&piece));

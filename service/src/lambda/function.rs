@@ -76,7 +76,7 @@ impl Function {
 /// A function in the configuration file, where it is more than an address or a command.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Table {
+struct FunctionTable {
     call: String,
     #[serde(default)]
     environment: BTreeMap<String, String>,
@@ -84,11 +84,11 @@ struct Table {
     workflow_types: Option<Vec<String>>,
 }
 
-impl TryFrom<Table> for Function {
+impl TryFrom<FunctionTable> for Function {
     type Error = String;
 
-    fn try_from(table: Table) -> Result<Self, Self::Error> {
-        let Table { call, environment, domains, workflow_types } = table;
+    fn try_from(table: FunctionTable) -> Result<Self, Self::Error> {
+        let FunctionTable { call, environment, domains, workflow_types } = table;
         let mut function: Self = call.parse()?;
         match &mut function.what {
             What::Command { environment: own, .. } => *own = environment,
@@ -126,7 +126,7 @@ impl<'de> Deserialize<'de> for Function {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Function, A::Error> {
-                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                let table = FunctionTable::deserialize(MapAccessDeserializer::new(map))?;
                 table.try_into().map_err(A::Error::custom)
             }
         }

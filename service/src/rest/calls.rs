@@ -481,8 +481,7 @@ fn by_hand(calls: Calls) -> Calls {
             L::DomainOperator,
             E::Changes,
             activities::retry,
-            act("retryByHand", "Retry an open activity now")
-                .refuses(409, &["activity-not-retryable", "state-limit"]),
+            act("retryByHand", "Retry an open activity now").refuses(409, &["activity-not-retryable", "state-limit"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/activities/{activity}/pause",

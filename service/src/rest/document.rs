@@ -19,7 +19,7 @@ use crate::openapi::{Described, Operation, combine, header, parameter, plain, pl
 type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
 
 /// One thing that a call may answer.
-struct Reply {
+struct CallReply {
     status: u16,
     what: &'static str,
     content: Vec<(&'static str, MakeSchema)>,
@@ -30,7 +30,7 @@ struct Reply {
 pub(crate) struct Doc {
     id: &'static str,
     summary: &'static str,
-    replies: Vec<Reply>,
+    replies: Vec<CallReply>,
     refusals: Vec<(u16, &'static [&'static str])>,
 }
 
@@ -41,7 +41,7 @@ impl Doc {
     }
 
     fn reply(mut self, status: u16, what: &'static str, content: Vec<(&'static str, MakeSchema)>) -> Self {
-        self.replies.push(Reply { status, what, content, headers: Vec::new() });
+        self.replies.push(CallReply { status, what, content, headers: Vec::new() });
         self
     }
 
@@ -86,7 +86,7 @@ impl Doc {
 /// The media type of problems (RFC 9457).
 const PROBLEM: &str = "application/problem+json";
 
-struct Call {
+struct CallRow {
     method: Method,
     path: &'static str,
     effect: Effect,
@@ -97,7 +97,7 @@ struct Call {
 /// The calls of the API: their routes, and what the document says of them.
 pub(crate) struct Calls {
     routes: Routes,
-    calls: Vec<Call>,
+    calls: Vec<CallRow>,
 }
 
 macro_rules! methods {
@@ -151,7 +151,7 @@ impl Calls {
         H: Handler<T, Arc<Engine>> + Described<D>,
         T: 'static,
     {
-        self.calls.push(Call { method, path, effect, takes: H::describe, doc });
+        self.calls.push(CallRow { method, path, effect, takes: H::describe, doc });
         self.routes.add((name, filter), path, (level, effect), H::HAS_BODY, handler);
         self
     }
@@ -297,7 +297,7 @@ fn segment(name: &str) -> &'static str {
 }
 
 /// The problems that a call may answer, by their status.
-fn problems(call: &Call, has_body: bool) -> Map<String, Value> {
+fn problems(call: &CallRow, has_body: bool) -> Map<String, Value> {
     let mut codes: BTreeMap<u16, BTreeSet<&str>> = BTreeMap::new();
     let everywhere = if call.path.starts_with("/v1/") { REFUSALS.as_slice() } else { &REFUSALS_EVERYWHERE };
     let of_bodies = if has_body { REFUSALS_OF_BODIES.as_slice() } else { &[] };
@@ -359,7 +359,7 @@ fn problem(status: u16, codes: &BTreeSet<&str>) -> Value {
     response
 }
 
-fn operation(call: &Call, requests: &mut SchemaGenerator, answers: &mut SchemaGenerator) -> Value {
+fn operation(call: &CallRow, requests: &mut SchemaGenerator, answers: &mut SchemaGenerator) -> Value {
     let mut operation = Operation { requests, parameters: Vec::new(), body: None, answer_headers: Map::new() };
     let in_path = call.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
     for name in in_path {

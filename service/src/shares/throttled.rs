@@ -98,14 +98,14 @@ impl Throttled {
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct ThrottledLine {
     at: Option<Instant>,
     untold: u64,
 }
 
 /// What the log has been told.
 #[derive(Debug, Default)]
-pub(super) struct Told(Mutex<Line>);
+pub(super) struct Told(Mutex<ThrottledLine>);
 
 impl Told {
     /// Tells the log, once a second at most.

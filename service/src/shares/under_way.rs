@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Debt, Share, Shares, Throttled, Watcher};
+use super::{Debt, Shares, Throttled, UsedShare, Watcher};
 
 tokio::task_local! {
     /// The request that this task works on.
@@ -16,13 +16,13 @@ pub(crate) struct UnderWay(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     shares: Arc<Shares>,
-    of: Vec<Arc<Share>>,
+    of: Vec<Arc<UsedShare>>,
     /// Once it has begun to wait.
     watchers: Mutex<Vec<Watcher>>,
 }
 
 impl UnderWay {
-    pub(super) fn new(shares: &Arc<Shares>, of: Vec<Arc<Share>>) -> Self {
+    pub(super) fn new(shares: &Arc<Shares>, of: Vec<Arc<UsedShare>>) -> Self {
         Self(Arc::new(Inner { shares: Arc::clone(shares), of, watchers: Mutex::default() }))
     }
 

@@ -119,12 +119,12 @@ fn text(input: &Map<String, Value>, name: &str) -> String {
 }
 
 /// What a request is about.
-struct Asked<'a> {
+struct RequestSubject<'a> {
     engine: &'a Engine,
     input: &'a Map<String, Value>,
 }
 
-impl Asked<'_> {
+impl RequestSubject<'_> {
     fn text(&self, name: &str) -> String {
         text(self.input, name)
     }
@@ -139,7 +139,7 @@ impl Asked<'_> {
     }
 }
 
-impl Subject for Asked<'_> {
+impl Subject for RequestSubject<'_> {
     type Refusal = Fault;
 
     /// Operations on domains name theirs in other ways.
@@ -177,7 +177,7 @@ impl Subject for Asked<'_> {
 
 /// What a request needs, where that can be told.
 pub(super) fn need(operation: Operation, engine: &Engine, input: &Map<String, Value>) -> Option<Need> {
-    operation.level().need(&Asked { engine, input }).ok()
+    operation.level().need(&RequestSubject { engine, input }).ok()
 }
 
 /// What the holder needs to ask for this, and has.
@@ -191,7 +191,7 @@ pub(super) fn check(
     engine: &Engine,
     input: &Map<String, Value>,
 ) -> Result<Need, Fault> {
-    let need = operation.level().need(&Asked { engine, input })?;
+    let need = operation.level().need(&RequestSubject { engine, input })?;
     if need.is_met_by(holder) {
         return Ok(need);
     }

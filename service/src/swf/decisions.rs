@@ -20,7 +20,7 @@ use super::words::{self, List};
 /// The attributes of every decision; each has some of them.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Attributes {
+struct DecisionAttributes {
     activity_type: Option<TypeRef>,
     workflow_type: Option<TypeRef>,
     activity_id: String,
@@ -57,7 +57,7 @@ pub(super) fn payload(text: Option<String>) -> Result<Option<Payload>, Fault> {
     payload.map_err(|error| Fault::new(FaultKind::Serialization, error.to_string()))
 }
 
-impl Attributes {
+impl DecisionAttributes {
     fn settings(&self) -> SwfSettings {
         SwfSettings {
             execution_timeout: words::span(self.execution_start_to_close_timeout.as_deref()),
@@ -193,7 +193,7 @@ pub(super) fn read(decisions: Vec<Map<String, Value>>, workflow_type: Option<&st
         };
         // What is null is absent.
         let present = attributes.into_iter().filter(|(_, value)| !value.is_null()).collect();
-        let attributes: Attributes = take(present)?;
+        let attributes: DecisionAttributes = take(present)?;
         read.push(attributes.decision(&kind, workflow_type)?);
     }
     if read.iter().rev().skip(1).any(|decision| decision.closes().is_some()) {

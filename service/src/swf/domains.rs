@@ -14,26 +14,26 @@ use crate::engine::{Domain, Limited, Refusal};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Register {
+struct RegisterDomain {
     name: String,
     description: Option<String>,
     workflow_execution_retention_period_in_days: String,
     #[serde(default)]
-    tags: Option<Vec<Tag>>,
+    tags: Option<Vec<DomainTag>>,
 }
 
 #[derive(Deserialize)]
-struct Tag {
+struct DomainTag {
     key: String,
     value: Option<String>,
 }
 
-fn tags_of(tags: Vec<Tag>) -> BTreeMap<String, String> {
+fn tags_of(tags: Vec<DomainTag>) -> BTreeMap<String, String> {
     tags.into_iter().map(|tag| (tag.key, tag.value.unwrap_or_default())).collect()
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NamedDomain {
     name: String,
 }
 
@@ -61,7 +61,7 @@ fn too_many_tags(refusal: Refusal) -> Fault {
 }
 
 pub(super) async fn register(call: Call, input: Map<String, Value>) -> Answer {
-    let Register { name, description, workflow_execution_retention_period_in_days, tags } = take(input)?;
+    let RegisterDomain { name, description, workflow_execution_retention_period_in_days, tags } = take(input)?;
     let retention = retention(&workflow_execution_retention_period_in_days);
     let tags = tags_of(tags.unwrap_or_default());
     let domain = Domain { description, tags, ..Domain::new(&name, retention, call.engine.clock().now()) };
@@ -85,7 +85,7 @@ fn info(call: &Call, domain: &Domain) -> Value {
 }
 
 pub(super) async fn describe(call: Call, input: Map<String, Value>) -> Answer {
-    let Named { name } = take(input)?;
+    let NamedDomain { name } = take(input)?;
     // One that is known may be old.
     call.engine.registry().domains().await?;
     let domain = call.engine.registry().domain(&name).await?;
@@ -97,14 +97,14 @@ pub(super) async fn describe(call: Call, input: Map<String, Value>) -> Answer {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct List {
+struct ListDomains {
     registration_status: String,
     #[serde(flatten)]
     paging: Paging,
 }
 
 pub(super) async fn list(call: Call, input: Map<String, Value>) -> Answer {
-    let List { registration_status, paging } = take(input)?;
+    let ListDomains { registration_status, paging } = take(input)?;
     let mut domains = call.engine.registry().domains().await?;
     domains
         .retain(|domain| registration(domain.deprecated_at) == registration_status && call.caller.knows(&domain.name));
@@ -114,13 +114,13 @@ pub(super) async fn list(call: Call, input: Map<String, Value>) -> Answer {
 }
 
 pub(super) async fn deprecate(call: Call, input: Map<String, Value>) -> Answer {
-    let Named { name } = take(input)?;
+    let NamedDomain { name } = take(input)?;
     call.engine.registry().deprecate_domain(&name).await?;
     Ok(None)
 }
 
 pub(super) async fn undeprecate(call: Call, input: Map<String, Value>) -> Answer {
-    let Named { name } = take(input)?;
+    let NamedDomain { name } = take(input)?;
     call.engine.registry().undeprecate_domain(&name).await?;
     Ok(None)
 }
@@ -130,7 +130,7 @@ pub(super) async fn undeprecate(call: Call, input: Map<String, Value>) -> Answer
 struct Tagging {
     resource_arn: String,
     #[serde(default)]
-    tags: Vec<Tag>,
+    tags: Vec<DomainTag>,
     #[serde(default)]
     tag_keys: Vec<String>,
 }

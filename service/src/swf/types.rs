@@ -128,7 +128,7 @@ pub(super) fn type_fault<D: Kind>(refusal: Refusal) -> Fault {
 }
 
 #[derive(Deserialize)]
-struct Register {
+struct RegisterType {
     domain: String,
     name: String,
     version: String,
@@ -137,7 +137,7 @@ struct Register {
 
 pub(super) async fn register<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
     let defaults = D::read(input.clone())?;
-    let Register { domain, name, version, description } = take(input)?;
+    let RegisterType { domain, name, version, description } = take(input)?;
     let created_at = call.engine.clock().now();
     let version = Some(version);
     let registered = RegisteredType { name, version, description, created_at, deprecated_at: None, defaults };
@@ -161,7 +161,7 @@ impl TypeRef {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Named {
+struct NamedType {
     domain: String,
     #[serde(alias = "activityType")]
     workflow_type: TypeRef,
@@ -192,7 +192,7 @@ async fn read<D: Kind>(call: &Call, domain: &str, full: &str) -> Result<Register
 }
 
 pub(super) async fn describe<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
-    let Named { domain, workflow_type } = take(input)?;
+    let NamedType { domain, workflow_type } = take(input)?;
     let registered = read::<D>(&call, &domain, &workflow_type.full()).await?;
     body(&json!({ "typeInfo": info(&registered), "configuration": registered.defaults.show() }))
 }
@@ -233,19 +233,19 @@ pub(super) async fn list<D: Kind>(call: Call, input: Map<String, Value>) -> Answ
 }
 
 pub(super) async fn deprecate<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
-    let Named { domain, workflow_type } = take(input)?;
+    let NamedType { domain, workflow_type } = take(input)?;
     call.engine.registry().deprecate_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
     Ok(None)
 }
 
 pub(super) async fn undeprecate<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
-    let Named { domain, workflow_type } = take(input)?;
+    let NamedType { domain, workflow_type } = take(input)?;
     call.engine.registry().undeprecate_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
     Ok(None)
 }
 
 pub(super) async fn delete<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
-    let Named { domain, workflow_type } = take(input)?;
+    let NamedType { domain, workflow_type } = take(input)?;
     call.engine.registry().delete_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
     Ok(None)
 }

@@ -188,7 +188,7 @@ impl Segments {
     }
 
     /// The next segment, with its header written and not yet durable.
-    fn next(&self, first_batch: u64) -> io::Result<Segment> {
+    fn next(&self, first_batch: u64) -> io::Result<OpenSegment> {
         let mut is_again = false;
         // Others have the lock while this waits.
         let (mut files, mut file, is_new) = self.opening.patiently(|| {
@@ -218,7 +218,7 @@ impl Segments {
         let salt = salt(self.id, number);
         file.seek(SeekFrom::Start(0))?;
         self.write(&mut file, &SegmentHeader { first_batch, salt }.encode())?;
-        Ok(Segment { file, salt, end: SEGMENT_HEADER as u64 })
+        Ok(OpenSegment { file, salt, end: SEGMENT_HEADER as u64 })
     }
 
     /// Removes the segments that hold nothing after batch `position`; some are used again. The newest that is known to hold a
@@ -262,7 +262,7 @@ impl Segments {
 
 /// The segment that is being written.
 #[derive(Debug)]
-struct Segment {
+struct OpenSegment {
     file: File,
     salt: u64,
     end: u64,
@@ -272,7 +272,7 @@ struct Segment {
 #[derive(Debug)]
 pub(crate) struct Tail {
     segments: Arc<Segments>,
-    segment: Option<Segment>,
+    segment: Option<OpenSegment>,
 }
 
 impl Tail {
@@ -286,7 +286,7 @@ impl Tail {
     pub(crate) fn append(&mut self, builder: &mut Builder, batch: u64) -> io::Result<bool> {
         let size = builder.len() as u64 + 8;
         let segment_bytes = self.segments.segment_bytes;
-        let is_full = |segment: &Segment| segment.end > SEGMENT_HEADER as u64 && segment.end + size > segment_bytes;
+        let is_full = |segment: &OpenSegment| segment.end > SEGMENT_HEADER as u64 && segment.end + size > segment_bytes;
         let segment = match self.segment.take_if(|segment| !is_full(segment)) {
             Some(segment) => self.segment.insert(segment),
             None => self.segment.insert(self.segments.next(batch)?),

@@ -49,7 +49,7 @@ pub(crate) fn recover(
         let path = segment_path(directory, number);
         let bytes = std::fs::read(&path).map_err(|error| storage_error(&error, "read", &path))?;
         recovered.bytes_read += bytes.len() as u64;
-        let read = Segment { path, bytes, salt: salt(id, number), number };
+        let read = FoundSegment { path, bytes, salt: salt(id, number), number };
         if read.replay(directory, position, &mut recovered, &mut replay)? {
             last = Some(read);
         } else {
@@ -87,14 +87,14 @@ fn missing(directory: &Path, batch: u64, found: &str) -> Error {
     }
 }
 
-struct Segment {
+struct FoundSegment {
     path: PathBuf,
     bytes: Vec<u8>,
     salt: u64,
     number: u64,
 }
 
-impl Segment {
+impl FoundSegment {
     fn corrupt(&self, offset: usize, why: &str) -> Error {
         let path = self.path.display();
         Error::Corrupt {

@@ -25,7 +25,7 @@ pub(crate) struct Source<'a> {
 }
 
 /// A page of events while it is read.
-struct Gathered {
+struct GatheredPage {
     events: Vec<Event>,
     /// The event that comes next.
     next: EventId,
@@ -35,7 +35,7 @@ struct Gathered {
     bytes_max: usize,
 }
 
-impl Gathered {
+impl GatheredPage {
     fn is_full(&self) -> bool {
         self.next >= self.before || self.events.len() >= self.limit || self.bytes >= self.bytes_max
     }
@@ -180,7 +180,7 @@ impl Reader {
         limit: usize,
         bytes_max: usize,
     ) -> Result<Vec<Event>, Refusal> {
-        let mut read = Gathered { events: Vec::new(), next: after + 1, before, limit, bytes: 0, bytes_max };
+        let mut read = GatheredPage { events: Vec::new(), next: after + 1, before, limit, bytes: 0, bytes_max };
         while !read.is_full() {
             let wanted = read.next;
             if wanted >= source.tail_first {

@@ -28,7 +28,7 @@ struct WaitsAt {
 const REST: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
-struct Told {
+struct ToldNodes {
     /// Nodes where somebody waits, by list, as far as this one knows.
     waiting_at: HashMap<ListKey, VecDeque<WaitsAt>>,
     /// Nodes that were told that somebody waits here, by list.
@@ -41,7 +41,7 @@ struct Told {
 #[derive(Default)]
 pub(crate) struct Elsewhere {
     peers: OnceLock<Arc<dyn Peers>>,
-    told: Mutex<Told>,
+    told: Mutex<ToldNodes>,
 }
 
 impl Elsewhere {
@@ -87,7 +87,7 @@ impl Elsewhere {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Told> {
+    fn lock(&self) -> MutexGuard<'_, ToldNodes> {
         self.told.lock().expect("no code panics while it holds this lock")
     }
 }

@@ -21,7 +21,7 @@ const REMEMBERED: usize = 10_000;
 const LOOKED_AT_MAX: usize = 1_000;
 const NAMED_MAX: usize = 10;
 
-struct Memory {
+struct SeenPolls {
     /// Polls under way, by list.
     polling: HashMap<ListKey, usize>,
     /// How many lists of a domain those are.
@@ -38,7 +38,7 @@ pub(crate) struct Pollers {
     shares: Arc<Shares>,
     lists: Arc<Matching>,
     elsewhere: Arc<Elsewhere>,
-    memory: Mutex<Memory>,
+    memory: Mutex<SeenPolls>,
 }
 
 impl Pollers {
@@ -52,11 +52,11 @@ impl Pollers {
         // Bounded, but not allocated ahead.
         let mut seen = LruCache::unbounded();
         seen.resize(NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN));
-        let memory = Memory { polling: HashMap::new(), lists: HashMap::new(), seen, others: clock.now() };
+        let memory = SeenPolls { polling: HashMap::new(), lists: HashMap::new(), seen, others: clock.now() };
         Self { clock, shares, lists, elsewhere, memory: Mutex::new(memory) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Memory> {
+    fn lock(&self) -> MutexGuard<'_, SeenPolls> {
         self.memory.lock().expect("no code panics while it holds this lock")
     }
 
@@ -103,7 +103,7 @@ impl Pollers {
     }
 }
 
-impl Memory {
+impl SeenPolls {
     fn forget_list(&mut self, domain: &Arc<str>) {
         if let Some(lists) = self.lists.get_mut(domain) {
             *lists -= 1;

@@ -49,7 +49,7 @@ const CHILD_LASTS: Duration = Duration::from_secs(10);
 
 /// A count in the store.
 #[derive(Debug, Clone, Copy)]
-struct Counted {
+struct QuotaCount {
     /// In the order of what happens here.
     began: u64,
     at: Instant,
@@ -59,9 +59,9 @@ struct Counted {
 
 /// What is known of a domain.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownOfDomain {
     /// The newest.
-    counted: Option<Counted>,
+    counted: Option<QuotaCount>,
     /// Starts that took room, and when they were done: until then, and until a count that began after it, they count beside
     /// what was counted.
     starts: BTreeMap<u64, Option<u64>>,
@@ -71,7 +71,7 @@ struct Known {
     happened: u64,
 }
 
-impl Known {
+impl KnownOfDomain {
     fn next(&mut self) -> u64 {
         self.happened += 1;
         self.happened
@@ -88,7 +88,7 @@ impl Known {
     /// When a count begins, if it must be counted again before it is said whether there is room.
     fn stale(&mut self, max: u64) -> Option<u64> {
         let has_room = self.open() < max;
-        let is_stale = self.counted.is_none_or(|Counted { at, is_billed, .. }| {
+        let is_stale = self.counted.is_none_or(|QuotaCount { at, is_billed, .. }| {
             !is_billed || at.elapsed() >= if has_room { COUNT_LASTS } else { NO_LASTS }
         });
         is_stale.then(|| self.next())
@@ -112,7 +112,7 @@ impl Known {
     /// Takes a newer count up, which has what was done before it began.
     fn count(&mut self, began: u64, open: u64, is_billed: bool) {
         if self.counted.is_none_or(|counted| counted.began < began) {
-            self.counted = Some(Counted { began, at: Instant::now(), open, is_billed });
+            self.counted = Some(QuotaCount { began, at: Instant::now(), open, is_billed });
             self.starts.retain(|_, done| done.is_none_or(|done| done > began));
         }
     }
@@ -123,7 +123,7 @@ pub(crate) struct OpenRuns {
     store: Arc<dyn Store>,
     shares: Arc<Shares>,
     quotas: Option<Quotas>,
-    known: Mutex<HashMap<Arc<str>, Known>>,
+    known: Mutex<HashMap<Arc<str>, KnownOfDomain>>,
 }
 
 impl OpenRuns {
@@ -131,7 +131,7 @@ impl OpenRuns {
         Self { store, shares, quotas, known: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, KnownOfDomain>> {
         self.known.lock().expect("no code panics while it holds this lock")
     }
 
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_start_counts_until_a_count_has_it_that_began_after_it_was_done() {
-        let mut known = Known::default();
+        let mut known = KnownOfDomain::default();
         let began = known.stale(2).unwrap();
         known.count(began, 0, false);
         let first = known.take(2).unwrap();
@@ -270,7 +270,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_count_that_was_billed_is_gone_by_for_a_while_and_shorter_for_a_no() {
-        let mut known = Known::default();
+        let mut known = KnownOfDomain::default();
         known.count(1, 1, true);
         assert!(known.stale(2).is_none() && known.stale(1).is_none());
         tokio::time::advance(NO_LASTS).await;

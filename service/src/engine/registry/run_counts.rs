@@ -42,7 +42,7 @@ struct Age {
 
 /// What was counted last.
 #[derive(Debug, Clone)]
-struct Counted {
+struct LastCount {
     by_domain: ByDomain,
     /// Of all open runs.
     all: Age,
@@ -56,7 +56,7 @@ pub(crate) struct RunCounts {
     clock: Arc<dyn Clock>,
     registry: Arc<Registry>,
     background: Arc<Background>,
-    counted: Mutex<Option<Counted>>,
+    counted: Mutex<Option<LastCount>>,
     /// One counts at a time; the others wait for it.
     counting: tokio::sync::Mutex<()>,
 }
@@ -83,14 +83,14 @@ impl RunCounts {
         Self { store, clock, registry, background, counted, counting }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Counted>> {
+    fn lock(&self) -> MutexGuard<'_, Option<LastCount>> {
         self.counted.lock().expect("no code panics while it holds this lock")
     }
 
     /// What is known; nothing before the first count.
     pub(crate) fn gauged(&self) -> Option<Gauged> {
         let counted = self.lock();
-        let Counted { by_domain: counts, all, flagged } = counted.as_ref()?;
+        let LastCount { by_domain: counts, all, flagged } = counted.as_ref()?;
         let (mut by_domain, mut room) = (BTreeMap::new(), DOMAINS_TOLD_MAX);
         for (domain, counts) in counts {
             let told = if domain == OTHER_DOMAINS || room == 0 { OTHER_DOMAINS } else { domain };
@@ -132,11 +132,11 @@ impl RunCounts {
                     known.retain(|word, _| Standing::from_word(word) == Some(Standing::Open));
                     known.extend(counts);
                 }
-                Counted { flagged: age, ..known }
+                LastCount { flagged: age, ..known }
             }
             _ => {
                 let (by_domain, all) = self.count_domains(None).await?;
-                Counted { by_domain, all, flagged: all }
+                LastCount { by_domain, all, flagged: all }
             }
         };
         *self.lock() = Some(counted);
@@ -171,7 +171,7 @@ mod tests {
         let counts = || BTreeMap::from([("open".into(), 10), ("stuck".into(), 2), ("retrying".into(), 1)]);
         let mut by_domain: ByDomain = (0..DOMAINS_TOLD_MAX + 3).map(|it| (format!("d{it:03}"), counts())).collect();
         by_domain.insert("*".to_owned(), counts());
-        let counted = Counted { by_domain, all: age, flagged: age };
+        let counted = LastCount { by_domain, all: age, flagged: age };
         let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new());
         let nodes = Nodes::new(Records::new(Arc::clone(&store)), None, 1);
         let registry = Registry::new(Arc::clone(&store), Arc::new(SystemClock), Arc::new(nodes));

@@ -99,20 +99,20 @@ pub(crate) struct Put {
 }
 
 /// Takes a caller's part in a question away when the caller stops waiting, for whatever reason.
-struct Waiting<'a> {
+struct PartInQuery<'a> {
     engine: &'a Engine,
     key: &'a HeadKey,
     asking: Option<Asking>,
 }
 
-impl Waiting<'_> {
+impl PartInQuery<'_> {
     fn leave(mut self) -> Option<EventId> {
         let asking = self.asking.take()?;
         self.engine.questions.leave(self.key, asking)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PartInQuery<'_> {
     fn drop(&mut self) {
         if let Some(asking) = self.asking.take() {
             self.engine.questions.leave(self.key, asking);
@@ -182,7 +182,7 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         let Put { run_id, asking, list } =
             self.put(&key, at.run_id, Pose { query: Arc::clone(&query), seen, reply }).await?;
-        let waiting = Waiting { engine: self, key: &key, asking: Some(asking) };
+        let waiting = PartInQuery { engine: self, key: &key, asking: Some(asking) };
         let answer = tokio::select! {
             biased;
             answer = answer => answer.ok().map(Heard::Answer),

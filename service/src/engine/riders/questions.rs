@@ -45,7 +45,7 @@ pub(crate) struct Answer {
 
 /// Where a question is.
 #[derive(Debug)]
-enum Place {
+enum QuestionPlace {
     /// Nobody needs an answer before the run has moved on from this version.
     Held { version: EventId },
     /// The next task takes it along.
@@ -81,7 +81,7 @@ struct Question {
     query: Arc<Query>,
     /// The newest event when it was put: what answers it shows this one at least.
     since: EventId,
-    place: Place,
+    place: QuestionPlace,
     askers: Vec<Asker>,
 }
 
@@ -136,8 +136,8 @@ impl Questions {
         let questions = runs.entry(key.clone()).or_default();
         let is_same = |question: &&mut Question| {
             let is_there = match (&question.place, when) {
-                (Place::Waits, When::Now) => true,
-                (Place::Held { version }, When::MovedFrom(from)) => *version == from,
+                (QuestionPlace::Waits, When::Now) => true,
+                (QuestionPlace::Held { version }, When::MovedFrom(from)) => *version == from,
                 _ => false,
             };
             is_there && question.run_id == run_id && question.query == *query
@@ -164,8 +164,8 @@ impl Questions {
                 return Err(refusal);
             }
             let place = match when {
-                When::Now => Place::Waits,
-                When::MovedFrom(version) => Place::Held { version },
+                When::Now => QuestionPlace::Waits,
+                When::MovedFrom(version) => QuestionPlace::Held { version },
             };
             let (query, since) = (Arc::clone(query), run.last_event_id);
             questions.push(Question { number: id, run_id, query, since, place, askers: vec![asker] });
@@ -184,8 +184,11 @@ impl Questions {
         let at = questions.iter().position(|question| question.number == asking.number)?;
         let question = questions.get_mut(at)?;
         let held = match question.place {
-            Place::Held { version } => Some(version),
-            Place::Waits | Place::Rides(_) | Place::Answering(_) | Place::Out { .. } => None,
+            QuestionPlace::Held { version } => Some(version),
+            QuestionPlace::Waits
+            | QuestionPlace::Rides(_)
+            | QuestionPlace::Answering(_)
+            | QuestionPlace::Out { .. } => None,
         };
         let before = question.askers.len();
         question.askers.retain(|asker| asker.id != asking.asker);
@@ -204,9 +207,10 @@ impl Questions {
     /// A turn takes along whatever waits and whatever is held.
     pub(crate) fn ride(&self, key: &HeadKey, run_id: Uuid, turn: TurnId) -> Vec<Posed> {
         let is_shown = |question: &Question| question.since <= turn.started_event_id;
-        let may =
-            |question: &Question| matches!(question.place, Place::Waits | Place::Held { .. }) && is_shown(question);
-        self.take_along(key, run_id, may, || Place::Rides(turn))
+        let may = |question: &Question| {
+            matches!(question.place, QuestionPlace::Waits | QuestionPlace::Held { .. }) && is_shown(question)
+        };
+        self.take_along(key, run_id, may, || QuestionPlace::Rides(turn))
     }
 
     /// A task that only asks takes along what waits; it shows the run up to `last_event_id`.
@@ -219,8 +223,9 @@ impl Questions {
         timer: Timer,
     ) -> Vec<Posed> {
         let timer = Arc::new(timer);
-        let may = |question: &Question| matches!(question.place, Place::Waits) && question.since <= last_event_id;
-        self.take_along(key, run_id, may, || Place::Out { task, _timer: Arc::clone(&timer) })
+        let may =
+            |question: &Question| matches!(question.place, QuestionPlace::Waits) && question.since <= last_event_id;
+        self.take_along(key, run_id, may, || QuestionPlace::Out { task, _timer: Arc::clone(&timer) })
     }
 
     fn take_along(
@@ -228,7 +233,7 @@ impl Questions {
         key: &HeadKey,
         run_id: Uuid,
         may: impl Fn(&Question) -> bool,
-        place: impl Fn() -> Place,
+        place: impl Fn() -> QuestionPlace,
     ) -> Vec<Posed> {
         if self.askers() == 0 {
             return Vec::new();
@@ -259,8 +264,8 @@ impl Questions {
             return numbers;
         }
         for question in self.lock().get_mut(key).into_iter().flatten() {
-            if matches!(question.place, Place::Rides(of) if of == turn) {
-                question.place = Place::Answering(turn);
+            if matches!(question.place, QuestionPlace::Rides(of) if of == turn) {
+                question.place = QuestionPlace::Answering(turn);
                 numbers.push(question.number);
             }
         }
@@ -269,25 +274,25 @@ impl Questions {
 
     /// It was not recorded, or its answers are lost. Answers whether anything waits again.
     pub(crate) fn end_answering(&self, key: &HeadKey, turn: TurnId) -> bool {
-        self.put_back(key, |place| matches!(place, Place::Answering(of) if *of == turn))
+        self.put_back(key, |place| matches!(place, QuestionPlace::Answering(of) if *of == turn))
     }
 
     /// A task that only asks is lost: its questions wait for another.
     pub(crate) fn lose_task(&self, key: &HeadKey, task: u64) -> bool {
-        self.put_back(key, |place| matches!(place, Place::Out { task: of, .. } if *of == task))
+        self.put_back(key, |place| matches!(place, QuestionPlace::Out { task: of, .. } if *of == task))
     }
 
     /// A turn has gone astray on its way to whoever took it: what rides with it waits again.
     pub(crate) fn get_off(&self, key: &HeadKey, turn: TurnId) {
         if self.askers() > 0 {
-            self.put_back(key, |place| matches!(place, Place::Rides(of) if *of == turn));
+            self.put_back(key, |place| matches!(place, QuestionPlace::Rides(of) if *of == turn));
         }
     }
 
-    fn put_back(&self, key: &HeadKey, is_lost: impl Fn(&Place) -> bool) -> bool {
+    fn put_back(&self, key: &HeadKey, is_lost: impl Fn(&QuestionPlace) -> bool) -> bool {
         let mut any = false;
         for question in self.lock().get_mut(key).into_iter().flatten().filter(|question| is_lost(&question.place)) {
-            question.place = Place::Waits;
+            question.place = QuestionPlace::Waits;
             any = true;
         }
         any
@@ -296,7 +301,7 @@ impl Questions {
     /// What a task that only asks has taken along.
     pub(crate) fn asked_by(&self, key: &HeadKey, task: u64) -> Vec<u64> {
         let runs = self.lock();
-        let is_out = |question: &&Question| matches!(question.place, Place::Out { task: of, .. } if of == task);
+        let is_out = |question: &&Question| matches!(question.place, QuestionPlace::Out { task: of, .. } if of == task);
         runs.get(key).into_iter().flatten().filter(is_out).map(|question| question.number).collect()
     }
 
@@ -328,7 +333,7 @@ impl Questions {
             if !stay.is_empty() {
                 goes_on = true;
                 question.askers = stay;
-                question.place = Place::Held { version };
+                question.place = QuestionPlace::Held { version };
                 questions.push(question);
             }
         }
@@ -353,11 +358,17 @@ impl Questions {
                 continue;
             }
             match question.place {
-                Place::Rides(turn) if !holds(run, turn) => question.place = Place::Waits,
-                Place::Held { version } if is_idle && version != run.version => question.place = Place::Waits,
-                Place::Held { .. } | Place::Waits | Place::Rides(_) | Place::Answering(_) | Place::Out { .. } => {}
+                QuestionPlace::Rides(turn) if !holds(run, turn) => question.place = QuestionPlace::Waits,
+                QuestionPlace::Held { version } if is_idle && version != run.version => {
+                    question.place = QuestionPlace::Waits;
+                }
+                QuestionPlace::Held { .. }
+                | QuestionPlace::Waits
+                | QuestionPlace::Rides(_)
+                | QuestionPlace::Answering(_)
+                | QuestionPlace::Out { .. } => {}
             }
-            wanted |= is_idle && matches!(question.place, Place::Waits);
+            wanted |= is_idle && matches!(question.place, QuestionPlace::Waits);
         }
         wanted
     }
@@ -367,11 +378,11 @@ impl Questions {
         let runs = self.lock();
         let question = runs.get(key).into_iter().flatten().find(|question| question.number == asking.number);
         match question.map(|question| &question.place) {
-            Some(Place::Rides(_) | Place::Answering(_)) => {
+            Some(QuestionPlace::Rides(_) | QuestionPlace::Answering(_)) => {
                 ("the decider that has the turn has not completed it", false)
             }
-            Some(Place::Out { .. }) => ("the decider that was asked has not answered", false),
-            Some(Place::Waits | Place::Held { .. }) | None => {
+            Some(QuestionPlace::Out { .. }) => ("the decider that was asked has not answered", false),
+            Some(QuestionPlace::Waits | QuestionPlace::Held { .. }) | None => {
                 ("no decider that answers queries took a task of the run, or a turn is under way", true)
             }
         }

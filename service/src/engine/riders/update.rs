@@ -99,7 +99,7 @@ pub(crate) enum Putting {
 }
 
 /// Takes a caller's part in an update away when the caller stops waiting, for whatever reason.
-struct Waiting<'a> {
+struct PartInUpdate<'a> {
     engine: &'a Engine,
     key: &'a HeadKey,
     update_id: &'a str,
@@ -107,7 +107,7 @@ struct Waiting<'a> {
     is_over: bool,
 }
 
-impl Waiting<'_> {
+impl PartInUpdate<'_> {
     /// Whether the update may be accepted all the same.
     fn leave(mut self) -> bool {
         self.is_over = true;
@@ -115,7 +115,7 @@ impl Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PartInUpdate<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             self.engine.updates.leave(self.key, self.update_id, self.caller);
@@ -249,7 +249,7 @@ impl Engine {
                 Ok(Putting::Known(run_id, heard)) => (run_id, heard),
                 Ok(Putting::Waits(run_id, list) | Putting::Began(run_id, list)) => {
                     let update_id = &asked.update_id;
-                    let waiting = Waiting { engine: self, key: &key, update_id, caller, is_over: false };
+                    let waiting = PartInUpdate { engine: self, key: &key, update_id, caller, is_over: false };
                     let elsewhere = self.have_judged_elsewhere(&key, run_id, update_id, &list, deadline);
                     let heard = tokio::select! {
                         heard = self.hear(waiting, heard, run_id, &list, deadline) => heard?,
@@ -293,7 +293,7 @@ impl Engine {
     /// Waits for a verdict.
     async fn hear(
         &self,
-        waiting: Waiting<'_>,
+        waiting: PartInUpdate<'_>,
         heard: oneshot::Receiver<Heard>,
         run_id: Uuid,
         list: &ListKey,

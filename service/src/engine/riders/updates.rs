@@ -84,7 +84,7 @@ pub(crate) struct Speculation {
 
 /// Where an update is.
 #[derive(Debug)]
-enum Place {
+enum UpdatePlace {
     /// The next turn takes it along.
     Waits,
     /// Another node has it, and no turn of this one takes it along.
@@ -95,7 +95,7 @@ enum Place {
     Answering { by: By, speculation: Option<Arc<Speculation>> },
 }
 
-impl Place {
+impl UpdatePlace {
     fn is_out(&self, of: By) -> bool {
         matches!(self, Self::Out { by, .. } if *by == of)
     }
@@ -105,7 +105,7 @@ impl Place {
     }
 }
 
-struct Caller {
+struct UpdateCaller {
     id: u64,
     reply: oneshot::Sender<Heard>,
 }
@@ -113,8 +113,8 @@ struct Caller {
 struct Put {
     run_id: Uuid,
     asked: AskedUpdate,
-    place: Place,
-    callers: Vec<Caller>,
+    place: UpdatePlace,
+    callers: Vec<UpdateCaller>,
     /// Its caller chose the id, and may ask again with it.
     is_named: bool,
 }
@@ -182,7 +182,7 @@ impl Updates {
             return Ok(Some(heard));
         }
         let puts = runs.entry(key.clone()).or_default();
-        let caller = Caller { id: caller, reply };
+        let caller = UpdateCaller { id: caller, reply };
         if let Some(same) = puts.iter_mut().find(|put| put.run_id == run_id && put.asked.update_id == asked.update_id) {
             same.callers.push(caller);
             return Ok(None);
@@ -201,7 +201,7 @@ impl Updates {
             }
             return Err(Refusal::TooManyQuestions { found, max, what });
         }
-        puts.push_back(Put { run_id, asked, place: Place::Waits, callers: vec![caller], is_named });
+        puts.push_back(Put { run_id, asked, place: UpdatePlace::Waits, callers: vec![caller], is_named });
         self.count.fetch_add(1, Ordering::SeqCst);
         Ok(None)
     }
@@ -224,7 +224,8 @@ impl Updates {
         for put in puts.iter_mut().filter(|put| put.asked.update_id == update_id) {
             put.callers.retain(|it| it.id != caller);
         }
-        let is_out = puts.iter().any(|put| put.asked.update_id == update_id && !matches!(put.place, Place::Waits));
+        let is_out =
+            puts.iter().any(|put| put.asked.update_id == update_id && !matches!(put.place, UpdatePlace::Waits));
         self.tidy(&mut runs, key);
         is_out
     }
@@ -237,7 +238,7 @@ impl Updates {
             // Whoever left before it was put could not take it back.
             put.callers.retain(|caller| !caller.reply.is_closed());
         }
-        puts.retain(|put| !put.callers.is_empty() || !matches!(put.place, Place::Waits));
+        puts.retain(|put| !put.callers.is_empty() || !matches!(put.place, UpdatePlace::Waits));
         self.count.fetch_sub(before - puts.len(), Ordering::SeqCst);
         if puts.is_empty() {
             runs.remove(key);
@@ -247,7 +248,10 @@ impl Updates {
     /// A turn takes along what waits and has no condition.
     pub(crate) fn ride(&self, key: &HeadKey, run: &Run, turn: TurnId, most: usize) -> Vec<AskedUpdate> {
         let may = |put: &Put| put.asked.if_version.is_none() && is_new(put, run);
-        self.take_along(key, run.started.run_id, most, may, || Place::Out { by: By::Turn(turn), speculation: None })
+        self.take_along(key, run.started.run_id, most, may, || UpdatePlace::Out {
+            by: By::Turn(turn),
+            speculation: None,
+        })
     }
 
     /// A speculative turn takes along what waits: several without a condition, or one with one.
@@ -267,7 +271,7 @@ impl Updates {
         let speculation = Arc::new(speculation);
         let most = if is_conditional { 1 } else { most };
         let may = |put: &Put| put.asked.if_version.is_some() == is_conditional;
-        self.take_along(key, run_id, most, may, || Place::Out {
+        self.take_along(key, run_id, most, may, || UpdatePlace::Out {
             by: By::Task(task),
             speculation: Some(Arc::clone(&speculation)),
         })
@@ -279,7 +283,7 @@ impl Updates {
         run_id: Uuid,
         most: usize,
         may: impl Fn(&Put) -> bool,
-        place: impl Fn() -> Place,
+        place: impl Fn() -> UpdatePlace,
     ) -> Vec<AskedUpdate> {
         let mut taken: Vec<AskedUpdate> = Vec::new();
         if self.len() == 0 {
@@ -312,9 +316,9 @@ impl Updates {
             return (asked, found);
         }
         for put in self.lock().get_mut(key).into_iter().flatten().filter(|put| put.place.is_out(of)) {
-            if let Place::Out { by, speculation } = std::mem::replace(&mut put.place, Place::Waits) {
+            if let UpdatePlace::Out { by, speculation } = std::mem::replace(&mut put.place, UpdatePlace::Waits) {
                 found = found.or_else(|| speculation.clone());
-                put.place = Place::Answering { by, speculation };
+                put.place = UpdatePlace::Answering { by, speculation };
             }
             asked.push(put.asked.clone());
         }
@@ -327,10 +331,10 @@ impl Updates {
         let mut any = false;
         for put in runs.get_mut(key).into_iter().flatten().filter(|put| put.place.is_answering(of)) {
             any = true;
-            if let Place::Answering { by, speculation } = std::mem::replace(&mut put.place, Place::Waits)
+            if let UpdatePlace::Answering { by, speculation } = std::mem::replace(&mut put.place, UpdatePlace::Waits)
                 && !is_lost
             {
-                put.place = Place::Out { by, speculation };
+                put.place = UpdatePlace::Out { by, speculation };
             }
         }
         self.tidy(&mut runs, key);
@@ -378,7 +382,7 @@ impl Updates {
         if let Some(puts) = runs.get_mut(key)
             && let Some(at) = puts.iter().position(|put| put.run_id == run_id && put.asked.update_id == update_id)
         {
-            if !puts.get(at).is_some_and(|put| matches!(put.place, Place::Waits)) {
+            if !puts.get(at).is_some_and(|put| matches!(put.place, UpdatePlace::Waits)) {
                 return false;
             }
             given_up = puts.remove(at);
@@ -421,7 +425,7 @@ impl Updates {
         let mut runs = self.lock();
         let mut any = false;
         for put in runs.get_mut(key).into_iter().flatten().filter(|put| put.place.is_out(of)) {
-            put.place = Place::Waits;
+            put.place = UpdatePlace::Waits;
             any = true;
         }
         self.tidy(&mut runs, key);
@@ -440,27 +444,27 @@ impl Updates {
         let mut refused = Vec::new();
         for put in puts.iter_mut() {
             if put.run_id == run_id
-                && let Place::Out { by: By::Turn(turn), .. } = put.place
+                && let UpdatePlace::Out { by: By::Turn(turn), .. } = put.place
                 && !holds(run, turn)
             {
-                put.place = Place::Waits;
+                put.place = UpdatePlace::Waits;
             }
         }
         let mut at = 0;
         while let Some(put) = puts.get(at) {
             let heard = match (&put.place, put.asked.if_version) {
                 // Who has it says what becomes of it.
-                (Place::Answering { .. } | Place::Lent, _) => None,
+                (UpdatePlace::Answering { .. } | UpdatePlace::Lent, _) => None,
                 // A decider at another node has accepted it: whoever waits for it looks at the run.
-                (Place::Waits, _) if !is_new(put, run) => Some(Heard::Accepted),
+                (UpdatePlace::Waits, _) if !is_new(put, run) => Some(Heard::Accepted),
                 _ if put.run_id != run_id || run.status == Status::ContinuedAsNew => Some(Heard::GoneOn),
                 _ if !run.is_open() => Some(Heard::Refused(Fault::RunClosed { status: run.status }.into())),
                 // Its caller waits on a line, and somebody has to see to the run first (ADR 11).
-                (Place::Waits, _) if run.paused.is_some() => Some(Heard::Refused(Fault::RunPaused.into())),
-                (Place::Waits, Some(expected)) if expected != run.version => {
+                (UpdatePlace::Waits, _) if run.paused.is_some() => Some(Heard::Refused(Fault::RunPaused.into())),
+                (UpdatePlace::Waits, Some(expected)) if expected != run.version => {
                     Some(Heard::Refused(Fault::VersionMoved { expected, found: run.version }.into()))
                 }
-                (Place::Waits | Place::Out { .. }, _) => None,
+                (UpdatePlace::Waits | UpdatePlace::Out { .. }, _) => None,
             };
             match heard.and_then(|heard| Some((puts.remove(at)?, heard))) {
                 Some(it) => refused.push(it),
@@ -470,7 +474,7 @@ impl Updates {
         self.count.fetch_sub(refused.len(), Ordering::SeqCst);
         self.tidy(&mut runs, key);
         let puts = runs.get(key);
-        let is_out = puts.into_iter().flatten().any(|put| !matches!(put.place, Place::Waits));
+        let is_out = puts.into_iter().flatten().any(|put| !matches!(put.place, UpdatePlace::Waits));
         let waits = puts.into_iter().flatten().any(|put| is_waiting(put, run_id));
         drop(runs);
         for (put, heard) in refused {
@@ -484,9 +488,11 @@ impl Updates {
         let runs = self.lock();
         let put = runs.get(key).into_iter().flatten().find(|put| put.asked.update_id == update_id);
         match put.map(|put| &put.place) {
-            Some(Place::Out { .. } | Place::Answering { .. }) => ("the decider that was asked has not answered", false),
-            Some(Place::Lent) => ("no decider has answered at the node where it was asked for", false),
-            Some(Place::Waits) | None => {
+            Some(UpdatePlace::Out { .. } | UpdatePlace::Answering { .. }) => {
+                ("the decider that was asked has not answered", false)
+            }
+            Some(UpdatePlace::Lent) => ("no decider has answered at the node where it was asked for", false),
+            Some(UpdatePlace::Waits) | None => {
                 ("no decider that takes updates took a turn of the run, or a turn is under way", true)
             }
         }
@@ -494,7 +500,7 @@ impl Updates {
 }
 
 fn is_waiting(put: &Put, run_id: Uuid) -> bool {
-    put.run_id == run_id && matches!(put.place, Place::Waits)
+    put.run_id == run_id && matches!(put.place, UpdatePlace::Waits)
 }
 
 /// Whether its run knows nothing of it.

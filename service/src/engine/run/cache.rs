@@ -7,19 +7,19 @@ use store::HeadKey;
 
 use crate::engine::run::cell::RunCell;
 
-struct Entry {
+struct CacheEntry {
     cell: Arc<RunCell>,
     bytes: usize,
 }
 
-struct Entries {
-    by_key: LruCache<HeadKey, Entry>,
+struct CacheEntries {
+    by_key: LruCache<HeadKey, CacheEntry>,
     bytes: usize,
 }
 
 /// See the module.
 pub(crate) struct Cache {
-    entries: Mutex<Entries>,
+    entries: Mutex<CacheEntries>,
     bytes_max: usize,
 }
 
@@ -28,11 +28,11 @@ const CELL_BYTES: usize = 400;
 
 impl Cache {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let entries = Entries { by_key: LruCache::unbounded(), bytes: 0 };
+        let entries = CacheEntries { by_key: LruCache::unbounded(), bytes: 0 };
         Self { entries: Mutex::new(entries), bytes_max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Entries> {
+    fn lock(&self) -> MutexGuard<'_, CacheEntries> {
         self.entries.lock().expect("no code panics while it holds this lock")
     }
 
@@ -43,7 +43,7 @@ impl Cache {
             return Arc::clone(&entry.cell);
         }
         let cell = Arc::new(RunCell::new(key.clone()));
-        entries.by_key.put(key.clone(), Entry { cell: Arc::clone(&cell), bytes: CELL_BYTES });
+        entries.by_key.put(key.clone(), CacheEntry { cell: Arc::clone(&cell), bytes: CELL_BYTES });
         entries.bytes += CELL_BYTES;
         self.shrink(&mut entries);
         cell
@@ -52,7 +52,7 @@ impl Cache {
     /// Says how much a cell takes now, or that it holds nothing worth keeping.
     pub(crate) fn settle(&self, cell: &Arc<RunCell>, bytes: Option<usize>) {
         let mut entries = self.lock();
-        let Entries { by_key, bytes: sum } = &mut *entries;
+        let CacheEntries { by_key, bytes: sum } = &mut *entries;
         let Some(entry) = by_key.peek_mut(&cell.key).filter(|entry| Arc::ptr_eq(&entry.cell, cell)) else {
             return;
         };
@@ -69,7 +69,7 @@ impl Cache {
     }
 
     /// Drops the least recently used cells that nobody uses.
-    fn shrink(&self, entries: &mut Entries) {
+    fn shrink(&self, entries: &mut CacheEntries) {
         let mut in_use = 0;
         while entries.bytes > self.bytes_max && in_use < entries.by_key.len() {
             let Some((key, entry)) = entries.by_key.pop_lru() else {

@@ -17,7 +17,7 @@ const FOLD_BYTES_MAX: usize = 4 * 1024 * 1024;
 const FOLD_REQUESTS_MAX: usize = 256;
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingRequest {
     requests: Vec<Request>,
     /// Whether somebody works on them.
     is_worked_on: bool,
@@ -25,10 +25,10 @@ struct Waiting {
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Inbox(Mutex<Waiting>);
+pub(crate) struct Inbox(Mutex<WaitingRequest>);
 
 impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, WaitingRequest> {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 

@@ -23,7 +23,7 @@ const ROUNDS_MAX: u32 = 1_000;
 const REPLACED: &str = "the schedule's next action takes its place";
 
 /// What was done outside the record, to be written into it.
-enum Done {
+enum ActionDone {
     Started(u64, Result<(String, Uuid), String>),
     Told(u64, Ended),
 }
@@ -36,7 +36,7 @@ impl Engine {
     /// The store's; whatever has to wait is in the due index.
     pub(in super::super) async fn see_to_schedule(self: &Arc<Self>, key: &HeadKey) -> Result<(), Refusal> {
         let Some(domain) = domain_of_schedule(key) else { return Ok(()) };
-        let mut done: Vec<Done> = Vec::new();
+        let mut done: Vec<ActionDone> = Vec::new();
         for round in 0..ROUNDS_MAX {
             let Some(head) = self.store.load(key).await? else {
                 self.agenda.set(key, None);
@@ -50,8 +50,8 @@ impl Engine {
             record.state.see(rules, &sights, now);
             for it in &done {
                 match it {
-                    Done::Started(number, result) => record.state.started(*number, result.clone()),
-                    Done::Told(number, how) => record.state.told(*number, *how),
+                    ActionDone::Started(number, result) => record.state.started(*number, result.clone()),
+                    ActionDone::Told(number, how) => record.state.told(*number, *how),
                 }
             }
             record.state.step(rules, &times, id, now, &[]);
@@ -101,18 +101,18 @@ impl Engine {
     }
 
     /// Starts and ends what the record says; answers what was done.
-    async fn act(self: &Arc<Self>, domain: &str, schedule_id: &str, id: Uuid, record: &Record) -> Vec<Done> {
+    async fn act(self: &Arc<Self>, domain: &str, schedule_id: &str, id: Uuid, record: &Record) -> Vec<ActionDone> {
         let ends = record.state.to_tell().map(async |run| self.end(domain, id, run).await);
         let ended = join_all(ends).await;
         let starts = record.state.starting.iter().map(async |action| {
             let started = self.start_action(domain, schedule_id, id, record, action).await;
             match started {
-                Ok(started) => Some(Done::Started(action.number, Ok(started))),
+                Ok(started) => Some(ActionDone::Started(action.number, Ok(started))),
                 Err(refusal) if refusal.is_retryable() => {
                     tracing::warn!(%refusal, %schedule_id, "an action of a schedule must wait");
                     None
                 }
-                Err(refusal) => Some(Done::Started(action.number, Err(refusal.code().to_owned()))),
+                Err(refusal) => Some(ActionDone::Started(action.number, Err(refusal.code().to_owned()))),
             }
         });
         let started = join_all(starts).await;
@@ -140,7 +140,7 @@ impl Engine {
     }
 
     /// Tells a run to end; the same one once.
-    async fn end(self: &Arc<Self>, domain: &str, id: Uuid, run: &Running) -> Option<Done> {
+    async fn end(self: &Arc<Self>, domain: &str, id: Uuid, run: &Running) -> Option<ActionDone> {
         let how = run.end?;
         let (reason, identity) = (Some(REPLACED.to_owned()), None);
         let command = match how {
@@ -159,7 +159,7 @@ impl Engine {
                 None
             }
             // Where it has closed there is nothing to end.
-            _ => Some(Done::Told(run.number, how)),
+            _ => Some(ActionDone::Told(run.number, how)),
         }
     }
 }

@@ -52,7 +52,7 @@ const LOST_LATELY: Duration = Duration::from_secs(60);
 /// Of how many it tells at once.
 const LOST_AT_ONCE: usize = 256;
 
-struct Memory {
+struct SentTasks {
     /// Where tasks went, each with its list.
     sent: LruCache<PollId, (ListKey, WaitingTask)>,
     /// Polls whose answer was lost, and when that was heard.
@@ -61,14 +61,14 @@ struct Memory {
 
 /// See the module.
 pub(crate) struct Polls {
-    memory: Mutex<Memory>,
+    memory: Mutex<SentTasks>,
 }
 
 impl Default for Polls {
     fn default() -> Self {
         let bound = NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN);
         // Bounded, but not allocated ahead.
-        let mut memory = Memory { sent: LruCache::unbounded(), lost: LruCache::unbounded() };
+        let mut memory = SentTasks { sent: LruCache::unbounded(), lost: LruCache::unbounded() };
         memory.sent.resize(bound);
         memory.lost.resize(bound);
         Self { memory: Mutex::new(memory) }
@@ -76,7 +76,7 @@ impl Default for Polls {
 }
 
 impl Polls {
-    fn lock(&self) -> MutexGuard<'_, Memory> {
+    fn lock(&self) -> MutexGuard<'_, SentTasks> {
         self.memory.lock().expect("no code panics while it holds this lock")
     }
 

@@ -14,30 +14,30 @@ pub(crate) const ENTRIES_MAX: usize = 20_000;
 
 /// When to look at a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry {
+struct AgendaEntry {
     at: Timestamp,
     /// It is asked for, whatever the store says: the next look ends it, and no commit before.
     is_asked: bool,
 }
 
 #[derive(Default)]
-struct Entries {
+struct AgendaEntries {
     order: BTreeSet<(Timestamp, HeadKey)>,
-    by_key: HashMap<HeadKey, Entry>,
+    by_key: HashMap<HeadKey, AgendaEntry>,
     /// Everything due before this is on the agenda.
     horizon: Timestamp,
     /// When the store's index was last read, whatever the horizon.
     read_at: Timestamp,
 }
 
-impl Entries {
+impl AgendaEntries {
     fn remove(&mut self, key: &HeadKey) {
         if let Some((key, entry)) = self.by_key.remove_entry(key) {
             self.order.remove(&(entry.at, key));
         }
     }
 
-    fn insert(&mut self, entry: Entry, key: &HeadKey) {
+    fn insert(&mut self, entry: AgendaEntry, key: &HeadKey) {
         self.remove(key);
         self.by_key.insert(key.clone(), entry);
         self.order.insert((entry.at, key.clone()));
@@ -52,7 +52,7 @@ impl Entries {
 
 /// The runs that must be looked at soon.
 pub(crate) struct Agenda {
-    entries: Mutex<Entries>,
+    entries: Mutex<AgendaEntries>,
     /// How often the store's index is read although the horizon is far: others write to it, too.
     read_every: Option<Duration>,
     /// Notified when the next look may be earlier than it was.
@@ -70,7 +70,7 @@ impl Agenda {
         self.earlier.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Entries> {
+    fn lock(&self) -> MutexGuard<'_, AgendaEntries> {
         self.entries.lock().expect("no code panics while it holds this lock")
     }
 
@@ -85,7 +85,7 @@ impl Agenda {
         match due {
             Some(at) if at < entries.horizon => {
                 // Most commits move the instant away or leave it: nothing to wake up for.
-                entries.insert(Entry { at, is_asked: asked.is_some() }, key);
+                entries.insert(AgendaEntry { at, is_asked: asked.is_some() }, key);
                 if first.is_none_or(|first| at < first) {
                     drop(entries);
                     self.earlier.notify_one();
@@ -101,7 +101,7 @@ impl Agenda {
         let known = entries.by_key.get(key);
         let at = known.map_or(at, |known| known.at.min(at));
         let first = entries.order.first().map(|(at, _)| *at);
-        entries.insert(Entry { at, is_asked: true }, key);
+        entries.insert(AgendaEntry { at, is_asked: true }, key);
         if first.is_none_or(|first| at < first) {
             drop(entries);
             self.earlier.notify_one();
@@ -136,7 +136,7 @@ impl Agenda {
             let known = entries.by_key.get(&key).copied();
             if known.is_none_or(|known| self.read_every.is_some() && at < known.at) {
                 let is_asked = known.is_some_and(|known| known.is_asked);
-                entries.insert(Entry { at, is_asked }, &key);
+                entries.insert(AgendaEntry { at, is_asked }, &key);
             }
         }
     }

@@ -34,7 +34,7 @@ const RECORD: &str = "clock";
 
 /// The record: the newest time that was seen, and believed.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Record {
+struct GuardRecord {
     newest: Timestamp,
 }
 
@@ -49,13 +49,13 @@ pub struct Doubt {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenTime {
     newest: Option<Timestamp>,
     written: Option<Timestamp>,
     doubt: Option<Doubt>,
 }
 
-impl Seen {
+impl SeenTime {
     /// Looks at the clock; `stored` is the newest time that any node has written down.
     fn look(&mut self, stored: Option<Timestamp>, now: Timestamp, at: Instant) -> Option<Doubt> {
         self.written = stored;
@@ -105,7 +105,7 @@ impl Seen {
 pub(crate) struct Guard {
     records: Records,
     clock: Arc<dyn Clock>,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenTime>,
 }
 
 impl Guard {
@@ -113,13 +113,13 @@ impl Guard {
         Self { records, clock, seen: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, SeenTime> {
         self.seen.lock().expect("no code panics while it holds this lock")
     }
 }
 
 fn read(head: Option<&Head>) -> Result<Option<Timestamp>, Refusal> {
-    let read = |head: &Head| serde_json::from_slice::<Record>(&head.body);
+    let read = |head: &Head| serde_json::from_slice::<GuardRecord>(&head.body);
     let record = head.map(read).transpose();
     let record = record.map_err(|error| Refusal::Corrupt { what: format!("the record of the clock: {error}") })?;
     Ok(record.map(|record| record.newest))
@@ -160,7 +160,7 @@ impl Guard {
         }
         if let Some(newest) = news {
             // Another node that was first has written about the same, which is read with the next look.
-            if self.records.write(RECORD, head.as_ref(), &Record { newest }).await? == Cas::Won {
+            if self.records.write(RECORD, head.as_ref(), &GuardRecord { newest }).await? == Cas::Won {
                 self.lock().written = Some(newest);
             }
         }
@@ -176,7 +176,7 @@ impl Guard {
         loop {
             let head = self.records.load(RECORD).await?;
             let newest = self.clock.now().max(read(head.as_ref())?.unwrap_or_default());
-            if self.records.write(RECORD, head.as_ref(), &Record { newest }).await? == Cas::Won {
+            if self.records.write(RECORD, head.as_ref(), &GuardRecord { newest }).await? == Cas::Won {
                 self.lock().believe(newest);
                 tracing::warn!(now = %newest, "the clock was confirmed");
                 return Ok(newest);
@@ -194,14 +194,14 @@ mod tests {
 
     /// A clock that says so many seconds since some day, when so many have passed.
     struct Bench {
-        seen: Seen,
+        seen: SeenTime,
         stored: Option<Timestamp>,
         start: Instant,
     }
 
     impl Bench {
         fn new() -> Self {
-            Self { seen: Seen::default(), stored: None, start: Instant::now() }
+            Self { seen: SeenTime::default(), stored: None, start: Instant::now() }
         }
 
         fn is_believed(&mut self, says: u64, passed: u64) -> bool {

@@ -31,11 +31,11 @@ pub struct FsckReport {
     /// What is wrong.
     pub findings: Vec<Finding>,
     /// How many runs of each status the store says that there are, and how many there are, where that differs.
-    pub miscounted: Option<(ByStatus, ByStatus)>,
+    pub miscounted: Option<(RunsByStatus, RunsByStatus)>,
 }
 
 /// How many runs there are of each status.
-type ByStatus = BTreeMap<Arc<str>, u64>;
+type RunsByStatus = BTreeMap<Arc<str>, u64>;
 
 impl Engine {
     /// Checks every run of a domain; `progress` hears of each page.

@@ -95,7 +95,7 @@ impl Metrics {
 
 /// Whether a number only ever grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum MetricKind {
     Counter,
     Gauge,
 }
@@ -111,13 +111,13 @@ impl Text {
     fn family<N: Display>(
         &mut self,
         name: &str,
-        kind: Kind,
+        kind: MetricKind,
         help: &str,
         numbers: impl IntoIterator<Item = (String, N)>,
     ) {
         let (kind, suffix) = match kind {
-            Kind::Counter => ("counter", "_total"),
-            Kind::Gauge => ("gauge", ""),
+            MetricKind::Counter => ("counter", "_total"),
+            MetricKind::Gauge => ("gauge", ""),
         };
         let text = &mut self.text;
         let write = || {
@@ -136,37 +136,42 @@ impl Gauges {
     fn write(&self, text: &mut Text) {
         let store = self.store;
         for (name, kind, help, number) in [
-            ("cached_runs", Kind::Gauge, "Runs in memory", self.cached_runs as u64),
-            ("cached_bytes", Kind::Gauge, "Memory that they take", self.cached_bytes as u64),
-            ("agenda_runs", Kind::Gauge, "Runs whose next instant is known in memory", self.agenda as u64),
-            ("watched_runs", Kind::Gauge, "Runs that somebody waits for", self.watched_runs as u64),
-            ("queries_waiting", Kind::Gauge, "Callers who wait for an answer or for news", self.askers as u64),
-            ("updates_waiting", Kind::Gauge, "Updates that wait to be judged", self.updates as u64),
+            ("cached_runs", MetricKind::Gauge, "Runs in memory", self.cached_runs as u64),
+            ("cached_bytes", MetricKind::Gauge, "Memory that they take", self.cached_bytes as u64),
+            ("agenda_runs", MetricKind::Gauge, "Runs whose next instant is known in memory", self.agenda as u64),
+            ("watched_runs", MetricKind::Gauge, "Runs that somebody waits for", self.watched_runs as u64),
+            ("queries_waiting", MetricKind::Gauge, "Callers who wait for an answer or for news", self.askers as u64),
+            ("updates_waiting", MetricKind::Gauge, "Updates that wait to be judged", self.updates as u64),
             (
                 "clock_doubted",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "1 while the clock is too far ahead to be believed and nothing is deleted by retention",
                 u64::from(self.is_clock_doubted),
             ),
-            ("bytes_in_flight", Kind::Gauge, "Bytes of requests and answers in memory", self.bytes_in_flight as u64),
+            (
+                "bytes_in_flight",
+                MetricKind::Gauge,
+                "Bytes of requests and answers in memory",
+                self.bytes_in_flight as u64,
+            ),
             (
                 "requests_overloaded",
-                Kind::Counter,
+                MetricKind::Counter,
                 "Requests that were put off as too many bytes were in flight",
                 self.requests_put_off,
             ),
-            ("store_commits", Kind::Counter, "Commits of the store", store.commits),
-            ("store_syncs", Kind::Counter, "Times that the disk was asked to keep what was written", store.syncs),
-            ("store_bytes_written", Kind::Counter, "Bytes written to the store", store.bytes_written),
-            ("store_bytes_on_disk", Kind::Gauge, "Bytes that the store occupies", store.bytes_on_disk),
+            ("store_commits", MetricKind::Counter, "Commits of the store", store.commits),
+            ("store_syncs", MetricKind::Counter, "Times that the disk was asked to keep what was written", store.syncs),
+            ("store_bytes_written", MetricKind::Counter, "Bytes written to the store", store.bytes_written),
+            ("store_bytes_on_disk", MetricKind::Gauge, "Bytes that the store occupies", store.bytes_on_disk),
             (
                 "store_opens_put_off",
-                Kind::Counter,
+                MetricKind::Counter,
                 "Times that the store could not open a file for want of descriptors or memory",
                 store.opens_put_off,
             ),
-            ("store_write_units", Kind::Counter, "Write units that the database bills", store.write_units),
-            ("store_read_units", Kind::Counter, "Read units that the database bills", store.read_units),
+            ("store_write_units", MetricKind::Counter, "Write units that the database bills", store.write_units),
+            ("store_read_units", MetricKind::Counter, "Read units that the database bills", store.read_units),
         ] {
             text.family(name, kind, help, [(String::new(), number)]);
         }
@@ -179,18 +184,18 @@ impl Gauges {
             format!("domain={},side=\"{side}\",list={}", LabelValue(&list.domain), LabelValue(&list.name))
         };
         let tasks = self.lists.iter().map(|(list, tasks, _)| (of_list(list), *tasks as u64));
-        text.family("tasks_waiting", Kind::Gauge, "Tasks that wait for somebody", tasks);
+        text.family("tasks_waiting", MetricKind::Gauge, "Tasks that wait for somebody", tasks);
         let pollers = self.lists.iter().map(|(list, _, pollers)| (of_list(list), *pollers as u64));
-        text.family("pollers_waiting", Kind::Gauge, "Polls that wait for a task", pollers);
+        text.family("pollers_waiting", MetricKind::Gauge, "Polls that wait for a task", pollers);
         let reloads = self.reloads.iter().flat_map(|(what, tally)| {
             let of = |outcome| format!("what=\"{what}\",outcome=\"{outcome}\"");
             [(of("taken"), tally.taken), (of("refused"), tally.refused)]
         });
-        text.family("reloads", Kind::Counter, "Files that were read again, by what came of it", reloads);
+        text.family("reloads", MetricKind::Counter, "Files that were read again, by what came of it", reloads);
         let refused =
             self.reloads.iter().map(|(what, tally)| (format!("what=\"{what}\""), u64::from(tally.is_refused)));
         let help = "1 while what is in the file is refused and what was there before is in force";
-        text.family("reload_refused", Kind::Gauge, help, refused);
+        text.family("reload_refused", MetricKind::Gauge, help, refused);
         if let Some(runs) = &self.runs {
             runs.write(text);
         }
@@ -208,17 +213,17 @@ impl Waited {
         for (name, kind, help, number) in [
             (
                 "requests_waiting_for_place",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "Requests that wait for a place to be worked on",
                 self.now as u64,
             ),
-            ("place_waits", Kind::Counter, "Times that a request waited for one", self.times),
-            ("place_refusals", Kind::Counter, "Requests that were put off as too many waited", self.refused),
+            ("place_waits", MetricKind::Counter, "Times that a request waited for one", self.times),
+            ("place_refusals", MetricKind::Counter, "Requests that were put off as too many waited", self.refused),
         ] {
             text.family(name, kind, help, [(String::new(), number)]);
         }
         let help = "How long requests waited for places to be worked on";
-        text.family("place_wait_seconds", Kind::Counter, help, [(String::new(), self.long.as_secs_f64())]);
+        text.family("place_wait_seconds", MetricKind::Counter, help, [(String::new(), self.long.as_secs_f64())]);
     }
 }
 
@@ -238,13 +243,13 @@ impl Gauged {
                 Standing::Retrying => "Open runs with an activity past its first try, where no other state comes first",
                 Standing::Closed(_) => "Closed runs",
             };
-            text.family(&format!("runs_{}", standing.word()), Kind::Gauge, help, self.by_domain.iter().map(of));
+            text.family(&format!("runs_{}", standing.word()), MetricKind::Gauge, help, self.by_domain.iter().map(of));
         }
         for (name, help, at) in [
             ("runs_counted_timestamp_seconds", "When all open runs were counted", self.all_at),
             ("runs_flagged_counted_timestamp_seconds", "When the others of these states were", self.flagged_at),
         ] {
-            text.family(name, Kind::Gauge, help, [(String::new(), at.as_millis() / 1_000)]);
+            text.family(name, MetricKind::Gauge, help, [(String::new(), at.as_millis() / 1_000)]);
         }
     }
 }
@@ -256,7 +261,7 @@ impl Counts {
             ("audit_log_failures", "Requests that were refused as the audit log could not be written", self.failures()),
             ("audit_log_syncs", "Times that the disk was asked to keep the audit log", self.syncs()),
         ] {
-            text.family(name, Kind::Counter, help, [(String::new(), number)]);
+            text.family(name, MetricKind::Counter, help, [(String::new(), number)]);
         }
     }
 }
@@ -265,10 +270,10 @@ impl TlsStanding {
     fn write(&self, text: &mut Text, now: Timestamp) {
         let left = self.until().since(now).as_millis() / 1_000;
         for (name, kind, help, number) in [
-            ("tls_certificate_left_seconds", Kind::Gauge, "Until the certificate of the listener expires", left),
+            ("tls_certificate_left_seconds", MetricKind::Gauge, "Until the certificate of the listener expires", left),
             (
                 "tls_handshakes_failed",
-                Kind::Counter,
+                MetricKind::Counter,
                 "Connections that ended before they were encrypted",
                 self.handshakes_failed(),
             ),

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{PutUpdate, Putting, Waiting};
+use super::{PartInUpdate, PutUpdate, Putting};
 use crate::engine::lists::ListKey;
 use crate::engine::nodes::messages::Passed;
 use crate::engine::riders::updates::Heard;
@@ -147,7 +147,7 @@ impl Engine {
                 return FromJudge::Withdrawn;
             }
         }
-        let mut waiting = Waiting { engine: self, key: &key, update_id: &update_id, caller, is_over: false };
+        let mut waiting = PartInUpdate { engine: self, key: &key, update_id: &update_id, caller, is_over: false };
         let mut give_up = deadline.min(Instant::now() + LENT_WAIT);
         loop {
             let told = tokio::select! {

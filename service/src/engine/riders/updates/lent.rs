@@ -4,7 +4,7 @@ use history::AskedUpdate;
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::{Place, Updates, is_waiting};
+use super::{UpdatePlace, Updates, is_waiting};
 
 impl Updates {
     /// Takes an update that waits, to have it judged elsewhere.
@@ -12,7 +12,7 @@ impl Updates {
         let mut runs = self.lock();
         let mut puts = runs.get_mut(key).into_iter().flatten();
         let put = puts.find(|put| is_waiting(put, run_id) && put.asked.update_id == update_id)?;
-        put.place = Place::Lent;
+        put.place = UpdatePlace::Lent;
         Some(put.asked.clone())
     }
 
@@ -20,8 +20,8 @@ impl Updates {
     pub(crate) fn end_lending(&self, key: &HeadKey, run_id: Uuid, update_id: &str) {
         let mut runs = self.lock();
         for put in runs.get_mut(key).into_iter().flatten() {
-            if put.run_id == run_id && put.asked.update_id == update_id && matches!(put.place, Place::Lent) {
-                put.place = Place::Waits;
+            if put.run_id == run_id && put.asked.update_id == update_id && matches!(put.place, UpdatePlace::Lent) {
+                put.place = UpdatePlace::Waits;
             }
         }
         self.tidy(&mut runs, key);
@@ -34,7 +34,7 @@ impl Updates {
         let is_it =
             |put: &&mut super::Put| put.asked.update_id == update_id && put.callers.iter().any(|it| it.id == caller);
         // One that is not there any more has been answered.
-        let Some(put) = puts.find(is_it).filter(|put| matches!(put.place, Place::Waits)) else { return false };
+        let Some(put) = puts.find(is_it).filter(|put| matches!(put.place, UpdatePlace::Waits)) else { return false };
         put.callers.retain(|it| it.id != caller);
         self.tidy(&mut runs, key);
         true
