@@ -255,7 +255,7 @@ impl Slot {
                 self.keep(run_id, cached);
                 self.answer(&token, &complete).await
             }
-            Err(GivenBack { reason, message }) => {
+            Err(WhyGivenBack { reason, message }) => {
                 tracing::error!(workflow_id, %reason, message, "a turn is given back");
                 let (reason, details) = (Some(reason.into_owned()), Payload::of(&message).ok());
                 let fail = FailTurn { reason, details, next: self.next(polls) };
@@ -299,8 +299,8 @@ impl Slot {
         client::shutdown::unless_idle(&self.stopped, sent).await
     }
 
-    async fn decide(&self, task: DeciderTask) -> Result<HostAnswer, GivenBack> {
-        let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| GivenBack {
+    async fn decide(&self, task: DeciderTask) -> Result<HostAnswer, WhyGivenBack> {
+        let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| WhyGivenBack {
             reason: "unknown-workflow-type".into(),
             message: format!("no decider for `{}` on this host", task.workflow_type),
         })?;
@@ -318,8 +318,10 @@ impl Slot {
                 (
                     0,
                     None,
-                    look_back
-                        .map_err(|error| GivenBack { reason: "look-back-failed".into(), message: error.to_string() })?,
+                    look_back.map_err(|error| WhyGivenBack {
+                        reason: "look-back-failed".into(),
+                        message: error.to_string(),
+                    })?,
                 )
             }
         };
@@ -353,7 +355,7 @@ impl Slot {
         }));
         match decided {
             Ok((Taken::Turn(Decisions { given_back: Some(it), .. }), _)) => {
-                Err(GivenBack { reason: it.reason.into(), message: it.message })
+                Err(WhyGivenBack { reason: it.reason.into(), message: it.message })
             }
             Ok((Taken::Turn(decisions), state)) => {
                 let ask = |question| answer(&*decider, &*state, &decisions, question);
@@ -365,7 +367,9 @@ impl Slot {
                 let decisions = Decisions { updates, ..Decisions::new() };
                 Ok(HostAnswer { decisions, query_results: Vec::new(), cached: Cached { turn: previous, seen, state } })
             }
-            Err(panic) => Err(GivenBack { reason: "panic".into(), message: client::shutdown::panic_message(&*panic) }),
+            Err(panic) => {
+                Err(WhyGivenBack { reason: "panic".into(), message: client::shutdown::panic_message(&*panic) })
+            }
         }
     }
 
@@ -410,7 +414,7 @@ fn answer(
 }
 
 /// Why a turn is given back.
-struct GivenBack {
+struct WhyGivenBack {
     reason: Cow<'static, str>,
     message: String,
 }

@@ -144,3 +144,13 @@ pub enum Taken {
     /// It was made for updates, all of which are rejected: nothing of it is recorded, and the state is as it was.
     Nothing(Vec<UpdateAnswer>),
 }
+
+impl Taken {
+    /// Its decisions; only answers to updates where nothing of it is recorded.
+    pub(crate) fn into_decisions(self) -> Decisions {
+        match self {
+            Self::Turn(decisions) => decisions,
+            Self::Nothing(updates) => Decisions { updates, ..Decisions::new() },
+        }
+    }
+}

@@ -91,9 +91,4 @@ impl Tally {
     pub fn newest(&self, activity_id: &str) -> Option<&ActivityTally> {
         self.activities.values().rev().find(|activity| activity.activity_id == activity_id)
     }
-
-    /// The join: at least one activity was scheduled, and every one has closed.
-    pub fn all_closed(&self) -> bool {
-        !self.activities.is_empty() && self.open().next().is_none()
-    }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use history::{Decision, Event, EventId, RecordMarker};
 
-use crate::testing::service::decisions_of;
 use crate::update::{Taken, Update};
 use crate::{Decisions, Payload, Query, QueryError, TakesTurns, Window};
 
@@ -161,11 +160,7 @@ impl<D: TakesTurns> Mind for One<D> {
         let other = self.take(&mut state, 0, events, window, updates, shown_from);
         if one != other {
             let how = "asked with its state at hand, and with its state made again from event 1";
-            let decisions = |taken: Taken| match taken {
-                Taken::Turn(decisions) => decisions,
-                Taken::Nothing(updates) => Decisions { updates, ..Decisions::new() },
-            };
-            return Err(Box::new(Split { how, one: decisions(one), other: decisions(other) }));
+            return Err(Box::new(Split { how, one: one.into_decisions(), other: other.into_decisions() }));
         }
         Ok(one)
     }
@@ -174,7 +169,7 @@ impl<D: TakesTurns> Mind for One<D> {
 impl<D: TakesTurns> One<D> {
     /// A turn without updates.
     fn decided(&self, state: &mut D::Memory, window: &Window) -> Decisions {
-        decisions_of(self.decider.take_turn(state, window, &[], &[]))
+        self.decider.take_turn(state, window, &[], &[]).into_decisions()
     }
 
     fn take(

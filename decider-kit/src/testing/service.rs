@@ -28,7 +28,6 @@ mod updates;
 
 pub use closed::Closed;
 pub use updates::Answered;
-pub(super) use updates::decisions_of;
 
 /// Where virtual time begins: 2024-01-01T00:00:00Z.
 pub(super) const EPOCH: Timestamp = Timestamp::from_millis(1_704_067_200_000);

@@ -7,7 +7,6 @@ use history::{AnsweredTurn, AskedUpdate, EventId, Payload, UpdateStanding};
 
 use super::{Given, judged};
 use crate::testing::mind::{Mind, fresh, told};
-use crate::testing::service::decisions_of;
 use crate::testing::{fail, window_of};
 use crate::update::Update;
 use crate::{Decisions, TakesTurns, Verdict};
@@ -53,7 +52,7 @@ impl<D: TakesTurns> Given<D> {
         };
         let update = [Update::from(asked.clone())];
         let decisions = match fresh(Arc::clone(&self.decider)).judge(&events, &window, None, &update, shown_from) {
-            Ok(taken) => decisions_of(taken),
+            Ok(taken) => taken.into_decisions(),
             Err(split) => fail(split, &events),
         };
         if let Some(message) = decisions.given_back() {

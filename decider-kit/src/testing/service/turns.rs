@@ -4,11 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use history::{AnsweredTurn, AskedUpdate, Command, Duration, EventId, Fault, TurnId};
 
-use super::{Item, TestService, decisions_of};
+use super::{Item, TestService};
 use crate::Decisions;
 use crate::testing::commands::{judged, refused};
 use crate::testing::{fail, window_of};
-use crate::update::Update;
+use crate::update::{Taken, Update};
 
 impl TestService {
     #[track_caller]
@@ -30,7 +30,7 @@ impl TestService {
             if updates.is_empty() {
                 return run.mind.decide(&run.events, &window, None);
             }
-            run.mind.judge(&run.events, &window, None, &updates, EventId::MAX).map(decisions_of)
+            run.mind.judge(&run.events, &window, None, &updates, EventId::MAX).map(Taken::into_decisions)
         }));
         let decisions = match decided {
             Ok(Ok(decisions)) => decisions,

@@ -8,10 +8,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::TestService;
-use crate::Decisions;
 use crate::testing::commands::{judged, payload, refused};
 use crate::testing::{fail, window_of};
-use crate::update::{Taken, Update};
+use crate::update::Update;
 
 /// What came of an update.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,13 +57,6 @@ impl Answered {
     pub fn rejected(&self) -> &str {
         let Self::Rejected { reason, .. } = self else { panic!("the update was not rejected: {self:?}") };
         reason
-    }
-}
-
-pub(in super::super) fn decisions_of(taken: Taken) -> Decisions {
-    match taken {
-        Taken::Turn(decisions) => decisions,
-        Taken::Nothing(updates) => Decisions { updates, ..Decisions::new() },
     }
 }
 
@@ -141,7 +133,7 @@ impl TestService {
         let window = window_of(&events, &run.run, last_event_id + 2, 1);
         let judging = AssertUnwindSafe(|| run.mind.judge(&events, &window, None, &updates, last_event_id + 1));
         let decisions = match catch_unwind(judging) {
-            Ok(Ok(taken)) => decisions_of(taken),
+            Ok(Ok(taken)) => taken.into_decisions(),
             Ok(Err(split)) => fail(split, &events),
             Err(panic) => resume_unwind(panic),
         };
