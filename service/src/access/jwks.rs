@@ -66,8 +66,7 @@ impl KeySet {
         if bytes.len() > KEYS_BYTES_MAX {
             return Err(format!("it has more than {KEYS_BYTES_MAX} bytes"));
         }
-        let found: Published =
-            serde_json::from_slice(bytes).map_err(|_| "this is no JSON Web JwksKey Set".to_owned())?;
+        let found: Published = serde_json::from_slice(bytes).map_err(|_| "this is no JSON Web Key Set".to_owned())?;
         if found.keys.len() > KEYS_MAX {
             return Err(format!("it has {} keys, expected at most {KEYS_MAX}", found.keys.len()));
         }
@@ -189,6 +188,6 @@ mod tests {
         assert!(read(&json!([secret, ed("ed")])).err().unwrap().contains("symmetric"));
         assert!(read(&json!(vec![ed("ed"); KEYS_MAX + 1])).err().unwrap().contains("at most 100"));
         assert!(KeySet::read(&vec![b' '; KEYS_BYTES_MAX + 1]).err().unwrap().contains("more than 262144 bytes"));
-        assert!(KeySet::read(b"<html>").err().unwrap().contains("no JSON Web JwksKey Set"));
+        assert!(KeySet::read(b"<html>").err().unwrap().contains("no JSON Web Key Set"));
     }
 }
