@@ -25,12 +25,11 @@ use crate::event::{
     ActivityPausedCause, ActivityScheduled, DeciderScheduled, Event, EventId, EventKind, WorkflowStarted,
     WorkflowTimeout,
 };
-use crate::time::Timestamp;
-use activities::{closes_activity, is_by_hand};
+use crate::time::{Duration, Timestamp};
 use clock::Clock;
 use others::Others;
-use part::{Part, decision_event_id, part};
-use timers::Timer;
+use part::{Part, closes_activity, decision_event_id, is_by_hand, part};
+use rule::broken;
 use updates::Updates;
 
 pub use rule::{Rule, Violation};
@@ -94,6 +93,13 @@ struct Activity {
     /// The most tries that any of its policies has allowed, and those that were added by hand.
     attempts_max: u32,
     tries_more: u32,
+}
+
+/// A timer, for the whole history.
+struct Timer {
+    name: String,
+    set: (Timestamp, Duration),
+    closed: Option<EventId>,
 }
 
 /// Reads a history from its beginning.
@@ -357,17 +363,6 @@ impl Reader {
             | EventKind::UpdateFailed(_) => Ok(()),
         }
     }
-}
-
-fn broken<T>(rule: Rule, event_id: EventId, found: impl Into<String>) -> Result<T, Violation> {
-    Err(Violation { rule, event_id, found: found.into() })
-}
-
-fn not_before(id: EventId, at: Timestamp, due: Timestamp) -> Result<(), Violation> {
-    if at < due {
-        return broken(Rule::NotBeforeTime, id, format!("it is at {at}, its time is {due}"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod by_hand;
 mod requests;
 
-use crate::author::CallerName;
+use crate::caller::CallerName;
 use crate::decision::Decision;
 use crate::dialect::SwfRun;
 use crate::event::{ActivityTimeouts, ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey, TurnList};
@@ -26,8 +26,8 @@ pub struct StartSignal {
     pub input: Option<Payload>,
 }
 
-/// A run to be started.
-#[derive(Debug, Clone, PartialEq)]
+/// A run to be started; [`Start::new`] has the defaults.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Start {
     /// The workflow id. 1 to 256 characters.
     pub workflow_id: String,
@@ -85,29 +85,14 @@ impl Start {
             workflow_id: workflow_id.to_owned(),
             workflow_type: workflow_type.to_owned(),
             task_list: task_list.to_owned(),
-            input: None,
             execution_timeout: limits::EXECUTION_TIMEOUT_DEFAULT,
             decider_start_to_close: limits::DECIDER_START_TO_CLOSE_DEFAULT,
-            decider_schedule_to_start: None,
             activity_timeouts: ActivityTimeouts {
                 start_to_close: Some(limits::ACTIVITY_START_TO_CLOSE_DEFAULT),
                 ..ActivityTimeouts::default()
             },
-            tags: Vec::new(),
             retention: limits::RETENTION_DEFAULT,
-            reuse_policy: ReusePolicy::default(),
-            conflict_policy: ConflictPolicy::default(),
-            signal: None,
-            start_after: None,
-            run_timeout: None,
-            retry: None,
-            identity: None,
-            key: None,
-            swf: None,
-            parent: None,
-            schedule: None,
-            task_priority: None,
-            by: None,
+            ..Self::default()
         }
     }
 }

@@ -5,7 +5,7 @@
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use crate::event::ChildPolicy;
+use crate::ids::ChildPolicy;
 use crate::limits;
 use crate::time::Duration;
 

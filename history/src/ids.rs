@@ -9,7 +9,7 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
-use crate::codec;
+use crate::stored_uuid;
 
 /// The position of an event in its history: 1, 2, 3, … without gaps.
 pub type EventId = u64;
@@ -81,7 +81,7 @@ impl fmt::Display for NamedRun {
 impl<C> Encode<C> for NamedRun {
     fn encode<W: Write>(&self, e: &mut Encoder<W>, ctx: &mut C) -> Result<(), EncodeError<W::Error>> {
         match self {
-            Self::Id(id) => codec::uuid::encode(id, e, ctx),
+            Self::Id(id) => stored_uuid::uuid::encode(id, e, ctx),
             Self::Text(text) => e.str(text)?.ok(),
         }
     }
@@ -91,7 +91,7 @@ impl<'b, C> Decode<'b, C> for NamedRun {
     fn decode(d: &mut Decoder<'b>, ctx: &mut C) -> Result<Self, DecodeError> {
         match d.datatype()? {
             Type::String => d.str().map(|text| Self::Text(text.to_owned())),
-            _ => codec::uuid::decode(d, ctx).map(Self::Id),
+            _ => stored_uuid::uuid::decode(d, ctx).map(Self::Id),
         }
     }
 }
@@ -128,6 +128,24 @@ pub enum ConflictPolicy {
     UseExisting,
     /// Terminate the open run, then start.
     TerminateExisting,
+}
+
+/// What becomes of a child that is open when its parent closes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[cbor(index_only)]
+pub enum ChildPolicy {
+    /// It is terminated. The default.
+    #[default]
+    #[n(0)]
+    Terminate,
+    /// It is asked to cancel; its decider chooses what that means.
+    #[n(1)]
+    RequestCancel,
+    /// Nothing: it goes on, and tells nobody how it closed.
+    #[n(2)]
+    Abandon,
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@
 
 pub mod admit;
 mod author;
+mod caller;
 pub mod check;
 pub mod codec;
 mod command;
@@ -47,12 +48,16 @@ mod scene;
 mod schedule;
 #[cfg(feature = "schema")]
 mod schema;
+mod stored_uuid;
 mod tagged;
 mod tally;
 mod time;
+mod transition;
+mod validate;
 
-pub use admit::{Outcome, Transition, admit};
-pub use author::{Author, CallerName};
+pub use admit::admit;
+pub use author::Author;
+pub use caller::CallerName;
 pub use command::{
     ActivityAct, AnsweredTurn, AskedUpdate, Beat, Command, EffectResult, OptionsChange, Start, StartSignal, TaskId,
     TurnId, UpdateAnswer, Verdict,
@@ -91,3 +96,4 @@ pub use schedule::{
 pub use schedule::{Calendar, Interval, Overlap, ScheduleSpec, Scheduled};
 pub use tally::{ActivityTally, Closed, Tally};
 pub use time::{Duration, Timestamp};
+pub use transition::{Outcome, Transition};

@@ -15,8 +15,8 @@ pub const NAME_BYTES_MAX: usize = 3 * NAME_CHARS_MAX;
 /// spare, and a third of what the shortest events have beside it.
 pub const CALLER_NAME_BYTES_MAX: usize = 128;
 
-/// Longest name of a type together with its version, in characters. Source: SWF's 256 and 64 with the slash between them
-///.
+/// Longest name of a type together with its version, in characters. Source: SWF's 256 and 64 with the slash between
+/// them.
 pub const TYPE_CHARS_MAX: usize = NAME_CHARS_MAX + 1 + 64;
 
 /// The same in bytes, for the reason of [`NAME_BYTES_MAX`].

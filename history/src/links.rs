@@ -4,6 +4,7 @@
 
 mod errand;
 mod outbox;
+mod owed;
 mod planned;
 mod seen;
 mod sent;
@@ -15,6 +16,7 @@ use crate::ids::RunId;
 pub use errand::{Errand, ErrandTask, child_run_id};
 pub(crate) use outbox::taken_over;
 pub use outbox::{Effect, EffectKind, Outbox};
+pub(crate) use owed::owed;
 pub use planned::PlannedReset;
 pub use seen::{Seen, SeenOrigin};
 pub use sent::{PollId, Sent};

@@ -4,7 +4,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::author::CallerName;
+use crate::caller::CallerName;
 use crate::event::{ActivityStarted, Event, EventKind, LastFailure};
 use crate::payload::{PackRef, Payload};
 use crate::run::{HeldTry, Run};
@@ -218,7 +218,8 @@ fn fill(noted: &mut impl Noted, read: &mut impl FnMut(PackRef) -> Option<Note>) 
 
 #[cfg(test)]
 mod tests {
-    use crate::author::{Author, CallerName};
+    use crate::author::Author;
+    use crate::caller::CallerName;
     use crate::event::ActivityTimeouts;
     use crate::event::EventKind;
     use crate::payload::PackRef;

@@ -6,11 +6,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::event::EventKind;
 use crate::limits;
 use crate::links::{Links, Seen};
 use crate::note::NOTE_TEXT_MAX;
 use crate::retry::WhenExhausted;
 use crate::run::{PausedActivity, PendingActivity, Run};
+use crate::time::Timestamp;
 
 /// The id of an event. A run of more than 2³² of them would take a year of commits, one behind the other.
 const ID: usize = 5;
@@ -166,15 +168,30 @@ impl Room {
         self.reserved + bytes <= limits::STATE_BYTES_MAX
     }
 
-    /// Something was opened.
-    pub(crate) fn take(&mut self, bytes: usize) {
-        self.reserved += bytes;
-    }
-
-    /// An activity was.
-    pub(crate) fn take_activity(&mut self, pending: &PendingActivity) {
-        self.reserved += self.activity(pending);
-        self.kinds.insert(pending.kind());
+    /// Counts what an event opens.
+    pub(crate) fn take_event(&mut self, kind: &EventKind) {
+        self.reserved += match kind {
+            EventKind::ActivityScheduled(it) => {
+                let pending = PendingActivity::new(it, Timestamp::default());
+                let bytes = self.activity(&pending);
+                self.kinds.insert(pending.kind());
+                bytes
+            }
+            EventKind::TimerScheduled(it) => timer(&it.timer_id),
+            EventKind::ChildScheduled(it) => child(&it.workflow_id),
+            EventKind::ExternalSignalScheduled(it) => external(&it.workflow_id),
+            EventKind::ExternalCancelScheduled(it) => external(&it.workflow_id),
+            EventKind::UpdateAccepted(it) => update(&it.update_id, &it.name),
+            EventKind::TimerCanceled(_)
+            | EventKind::ActivityCanceled(_)
+            | EventKind::ActivityScheduledTimeout(_)
+            | EventKind::UpdateCompleted(_)
+            | EventKind::UpdateFailed(_) => {
+                self.is_stale = true;
+                0
+            }
+            _ => 0,
+        };
     }
 }
 
@@ -207,7 +224,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::author::CallerName;
+    use crate::caller::CallerName;
     use crate::event::{ActivityPausedCause, ActivityTimeout, ActivityTimeouts, ByHand, ChildPolicy, LastFailure};
     use crate::links::{Effect, EffectKind, PollId};
     use crate::payload::{PackRef, Payload};

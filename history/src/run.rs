@@ -3,6 +3,7 @@
 mod activities;
 mod branched;
 mod clock;
+mod counted;
 mod deadlines;
 mod evolve;
 mod future;
@@ -24,8 +25,6 @@ use uuid::Uuid;
 use crate::event::{Event, EventId, EventKind, RequestKey, WorkflowStarted};
 use crate::time::{Duration, Timestamp};
 
-pub use crate::rules::external::PendingExternal;
-pub use crate::rules::timer::PendingTimer;
 pub use activities::Activities;
 pub use branched::Branched;
 pub use clock::{RunClock, RunPause};
@@ -33,15 +32,18 @@ pub use deadlines::{Deadline, DeadlineKind};
 pub use future::{Coming, ComingKind};
 pub use known::{Known, Mark, Request, Spilled, key_of_update};
 pub use open_counts::OpenCounts;
-pub use pending::{PausedActivity, PendingActivity, PendingChild, Released, Turn, TurnLists, TurnTask};
-pub use standing::{LostTurns, Standing};
+pub use pending::{
+    LostTurns, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Turn, TurnLists,
+    TurnTask,
+};
+pub use standing::Standing;
 pub use start::RunStart;
 pub use status::Status;
 pub use tries::{HeldTry, Tries};
 pub use updates::{PendingUpdate, UpdateStanding, Updates};
 
 /// The state of one run.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+#[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
 pub struct Run {
     /// How it was started.
     #[n(0)]
@@ -99,7 +101,7 @@ pub struct Run {
     #[cbor(n(17), default, skip_if = "Updates::is_empty")]
     pub updates: Updates,
     /// The run that tries again, where this one failed or took too long and has one, or that goes on where it was reset.
-    #[cbor(n(18), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
+    #[cbor(n(18), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub retried_as: Option<Uuid>,
     /// When its clock stood still.
     #[cbor(n(19), default, skip_if = "RunClock::is_plain")]
@@ -149,55 +151,12 @@ impl Run {
     /// The state after event 1.
     pub fn begin(at: Timestamp, started: &WorkflowStarted, key: Option<RequestKey>) -> Self {
         Self {
-            started: RunStart {
-                workflow_id: started.workflow_id.clone(),
-                run_id: started.run_id,
-                workflow_type: started.workflow_type.clone(),
-                task_list: started.task_list.clone(),
-                at,
-                execution_timeout: started.execution_timeout,
-                decider_start_to_close: started.decider_start_to_close,
-                decider_schedule_to_start: started.decider_schedule_to_start,
-                activity_timeouts: started.activity_timeouts,
-                tags: started.tags.clone(),
-                retention: started.retention,
-                start_after: started.start_after,
-                parent: started.parent.clone(),
-                run_timeout: started.run_timeout,
-                continued_from: started.continued_from,
-                execution_from: started.execution_from,
-                swf: started.swf.clone(),
-                task_priority: started.task_priority,
-                retry: started.retry.clone(),
-                attempt: started.attempt,
-                schedule: started.schedule.clone(),
-            },
-            status: Status::Open,
-            closed_at: None,
+            started: RunStart::of(at, started),
             last_event_id: 1,
             last_timestamp: at,
             version: 1,
-            turn_task: None,
-            turn: None,
-            previous_started_event_id: 0,
-            turns_lost: 0,
-            activities: Activities::default(),
-            timers: BTreeMap::new(),
-            cancel_requested: false,
             known: Known::of_start(key),
-            externals: BTreeMap::new(),
-            awaiting: Vec::new(),
-            children: BTreeMap::new(),
-            updates: Updates::default(),
-            retried_as: None,
-            clock: RunClock::default(),
-            paused: None,
-            branched: None,
-            turn_lists: None,
-            last_activity_at: None,
-            context_event_id: None,
-            left_open: OpenCounts::default(),
-            lost_turns: None,
+            ..Self::default()
         }
     }
 

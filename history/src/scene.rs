@@ -200,6 +200,17 @@ impl Scene {
     }
 }
 
+/// Nothing happens until just before `seconds`; then `then`.
+#[track_caller]
+pub(crate) fn fires(given: &Scene, seconds: u64, then: &str) {
+    let mut before = given.clone().after(seconds);
+    let due = before.clone();
+    before.now = Timestamp::from_millis(due.now.as_millis() - 1);
+    check(&before, &before.fire(), "");
+    assert_eq!(given.run.next_deadline(&given.beats), Some(due.now));
+    check(&due, &due.fire(), then);
+}
+
 /// One case: what `when` adds to `given`, told in one line, or the code of its refusal.
 #[track_caller]
 pub(crate) fn check(given: &Scene, when: &Command, then: &str) {

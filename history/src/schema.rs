@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::generate::Contract;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::author::CallerName;
+use crate::caller::CallerName;
 use crate::event::RequestKey;
 use crate::factor::Factor;
 use crate::ids::NamedRun;

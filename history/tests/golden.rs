@@ -34,7 +34,7 @@ use history::{
 use uuid::Uuid;
 
 mod support;
-use support::{golden, old};
+use support::golden;
 
 fn payload() -> Option<Payload> {
     Some(Payload::from_json(r#"{"b": 1.50, "a": [1e2, "é"]}"#).unwrap())
@@ -1351,25 +1351,11 @@ fn stored_events_of_every_kind_can_still_be_read() {
 fn json_events_of_every_kind_can_still_be_read() {
     for (name, sample) in samples() {
         let current = serde_json::to_string(&sample).unwrap() + "\n";
-        let text = String::from_utf8(golden(&format!("json-2/{name}.json"), current.as_bytes())).unwrap();
+        let text = String::from_utf8(golden(&format!("json/{name}.json"), current.as_bytes())).unwrap();
         assert_eq!(Event::from_json(&text).unwrap(), sample, "{name}");
         // The API adds fields, and renames and reorders none.
         assert_eq!(current, text, "{name}");
     }
-}
-
-/// Keys were numbers and days were hours in JSON once.
-#[test]
-fn json_events_of_the_first_form_can_still_be_read() {
-    let mut found = 0;
-    for (name, sample) in samples() {
-        // Kinds that came later have none.
-        if let Some(text) = old(&format!("json/{name}.json")) {
-            assert_eq!(Event::from_json(&text).unwrap(), sample, "{name}");
-            found += 1;
-        }
-    }
-    assert_eq!(found, 56);
 }
 
 #[test]

@@ -200,7 +200,7 @@ fn plain(described: &str) -> String {
 
 /// The golden file of an event, without what a decider does not see every day.
 fn example(name: &str) -> String {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/json-2");
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/json");
     let text = std::fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();
     let text = text.trim().replace(PAYLOADS.0, PAYLOADS.1);
     let text = text.replace(r#","requestKey":"ffffffffffffffff""#, "");

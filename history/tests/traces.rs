@@ -10,7 +10,7 @@ use history::{
 use uuid::Uuid;
 
 mod support;
-use support::{golden, old};
+use support::golden;
 
 struct Script {
     run: Run,
@@ -80,16 +80,13 @@ impl Script {
         self.events.iter().map(|event| event.kind.name()).collect()
     }
 
-    /// The history is the golden one, byte for byte, and means the same run; so does the one of the first form.
+    /// The history is the golden one, byte for byte, and means the same run.
     fn is_golden(&self, name: &str) {
         let lines: Vec<_> = self.events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
         let text = format!("[\n{}\n]\n", lines.join(",\n"));
-        let found = String::from_utf8(golden(&format!("trace-2-{name}.json"), text.as_bytes())).unwrap();
+        let found = String::from_utf8(golden(&format!("trace-{name}.json"), text.as_bytes())).unwrap();
         assert_eq!(text, found);
-        for text in [found, old(&format!("trace-{name}.json")).unwrap()] {
-            let events: Vec<Event> = serde_json::from_str(&text).unwrap();
-            assert_eq!(events, self.events);
-        }
+        assert_eq!(serde_json::from_str::<Vec<Event>>(&found).unwrap(), self.events);
         let events = &self.events;
         check::history(events).unwrap();
         assert_eq!(Run::replay(events).as_ref(), Some(&self.run));

@@ -8,21 +8,25 @@ use axum::middleware::from_fn_with_state;
 
 use crate::access::{Call, Credentials, Wire};
 use crate::engine::Engine;
-use crate::http::{Gate, Hosts, Refused, Route, Routes, account, check_host, judge};
+use crate::http::{Console, Gate, Hosts, Refused, Route, Routes, account, check_host, console_routes, judge};
 use crate::{nodes, rest, swf};
 
 pub use crate::rest::document;
 
 /// The routes of the API, for holders of credentials; for everybody when there are none. Under whatever name it is asked.
 pub fn router_for(engine: Arc<Engine>, credentials: Credentials) -> Router {
-    router_at(engine, credentials, Hosts::any())
+    router_at(engine, credentials, Hosts::any(), Console::On)
 }
 
-/// The same, under these names.
-pub fn router_at(engine: Arc<Engine>, credentials: Credentials, hosts: Hosts) -> Router {
+/// The same, under these names, with the console or without it.
+pub fn router_at(engine: Arc<Engine>, credentials: Credentials, hosts: Hosts, console: Console) -> Router {
     let gate = Gate::new(Arc::clone(&engine), credentials.clone());
     let known = || from_fn_with_state((gate.clone(), Route::UNKNOWN), judge);
-    let ours = rest::routes().into_router(&gate);
+    let ours = rest::routes(console).into_router(&gate);
+    let ours = match console {
+        Console::On => ours.merge(console_routes().into_router(&gate)),
+        Console::Off => ours,
+    };
     // Nodes show each other something else.
     let ours = if engine.is_node() { ours.merge(nodes::routes().into_router(&gate)) } else { ours };
     let ours = accounted(ours.with_state(Arc::clone(&engine)), &engine);
@@ -40,7 +44,8 @@ pub fn router(engine: Arc<Engine>) -> Router {
 /// Every call.
 pub fn table() -> Vec<Call> {
     let rows = |routes: Routes, wire| routes.rows(wire);
-    let rest = rows(rest::routes(), Wire::Rest).into_iter();
+    let rest = rows(rest::routes(Console::On), Wire::Rest).into_iter();
+    let rest = rest.chain(rows(console_routes(), Wire::Rest));
     rest.chain(swf::rows()).chain(rows(nodes::routes(), Wire::Nodes)).collect()
 }
 

@@ -52,10 +52,11 @@ pub use nodes::messages::{
     Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
     Said,
 };
+pub(crate) use refusal::Row;
 pub use refusal::{Limited, Recorded, Refusal};
 pub use registry::quotas::Quotas;
 pub use registry::{DEFAULT_DOMAIN, Domain, RegisteredType, Registry, TYPES_MAX, TypeKind, split_type_name, type_name};
-pub use riders::ask::{Answered, Ask};
+pub use riders::query::{Answered, Ask};
 pub use riders::update::{Update, Updated};
 pub use run::delete::Deletion;
 pub use run::reset::{Reset, WasReset};
@@ -121,8 +122,7 @@ pub struct Engine {
     pollers: lists::pollers::Pollers,
     agenda: time::agenda::Agenda,
     watchers: watch::Watchers,
-    questions: riders::questions::Questions,
-    updates: riders::updates::Updates,
+    riders: riders::waiting::Riders,
     metrics: Arc<Metrics>,
     budget: Arc<Budget>,
     shares: Arc<Shares>,
@@ -223,8 +223,7 @@ impl Engine {
             backlog: lists::backlog::Backlog::new(settings.waiting),
             agenda,
             watchers: watch::Watchers::default(),
-            questions: riders::questions::Questions::default(),
-            updates: riders::updates::Updates::default(),
+            riders: riders::waiting::Riders::default(),
             metrics,
             shares,
             budget: Budget::new(settings.bytes_in_flight_max),
@@ -284,8 +283,8 @@ impl Engine {
             cached_bytes,
             agenda: self.agenda.len(),
             watched_runs: self.watchers.len(),
-            askers: self.questions.askers(),
-            updates: self.updates.len(),
+            askers: self.riders.askers(),
+            updates: self.riders.updates(),
             bytes_in_flight: self.budget.taken(),
             requests_put_off: self.budget.put_off(),
             waits: self.places.waits(),

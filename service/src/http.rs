@@ -1,9 +1,11 @@
 //! What every way in stands on: connections, who asks, what is let in, bodies, refusals, and what is written down of it all.
 
+mod accept;
 mod answer;
 mod audit;
 mod auth;
 mod body;
+mod console;
 mod deliver;
 mod guard;
 mod handshake;
@@ -18,14 +20,17 @@ mod stall;
 mod through;
 
 pub use audit::with_audit_log;
+pub use console::Console;
 pub use guard::Hosts;
 pub use record::with_access_log;
 pub use server::{Server, ServerLimits};
 
+pub(crate) use accept::names as names_accepted;
 pub(crate) use answer::{Answer, AppState, bytes_of_json, json};
 pub(crate) use audit::{Asked, Route, of_token};
 pub(crate) use auth::{Gate, NODE_SCHEME, judge};
 pub(crate) use body::{BODY_BYTES_MAX, Json, POLL_BYTES_MAX, TURN_BYTES_MAX, read as read_body};
+pub(crate) use console::{ROOT as CONSOLE_ROOT, routes as console_routes};
 pub(crate) use deliver::{look_at_connection, task as deliver_task};
 pub(crate) use guard::check as check_host;
 pub(crate) use held::hold_body;

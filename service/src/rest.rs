@@ -4,6 +4,7 @@ mod activities;
 mod audit;
 mod calls;
 mod clock;
+mod describe;
 mod document;
 mod domains;
 mod extract;
@@ -20,16 +21,20 @@ mod types;
 mod updates;
 mod workflows;
 
+use std::future::ready;
+
+use axum::http::HeaderMap;
 use axum::routing::MethodFilter;
 
 use crate::access::{Effect, Level};
-use crate::http::Routes;
+use crate::http::{Console, Routes};
 
-/// The routes of the REST API, and the page that stands where SWF's wire is.
-pub(crate) fn routes() -> Routes {
+/// The routes of the REST API, and what stands where SWF's wire is: a page, or the way to the console.
+pub(crate) fn routes(console: Console) -> Routes {
     let mut routes = calls::calls().into_routes();
     // The page says nothing of what is kept here.
-    routes.add(("GET", MethodFilter::GET), "/", (Level::Nothing, Effect::Reads), false, home::show);
+    let show = move |headers: HeaderMap| ready(home::show(console, &headers));
+    routes.add(("GET", MethodFilter::GET), "/", (Level::Nothing, Effect::Reads), false, show);
     routes
 }
 

@@ -15,7 +15,7 @@ use service::access_log::AccessLog;
 use service::api::router_at;
 use service::audit::AuditLog;
 use service::engine::{Engine, Node, Quotas, Settings, SystemClock};
-use service::http::{Hosts, Server, ServerLimits, with_access_log, with_audit_log};
+use service::http::{Console, Hosts, Server, ServerLimits, with_access_log, with_audit_log};
 use service::lambda::Function;
 use service::reload::{Files, Hangups};
 use service::shares::{Limit, Limits};
@@ -79,6 +79,9 @@ pub(crate) struct Serve {
     #[arg(long, env = "BATON_ALLOWED_HOSTS", value_name = "NAME", value_delimiter = ',')]
     #[serde(default)]
     allowed_hosts: Vec<String>,
+    /// Whether the web console is there, below `/console/` [default: on]
+    #[arg(long, env = "BATON_CONSOLE")]
+    console: Option<Console>,
     /// Where the other nodes over the same store reach this one, e.g. `https://10.0.0.7:7420` [default: where it listens]
     #[arg(long, env = "BATON_NODE_ADDRESS", value_name = "URL")]
     node_address: Option<String>,
@@ -161,6 +164,7 @@ impl Serve {
                 || file.allow_remote_without_credentials,
             encryption: self.encryption.or(file.encryption),
             allowed_hosts: if self.allowed_hosts.is_empty() { file.allowed_hosts } else { self.allowed_hosts },
+            console: self.console.or(file.console),
             node_address: self.node_address.or(file.node_address),
             port_file: self.port_file.or(file.port_file),
             store: self.store.or(file.store),
@@ -385,7 +389,8 @@ impl Serve {
         } else {
             Hosts::any()
         };
-        let router = router_at(Arc::clone(&engine), credentials, hosts);
+        let console = self.console.unwrap_or(Console::On);
+        let router = router_at(Arc::clone(&engine), credentials, hosts, console);
         let router = match &audit_log {
             None => router,
             Some(log) => {

@@ -226,7 +226,7 @@ async fn a_parent_that_goes_on_as_new_has_closed_for_its_children() {
         tokio::task::yield_now().await;
     }
     // Whom the other answers to does not change, and nobody hears how it closes.
-    let parent = service.engine.describe(&at("left")).await.unwrap().run.started.parent.unwrap();
+    let parent = service.engine.describe(&at("left")).await.unwrap().run.started.parent.clone().unwrap();
     assert_eq!(parent.run_id, first);
     service.engine.tell(&at("left"), signal_command("go")).await.unwrap();
     service.decide("left", vec![succeed()]).await;
@@ -269,7 +269,7 @@ async fn a_child_starts_and_tells_its_parent_how_it_closed() {
     service.decide("parent", vec![child("child", ChildPolicy::Terminate)]).await;
     assert!(service.decide("child", vec![]).await.contains(&"WorkflowStarted"));
     let described = service.engine.describe(&at("child")).await.unwrap().run;
-    let link = described.started.parent.unwrap();
+    let link = described.started.parent.clone().unwrap();
     assert_eq!((link.workflow_id.as_str(), link.run_id, link.event_id), ("parent", parent, 5));
     let told = |name: &'static str| {
         let service = &service;

@@ -1,5 +1,7 @@
 //! Runs: starting them, asking things of them, and what is told of them.
 
+use std::collections::BTreeMap;
+
 use history::event::{ActivityTimeouts, ChildPolicy, DeciderTimeout};
 use history::{
     ConflictPolicy, Duration, Event, EventId, LastFailure, Origin, Payload, RetryPolicy, ReusePolicy, Status, Timestamp,
@@ -213,6 +215,10 @@ answers! {
         count: u64,
         /// There are more: counting stopped.
         truncated: bool,
+        /// How many of them stand how, by the words that `status` takes; `open` counts those here to which no other word applies, so that
+        /// the numbers add up to `count`. Words without a run are absent.
+        #[serde(default)]
+        by_status: BTreeMap<String, u64>,
     }
     /// Something that time will do to a run.
     Deadline {

@@ -1,46 +1,89 @@
 //! A decider's answer: DeciderCompleted, then one event or two for each decision, in order.
+//!
+//! A table of contents, three times: whether the fields of a decision are acceptable, what it comes to, and how it fails that its
+//! decider's credential does not allow.
 
-use super::{Transition, must_hold, swf, validate};
 use crate::command::TurnId;
-use crate::decision::{Decision, ScheduleActivity};
+use crate::decision::Decision;
 use crate::event::{
-    ActivityCanceled, ActivityNotStartedCause, ActivityScheduleFailed, ActivityScheduleFailedCause, ActivityScheduled,
-    ActivityScheduledTimeout, ActivityTaskCancel, ActivityTaskCancelFailed, ActivityTaskCancelFailedCause,
-    CloseFailedCause, DeciderCompleted, EventId, EventKind, TurnList, WorkflowCanceled, WorkflowCloseFailed,
-    WorkflowContinuedAsNew, WorkflowFailed, WorkflowSuccess,
+    ActivityScheduleFailedCause, ActivityTaskCancelFailedCause, ChildScheduleFailedCause, CloseDecision,
+    CloseFailedCause, EventId, EventKind, ExternalFailedCause, MarkerFailedCause, TimerCancelFailedCause,
+    TimerScheduleFailedCause, WorkflowCanceled, WorkflowSuccess,
 };
 use crate::fault::Fault;
 use crate::limits;
-use crate::links::child_run_id;
-use crate::payload::Payload;
-use crate::registered::Registration;
-use crate::run::{PendingActivity, Run};
+use crate::rules::turn::{Completion, must_hold};
+use crate::rules::{activity, child, external, marker, timer, workflow};
+use crate::run::Run;
 use crate::time::Timestamp;
-
-/// What a decider answers with, beside what it says to updates.
-pub(super) struct Completion<'a> {
-    pub(super) decisions: &'a [Decision],
-    pub(super) context: Option<&'a Payload>,
-    pub(super) awaiting: &'a [String],
-    pub(super) moves_to: Option<&'a TurnList>,
-}
+use crate::transition::Transition;
+use crate::validate;
 
 impl Completion<'_> {
-    pub(super) fn validate(&self, run: &Run) -> Result<(), Fault> {
+    pub(crate) fn validate(&self, run: &Run) -> Result<(), Fault> {
         let is_swf = run.started.is_swf();
-        let context_max = if is_swf { limits::SWF_CONTEXT_BYTES_MAX } else { limits::CONTEXT_BYTES_MAX };
-        validate::size("context", self.context, context_max)?;
-        validate::awaiting(self.awaiting)?;
-        if let Some(list) = self.moves_to {
-            validate::name("taskList", &list.task_list)?;
-            validate::span("taskListScheduleToStart", list.schedule_to_start.unwrap_or_default())?;
+        self.is_acceptable(is_swf)?;
+        let (found, max) = (self.decisions.len(), limits::DECISIONS_MAX);
+        if found > max {
+            let problem = format!("has {found} entries, at most {max} are allowed");
+            return Err(Fault::Invalid { field: "decisions".to_owned(), problem });
         }
-        validate::decisions(self.decisions, is_swf)
+        // The whole batch, before anything of it is recorded.
+        for (index, decision) in self.decisions.iter().enumerate() {
+            if decision.closes().is_some() && index + 1 != found {
+                return Err(Fault::Invalid {
+                    field: format!("decisions[{index}]"),
+                    problem: format!("closes the run ({}); a closing decision must be the last", decision.name()),
+                });
+            }
+            is_acceptable(&|name| format!("decisions[{index}].{name}"), decision, is_swf)?;
+        }
+        Ok(())
+    }
+}
+
+fn is_acceptable(field: &impl Fn(&str) -> String, decision: &Decision, is_swf: bool) -> Result<(), Fault> {
+    match decision {
+        Decision::ScheduleActivity(it) => activity::may_schedule(field, it, is_swf),
+        Decision::CancelActivity(it) => validate::name(&field("activityId"), &it.activity_id),
+        Decision::StartTimer(it) => timer::may_start(field, it),
+        Decision::CancelTimer(it) => validate::name(&field("timerId"), &it.timer_id),
+        Decision::RecordMarker(it) => marker::may_record(field, it),
+        Decision::StartChild(it) => child::may_start(field, it, is_swf),
+        Decision::SignalExternal(it) => external::may_signal(field, it),
+        Decision::CancelExternal(it) => external::may_cancel(field, it),
+        Decision::SucceedWorkflow(it) => validate::payload(&field("result"), it.result.as_ref()),
+        Decision::FailWorkflow(it) => workflow::may_fail(field, it, is_swf),
+        Decision::CancelWorkflow(it) => validate::payload(&field("details"), it.details.as_ref()),
+        Decision::ContinueAsNew(it) => workflow::may_continue(field, it, is_swf),
+    }
+}
+
+/// The event of a decision that is not permitted: recorded as failed, like any other that cannot be.
+fn not_permitted(decision: &Decision, id: EventId) -> EventKind {
+    let not_closed = |decision| workflow::not_closed(decision, CloseFailedCause::OperationNotPermitted, id);
+    match decision {
+        Decision::ScheduleActivity(it) => {
+            activity::not_scheduled(it, ActivityScheduleFailedCause::OperationNotPermitted, id)
+        }
+        Decision::CancelActivity(it) => {
+            activity::not_canceled(it, ActivityTaskCancelFailedCause::OperationNotPermitted, id)
+        }
+        Decision::StartTimer(it) => timer::not_set(it, TimerScheduleFailedCause::OperationNotPermitted, id),
+        Decision::CancelTimer(it) => timer::not_taken_back(it, TimerCancelFailedCause::OperationNotPermitted, id),
+        Decision::RecordMarker(it) => marker::not_recorded(it, MarkerFailedCause::OperationNotPermitted, id),
+        Decision::StartChild(it) => child::not_tried(it, ChildScheduleFailedCause::OperationNotPermitted, id),
+        Decision::SignalExternal(it) => external::not_signaled(it, ExternalFailedCause::OperationNotPermitted, id),
+        Decision::CancelExternal(it) => external::not_asked(it, ExternalFailedCause::OperationNotPermitted, id),
+        Decision::SucceedWorkflow(_) => not_closed(CloseDecision::SucceedWorkflow),
+        Decision::FailWorkflow(_) => not_closed(CloseDecision::FailWorkflow),
+        Decision::CancelWorkflow(_) => not_closed(CloseDecision::CancelWorkflow),
+        Decision::ContinueAsNew(_) => not_closed(CloseDecision::ContinueAsNew),
     }
 }
 
 impl Transition {
-    pub(super) fn complete_turn(
+    pub(crate) fn complete_turn(
         &mut self,
         turn: TurnId,
         completion: &Completion<'_>,
@@ -55,15 +98,7 @@ impl Transition {
         Ok(())
     }
 
-    pub(super) fn turn_completed(&mut self, turn: TurnId, completion: &Completion<'_>, now: Timestamp) -> EventId {
-        let TurnId { scheduled_event_id, started_event_id } = turn;
-        let (context, awaiting) = (completion.context.cloned(), completion.awaiting.to_vec());
-        let moves_to = completion.moves_to.cloned();
-        let completed = DeciderCompleted { scheduled_event_id, started_event_id, context, awaiting, moves_to };
-        self.push(now, EventKind::DeciderCompleted(completed))
-    }
-
-    pub(super) fn carry_out_all(&mut self, completion: &Completion<'_>, decision_event_id: EventId, now: Timestamp) {
+    pub(crate) fn carry_out_all(&mut self, completion: &Completion<'_>, decision_event_id: EventId, now: Timestamp) {
         // A further turn that waits already means news since this one started.
         let mut unseen = self.run.turn_task.is_some();
         for decision in completion.decisions {
@@ -72,152 +107,44 @@ impl Transition {
     }
 
     /// Records one decision; true when it failed, which the decider has yet to see.
-    fn carry_out(&mut self, decision: &Decision, decision_event_id: EventId, unseen: bool, now: Timestamp) -> bool {
-        if let Some(kind) = self.not_permitted(decision, decision_event_id) {
-            self.push(now, kind);
+    fn carry_out(&mut self, decision: &Decision, id: EventId, unseen: bool, now: Timestamp) -> bool {
+        if !self.is_permitted(decision) {
+            self.push(now, not_permitted(decision, id));
             return true;
         }
         if let Some((decision, force)) = decision.closes()
             && unseen
             && !force
         {
-            let cause = CloseFailedCause::UnhandledEvents;
-            let failed = WorkflowCloseFailed { decision, cause, decision_event_id };
-            self.push(now, EventKind::WorkflowCloseFailed(failed));
+            self.push(now, workflow::not_closed(decision, CloseFailedCause::UnhandledEvents, id));
             return true;
         }
         let kind = match decision {
-            Decision::ScheduleActivity(it) => {
-                let kind = self.schedule_activity(it, decision_event_id);
-                if self.lacks_role(it, &kind) {
-                    let scheduled_event_id = self.push(now, kind);
-                    return self.no_runner_may_take(scheduled_event_id, now);
-                }
-                kind
-            }
-            Decision::CancelActivity(it) => return self.cancel_activity(&it.activity_id, decision_event_id, now),
-            Decision::StartTimer(it) => self.start_timer(it, decision_event_id),
-            Decision::CancelTimer(it) => self.cancel_timer(it, decision_event_id),
-            Decision::RecordMarker(it) => self.record_marker(it, decision_event_id),
-            Decision::StartChild(it) => self.start_child(it, decision_event_id),
-            Decision::SignalExternal(it) => self.signal_external(it, decision_event_id),
-            Decision::CancelExternal(it) => self.cancel_external(it, decision_event_id),
+            Decision::ScheduleActivity(it) => return self.schedule_activity(it, id, now),
+            Decision::CancelActivity(it) => return self.cancel_activity(it, id, now),
+            Decision::StartTimer(it) => self.start_timer(it, id),
+            Decision::CancelTimer(it) => self.cancel_timer(it, id),
+            Decision::RecordMarker(it) => self.record_marker(it, id),
+            Decision::StartChild(it) => self.start_child(it, id),
+            Decision::SignalExternal(it) => self.signal_external(it, id),
+            Decision::CancelExternal(it) => self.cancel_external(it, id),
             Decision::SucceedWorkflow(it) => {
-                EventKind::WorkflowSuccess(WorkflowSuccess { result: it.result.clone(), decision_event_id })
+                EventKind::WorkflowSuccess(WorkflowSuccess { result: it.result.clone(), decision_event_id: id })
             }
-            Decision::FailWorkflow(it) => {
-                let (new_run_id, next_try_at) = self.next_try(Some(&it.reason), now).unzip();
-                let (reason, details) = (it.reason.clone(), it.details.clone());
-                EventKind::WorkflowFailed(WorkflowFailed {
-                    reason,
-                    details,
-                    decision_event_id,
-                    new_run_id,
-                    next_try_at,
-                })
-            }
+            Decision::FailWorkflow(it) => self.fail_workflow(it, id, now),
             Decision::CancelWorkflow(it) => {
-                EventKind::WorkflowCanceled(WorkflowCanceled { details: it.details.clone(), decision_event_id })
+                EventKind::WorkflowCanceled(WorkflowCanceled { details: it.details.clone(), decision_event_id: id })
             }
-            Decision::ContinueAsNew(it) if self.run.started.is_swf() => {
-                self.continue_in_swf(it, decision_event_id, now)
-            }
-            Decision::ContinueAsNew(it) => {
-                let started = &self.run.started;
-                EventKind::WorkflowContinuedAsNew(WorkflowContinuedAsNew {
-                    new_run_id: child_run_id(started.run_id, decision_event_id, now),
-                    input: it.input.clone(),
-                    workflow_type: it.workflow_type.as_ref().unwrap_or(&started.workflow_type).clone(),
-                    task_list: it.task_list.as_ref().unwrap_or(&started.task_list).clone(),
-                    tags: it.tags.as_ref().unwrap_or(&started.tags).clone(),
-                    decision_event_id,
-                    swf: None,
-                })
-            }
+            Decision::ContinueAsNew(it) => self.continue_as_new(it, id, now),
         };
         let failed = self.run.is_looked_at(&kind);
         self.push(now, kind);
         failed
     }
 
-    fn schedule_activity(&mut self, it: &ScheduleActivity, decision_event_id: EventId) -> EventKind {
-        let (activity_id, activity_type) = (it.activity_id.clone(), it.activity_type.clone());
-        let is_swf = self.run.started.is_swf();
-        let cause = if it.registration == Registration::Deprecated {
-            Some(ActivityScheduleFailedCause::ActivityTypeDeprecated)
-        } else if let Some(cause) = swf::undefined_activity(it).filter(|_| is_swf) {
-            Some(cause)
-        } else if self.run.activity(&activity_id).is_some() {
-            Some(ActivityScheduleFailedCause::ActivityIdAlreadyInUse)
-        } else if self.run.activities.len() >= limits::OPEN_ACTIVITIES_MAX {
-            Some(ActivityScheduleFailedCause::OpenActivitiesLimit)
-        } else {
-            None
-        };
-        let failed = |cause| {
-            let (activity_id, activity_type) = (it.activity_id.clone(), it.activity_type.clone());
-            let failed = ActivityScheduleFailed { activity_id, activity_type, cause, decision_event_id };
-            EventKind::ActivityScheduleFailed(failed)
-        };
-        if let Some(cause) = cause {
-            return failed(cause);
-        }
+    /// Whether the decider's credential allows it.
+    fn is_permitted(&self, decision: &Decision) -> bool {
         let started = &self.run.started;
-        let defaults = it.registration.defaults();
-        let list = it.task_list.as_ref().or(defaults.and_then(|defaults| defaults.task_list.as_ref()));
-        let timeouts = it.timeouts.or(defaults.map(|defaults| defaults.timeouts).unwrap_or_default());
-        let scheduled = Box::new(ActivityScheduled {
-            activity_id,
-            activity_type,
-            task_list: list.unwrap_or(&started.task_list).clone(),
-            input: it.input.clone(),
-            timeouts: if is_swf { timeouts } else { timeouts.or(started.activity_timeouts) },
-            decision_event_id,
-            retry: it.retry.clone(),
-            control: it.control.clone(),
-            task_priority: it.task_priority.or(defaults.and_then(|defaults| defaults.task_priority)),
-        });
-        let pending = PendingActivity::new(&scheduled, self.run.last_timestamp);
-        if self.has_room(|room| room.activity(&pending)) {
-            EventKind::ActivityScheduled(scheduled)
-        } else {
-            failed(ActivityScheduleFailedCause::StateLimit)
-        }
-    }
-
-    /// Whether it was scheduled, and nobody may do it: a Lambda task without a role.
-    fn lacks_role(&self, it: &ScheduleActivity, kind: &EventKind) -> bool {
-        let swf = self.run.started.swf.as_ref();
-        matches!(kind, EventKind::ActivityScheduled(_))
-            && swf.is_some_and(|swf| swf.lambda_role.is_none() && swf::is_lambda(it))
-    }
-
-    fn no_runner_may_take(&mut self, scheduled_event_id: EventId, now: Timestamp) -> bool {
-        let (last_failure, cause) = (None, Some(ActivityNotStartedCause::LambdaRoleUndefined));
-        let timeout = ActivityScheduledTimeout { scheduled_event_id, last_failure, cause };
-        self.push(now, EventKind::ActivityScheduledTimeout(timeout));
-        true
-    }
-
-    fn cancel_activity(&mut self, activity_id: &str, decision_event_id: EventId, now: Timestamp) -> bool {
-        let activity_id = activity_id.to_owned();
-        let Some((scheduled_event_id, activity)) = self.run.activity(&activity_id) else {
-            let cause = ActivityTaskCancelFailedCause::ActivityIdUnknown;
-            let failed = ActivityTaskCancelFailed { activity_id, cause, decision_event_id };
-            self.push(now, EventKind::ActivityTaskCancelFailed(failed));
-            return true;
-        };
-        let has_started = activity.held_since().is_some();
-        let cancel = ActivityTaskCancel { activity_id, scheduled_event_id, decision_event_id };
-        let cancel_event_id = self.push(now, EventKind::ActivityTaskCancel(cancel));
-        if !has_started {
-            // Nobody is there to be asked. The decider knows what it did, so this alone is no unseen news.
-            let canceled =
-                ActivityCanceled { scheduled_event_id, started_event_id: None, cancel_event_id, details: None };
-            self.push(now, EventKind::ActivityCanceled(canceled));
-            // In SWF's dialect it is news all the same, and a close behind it fails.
-            return self.run.started.is_swf();
-        }
-        false
+        self.author.may.as_ref().is_none_or(|may| may.iter().any(|may| may.allows(decision, started)))
     }
 }

@@ -1,7 +1,9 @@
 //! Activities, as the checker sees them.
 
-use super::{Activity, Reader, Rule, Violation, broken, by_hand};
-use crate::event::{ActivityScheduled, ActivityStarted, ActivityTimedOut, ActivityTimeout, EventId, EventKind};
+use super::part::attempts;
+use super::rule::{Rule, Violation, broken};
+use super::{Activity, Reader};
+use crate::event::{ActivityScheduled, ActivityStarted, ActivityTimedOut, ActivityTimeout, EventId};
 use crate::time::Timestamp;
 
 impl Reader {
@@ -24,7 +26,7 @@ impl Reader {
             cancels: Vec::new(),
             closed: None,
             is_paused: false,
-            attempts_max: by_hand::attempts(scheduled.retry.as_ref()),
+            attempts_max: attempts(scheduled.retry.as_ref()),
             tries_more: 0,
         };
         self.activities.insert(id, activity);
@@ -151,25 +153,5 @@ impl Reader {
             None => self.clock.expired(id, at, from, limit),
             Some(_) => Ok(()),
         }
-    }
-}
-
-/// The activity that an event closes.
-pub(super) fn closes_activity(kind: &EventKind) -> Option<EventId> {
-    match kind {
-        EventKind::ActivitySuccess(it) => Some(it.scheduled_event_id),
-        EventKind::ActivityFailed(it) => Some(it.scheduled_event_id),
-        EventKind::ActivityCanceled(it) => Some(it.scheduled_event_id),
-        EventKind::ActivityTimedOut(it) => Some(it.scheduled_event_id),
-        _ => None,
-    }
-}
-
-/// Whether somebody who operates the run closed the activity.
-pub(super) fn is_by_hand(kind: &EventKind) -> bool {
-    match kind {
-        EventKind::ActivitySuccess(it) => it.by_hand.is_some(),
-        EventKind::ActivityFailed(it) => it.by_hand.is_some(),
-        _ => false,
     }
 }

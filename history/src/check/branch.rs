@@ -1,6 +1,7 @@
 //! A run that branches off another, as the checker sees it.
 
-use super::{Reader, Rule, Violation, broken};
+use super::Reader;
+use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, WorkflowReset};
 use crate::time::Timestamp;
 

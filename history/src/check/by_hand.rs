@@ -1,8 +1,10 @@
 //! What is done to activities by hand, as the checker sees it.
 
-use super::{Reader, Rule, Violation, broken};
+use super::Reader;
+use super::part::attempts;
+use super::rule::{Rule, Violation, broken};
 use crate::event::{ActivityOptionsChanged, ActivityPaused, ActivityPausedCause, EventId};
-use crate::retry::{RetryPolicy, WhenExhausted};
+use crate::retry::WhenExhausted;
 
 impl Reader {
     pub(super) fn activity_paused(&mut self, id: EventId, it: &ActivityPaused) -> Result<(), Violation> {
@@ -57,11 +59,4 @@ impl Reader {
         activity.scheduled.task_list.clone_from(&it.task_list);
         Ok(())
     }
-}
-
-/// The most tries that a policy allows. Whose tries ran out may be closed by hand, as if in another one.
-pub(super) fn attempts(policy: Option<&RetryPolicy>) -> u32 {
-    let Some(policy) = policy else { return 0 };
-    let waits = u32::from(policy.when_exhausted == WhenExhausted::Pause);
-    policy.maximum_attempts.unwrap_or(u32::MAX).saturating_add(waits)
 }

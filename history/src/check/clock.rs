@@ -1,6 +1,6 @@
 //! The clock of a run, as the checker sees it: what it has counted, rather than when it will have.
 
-use super::{Rule, Violation, broken};
+use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, WorkflowPaused};
 use crate::time::{Duration, Timestamp};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Rule, Violation, broken};
+use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, EventKind, Origin};
 
 /// A signal or a cancel request to another run.

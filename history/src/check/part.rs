@@ -1,6 +1,7 @@
 //! The catalogue of events once more, as the checker sees it: who must answer whom, and what belongs to a turn.
 
 use crate::event::{EventId, EventKind};
+use crate::retry::{RetryPolicy, WhenExhausted};
 
 /// What the checker makes of an event: its part in scheduling and deciding, told here once more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,4 +149,31 @@ pub(super) fn decision_event_id(kind: &EventKind) -> Option<EventId> {
         | EventKind::TimerExpired(_)
         | EventKind::Signal(_) => return None,
     })
+}
+
+/// The activity that an event closes.
+pub(super) fn closes_activity(kind: &EventKind) -> Option<EventId> {
+    match kind {
+        EventKind::ActivitySuccess(it) => Some(it.scheduled_event_id),
+        EventKind::ActivityFailed(it) => Some(it.scheduled_event_id),
+        EventKind::ActivityCanceled(it) => Some(it.scheduled_event_id),
+        EventKind::ActivityTimedOut(it) => Some(it.scheduled_event_id),
+        _ => None,
+    }
+}
+
+/// Whether somebody who operates the run closed the activity.
+pub(super) fn is_by_hand(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::ActivitySuccess(it) => it.by_hand.is_some(),
+        EventKind::ActivityFailed(it) => it.by_hand.is_some(),
+        _ => false,
+    }
+}
+
+/// The most tries that a policy allows. Whose tries ran out may be closed by hand, as if in another one.
+pub(super) fn attempts(policy: Option<&RetryPolicy>) -> u32 {
+    let Some(policy) = policy else { return 0 };
+    let waits = u32::from(policy.when_exhausted == WhenExhausted::Pause);
+    policy.maximum_attempts.unwrap_or(u32::MAX).saturating_add(waits)
 }

@@ -1,6 +1,7 @@
 //! Whether a run may be followed by another try.
 
-use super::{Reader, Rule, Violation, broken};
+use super::Reader;
+use super::rule::{Rule, Violation, broken};
 use crate::event::{Event, EventKind, WorkflowTimeout};
 
 impl Reader {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::event::EventId;
+use crate::time::Timestamp;
 
 /// A rule that a history breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -93,4 +94,15 @@ impl fmt::Display for Rule {
             Self::Window => "a window ends with its own DeciderStarted and begins with the last completed one (S3.39)",
         })
     }
+}
+
+pub(super) fn broken<T>(rule: Rule, event_id: EventId, found: impl Into<String>) -> Result<T, Violation> {
+    Err(Violation { rule, event_id, found: found.into() })
+}
+
+pub(super) fn not_before(id: EventId, at: Timestamp, due: Timestamp) -> Result<(), Violation> {
+    if at < due {
+        return broken(Rule::NotBeforeTime, id, format!("it is at {at}, its time is {due}"));
+    }
+    Ok(())
 }

@@ -1,15 +1,9 @@
 //! Timers, as the checker sees them.
 
-use super::{Reader, Rule, Violation, broken};
+use super::rule::{Rule, Violation, broken};
+use super::{Reader, Timer};
 use crate::event::EventId;
 use crate::time::{Duration, Timestamp};
-
-/// A timer, for the whole history.
-pub(super) struct Timer {
-    name: String,
-    set: (Timestamp, Duration),
-    closed: Option<EventId>,
-}
 
 impl Reader {
     pub(super) fn timer_set(

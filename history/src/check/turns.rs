@@ -1,6 +1,7 @@
 //! Turns, as the checker sees them.
 
-use super::{Reader, Rule, Violation, broken, not_before};
+use super::Reader;
+use super::rule::{Rule, Violation, broken, not_before};
 use crate::event::{DeciderScheduled, DeciderTimeout, EventId};
 use crate::time::Timestamp;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::part::decision_event_id;
-use super::{Rule, Violation, broken};
+use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, EventKind};
 
 /// How far the events of a turn without news have come, by which it was recorded all at once.

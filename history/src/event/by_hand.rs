@@ -7,21 +7,6 @@ use super::{ActivityTimeouts, EventId};
 use crate::event::LastFailure;
 use crate::retry::RetryPolicy;
 
-/// Who did something by hand, and why.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct ByHand {
-    /// Who.
-    #[n(0)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub identity: Option<String>,
-    /// Why.
-    #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
 /// An activity is not handed out any more. Whoever has it may still answer.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -6,28 +6,10 @@ use uuid::Uuid;
 
 use super::{ActivityTimeouts, EventId, WorkflowTimeout};
 use crate::dialect::SwfRun;
-use crate::ids::ReusePolicy;
+use crate::ids::{ChildPolicy, ReusePolicy};
 use crate::payload::{self, Payload};
 use crate::retry::RetryPolicy;
 use crate::time::Duration;
-
-/// What becomes of a child that is open when its parent closes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[cbor(index_only)]
-pub enum ChildPolicy {
-    /// It is terminated. The default.
-    #[default]
-    #[n(0)]
-    Terminate,
-    /// It is asked to cancel; its decider chooses what that means.
-    #[n(1)]
-    RequestCancel,
-    /// Nothing: it goes on, and tells nobody how it closed.
-    #[n(2)]
-    Abandon,
-}
 
 /// A decider wants a child to be started.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
@@ -179,7 +161,7 @@ pub struct ChildStarted {
     pub workflow_id: String,
     /// Its run.
     #[n(1)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
     /// Its ChildScheduled.
     #[n(2)]
@@ -196,7 +178,7 @@ pub struct ChildSuccess {
     pub workflow_id: String,
     /// Its run.
     #[n(1)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
     /// Its ChildScheduled.
     #[n(2)]
@@ -220,7 +202,7 @@ pub struct ChildFailed {
     pub workflow_id: String,
     /// Its run.
     #[n(1)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
     /// Its ChildScheduled.
     #[n(2)]
@@ -247,7 +229,7 @@ pub struct ChildTimedOut {
     pub workflow_id: String,
     /// Its run.
     #[n(1)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
     /// Its ChildScheduled.
     #[n(2)]
@@ -270,7 +252,7 @@ pub struct ChildCanceled {
     pub workflow_id: String,
     /// Its run.
     #[n(1)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
     /// Its ChildScheduled.
     #[n(2)]
@@ -294,7 +276,7 @@ pub struct ChildTerminated {
     pub workflow_id: String,
     /// Its run.
     #[n(1)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
     /// Its ChildScheduled.
     #[n(2)]

@@ -18,7 +18,7 @@ pub struct Origin {
     pub workflow_id: String,
     /// The other run.
     #[n(1)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
     /// Its event.
     #[n(2)]
@@ -63,7 +63,7 @@ pub struct ExternalSignalDelivered {
     pub workflow_id: String,
     /// The run that has it.
     #[n(1)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
     /// Its ExternalSignalScheduled.
     #[n(2)]
@@ -133,7 +133,7 @@ pub struct ExternalCancelDelivered {
     pub workflow_id: String,
     /// The run that was asked.
     #[n(1)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
     /// Its ExternalCancelScheduled.
     #[n(2)]

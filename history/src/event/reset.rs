@@ -13,7 +13,7 @@ use super::EventId;
 pub struct WorkflowReset {
     /// The other run. Its events up to `eventId` are this run's, but for the ids of the run in event 1.
     #[n(0)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
     /// The last of its events that this run has.
     #[n(1)]
@@ -42,11 +42,11 @@ pub struct WorkflowReset {
 pub struct ResetPlan {
     /// The run that goes on.
     #[n(0)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub new_run_id: Uuid,
     /// The run whose history it has, which may be an earlier one.
     #[n(1)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
     /// The last event of that history that it has.
     #[n(2)]

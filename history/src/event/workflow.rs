@@ -12,7 +12,7 @@ use crate::schedule::Scheduled;
 use crate::time::{Duration, Timestamp};
 
 /// The run began.
-#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowStarted {
@@ -21,7 +21,7 @@ pub struct WorkflowStarted {
     pub workflow_id: String,
     /// The run's id, given by the service.
     #[n(1)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
     /// The workflow type.
     #[n(2)]
@@ -71,7 +71,7 @@ pub struct WorkflowStarted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_timeout: Option<Duration>,
     /// The run that this one goes on for.
-    #[cbor(n(15), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
+    #[cbor(n(15), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued_from: Option<Uuid>,
     /// Since when the execution timeout counts, where that is not this run's own beginning.
@@ -131,7 +131,7 @@ pub struct WorkflowFailed {
     #[n(2)]
     pub decision_event_id: EventId,
     /// The run that tries again, where the retry policy has another try.
-    #[cbor(n(3), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
+    #[cbor(n(3), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_run_id: Option<Uuid>,
     /// When its first turn is handed out at the earliest.
@@ -161,7 +161,7 @@ pub struct WorkflowCanceled {
 pub struct WorkflowContinuedAsNew {
     /// The run that goes on.
     #[n(0)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub new_run_id: Uuid,
     /// Its input.
     #[n(1)]
@@ -196,7 +196,7 @@ pub struct WorkflowTimedOut {
     #[n(0)]
     pub timeout: WorkflowTimeout,
     /// The run that tries again, where the retry policy has another try.
-    #[cbor(n(1), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
+    #[cbor(n(1), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_run_id: Option<Uuid>,
     /// When its first turn is handed out at the earliest.
@@ -206,7 +206,7 @@ pub struct WorkflowTimedOut {
 }
 
 /// Somebody ended the run from outside.
-#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowTerminated {

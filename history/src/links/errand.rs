@@ -1,7 +1,7 @@
 //! What an effect is for the run that it is done to.
 
 use super::{Effect, EffectKind};
-use crate::author::CallerName;
+use crate::caller::CallerName;
 use crate::command::{Command, Start};
 use crate::event::{ChildScheduled, Event, EventId, EventKind, Origin};
 use crate::ids::{NamedRun, RunId};

@@ -43,7 +43,7 @@ pub struct Effect {
     #[n(2)]
     lane: u32,
     /// The run that asked for it, where another run of the same workflow id has taken it over.
-    #[cbor(n(3), with = "crate::codec::uuid_option", default, skip_if = "Option::is_none")]
+    #[cbor(n(3), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub of: Option<RunId>,
 }
 

@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::author::CallerName;
+use crate::caller::CallerName;
 use crate::event::{ByHand, Event, EventKind, RequestKey, ResetPlan};
 use crate::time::Timestamp;
 

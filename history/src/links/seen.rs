@@ -16,7 +16,7 @@ pub struct SeenOrigin {
     pub event_id: EventId,
     /// The run that took it.
     #[n(2)]
-    #[cbor(with = "crate::codec::uuid")]
+    #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
 }
 

@@ -10,9 +10,6 @@
 //! (`OpenExternalsLimit`), or where the state of the run has no room for it (`StateLimit`). Whatever became of it has a decider look. What
 //! it does there, `signal` and `workflow` say: it happens once, in one run.
 
-use minicbor::{Decode, Encode};
-
-use crate::admit::{Transition, validate};
 use crate::command::EffectResult;
 use crate::decision::{CancelExternal, SignalExternal};
 use crate::event::{
@@ -22,21 +19,11 @@ use crate::event::{
 use crate::fault::Fault;
 use crate::limits;
 use crate::room;
-use crate::run::Run;
+use crate::run::{PendingExternal, Run};
 use crate::time::Timestamp;
+use crate::transition::Transition;
+use crate::validate;
 
-/// A signal or cancel request that is on its way to another run.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct PendingExternal {
-    /// The other run's workflow id.
-    #[n(0)]
-    pub workflow_id: String,
-    /// The DeciderCompleted of the turn that decided it.
-    #[n(1)]
-    pub decision_event_id: EventId,
-}
-
-/// Whether the fields of a SignalExternal are acceptable.
 pub(crate) fn may_signal(field: &impl Fn(&str) -> String, it: &SignalExternal) -> Result<(), Fault> {
     validate::name(&field("workflowId"), &it.workflow_id)?;
     validate::name(&field("name"), &it.name)?;
@@ -44,46 +31,49 @@ pub(crate) fn may_signal(field: &impl Fn(&str) -> String, it: &SignalExternal) -
     validate::payload(&field("input"), it.input.as_ref())
 }
 
-/// Whether the fields of a CancelExternal are acceptable.
 pub(crate) fn may_cancel(field: &impl Fn(&str) -> String, it: &CancelExternal) -> Result<(), Fault> {
     validate::name(&field("workflowId"), &it.workflow_id)?;
     validate::reason(&field("reason"), it.reason.as_deref())?;
     validate::control(field, it.control.as_deref())
 }
 
+pub(crate) fn not_signaled(it: &SignalExternal, cause: ExternalFailedCause, decision_event_id: EventId) -> EventKind {
+    EventKind::ExternalSignalFailed(ExternalSignalFailed {
+        workflow_id: it.workflow_id.clone(),
+        cause,
+        scheduled_event_id: None,
+        decision_event_id,
+        run_id: it.run_id.clone(),
+        control: it.control.clone(),
+    })
+}
+
+pub(crate) fn not_asked(it: &CancelExternal, cause: ExternalFailedCause, decision_event_id: EventId) -> EventKind {
+    EventKind::ExternalCancelFailed(ExternalCancelFailed {
+        workflow_id: it.workflow_id.clone(),
+        cause,
+        scheduled_event_id: None,
+        decision_event_id,
+        run_id: it.run_id.clone(),
+        control: it.control.clone(),
+    })
+}
+
 impl Transition {
     pub(crate) fn signal_external(&mut self, it: &SignalExternal, decision_event_id: EventId) -> EventKind {
-        let workflow_id = it.workflow_id.clone();
-        if let Some(cause) = self.externals_limit(&workflow_id) {
-            return EventKind::ExternalSignalFailed(ExternalSignalFailed {
-                workflow_id,
-                cause,
-                scheduled_event_id: None,
-                decision_event_id,
-                run_id: it.run_id.clone(),
-                control: it.control.clone(),
-            });
+        if let Some(cause) = self.externals_limit(&it.workflow_id) {
+            return not_signaled(it, cause, decision_event_id);
         }
-        let (run_id, name, input) = (it.run_id.clone(), it.name.clone(), it.input.clone());
-        let control = it.control.clone();
+        let SignalExternal { workflow_id, run_id, name, input, control } = it.clone();
         let scheduled = ExternalSignalScheduled { workflow_id, run_id, name, input, decision_event_id, control };
         EventKind::ExternalSignalScheduled(scheduled)
     }
 
     pub(crate) fn cancel_external(&mut self, it: &CancelExternal, decision_event_id: EventId) -> EventKind {
-        let workflow_id = it.workflow_id.clone();
-        if let Some(cause) = self.externals_limit(&workflow_id) {
-            return EventKind::ExternalCancelFailed(ExternalCancelFailed {
-                workflow_id,
-                cause,
-                scheduled_event_id: None,
-                decision_event_id,
-                run_id: it.run_id.clone(),
-                control: it.control.clone(),
-            });
+        if let Some(cause) = self.externals_limit(&it.workflow_id) {
+            return not_asked(it, cause, decision_event_id);
         }
-        let (run_id, reason) = (it.run_id.clone(), it.reason.clone());
-        let control = it.control.clone();
+        let CancelExternal { workflow_id, run_id, reason, control } = it.clone();
         let scheduled = ExternalCancelScheduled { workflow_id, run_id, reason, decision_event_id, control };
         EventKind::ExternalCancelScheduled(scheduled)
     }
@@ -153,7 +143,7 @@ impl Transition {
 }
 
 impl Run {
-    pub(crate) fn external_is_sent(&mut self, event_id: EventId, workflow_id: &str, decision_event_id: EventId) {
+    pub(crate) fn sends_to(&mut self, event_id: EventId, workflow_id: &str, decision_event_id: EventId) {
         let pending = PendingExternal { workflow_id: workflow_id.to_owned(), decision_event_id };
         self.externals.insert(event_id, pending);
     }
@@ -223,5 +213,7 @@ mod tests {
         assert_eq!(closed.links.outbox.iter().count(), 2);
         let [(signal, is_signal), _] = of(&sent());
         check(&closed, &settle(signal, is_signal, done()), "");
+        let settled = closed.then(&settle(signal, is_signal, EffectResult::Unknown));
+        assert_eq!(settled.links.outbox.iter().count(), 1);
     }
 }

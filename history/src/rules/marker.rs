@@ -7,27 +7,29 @@
 //!
 //! MarkerFailed has a decider look; Marker is its own doing.
 
-use crate::admit::{Transition, validate};
 use crate::decision::RecordMarker;
 use crate::event::{EventId, EventKind, Marker, MarkerFailed, MarkerFailedCause};
 use crate::fault::Fault;
 use crate::limits;
+use crate::transition::Transition;
+use crate::validate;
 
-/// Whether the fields of a RecordMarker are acceptable.
 pub(crate) fn may_record(field: &impl Fn(&str) -> String, it: &RecordMarker) -> Result<(), Fault> {
     validate::name(&field("name"), &it.name)?;
     validate::payload(&field("details"), it.details.as_ref())
 }
 
+pub(crate) fn not_recorded(it: &RecordMarker, cause: MarkerFailedCause, decision_event_id: EventId) -> EventKind {
+    EventKind::MarkerFailed(MarkerFailed { name: it.name.clone(), cause, decision_event_id })
+}
+
 impl Transition {
     pub(crate) fn record_marker(&self, it: &RecordMarker, decision_event_id: EventId) -> EventKind {
-        let name = it.name.clone();
-        if name.starts_with(limits::MARKER_PREFIX_RESERVED) && !self.run.started.is_swf() {
-            let cause = MarkerFailedCause::NameReserved;
-            EventKind::MarkerFailed(MarkerFailed { name, cause, decision_event_id })
-        } else {
-            EventKind::Marker(Marker { name, details: it.details.clone(), decision_event_id })
+        if it.name.starts_with(limits::MARKER_PREFIX_RESERVED) && !self.run.started.is_swf() {
+            return not_recorded(it, MarkerFailedCause::NameReserved, decision_event_id);
         }
+        let (name, details) = (it.name.clone(), it.details.clone());
+        EventKind::Marker(Marker { name, details, decision_event_id })
     }
 }
 

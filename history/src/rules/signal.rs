@@ -9,12 +9,13 @@
 //! A signal that comes with a start is the first event after the turn that the start schedules. Every Signal has a decider look. Nothing
 //! else becomes of it: the state of the run knows its key, or who sent it, and no more.
 
-use crate::admit::{Outcome, Transition, must_be_at, must_be_open, validate};
 use crate::command::StartSignal;
 use crate::event::{EventId, EventKind, Origin, RequestKey, Signal};
 use crate::fault::Fault;
 use crate::payload::Payload;
 use crate::time::Timestamp;
+use crate::transition::{Outcome, Transition, must_be_at, must_be_open};
+use crate::validate;
 
 /// What a caller says.
 pub(crate) struct Said<'a> {
@@ -26,7 +27,6 @@ pub(crate) struct Said<'a> {
     pub(crate) key: Option<RequestKey>,
 }
 
-/// Whether the fields of a signal that comes with a start are acceptable.
 pub(crate) fn may_come_with_start(signal: &StartSignal) -> Result<(), Fault> {
     validate::name("signal.name", &signal.name)?;
     validate::payload("signal.input", signal.input.as_ref())
@@ -65,7 +65,7 @@ impl Transition {
 #[cfg(test)]
 mod tests {
     use crate::scene::{Scene, check, keyed_signal, pause, plain, scene, signal, signal_at, signal_of, terminate};
-    use crate::{Start, StartSignal};
+    use crate::{Fault, Start, StartSignal, admit};
 
     /// It has taken a signal with a key, and one of another run.
     fn given() -> Scene {
@@ -79,7 +79,11 @@ mod tests {
             check(&given, &signal("go"), "Signal(go)");
             check(&given, &keyed_signal("first", 7), "repeats 3");
             check(&given, &signal_at(version), "Signal(go)");
-            check(&given, &signal_at(version - 1), "fault version-moved");
+            let moved = Fault::VersionMoved { expected: version - 1, found: version };
+            assert_eq!(admit(&given.run, &signal_at(version - 1), given.now), Err(moved));
+            check(&given, &signal_at(version + 1), "fault version-moved");
+            // Of signals that race with one version, one is taken.
+            check(&given.clone().then(&signal_at(version)), &signal_at(version), "fault version-moved");
             check(&given, &signal_of(4, 10), "Signal(go)");
             check(&given, &signal_of(4, 9), "repeats 4");
         }
@@ -93,6 +97,13 @@ mod tests {
         check(&closed, &signal_at(1), "fault run-closed");
         check(&closed, &signal_of(4, 10), "fault run-closed");
         check(&closed, &signal_of(4, 9), "repeats 4");
+    }
+
+    #[test]
+    fn what_only_keeps_the_books_does_not_move_the_version() {
+        let given = given();
+        let version = given.run.version;
+        check(&given.take(), &signal_at(version), "Signal(go) DeciderScheduled");
     }
 
     #[test]

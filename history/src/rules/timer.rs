@@ -14,9 +14,6 @@
 //! | paused with its clock going | runs on | TimerExpired; nobody looks before the run goes on |
 //! | paused with its clock standing still | runs from where the clock stopped | when the clock goes on, so much later |
 
-use minicbor::{Decode, Encode};
-
-use crate::admit::{Transition, validate};
 use crate::decision::{CancelTimer, StartTimer};
 use crate::event::{
     Event, EventId, EventKind, TimerCancelFailed, TimerCancelFailedCause, TimerCanceled, TimerExpired,
@@ -25,62 +22,48 @@ use crate::event::{
 use crate::fault::Fault;
 use crate::limits;
 use crate::room;
-use crate::run::{Deadline, DeadlineKind, Run};
+use crate::run::{Deadline, DeadlineKind, PendingTimer, Run};
 use crate::time::{Duration, Timestamp};
+use crate::transition::Transition;
+use crate::validate;
 
-/// A timer that is set and has neither expired nor been taken back.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct PendingTimer {
-    /// Its TimerScheduled.
-    #[n(0)]
-    pub scheduled_event_id: EventId,
-    /// When it expires.
-    #[n(1)]
-    pub expires_at: Timestamp,
-}
-
-/// Whether the fields of a StartTimer are acceptable.
 pub(crate) fn may_start(field: &impl Fn(&str) -> String, it: &StartTimer) -> Result<(), Fault> {
     validate::name(&field("timerId"), &it.timer_id)?;
     validate::span(&field("after"), it.after)?;
     validate::control(field, it.control.as_deref())
 }
 
-/// Whether the fields of a CancelTimer are acceptable.
-pub(crate) fn may_cancel(field: &impl Fn(&str) -> String, it: &CancelTimer) -> Result<(), Fault> {
-    validate::name(&field("timerId"), &it.timer_id)
+pub(crate) fn not_set(it: &StartTimer, cause: TimerScheduleFailedCause, decision_event_id: EventId) -> EventKind {
+    let timer_id = it.timer_id.clone();
+    EventKind::TimerScheduleFailed(TimerScheduleFailed { timer_id, cause, decision_event_id })
+}
+
+pub(crate) fn not_taken_back(it: &CancelTimer, cause: TimerCancelFailedCause, decision_event_id: EventId) -> EventKind {
+    let timer_id = it.timer_id.clone();
+    EventKind::TimerCancelFailed(TimerCancelFailed { timer_id, cause, decision_event_id })
 }
 
 impl Transition {
     pub(crate) fn start_timer(&mut self, it: &StartTimer, decision_event_id: EventId) -> EventKind {
         let timer_id = it.timer_id.clone();
-        let cause = if self.run.timers.contains_key(&timer_id) {
-            Some(TimerScheduleFailedCause::TimerIdAlreadyInUse)
+        if self.run.timers.contains_key(&timer_id) {
+            not_set(it, TimerScheduleFailedCause::TimerIdAlreadyInUse, decision_event_id)
         } else if self.run.timers.len() >= limits::OPEN_TIMERS_MAX {
-            Some(TimerScheduleFailedCause::OpenTimersLimit)
+            not_set(it, TimerScheduleFailedCause::OpenTimersLimit, decision_event_id)
         } else if !self.has_room(|_| room::timer(&timer_id)) {
-            Some(TimerScheduleFailedCause::StateLimit)
+            not_set(it, TimerScheduleFailedCause::StateLimit, decision_event_id)
         } else {
-            None
-        };
-        match cause {
-            Some(cause) => EventKind::TimerScheduleFailed(TimerScheduleFailed { timer_id, cause, decision_event_id }),
-            None => {
-                let (after, control) = (it.after, it.control.clone());
-                EventKind::TimerScheduled(TimerScheduled { timer_id, after, decision_event_id, control })
-            }
+            let (after, control) = (it.after, it.control.clone());
+            EventKind::TimerScheduled(TimerScheduled { timer_id, after, decision_event_id, control })
         }
     }
 
     pub(crate) fn cancel_timer(&self, it: &CancelTimer, decision_event_id: EventId) -> EventKind {
-        let timer_id = it.timer_id.clone();
-        if let Some(timer) = self.run.timers.get(&timer_id) {
-            let scheduled_event_id = timer.scheduled_event_id;
-            EventKind::TimerCanceled(TimerCanceled { timer_id, scheduled_event_id, decision_event_id })
-        } else {
-            let cause = TimerCancelFailedCause::TimerIdUnknown;
-            EventKind::TimerCancelFailed(TimerCancelFailed { timer_id, cause, decision_event_id })
-        }
+        let Some(timer) = self.run.timers.get(&it.timer_id) else {
+            return not_taken_back(it, TimerCancelFailedCause::TimerIdUnknown, decision_event_id);
+        };
+        let (timer_id, scheduled_event_id) = (it.timer_id.clone(), timer.scheduled_event_id);
+        EventKind::TimerCanceled(TimerCanceled { timer_id, scheduled_event_id, decision_event_id })
     }
 
     /// Its time has come.
@@ -129,7 +112,7 @@ impl Run {
     }
 
     /// Shows when each expires; none that the clock will not reach while it stands still.
-    pub(crate) fn each_timer_deadline(&self, mut show: impl FnMut(Deadline)) {
+    pub(crate) fn each_timer_deadline(&self, show: &mut impl FnMut(Deadline)) {
         let stopped_at = self.clock.stopped_at();
         let is_reached = |at: Timestamp| stopped_at.is_none_or(|stopped_at| at <= stopped_at);
         for timer in self.timers.values().filter(|timer| is_reached(timer.expires_at)) {
@@ -141,7 +124,8 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use crate::scene::{Scene, cancel_timer, check, pause, resume, scene, signal, stop, success, timer};
+    use crate::limits;
+    use crate::scene::{Scene, cancel_timer, check, complete, pause, resume, scene, signal, stop, success, timer};
 
     /// A turn is held, and no timer is set.
     fn not_set() -> Scene {
@@ -168,6 +152,9 @@ mod tests {
         let failed = "DeciderCompleted TimerScheduleFailed(t, TimerIdAlreadyInUse) DeciderScheduled";
         check(&given, &given.complete([timer("t", 1)]), failed);
         check(&given, &given.complete([cancel_timer("t")]), "DeciderCompleted TimerCanceled(t)");
+        let taken_back = given.clone().decide([cancel_timer("t")]).after(9);
+        check(&taken_back, &taken_back.fire(), "");
+        assert!(taken_back.run.turn_task.is_none());
         check(&given.clone().after(8), &given.fire(), "");
         check(&given.clone().after(9), &given.fire(), "TimerExpired(t) DeciderScheduled");
         let closed = given.decide([success()]);
@@ -193,5 +180,23 @@ mod tests {
         let resumed = standing.then(&resume());
         check(&resumed.clone().after(8), &resumed.fire(), "");
         check(&resumed.clone().after(9), &resumed.fire(), "TimerExpired(t) DeciderScheduled");
+    }
+
+    #[test]
+    fn no_more_timers_are_open_than_may_be() {
+        let busy = scene().take();
+        let ids = (0..limits::OPEN_TIMERS_MAX).map(|index| timer(&format!("t{index}"), 9)).collect();
+        let full = busy.clone().then(&complete(busy.turn(), ids)).then(&signal("go")).take();
+        assert_eq!(full.run.timers.len(), limits::OPEN_TIMERS_MAX);
+        check(
+            &full,
+            &full.complete([timer("x", 1)]),
+            "DeciderCompleted TimerScheduleFailed(x, OpenTimersLimit) DeciderScheduled",
+        );
+        check(
+            &full,
+            &full.complete([cancel_timer("t0"), timer("x", 1)]),
+            "DeciderCompleted TimerCanceled(t0) TimerScheduled(x)",
+        );
     }
 }

@@ -27,12 +27,12 @@ pub struct Activities {
 
 impl Activities {
     /// Whether none is open: then no byte is kept of them.
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.open.is_empty()
     }
 
     /// The open activity with this name; the oldest, should a history have more than one.
-    pub(super) fn named(&self, activity_id: &str) -> Option<(EventId, &PendingActivity)> {
+    pub(crate) fn named(&self, activity_id: &str) -> Option<(EventId, &PendingActivity)> {
         let hash = hash(activity_id);
         let first = self.by_name.partition_point(|entry| *entry < (hash, 0));
         let same = self.by_name.iter().skip(first).take_while(|(found, _)| *found == hash);
@@ -41,7 +41,7 @@ impl Activities {
             .map(|(id, activity)| (*id, activity))
     }
 
-    pub(super) fn insert(&mut self, scheduled_event_id: EventId, activity: PendingActivity) {
+    pub(crate) fn insert(&mut self, scheduled_event_id: EventId, activity: PendingActivity) {
         self.remove(scheduled_event_id);
         let entry = (hash(&activity.activity_id), scheduled_event_id);
         if let Err(place) = self.by_name.binary_search(&entry) {
@@ -50,7 +50,7 @@ impl Activities {
         self.open.insert(scheduled_event_id, activity);
     }
 
-    pub(super) fn remove(&mut self, scheduled_event_id: EventId) {
+    pub(crate) fn remove(&mut self, scheduled_event_id: EventId) {
         if let Some(activity) = self.open.remove(&scheduled_event_id) {
             let entry = (hash(&activity.activity_id), scheduled_event_id);
             if let Ok(place) = self.by_name.binary_search(&entry) {
@@ -60,30 +60,30 @@ impl Activities {
     }
 
     /// Records that an activity was started, or asked to stop. Its name must stay what it is.
-    pub(super) fn get_mut(&mut self, scheduled_event_id: EventId) -> Option<&mut PendingActivity> {
+    pub(crate) fn get_mut(&mut self, scheduled_event_id: EventId) -> Option<&mut PendingActivity> {
         self.open.get_mut(&scheduled_event_id)
     }
 
     /// All that no runner has wait for one from here on.
-    pub(super) fn release(&mut self, released: Released) {
+    pub(crate) fn release(&mut self, released: Released) {
         for activity in self.open.values_mut().filter(|activity| activity.held_since().is_none()) {
             activity.released = Some(released);
         }
     }
 
     /// Nobody has any of them, and nothing of them has been tried; whoever wants may take them from here on.
-    pub(super) fn begin_anew(&mut self, released: Released) {
+    pub(crate) fn begin_anew(&mut self, released: Released) {
         for activity in self.open.values_mut() {
             (activity.started_event_id, activity.started_at, activity.tries) = (None, None, None);
             activity.released = Some(released);
         }
     }
 
-    pub(super) fn forget_tries(&mut self) {
+    pub(crate) fn forget_tries(&mut self) {
         self.open.values_mut().for_each(|activity| activity.tries = None);
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 

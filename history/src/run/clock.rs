@@ -82,12 +82,12 @@ impl RunClock {
         Duration::from_millis(self.stops.iter().chain(&open).map(within).fold(0, u64::saturating_add))
     }
 
-    pub(super) fn stop(&mut self, at: Timestamp) {
+    pub(crate) fn stop(&mut self, at: Timestamp) {
         self.stopped_at.get_or_insert(at);
     }
 
     /// It goes again; how long it stood still, and since when.
-    pub(super) fn go(&mut self, at: Timestamp) -> Option<(Timestamp, Duration)> {
+    pub(crate) fn go(&mut self, at: Timestamp) -> Option<(Timestamp, Duration)> {
         let from = self.stopped_at.take()?;
         let to = at.max(from);
         self.stops.push(Stop { from, to });

@@ -99,60 +99,22 @@ impl Run {
         if !self.is_open() {
             return;
         }
-        // By the clock of the run; what it will not reach while it stands still is not shown.
-        let mut after = |from, limit: Option<Duration>, what| {
-            if let Some(at) = limit.and_then(|limit| self.clock.reach(from, limit)) {
-                show(Deadline { at, what });
-            }
-        };
-        after(self.started.execution_from(), Some(self.started.execution_timeout), DeadlineKind::Execution);
-        after(self.started.first_turn_at(), self.started.run_timeout, DeadlineKind::Run);
-        // Nobody can take what is paused: until somebody can, no wait for that ends.
-        let is_paused = self.paused.is_some();
-        if let Some(turn) = &self.turn {
-            let what = DeadlineKind::TurnStartToClose { scheduled_event_id: turn.scheduled_event_id };
-            after(turn.started_at, Some(self.started.decider_start_to_close), what);
-        } else if let Some(task) = self.turn_task.as_ref().filter(|_| !is_paused) {
-            let from = task.not_before.map_or(task.waits_since, |at| at.max(task.waits_since));
-            let what = DeadlineKind::TurnScheduleToStart { scheduled_event_id: task.scheduled_event_id };
-            after(from, task.schedule_to_start.or(self.started.decider_schedule_to_start), what);
-        }
-        let beats = by_activity(beats);
-        for (&scheduled_event_id, activity) in self.activities.iter() {
-            let timeouts = &activity.timeouts;
-            let what = DeadlineKind::ActivityScheduleToClose { scheduled_event_id };
-            after(activity.scheduled_at, timeouts.schedule_to_close, what);
-            let Some(started_at) = activity.held_since() else {
-                if !is_paused && activity.paused.is_none() {
-                    let what = DeadlineKind::ActivityScheduleToStart { scheduled_event_id };
-                    after(activity.waits_since(), timeouts.schedule_to_start, what);
-                }
-                continue;
-            };
-            let what = DeadlineKind::ActivityStartToClose { scheduled_event_id };
-            after(started_at, timeouts.start_to_close, what);
-            if timeouts.heartbeat.is_some() {
-                let beat = beats.binary_search_by_key(&scheduled_event_id, |(id, _)| *id).ok();
-                let beat = beat.and_then(|place| beats.get(place));
-                let alive_at = beat.map_or(started_at, |(_, at)| started_at.max(*at));
-                after(alive_at, timeouts.heartbeat, DeadlineKind::ActivityHeartbeat { scheduled_event_id });
-            }
-        }
+        self.each_workflow_deadline(&mut show);
+        self.each_turn_deadline(&mut show);
+        self.each_activity_deadline(beats, &mut show);
         self.each_timer_deadline(&mut show);
-        // The waits between tries are for the world, and go by its clock.
-        for (&scheduled_event_id, activity) in self.activities.iter() {
-            if let Some(at) = activity.not_before().filter(|_| !is_paused && activity.paused.is_none()) {
-                show(Deadline { at, what: DeadlineKind::ActivityRetry { scheduled_event_id } });
-            }
+    }
+
+    /// Shows when a time is up by the clock of the run; what that will not reach while it stands still is not shown.
+    pub(crate) fn show_after(
+        &self,
+        from: Timestamp,
+        limit: Option<Duration>,
+        what: DeadlineKind,
+        show: &mut impl FnMut(Deadline),
+    ) {
+        if let Some(at) = limit.and_then(|limit| self.clock.reach(from, limit)) {
+            show(Deadline { at, what });
         }
     }
-}
-
-/// When each activity last showed life, by its event. Of several beats of one activity the first counts.
-fn by_activity(beats: &[Beat]) -> Vec<(EventId, Timestamp)> {
-    let mut alive: Vec<_> = beats.iter().map(|beat| (beat.scheduled_event_id, beat.at)).collect();
-    // Stable, and quick where they are in order already.
-    alive.sort_by_key(|(scheduled_event_id, _)| *scheduled_event_id);
-    alive.dedup_by_key(|(scheduled_event_id, _)| *scheduled_event_id);
-    alive
 }

@@ -1,9 +1,12 @@
-//! What is open in a run: its turn, its activities, and children.
+//! What is open in a run: its turn, its activities, children and timers, and what is on its way to others.
 
 use minicbor::{Decode, Encode};
 
 use super::Tries;
-use crate::event::{ActivityPausedCause, ActivityScheduled, ActivityTimeouts, ByHand, ChildPolicy, EventId, TurnList};
+use crate::command::TaskId;
+use crate::event::{
+    ActivityPausedCause, ActivityScheduled, ActivityTimeouts, ByHand, ChildPolicy, EventId, LastFailure, TurnList,
+};
 use crate::retry::RetryPolicy;
 use crate::time::{Duration, Timestamp};
 
@@ -114,6 +117,50 @@ impl PendingActivity {
     }
 }
 
+impl PendingActivity {
+    /// Which try it is in, or waits for: 1, 2, 3, …
+    pub fn attempt(&self) -> u32 {
+        self.tries.as_ref().map_or(0, |tries| tries.failures).saturating_add(1)
+    }
+
+    /// Whether it waits for somebody: it is paused, and no runner has it.
+    pub fn is_blocked(&self) -> bool {
+        self.paused.is_some() && self.held_since().is_none()
+    }
+
+    /// Since when a runner holds it; `None` while it waits for one.
+    pub fn held_since(&self) -> Option<Timestamp> {
+        self.started_at.or_else(|| Some(self.tries.as_ref()?.held.as_ref()?.at))
+    }
+
+    /// Not handed out before this instant.
+    pub fn not_before(&self) -> Option<Timestamp> {
+        self.tries.as_ref()?.not_before
+    }
+
+    /// Since when a runner could have taken it, or will be able to.
+    pub fn waits_since(&self) -> Timestamp {
+        let waits_since = self.tries.as_ref().and_then(|tries| tries.waits_since).unwrap_or(self.scheduled_at);
+        self.released.map_or(waits_since, |released| waits_since.max(released.at))
+    }
+
+    /// How the try before this one ended.
+    pub fn last_failure(&self) -> Option<&LastFailure> {
+        self.tries.as_ref()?.last_failure.as_ref()
+    }
+
+    /// What the runner who holds it answers with; `None` while it waits for one.
+    pub fn task(&self, scheduled_event_id: EventId) -> Option<TaskId> {
+        match (self.started_event_id, &self.tries) {
+            (Some(started_event_id), _) => Some(TaskId { scheduled_event_id, started_event_id, start: 0 }),
+            (None, Some(tries)) => {
+                tries.held.as_ref().map(|_| TaskId { scheduled_event_id, started_event_id: 0, start: tries.starts })
+            }
+            (None, None) => None,
+        }
+    }
+}
+
 /// That an activity is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PausedActivity {
@@ -142,6 +189,17 @@ pub struct Released {
     pub at: Timestamp,
 }
 
+/// The turns that were lost since one was completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct LostTurns {
+    /// When the first of them was.
+    #[n(0)]
+    pub since: Timestamp,
+    /// The newest one's DeciderFailed or DeciderTimedOut.
+    #[n(1)]
+    pub event_id: EventId,
+}
+
 /// A child that is wanted and of which it is not known that it has closed.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PendingChild {
@@ -157,4 +215,26 @@ pub struct PendingChild {
     /// Its ChildStarted.
     #[n(3)]
     pub started_event_id: Option<EventId>,
+}
+
+/// A timer that is set and has neither expired nor been taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PendingTimer {
+    /// Its TimerScheduled.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// When it expires.
+    #[n(1)]
+    pub expires_at: Timestamp,
+}
+
+/// A signal or cancel request that is on its way to another run.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PendingExternal {
+    /// The other run's workflow id.
+    #[n(0)]
+    pub workflow_id: String,
+    /// The DeciderCompleted of the turn that decided it.
+    #[n(1)]
+    pub decision_event_id: EventId,
 }

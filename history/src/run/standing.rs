@@ -1,10 +1,6 @@
 //! How a run stands, in one word for lists and counts: its status, and whether somebody may want to know of an open one.
 
-use minicbor::{Decode, Encode};
-
 use super::{PendingActivity, Run, Status};
-use crate::event::EventId;
-use crate::time::Timestamp;
 
 /// How many turns in a row are lost when deciders are said to fail at them. Ours: one is what a deployment costs.
 const FAILING_TURNS_MIN: u32 = 2;
@@ -65,17 +61,6 @@ impl Standing {
     }
 }
 
-/// The turns that were lost since one was completed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub struct LostTurns {
-    /// When the first of them was.
-    #[n(0)]
-    pub since: Timestamp,
-    /// The newest one's DeciderFailed or DeciderTimedOut.
-    #[n(1)]
-    pub event_id: EventId,
-}
-
 impl Run {
     /// How it stands, in one word for lists.
     pub fn standing(&self) -> Standing {
@@ -124,6 +109,9 @@ impl Run {
         self.is_open() && self.activities.values().any(|activity| activity.attempt() > 1)
     }
 }
+
+#[cfg(test)]
+mod liveness;
 
 #[cfg(test)]
 mod tests {

@@ -5,10 +5,7 @@
 
 use minicbor::{Decode, Encode};
 
-use super::PendingActivity;
-use crate::author::CallerName;
-use crate::command::TaskId;
-use crate::event::EventId;
+use crate::caller::CallerName;
 use crate::event::LastFailure;
 use crate::payload::PackRef;
 use crate::time::Timestamp;
@@ -79,49 +76,5 @@ impl Tries {
     pub(crate) fn give_back(&mut self, at: Timestamp) {
         self.held = None;
         self.waits_since = Some(at);
-    }
-}
-
-impl PendingActivity {
-    /// Which try it is in, or waits for: 1, 2, 3, …
-    pub fn attempt(&self) -> u32 {
-        self.tries.as_ref().map_or(0, |tries| tries.failures).saturating_add(1)
-    }
-
-    /// Whether it waits for somebody: it is paused, and no runner has it.
-    pub fn is_blocked(&self) -> bool {
-        self.paused.is_some() && self.held_since().is_none()
-    }
-
-    /// Since when a runner holds it; `None` while it waits for one.
-    pub fn held_since(&self) -> Option<Timestamp> {
-        self.started_at.or_else(|| Some(self.tries.as_ref()?.held.as_ref()?.at))
-    }
-
-    /// Not handed out before this instant.
-    pub fn not_before(&self) -> Option<Timestamp> {
-        self.tries.as_ref()?.not_before
-    }
-
-    /// Since when a runner could have taken it, or will be able to.
-    pub fn waits_since(&self) -> Timestamp {
-        let waits_since = self.tries.as_ref().and_then(|tries| tries.waits_since).unwrap_or(self.scheduled_at);
-        self.released.map_or(waits_since, |released| waits_since.max(released.at))
-    }
-
-    /// How the try before this one ended.
-    pub fn last_failure(&self) -> Option<&LastFailure> {
-        self.tries.as_ref()?.last_failure.as_ref()
-    }
-
-    /// What the runner who holds it answers with; `None` while it waits for one.
-    pub fn task(&self, scheduled_event_id: EventId) -> Option<TaskId> {
-        match (self.started_event_id, &self.tries) {
-            (Some(started_event_id), _) => Some(TaskId { scheduled_event_id, started_event_id, start: 0 }),
-            (None, Some(tries)) => {
-                tries.held.as_ref().map(|_| TaskId { scheduled_event_id, started_event_id: 0, start: tries.starts })
-            }
-            (None, None) => None,
-        }
     }
 }

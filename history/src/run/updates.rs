@@ -64,17 +64,17 @@ impl Updates {
         self.open.iter().find(|(_, it)| it.update_id == update_id).map(|(event_id, _)| *event_id)
     }
 
-    pub(super) fn accept(&mut self, event_id: EventId, at: Timestamp, it: &UpdateAccepted) {
+    pub(crate) fn accept(&mut self, event_id: EventId, at: Timestamp, it: &UpdateAccepted) {
         let pending = PendingUpdate { update_id: it.update_id.clone(), name: it.name.clone(), accepted_at: at };
         self.open.insert(event_id, pending);
     }
 
-    pub(super) fn end(&mut self, accepted_event_id: EventId) {
+    pub(crate) fn end(&mut self, accepted_event_id: EventId) {
         self.open.remove(&accepted_event_id);
     }
 
     /// The run has closed: what was accepted will not be answered. Answers what that was.
-    pub(super) fn close(&mut self) -> BTreeMap<EventId, PendingUpdate> {
+    pub(crate) fn close(&mut self) -> BTreeMap<EventId, PendingUpdate> {
         std::mem::take(&mut self.open)
     }
 }

@@ -8,11 +8,6 @@ fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// The golden file `name` of a form that is no longer written, if it was written then.
-pub(crate) fn old(name: &str) -> Option<String> {
-    std::fs::read_to_string(path(name)).ok()
-}
-
 /// The golden file `name`. With `BATON_GOLDEN=write` a missing one is written first; an existing one never is.
 pub(crate) fn golden(name: &str, current: &[u8]) -> Vec<u8> {
     let path = path(name);

@@ -74,6 +74,17 @@ impl Fair {
         if let Some(url) = &self.loud_of {
             return self.be_loud(url).await;
         }
+        let (mut alone, mut beside, mut loud) = (Took::new(), Took::new(), 0);
+        for round in 1..=self.rounds {
+            loud += self.round(round, &mut alone, &mut beside).await?;
+        }
+        self.report(&alone, &beside, loud);
+        Ok(())
+    }
+
+    /// One round; how many starts of the loud domain there were. With a service of its own: what a loud domain has left behind
+    /// would still be tidied up when the quiet one is alone.
+    async fn round(&self, round: u32, alone: &mut Took, beside: &mut Took) -> Result<u64, Failed> {
         let scratch = Scratch::new(None)?;
         let mut log = QuietLog::at(scratch.file("access.jsonl"));
         let service = Service::start_with(&scratch, &["--access-log", &log.path()]).await?;
@@ -82,27 +93,22 @@ impl Fair {
             let (name, tags) = (name.to_owned(), BTreeMap::new());
             all.create_domain(&CreateDomain { name, description: None, retention: None, tags }).await?;
         }
-        let (mut alone, mut beside, mut loud) = (Took::new(), Took::new(), 0);
-        for round in 1..=self.rounds {
-            eprintln!("round {round} of {}: alone", self.rounds);
-            log.skip().await?;
-            let count = self.measure(&all, &format!("alone-{round}"), &mut alone.clients).await?;
-            log.read(QUIET, count, &mut alone.within).await?;
-            eprintln!("round {round} of {}: beside {} clients at full load", self.rounds, self.loud);
-            let clients = self.loud.to_string();
-            let loud_of = Process::start(&["bench", "fair", "--loud-of", &service.url, "--loud", &clients])?;
-            tokio::time::sleep(WARM).await;
-            let before = Counters::read(std::slice::from_ref(&all)).await?.commits;
-            log.skip().await?;
-            let quiet = self.measure(&all, &format!("beside-{round}"), &mut beside.clients).await?;
-            log.read(QUIET, quiet, &mut beside.within).await?;
-            let after = Counters::read(std::slice::from_ref(&all)).await?.commits;
-            loud += after.saturating_sub(before).saturating_sub(quiet);
-            loud_of.stop().await;
-        }
-        self.report(&alone, &beside, loud);
+        eprintln!("round {round} of {}: alone", self.rounds);
+        log.skip().await?;
+        let count = self.measure(&all, "alone", &mut alone.clients).await?;
+        log.read(QUIET, count, &mut alone.within).await?;
+        eprintln!("round {round} of {}: beside {} clients at full load", self.rounds, self.loud);
+        let clients = self.loud.to_string();
+        let loud_of = Process::start(&["bench", "fair", "--loud-of", &service.url, "--loud", &clients])?;
+        tokio::time::sleep(WARM).await;
+        let before = Counters::read(std::slice::from_ref(&all)).await?.commits;
+        log.skip().await?;
+        let quiet = self.measure(&all, "beside", &mut beside.clients).await?;
+        log.read(QUIET, quiet, &mut beside.within).await?;
+        let after = Counters::read(std::slice::from_ref(&all)).await?.commits;
+        loud_of.stop().await;
         service.process.stop().await;
-        Ok(())
+        Ok(after.saturating_sub(before).saturating_sub(quiet))
     }
 
     /// The quiet domain's requests, at a fixed rate whatever becomes of them; how many there were.

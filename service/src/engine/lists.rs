@@ -17,7 +17,7 @@ use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::engine::lists::grant::Grant;
+use crate::engine::lists::grant::{Grant, RiderKind};
 
 /// Whose list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,30 +53,66 @@ pub(crate) struct WaitingTask {
     pub(crate) priority: i32,
 }
 
-impl WaitingTask {
-    fn known(&self) -> (Uuid, EventId, Option<PollId>) {
-        (self.run_id, self.scheduled_event_id, self.lost)
+/// Riders of a run that no turn will take along: they wait for a task of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WaitingRiders {
+    pub(crate) key: HeadKey,
+    pub(crate) run_id: Uuid,
+    pub(crate) kind: RiderKind,
+}
+
+/// What waits on a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OnList {
+    /// A turn or an activity, of which the history says that it waits.
+    Task(WaitingTask),
+    /// What is asked beside a turn, of which it says nothing.
+    Riders(WaitingRiders),
+}
+
+/// What tells tasks of a list apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Known {
+    Task(Uuid, EventId, Option<PollId>),
+    Riders(Uuid, RiderKind),
+}
+
+impl From<WaitingTask> for OnList {
+    fn from(task: WaitingTask) -> Self {
+        Self::Task(task)
     }
 }
 
-/// In place of its DeciderScheduled: no turn waits, but somebody asks something of the run.
-pub(crate) const QUESTIONS: EventId = 0;
+impl OnList {
+    fn known(&self) -> Known {
+        match self {
+            Self::Task(task) => Known::Task(task.run_id, task.scheduled_event_id, task.lost),
+            Self::Riders(riders) => Known::Riders(riders.run_id, riders.kind),
+        }
+    }
 
-/// In place of its DeciderScheduled: no turn waits, but there are updates to judge.
-pub(crate) const UPDATES: EventId = EventId::MAX;
+    /// The task, where it is one of which the history says that it waits.
+    pub(crate) fn task(&self) -> Option<&WaitingTask> {
+        match self {
+            Self::Task(task) => Some(task),
+            Self::Riders(_) => None,
+        }
+    }
 
-impl WaitingTask {
-    /// Whether it is no turn, but a question or several, or updates.
-    pub(crate) fn only_asks(&self) -> bool {
-        matches!(self.scheduled_event_id, QUESTIONS | UPDATES)
+    fn only_asks(&self) -> bool {
+        self.task().is_none()
+    }
+
+    fn priority(&self) -> i32 {
+        // What is asked is asked beside all else.
+        self.task().map_or(0, |task| task.priority)
     }
 
     /// Whether such a taker can do it.
     fn is_for(&self, taker: &Taker) -> bool {
-        match self.scheduled_event_id {
-            QUESTIONS => taker.answers,
-            UPDATES => taker.updates > 0,
-            _ => true,
+        match self {
+            Self::Task(_) => true,
+            Self::Riders(riders) => taker.takes(riders.kind),
         }
     }
 }
@@ -94,6 +130,16 @@ pub(crate) struct Taker {
     pub(crate) updates: usize,
     /// This try of the poll, where it has an id.
     pub(crate) poll: Option<PollId>,
+}
+
+impl Taker {
+    /// Whether it does what riders of this kind ask.
+    pub(crate) fn takes(&self, kind: RiderKind) -> bool {
+        match kind {
+            RiderKind::Query => self.answers,
+            RiderKind::Update => self.updates > 0,
+        }
+    }
 }
 
 /// A poller that waits.
@@ -120,12 +166,12 @@ type PlaceOnList = (Reverse<i32>, u64);
 
 /// A task that is kept in memory, counted as long as it is.
 struct Kept {
-    task: WaitingTask,
+    task: OnList,
     all: Arc<AtomicUsize>,
 }
 
 impl Kept {
-    fn new(task: WaitingTask, all: &Arc<AtomicUsize>) -> Self {
+    fn new(task: OnList, all: &Arc<AtomicUsize>) -> Self {
         all.fetch_add(1, Relaxed);
         Self { task, all: Arc::clone(all) }
     }
@@ -144,7 +190,7 @@ struct TaskList {
     /// How many have ever waited.
     came: u64,
     /// Where each of them stands.
-    known: HashMap<(Uuid, EventId, Option<PollId>), PlaceOnList>,
+    known: HashMap<Known, PlaceOnList>,
     pollers: VecDeque<Poller>,
     /// Some tasks of this list wait in the store alone.
     overflowed: bool,
@@ -162,7 +208,7 @@ impl TaskList {
     }
 
     /// The same for a task that not every poller can do.
-    fn next_poller_for(&mut self, task: &WaitingTask) -> Option<Poller> {
+    fn next_poller_for(&mut self, task: &OnList) -> Option<Poller> {
         if task.only_asks() { self.next_poller_who(|taker| task.is_for(taker)) } else { self.next_poller() }
     }
 
@@ -173,7 +219,7 @@ impl TaskList {
     }
 
     /// The task that comes first, of those that such a taker can do.
-    fn pop_task(&mut self, can: impl Fn(&WaitingTask) -> bool) -> Option<WaitingTask> {
+    fn pop_task(&mut self, can: impl Fn(&OnList) -> bool) -> Option<OnList> {
         let at = self.tasks.iter().find(|(_, kept)| can(&kept.task)).map(|(at, _)| *at)?;
         let task = self.tasks.remove(&at)?.task.clone();
         self.known.remove(&task.known());
@@ -182,15 +228,12 @@ impl TaskList {
     }
 
     /// A turn of a run of which a question waits already becomes the task that waits: there are not two of one run.
-    fn convert(&mut self, turn: &WaitingTask) -> bool {
-        let kinds = [QUESTIONS, UPDATES].map(|kind| (turn.run_id, kind, None));
-        let Some(asks) = kinds.into_iter().find(|kind| self.known.contains_key(kind)) else { return false };
-        if turn.only_asks() || self.asking == 0 {
-            return false;
-        }
-        let Some(place) = self.known.remove(&asks) else { return false };
+    fn convert(&mut self, turn: &OnList) -> bool {
+        let Some(WaitingTask { run_id, .. }) = turn.task().filter(|_| self.asking > 0) else { return false };
+        let mut kinds = [RiderKind::Query, RiderKind::Update].into_iter().map(|kind| Known::Riders(*run_id, kind));
+        let Some(place) = kinds.find_map(|asks| self.known.remove(&asks)) else { return false };
         let Some(Kept { task, .. }) = self.tasks.get_mut(&place) else { return false };
-        (task.scheduled_event_id, task.lost) = (turn.scheduled_event_id, turn.lost);
+        *task = turn.clone();
         self.known.insert(turn.known(), place);
         self.asking -= 1;
         true
@@ -235,7 +278,7 @@ pub(crate) struct Matching {
 /// What a poll finds.
 pub(crate) enum Found<'a> {
     /// A task; try to take it, and poll again when somebody else has.
-    Task(WaitingTask),
+    Task(OnList),
     /// Nothing yet. Dropping it ends the wait.
     Wait(Waiting<'a>),
 }
@@ -286,40 +329,26 @@ impl Matching {
         poller
     }
 
-    /// Takes the poller that has waited longest of those that answer queries.
-    pub(crate) fn reserve_for_questions(&self, key: &ListKey) -> Option<Poller> {
+    /// Takes the poller that has waited longest of those that do what such riders ask.
+    pub(crate) fn reserve_for_riders(&self, key: &ListKey, kind: RiderKind) -> Option<Poller> {
         let mut lists = self.lock();
         let list = lists.get_mut(key)?;
-        let poller = if list.tasks.is_empty() { list.next_poller_who(|taker| taker.answers) } else { None };
+        let poller = match kind {
+            RiderKind::Query if !list.tasks.is_empty() => None,
+            // A run's updates are urgent to their callers; what waits beside them waits for a poller that can do it.
+            RiderKind::Query | RiderKind::Update => list.next_poller_who(|taker| taker.takes(kind)),
+        };
         if list.is_idle() {
             lists.remove(key);
         }
         poller
     }
 
-    /// Takes the poller that has waited longest of those that judge updates.
-    pub(crate) fn reserve_for_updates(&self, key: &ListKey) -> Option<Poller> {
-        let mut lists = self.lock();
-        let list = lists.get_mut(key)?;
-        // A run's updates are urgent to their callers; what waits beside them waits for a poller that can do it.
-        let poller = list.next_poller_who(|taker| taker.updates > 0);
-        if list.is_idle() {
-            lists.remove(key);
-        }
-        poller
-    }
-
-    /// Whether somebody waits who answers queries.
-    pub(crate) fn has_answering_poller(&self, key: &ListKey) -> bool {
+    /// Whether somebody waits who does what such riders ask.
+    pub(crate) fn has_poller_for_riders(&self, key: &ListKey, kind: RiderKind) -> bool {
         let lists = self.lock();
-        lists.get(key).is_some_and(|list| list.pollers.iter().any(|poller| poller.taker.answers && poller.is_waiting()))
-    }
-
-    /// Whether somebody waits who judges updates.
-    pub(crate) fn has_judging_poller(&self, key: &ListKey) -> bool {
-        let lists = self.lock();
-        let judges = |poller: &Poller| poller.taker.updates > 0 && poller.is_waiting();
-        lists.get(key).is_some_and(|list| list.pollers.iter().any(judges))
+        let can = |poller: &Poller| poller.taker.takes(kind) && poller.is_waiting();
+        lists.get(key).is_some_and(|list| list.pollers.iter().any(can))
     }
 
     /// Takes the task that has waited longest, to have it done elsewhere.
@@ -334,7 +363,10 @@ impl Matching {
         if list.is_idle() {
             lists.remove(key);
         }
-        task
+        match task? {
+            OnList::Task(task) => Some(task),
+            OnList::Riders(_) => None,
+        }
     }
 
     /// How many tasks a list has room for just now.
@@ -365,7 +397,8 @@ impl Matching {
 
     /// Adds a task that waits; false when it is known already or the list is full. Answers a poller if one waits, who
     /// then must be given the task.
-    pub(crate) fn offer(&self, key: &ListKey, task: WaitingTask) -> Offered {
+    pub(crate) fn offer(&self, key: &ListKey, task: impl Into<OnList>) -> Offered {
+        let task = task.into();
         let mut lists = self.lock();
         if lists.len() >= self.bounds.lists_max && !lists.contains_key(key) {
             return Offered::Full;
@@ -386,7 +419,7 @@ impl Matching {
         }
         list.asking += usize::from(task.only_asks());
         list.came += 1;
-        let place = (Reverse(task.priority), list.came);
+        let place = (Reverse(task.priority()), list.came);
         list.known.insert(task.known(), place);
         list.tasks.insert(place, Kept::new(task, &self.all));
         Offered::Waits
@@ -396,7 +429,7 @@ impl Matching {
     pub(crate) fn withdraw(&self, key: &ListKey, run_id: Uuid, scheduled_event_id: EventId) {
         let mut lists = self.lock();
         let Some(list) = lists.get_mut(key) else { return };
-        if let Some(place) = list.known.remove(&(run_id, scheduled_event_id, None)) {
+        if let Some(place) = list.known.remove(&Known::Task(run_id, scheduled_event_id, None)) {
             list.tasks.remove(&place);
         }
         if list.is_idle() {
@@ -430,7 +463,7 @@ impl Matching {
 
     /// Polls again for a poller that was reserved or handed a task in vain: it waits in front, unless there is a task,
     /// which then is answered while the poller is put in front of the others all the same.
-    pub(crate) fn poll_for(&self, key: &ListKey, poller: Poller) -> Option<WaitingTask> {
+    pub(crate) fn poll_for(&self, key: &ListKey, poller: Poller) -> Option<OnList> {
         let mut lists = self.lock();
         let list = lists.entry(key.clone()).or_default();
         let task = list.pop_task(|task| task.is_for(&poller.taker));
@@ -493,7 +526,7 @@ pub(crate) enum Offered {
     /// There is no room; it waits in the store alone.
     Full,
     /// This poller waits for just such a task; give it to them.
-    Poller(Poller, WaitingTask),
+    Poller(Poller, OnList),
 }
 
 #[cfg(test)]

@@ -8,14 +8,11 @@ use uuid::Uuid;
 use crate::engine::Unpolled;
 use crate::shares::Throttled;
 
-/// Whether a refused request may have left a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recorded {
-    /// It has not.
-    No,
-    /// It may have.
-    Unknown,
-}
+mod row;
+mod rows;
+
+pub use row::Recorded;
+pub(crate) use row::Row;
 
 /// What there can be only so many of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -309,123 +306,17 @@ impl Refusal {
 
     /// The stable code of the wire.
     pub fn code(&self) -> &'static str {
-        match self {
-            Self::Fault(fault) => fault.code(),
-            Self::TurnLost { .. } => Fault::TurnLost.code(),
-            Self::UnknownDomain { .. } => "unknown-domain",
-            Self::DomainExists { .. } => "domain-exists",
-            Self::DomainDeprecated { .. } => "domain-deprecated",
-            Self::DomainInUse { .. } => "domain-in-use",
-            Self::LimitExceeded { .. } => "limit-exceeded",
-            Self::QuotaExceeded(_) => "quota-exceeded",
-            Self::UnknownType { .. } => "unknown-type",
-            Self::TypeExists { .. } => "type-exists",
-            Self::TypeDeprecated { .. } => "type-deprecated",
-            Self::TypeInUse { .. } => "type-in-use",
-            Self::UnknownSchedule { .. } => "unknown-schedule",
-            Self::ScheduleExists { .. } => "schedule-exists",
-            Self::UnknownWorkflow { .. } => "unknown-workflow",
-            Self::UnknownRun { .. } => "unknown-run",
-            Self::RunNotCurrent { .. } => "run-not-current",
-            Self::RunOpen { .. } => "run-open",
-            Self::UnknownQuery { .. } => "unknown-query",
-            Self::QueryFailed { .. } => "query-failed",
-            Self::NotAnswered { .. } => "query-not-answered",
-            Self::TooManyQuestions { .. } => "too-many-questions",
-            Self::QuestionsLost => "query-task-lost",
-            Self::UpdateRejected { .. } => "update-rejected",
-            Self::UpdateFailed { .. } => "update-failed",
-            Self::UpdateNotAnswered { .. } => "update-not-answered",
-            Self::AfterStart { then, .. } => then.code(),
-            Self::BadToken => "bad-token",
-            Self::BadPage { .. } => "bad-page",
-            Self::RunTooLarge { .. } => "run-too-large",
-            Self::Unavailable { .. } => "unavailable",
-            Self::OutcomeUnknown { .. } => "outcome-unknown",
-            Self::Stopping => "stopping",
-            Self::Corrupt { .. } => "corrupt",
-        }
+        self.row().code
     }
 
     /// Whether the same request may succeed later, with nothing changed by the caller.
     pub fn is_retryable(&self) -> bool {
-        match self {
-            Self::AfterStart { then, .. } => then.is_retryable(),
-            Self::Unavailable { .. }
-            | Self::OutcomeUnknown { .. }
-            | Self::QuotaExceeded(_)
-            | Self::Stopping
-            | Self::NotAnswered { .. }
-            | Self::UpdateNotAnswered { .. }
-            | Self::TooManyQuestions { .. } => true,
-            Self::Fault(_)
-            | Self::TurnLost { .. }
-            | Self::UnknownDomain { .. }
-            | Self::DomainExists { .. }
-            | Self::DomainDeprecated { .. }
-            | Self::DomainInUse { .. }
-            | Self::LimitExceeded { .. }
-            | Self::UnknownType { .. }
-            | Self::TypeExists { .. }
-            | Self::TypeDeprecated { .. }
-            | Self::TypeInUse { .. }
-            | Self::UnknownSchedule { .. }
-            | Self::ScheduleExists { .. }
-            | Self::UnknownWorkflow { .. }
-            | Self::UnknownRun { .. }
-            | Self::RunNotCurrent { .. }
-            | Self::RunOpen { .. }
-            | Self::UnknownQuery { .. }
-            | Self::QueryFailed { .. }
-            | Self::QuestionsLost
-            | Self::UpdateRejected { .. }
-            | Self::UpdateFailed { .. }
-            | Self::BadToken
-            | Self::BadPage { .. }
-            | Self::RunTooLarge { .. }
-            | Self::Corrupt { .. } => false,
-        }
+        self.row().is_retryable
     }
 
     /// Whether the request may have left a trace.
     pub fn recorded(&self) -> Recorded {
-        match self {
-            Self::OutcomeUnknown { .. }
-            | Self::UpdateFailed { .. }
-            | Self::AfterStart { .. }
-            | Self::UpdateNotAnswered { recorded: true, .. } => Recorded::Unknown,
-            Self::Fault(_)
-            | Self::TurnLost { .. }
-            | Self::UnknownDomain { .. }
-            | Self::DomainExists { .. }
-            | Self::DomainDeprecated { .. }
-            | Self::DomainInUse { .. }
-            | Self::LimitExceeded { .. }
-            | Self::UnknownType { .. }
-            | Self::TypeExists { .. }
-            | Self::TypeDeprecated { .. }
-            | Self::TypeInUse { .. }
-            | Self::UnknownSchedule { .. }
-            | Self::ScheduleExists { .. }
-            | Self::UnknownWorkflow { .. }
-            | Self::UnknownRun { .. }
-            | Self::RunNotCurrent { .. }
-            | Self::RunOpen { .. }
-            | Self::UnknownQuery { .. }
-            | Self::QueryFailed { .. }
-            | Self::NotAnswered { .. }
-            | Self::TooManyQuestions { .. }
-            | Self::QuestionsLost
-            | Self::UpdateRejected { .. }
-            | Self::UpdateNotAnswered { recorded: false, .. }
-            | Self::QuotaExceeded(_)
-            | Self::BadToken
-            | Self::BadPage { .. }
-            | Self::RunTooLarge { .. }
-            | Self::Unavailable { .. }
-            | Self::Stopping
-            | Self::Corrupt { .. } => Recorded::No,
-        }
+        self.row().recorded
     }
 }
 

@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use crate::engine::commit::read::Source;
 use crate::engine::lists::grant::{Back, Grant, Granted, Returned, TakesBack};
-use crate::engine::lists::{Found, ListKey, Poller, QUESTIONS, Side, Taker, UPDATES, WaitingTask};
-use crate::engine::riders::ask::TakenQuestions;
+use crate::engine::lists::{Found, ListKey, OnList, Poller, Side, Taker, WaitingRiders, WaitingTask};
+use crate::engine::riders::task::TakenRiders;
 use crate::engine::run::cell::Request;
 use crate::engine::tasks::polls::{Poll, taker};
 use crate::engine::{ActivityToken, Engine, Refusal, TurnToken};
@@ -246,18 +246,26 @@ impl Engine {
         }
     }
 
-    /// Takes a waiting task; `None` when it no longer waits.
+    /// Takes what waits on a list; `None` when it no longer waits.
     pub(crate) async fn take(
+        self: &Arc<Self>,
+        list: &ListKey,
+        task: OnList,
+        taker: Taker,
+    ) -> Result<Option<Grant>, Refusal> {
+        match task {
+            OnList::Task(task) => self.take_task(list, task, taker).await,
+            OnList::Riders(riders) => self.take_riders(list, riders, taker).await,
+        }
+    }
+
+    /// The same for a task of which the history says that it waits.
+    pub(crate) async fn take_task(
         self: &Arc<Self>,
         list: &ListKey,
         task: WaitingTask,
         taker: Taker,
     ) -> Result<Option<Grant>, Refusal> {
-        match task.scheduled_event_id {
-            QUESTIONS => return self.take_questions(list, task, taker).await,
-            UPDATES => return self.take_updates(list, task, taker).await,
-            _ => {}
-        }
         let (key, list, poll) = (task.key.clone(), list.clone(), taker.poll);
         let taken = self.ask(&key, |reply| Request::Take { task, list, taker, reply }).await;
         if let Err(refusal) = &taken {
@@ -269,20 +277,20 @@ impl Engine {
     }
 
     /// Takes what a run is asked, or the turn that waits by now.
-    async fn take_questions(
+    async fn take_riders(
         self: &Arc<Self>,
         list: &ListKey,
-        task: WaitingTask,
+        WaitingRiders { key, run_id, kind }: WaitingRiders,
         taker: Taker,
     ) -> Result<Option<Grant>, Refusal> {
-        let (key, list, run_id) = (task.key.clone(), list.clone(), task.run_id);
-        match self.ask(&key, |reply| Request::TakeQuestions { run_id, reply }).await? {
-            TakenQuestions::Granted(grant) => Ok(Some(*grant)),
-            TakenQuestions::Nothing => Ok(None),
-            TakenQuestions::Earlier => self.take_earlier_questions(&key, run_id).await,
-            TakenQuestions::Turn(scheduled_event_id) => {
-                let task = WaitingTask { scheduled_event_id, ..task };
-                Box::pin(self.take(&list, task, taker)).await
+        let by = taker.clone();
+        match self.ask(&key, |reply| Request::TakeRiders { run_id, kind, taker: by, reply }).await? {
+            TakenRiders::Granted(grant) => Ok(Some(*grant)),
+            TakenRiders::Nothing => Ok(None),
+            TakenRiders::Earlier => self.take_queries_of_earlier(&key, run_id, &taker).await,
+            TakenRiders::Turn(scheduled_event_id) => {
+                let task = WaitingTask { key, run_id, scheduled_event_id, lost: None, priority: 0 };
+                self.take_task(list, task, taker).await
             }
         }
     }
@@ -336,12 +344,8 @@ impl Engine {
             turn,
             only_asks,
             speculative,
-            node: self
-                .nodes
-                .address()
-                .filter(|_| !(grant.questions.is_empty() && grant.updates.is_empty()))
-                .map(Into::into),
-            judges: !grant.updates.is_empty(),
+            node: self.nodes.address().filter(|_| !grant.riders.is_empty()).map(Into::into),
+            judges: !grant.riders.updates.is_empty(),
             author: Author::default(),
         };
         let question = |posed: &Posed| Question {
@@ -361,9 +365,9 @@ impl Engine {
             previous_started_event_id,
             events,
             context,
-            queries: grant.questions.iter().map(question).collect(),
+            queries: grant.riders.queries.iter().map(question).collect(),
             only_asks: only_asks.is_some(),
-            updates: grant.updates.clone(),
+            updates: grant.riders.updates.clone(),
             speculative: speculative.is_some(),
         })
     }
@@ -430,8 +434,7 @@ impl TakesBack for Engine {
     fn take_back(self: Arc<Self>, Returned { key, run_id, what }: Returned) {
         let command = match what {
             Back::Record(command) => command,
-            Back::Questions(task) => return self.lose_questions(&key, run_id, task),
-            Back::Updates(task) => return self.lose_updates(&key, run_id, task),
+            Back::Riders(kind, task) => return self.lose_riders(&key, run_id, kind, task),
         };
         self.metrics.given_back.inc();
         // Outside a runtime the process is ending, and the task's timeout takes care of it.

@@ -1,4 +1,5 @@
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -49,11 +50,19 @@ async fn goes_on_at_once() {
     .await;
 }
 
+/// What comes in a moment, or never.
+async fn soon<T>(it: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_mins(1), it).await.expect("nothing waits for ever")
+}
+
 /// Waits until so many wait.
 async fn until_waiting(places: &Places, count: usize) {
-    while places.waits().now != count {
-        tokio::task::yield_now().await;
-    }
+    let wait = async {
+        while places.waits().now != count {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(wait).await;
 }
 
 #[test]
@@ -106,7 +115,7 @@ async fn domains_take_turns_and_what_can_go_on_at_once_goes_behind_the_others() 
     }
     at_work.ends();
     for request in requests {
-        request.await.unwrap().unwrap();
+        soon(request).await.unwrap().unwrap();
     }
     assert_eq!(*did.lock().unwrap(), ["a1", "b1", "a2", "b2", "a3", "a1 again"]);
     assert_eq!(places.lock().order.give_back().map(|_| ()), None);
@@ -186,7 +195,7 @@ impl Service {
 
     fn ask(&self, request: Request<Body>) -> JoinHandle<(u16, Value)> {
         let answer = self.router.clone().oneshot(request);
-        tokio::spawn(async move { read(answer.await.unwrap()).await })
+        tokio::spawn(soon(async move { read(answer.await.unwrap()).await }))
     }
 
     /// Fills the queue of the default domain; until this is dropped.

@@ -5,8 +5,8 @@ use client::body;
 
 use super::document::{Calls, Doc};
 use super::{
-    activities, audit, clock, domains, history, operate, process, queries, schedules, secret, tasks, types, updates,
-    workflows,
+    activities, audit, clock, describe, domains, history, operate, process, queries, schedules, secret, tasks, types,
+    updates, workflows,
 };
 use crate::access::{Effect as E, Level as L};
 
@@ -303,7 +303,7 @@ fn domains_and_workflows(calls: Calls) -> Calls {
         .get(
             "/v1/domains/{domain}/workflows/{id}",
             L::Reader,
-            workflows::describe,
+            describe::describe,
             Doc::of("describeWorkflow", "Describe a run")
                 .answers::<body::Described>(200, "The state.")
                 .with_header("ETag", ETAG)

@@ -7,7 +7,7 @@ use axum::http::header::{HeaderMap, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, Uri};
 use axum::response::Response;
-use history::RequestKey;
+use history::{RequestKey, Run};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -217,6 +217,10 @@ impl Tag {
 }
 
 impl Tag {
+    pub(super) fn of(run: &Run) -> Self {
+        Self { run_id: run.started.run_id, version: run.version, hash: None }
+    }
+
     /// Whether it names this version of this run, with whatever result.
     pub(super) fn names(self, tag: Self) -> bool {
         (self.run_id, self.version) == (tag.run_id, tag.version)

@@ -1,10 +1,11 @@
-//! What `GET /` shows: to people what this is and what to do next, to programs where the description of the API is.
+//! What `GET /` shows: to people the console, or what this is and what to do next where that is left out; to programs where the
+//! description of the API is.
 
 use std::sync::LazyLock;
 
 use axum::http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, REFERRER_POLICY, VARY,
-    X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION,
+    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -12,6 +13,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+
+use crate::http::{CONSOLE_ROOT, Console, names_accepted};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -34,11 +37,12 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     HeaderValue::try_from(policy).unwrap_or_else(|_| HeaderValue::from_static("default-src 'none'"))
 });
 
-pub(super) async fn show(headers: HeaderMap) -> Response {
-    let (content_type, body) = if wants_html(&headers) {
-        ("text/html; charset=utf-8", page(&address(&headers)))
-    } else {
-        ("application/json", card())
+pub(super) fn show(console: Console, headers: &HeaderMap) -> Response {
+    // Browsers name it; `*/*`, as curl says, is no wish for it.
+    let (content_type, body) = match (names_accepted(headers, &ACCEPT, "text/html"), console) {
+        (true, Console::On) => return to_console(),
+        (true, Console::Off) => ("text/html; charset=utf-8", page(&address(headers))),
+        (false, _) => ("application/json", card()),
     };
     let headers: [(HeaderName, HeaderValue); 6] = [
         (CONTENT_TYPE, HeaderValue::from_static(content_type)),
@@ -51,14 +55,13 @@ pub(super) async fn show(headers: HeaderMap) -> Response {
     (StatusCode::OK, headers, body).into_response()
 }
 
-/// Browsers name it; `*/*`, as curl says, is no wish for it.
-fn wants_html(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
-    accepted.flat_map(|value| value.split(',')).any(|kind| {
-        let mut parameters = kind.split(';').map(str::trim);
-        let is_html = parameters.next().is_some_and(|essence| essence.eq_ignore_ascii_case("text/html"));
-        is_html && !parameters.any(|it| matches!(it, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
-    })
+fn to_console() -> Response {
+    let headers: [(HeaderName, HeaderValue); 3] = [
+        (LOCATION, HeaderValue::from_static(CONSOLE_ROOT)),
+        (VARY, HeaderValue::from_static("accept")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+    ];
+    (StatusCode::FOUND, headers).into_response()
 }
 
 /// Where the caller has found the service.
@@ -98,7 +101,7 @@ fn page(url: &str) -> String {
 <body>
 <h1>Baton {VERSION}</h1>
 <p>This is a Baton service: it keeps the histories of workflows, and hands out what is to be decided and to be done.
-It is talked to over REST and from the command line; there is no console in the browser yet.</p>
+It is talked to over REST and from the command line; its console in the browser is left out here.</p>
 <h2>Start a workflow</h2>
 <pre>curl -s {url}/v1/domains/default/workflows -H 'content-type: application/json'   -d '{{"workflowId": "hello-1", "workflowType": "hello", "taskList": "hello"}}'</pre>
 <p>It waits until a decider polls its task list. <code>README.md</code> of the source goes on from here, with nothing but

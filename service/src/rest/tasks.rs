@@ -12,7 +12,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use client::body;
 use futures_util::future::BoxFuture;
-use history::{Command, Fault, UpdateAnswer};
+use history::{Command, Fault, TaskId, TurnId, UpdateAnswer};
 use hyper::body::Frame;
 
 use super::extract::{NoQuery, Path, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied};
@@ -260,7 +260,7 @@ impl<T: Unpin> hyper::body::Body for Next<T> {
 async fn answer_turn(
     engine: Arc<Engine>,
     (token, caller): (&str, &Caller),
-    command: Command,
+    command: impl FnOnce(TurnId) -> Command,
     results: Vec<body::QueryResult>,
     updates: Vec<body::UpdateResult>,
     next: Option<body::Next>,
@@ -269,13 +269,7 @@ async fn answer_turn(
     token.author = caller.decider(&token.domain, &token.task_list);
     let updates = update_answers(updates)?;
     let next = next.map(|next| next_poll(next, caller)).transpose()?;
-    let command = match command {
-        Command::CompleteTurn { decisions, context, awaiting, .. } => {
-            Command::CompleteTurn { turn: token.turn, decisions, context, awaiting }
-        }
-        Command::FailTurn { reason, details, .. } => Command::FailTurn { turn: token.turn, reason, details },
-        other => other,
-    };
+    let command = command(token.turn);
     let outcomes = results.into_iter().map(outcome).collect();
     if let Err(refusal) = engine.answer_turn_with(&token, command, outcomes, updates).await {
         return Err(engine.how_turn_was_lost(&token, refusal).await.into());
@@ -292,12 +286,6 @@ async fn answer_turn(
     Ok(answered(poll).await)
 }
 
-/// A turn that is filled in from the token.
-const NO_TURN: history::TurnId = history::TurnId { scheduled_event_id: 0, started_event_id: 0 };
-
-/// An activity that is filled in from the token.
-const NO_TASK: history::TaskId = history::TaskId { scheduled_event_id: 0, started_event_id: 0, start: 0 };
-
 pub(super) async fn complete_turn(
     State(engine): AppState,
     Path([token]): Path<1>,
@@ -306,7 +294,7 @@ pub(super) async fn complete_turn(
     Json(complete): Json<body::CompleteTurn, TURN_BYTES_MAX>,
 ) -> Answer {
     let body::CompleteTurn { decisions, context, awaiting, query_results, update_results, next } = complete;
-    let command = Command::CompleteTurn { turn: NO_TURN, decisions, context, awaiting };
+    let command = |turn| Command::CompleteTurn { turn, decisions, context, awaiting };
     answer_turn(engine, (&token, &caller), command, query_results, update_results, next).await
 }
 
@@ -318,35 +306,20 @@ pub(super) async fn fail_turn(
     Json(fail): Json<body::FailTurn>,
 ) -> Answer {
     let body::FailTurn { reason, details, next } = fail;
-    answer_turn(
-        engine,
-        (&token, &caller),
-        Command::FailTurn { turn: NO_TURN, reason, details },
-        Vec::new(),
-        Vec::new(),
-        next,
-    )
-    .await
+    let command = |turn| Command::FailTurn { turn, reason, details };
+    answer_turn(engine, (&token, &caller), command, Vec::new(), Vec::new(), next).await
 }
 
 async fn answer_activity(
     engine: Arc<Engine>,
     (token, caller): (&str, &Caller),
-    command: Command,
+    command: impl FnOnce(TaskId) -> Command,
     next: Option<body::Next>,
 ) -> Answer {
     let mut token = engine.activity_token(token)?;
     token.author = caller.author();
     let next = next.map(|next| next_poll(next, caller)).transpose()?;
-    let task = token.task;
-    let command = match command {
-        Command::SucceedActivity { result, .. } => Command::SucceedActivity { task, result },
-        Command::FailActivity { reason, details, non_retryable, retry_after, .. } => {
-            Command::FailActivity { task, reason, details, non_retryable, retry_after }
-        }
-        Command::CancelActivity { details, .. } => Command::CancelActivity { task, details },
-        other => other,
-    };
+    let command = command(token.task);
     engine.answer_activity(&token, command).await?;
     let list = std::mem::take(&mut token.task_list);
     let poll = next.map(|poll| -> (PolledTask<ActivityTask>, Render<ActivityTask>) {
@@ -368,7 +341,7 @@ pub(super) async fn succeed_activity(
     Json(succeed): Json<body::SucceedActivity>,
 ) -> Answer {
     let body::SucceedActivity { result, next } = succeed;
-    answer_activity(engine, (&token, &caller), Command::SucceedActivity { task: NO_TASK, result }, next).await
+    answer_activity(engine, (&token, &caller), |task| Command::SucceedActivity { task, result }, next).await
 }
 
 pub(super) async fn fail_activity(
@@ -379,7 +352,7 @@ pub(super) async fn fail_activity(
     Json(fail): Json<body::FailActivity>,
 ) -> Answer {
     let body::FailActivity { reason, details, non_retryable, retry_after, next } = fail;
-    let command = Command::FailActivity { task: NO_TASK, reason, details, non_retryable, retry_after };
+    let command = |task| Command::FailActivity { task, reason, details, non_retryable, retry_after };
     answer_activity(engine, (&token, &caller), command, next).await
 }
 
@@ -391,7 +364,7 @@ pub(super) async fn cancel_activity(
     Json(cancel): Json<body::CancelActivity>,
 ) -> Answer {
     let body::CancelActivity { details, next } = cancel;
-    answer_activity(engine, (&token, &caller), Command::CancelActivity { task: NO_TASK, details }, next).await
+    answer_activity(engine, (&token, &caller), |task| Command::CancelActivity { task, details }, next).await
 }
 
 pub(super) async fn heartbeat(

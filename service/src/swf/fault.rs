@@ -160,32 +160,17 @@ impl From<Refusal> for Fault {
             Refusal::TypeExists { .. } => FaultKind::TypeAlreadyExists,
             Refusal::TypeDeprecated { .. } => FaultKind::TypeDeprecated,
             Refusal::TypeInUse { .. } => FaultKind::TypeNotDeprecated,
-            Refusal::UnknownType { .. }
-            | Refusal::UnknownWorkflow { .. }
-            | Refusal::UnknownRun { .. }
-            | Refusal::RunNotCurrent { .. }
-            | Refusal::RunOpen { .. } => FaultKind::UnknownResource,
+            Refusal::RunNotCurrent { .. } | Refusal::RunOpen { .. } => FaultKind::UnknownResource,
             Refusal::BadToken | Refusal::BadPage { .. } => {
                 return Self::new(FaultKind::Validation, "Invalid token");
             }
             // Nobody can ask a run anything on this wire, nor be asked; nor delete a domain.
-            Refusal::Fault(_)
-            | Refusal::DomainInUse { .. }
-            | Refusal::TurnLost { .. }
-            | Refusal::RunTooLarge { .. }
-            | Refusal::UnknownSchedule { .. }
-            | Refusal::ScheduleExists { .. }
-            | Refusal::UnknownQuery { .. }
-            | Refusal::QueryFailed { .. }
-            | Refusal::NotAnswered { .. }
-            | Refusal::TooManyQuestions { .. }
-            | Refusal::QuestionsLost
-            | Refusal::UpdateRejected { .. }
-            | Refusal::UpdateFailed { .. }
-            | Refusal::AfterStart { .. }
-            | Refusal::UpdateNotAnswered { .. } => FaultKind::Validation,
-            Refusal::Unavailable { .. } | Refusal::OutcomeUnknown { .. } | Refusal::Stopping => FaultKind::Unavailable,
-            Refusal::Corrupt { .. } => FaultKind::Internal,
+            other => match other.row().status {
+                404 => FaultKind::UnknownResource,
+                500 => FaultKind::Internal,
+                503 => FaultKind::Unavailable,
+                _ => FaultKind::Validation,
+            },
         };
         Self::new(kind, refusal.to_string())
     }

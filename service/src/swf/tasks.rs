@@ -135,7 +135,7 @@ async fn next_page(call: &Call, it: &PollTask, place: &str) -> Answer {
     let found = call.engine.turn_history(&token, &cursor.page(it.paging.size())).await;
     let found = found.map_err(|refusal| turn_fault(&token, refusal))?;
     let at = run_ref(&token.domain, &token.workflow_id, token.run_id);
-    let workflow_type = call.engine.describe(&at).await?.run.started.workflow_type;
+    let workflow_type = call.engine.describe(&at).await?.run.started.workflow_type.clone();
     body(&turn(call, &token, &workflow_type, cursor, found.events, found.next).await?)
 }
 
@@ -213,7 +213,7 @@ pub(super) async fn respond_decision(call: Call, input: Map<String, Value>) -> A
     let at = run_ref(&token.domain, &token.workflow_id, token.run_id);
     let own_type = if decisions::needs_own_type(&given) {
         let described = call.engine.describe(&at).await;
-        Some(described.map_err(|refusal| turn_fault(&token, refusal))?.run.started.workflow_type)
+        Some(described.map_err(|refusal| turn_fault(&token, refusal))?.run.started.workflow_type.clone())
     } else {
         None
     };

@@ -194,7 +194,7 @@ async fn has_lambda(call: &Call, at: &RunRef, events: &[Event]) -> Result<bool, 
     }
     let role = match events.iter().find(|event| event.id == 1).map(|event| &event.kind) {
         Some(EventKind::WorkflowStarted(it)) => it.swf.as_ref().and_then(|swf| swf.lambda_role.clone()),
-        _ => call.engine.describe(at).await?.run.started.swf.and_then(|swf| swf.lambda_role),
+        _ => call.engine.describe(at).await?.run.started.swf.clone().and_then(|swf| swf.lambda_role),
     };
     Ok(role.is_some())
 }
@@ -209,7 +209,7 @@ pub(super) async fn related(call: &Call, at: &RunRef, events: &[Event]) -> Resul
         |event: &Event| matches!(event.kind, EventKind::WorkflowTerminated(_) | EventKind::WorkflowTimedOut(_));
     if events.iter().any(needs_policy) {
         let started = call.engine.describe(at).await?.run.started;
-        related.child_policy = started.swf.map(|swf| swf.child_policy).unwrap_or_default();
+        related.child_policy = started.swf.as_ref().map(|swf| swf.child_policy).unwrap_or_default();
     }
     let wanted = events::wanted(events, has_lambda(call, at, events).await?);
     related.events = events.iter().filter(|event| wanted.contains(&event.id)).map(|it| (it.id, it.clone())).collect();

@@ -361,6 +361,28 @@ async fn a_turn_that_a_decider_gives_back_is_recorded_as_failed_and_the_next_one
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_turn_that_did_not_arrive_goes_to_the_poller_who_waits_and_takes_its_update_along() {
+    let service = Service::open().await;
+    service.idle("w").await;
+    service.signal("w", "go").await;
+    let asking = service.update("w", "u").await;
+    let task = service.judge().await;
+    assert!(!task.task().speculative && ids(&task) == ["u"]);
+    let engine = Arc::clone(&service.engine);
+    let poll = takes_updates(Duration::from_secs(600), 64);
+    let next = tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", poll).await });
+    // Time goes on once everybody waits.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    drop(task);
+    let task = next.await.unwrap().unwrap().expect("the turn waits");
+    assert!(!task.task().speculative && ids(&task) == ["u"]);
+    let token = task.task().token.clone();
+    task.delivered();
+    service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap();
+    assert_eq!(result(asking.await.unwrap()).0, "2");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_was_lost_is_fetched_again_by_the_updates_id() {
     let service = Service::open().await;
     service.idle("w").await;

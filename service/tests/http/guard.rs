@@ -7,7 +7,7 @@ use history::Permissions;
 use serde_json::json;
 use service::access::{Credential, Credentials};
 use service::api::{router_at, router_for};
-use service::http::Hosts;
+use service::http::{Console, Hosts};
 
 use crate::holders::credential;
 use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS};
@@ -22,7 +22,7 @@ fn operator() -> Credentials {
 async fn local() -> Api {
     let api = Api::open().await;
     let hosts = Hosts::loopback_and(vec!["baton.lan".to_owned()]);
-    let router = router_at(Arc::clone(&api.engine), Credentials::default(), hosts);
+    let router = router_at(Arc::clone(&api.engine), Credentials::default(), hosts, Console::On);
     Api { router, ..api }
 }
 

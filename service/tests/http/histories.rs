@@ -220,10 +220,14 @@ async fn runs_are_listed_newest_first_by_page_and_by_filter_and_counted() {
             }
         }
         let count = api.get(&format!("{WORKFLOWS}/count?{query}")).await.json(200);
-        assert_eq!(count, json!({ "count": found.len(), "truncated": false }), "{query}");
+        assert_eq!((&count["count"], &count["truncated"]), (&json!(found.len()), &json!(false)), "{query}");
+        let by_status = count["byStatus"].as_object().unwrap().values().map(|it| it.as_u64().unwrap());
+        assert_eq!(by_status.sum::<u64>(), found.len() as u64, "{query}: {count}");
         found
     };
     assert_eq!(all("").await, ["w6", "w5", "w4", "w3", "w2", "w1", "w0"]);
+    let count = api.get(&format!("{WORKFLOWS}/count")).await.json(200);
+    assert_eq!(count["byStatus"], json!({ "open": 5, "success": 1, "terminated": 1 }));
     assert_eq!(all("status=open").await, ["w6", "w5", "w4", "w3", "w2"]);
     assert_eq!(all("status=closed").await, ["w1", "w0"]);
     assert_eq!(all("status=success").await, ["w0"]);

@@ -1,11 +1,17 @@
 //! What the address shows that `serve` prints.
 
+use std::sync::Arc;
+
 use axum::http::Method;
 use serde_json::Value;
 use service::access::{Credential, Credentials};
-use service::api::router_for;
+use service::api::{router_at, router_for};
+use service::http::{Console, Hosts};
 
 use crate::support::{Answer, Api, Ask};
+
+/// What a browser accepts.
+const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8";
 
 impl Api {
     /// What is at the address itself, which is no call of the document.
@@ -16,11 +22,27 @@ impl Api {
     }
 }
 
-#[tokio::test]
-async fn a_browser_is_shown_what_this_is_and_programs_where_the_api_is_described() {
+/// A service without its console.
+async fn without_console() -> Api {
     let api = Api::open().await;
-    let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8";
-    let page = api.home(Some(browser)).await;
+    let router = router_at(Arc::clone(&api.engine), Credentials::default(), Hosts::any(), Console::Off);
+    Api { router, ..api }
+}
+
+#[tokio::test]
+async fn a_browser_is_led_to_the_console_and_a_program_is_told_where_the_api_is_described() {
+    let api = Api::open().await;
+    let led = api.home(Some(BROWSER)).await;
+    assert_eq!((led.status.as_u16(), led.header("location")), (302, "/console/"));
+    assert_eq!(led.header("vary"), "accept");
+    let card: Value = api.home(Some("*/*")).await.json(200);
+    assert_eq!(card["openapi"], "/openapi.json");
+}
+
+#[tokio::test]
+async fn without_the_console_a_browser_is_shown_what_this_is_and_programs_where_the_api_is_described() {
+    let api = without_console().await;
+    let page = api.home(Some(BROWSER)).await;
     assert_eq!(page.status, 200);
     assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
     assert_eq!(page.header("x-content-type-options"), "nosniff");
@@ -45,7 +67,7 @@ async fn a_browser_is_shown_what_this_is_and_programs_where_the_api_is_described
 
 #[tokio::test]
 async fn what_is_copied_from_the_page_is_an_address_and_nothing_else() {
-    let api = Api::open().await;
+    let api = without_console().await;
     let page = async |host: &str, proto: &str| {
         let ask = Ask::get("/").header("accept", "text/html").header("host", host).header("x-forwarded-proto", proto);
         Answer::read(api.call(ask).await).await.text
@@ -66,9 +88,10 @@ async fn the_page_is_open_and_the_wire_of_swf_beside_it_is_not() {
     let api = Api::open().await;
     let operator =
         Credential { name: "o".to_owned(), secret_sha256: "00".repeat(32), operator: true, ..Credential::default() };
-    let router = router_for(std::sync::Arc::clone(&api.engine), Credentials::new(vec![operator]).unwrap());
+    let router = router_for(Arc::clone(&api.engine), Credentials::new(vec![operator]).unwrap());
     let api = Api { router, ..api };
-    assert_eq!(api.home(Some("text/html")).await.status, 200);
+    assert_eq!(api.home(None).await.status, 200);
+    assert_eq!(api.home(Some("text/html")).await.status, 302);
     let swf = Ask::text("/", "{}").header("x-amz-target", "SimpleWorkflowService.ListDomains");
     assert!(api.call(swf).await.status().is_client_error());
     for method in [Method::PUT, Method::DELETE] {

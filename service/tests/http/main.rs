@@ -20,6 +20,7 @@ mod calls;
 mod certificates;
 mod certified;
 mod conditions;
+mod console;
 mod contract;
 mod credentials;
 mod decisions;

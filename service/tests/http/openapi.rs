@@ -347,7 +347,7 @@ fn every_recorded_event_is_of_its_own_kind_and_of_no_other() {
         .collect();
     let mut seen = BTreeSet::new();
     // One file for each form of each kind: `history/tests/golden.rs`.
-    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../history/tests/golden/json-2")).unwrap() {
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../history/tests/golden/json")).unwrap() {
         let path = entry.unwrap().path();
         let event: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         let fitting: Vec<&String> =

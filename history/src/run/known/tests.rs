@@ -2,7 +2,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::scene::{Scene, keyed_signal, plain, scene, terminate, update, updated};
-use crate::{Links, Start, Transition, Verdict};
+use crate::{Links, Start, Transition, UpdateStanding, Verdict};
 
 const RUNS: [Uuid; 3] = [Uuid::nil(), Uuid::from_u128(2), Uuid::from_u128(3)];
 

@@ -18,13 +18,10 @@ impl Engine {
                     self.matching.withdraw(&list, run_id, scheduled_event_id);
                 }
                 After::Wake(at) => self.agenda.set(key, at),
-                After::SettleRiders => drop(self.questions.settle(key, next.run())),
+                After::SettleRiders => drop(self.riders.settle(key, next.run())),
                 After::Grant(reserved) => self.grant_reserved(key, next, *reserved),
                 After::Offer(list, task) => self.offer(&list, task),
-                After::SeeToRiders => {
-                    self.see_to_questions(key, next);
-                    self.see_to_updates(key, next);
-                }
+                After::SeeToRiders => self.see_to_riders(key, next),
                 After::Notify(progress) => self.watchers.tell(key, progress),
                 After::WakeSchedule(schedule, at) => self.agenda.set_by(&schedule, at),
                 After::Remember(poll, list, task) => self.remember(poll, &list, task),

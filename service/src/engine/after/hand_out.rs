@@ -7,8 +7,8 @@ use history::{Author, Command, EventId, LAMBDA_LIST, PollId, TaskRef, Timestamp,
 use store::HeadKey;
 
 use crate::engine::commit::Loaded;
-use crate::engine::lists::grant::{Grant, Granted};
-use crate::engine::lists::{ListKey, Offered, Poller, Side, Taker, WaitingTask};
+use crate::engine::lists::grant::{Grant, Granted, TakenAlong};
+use crate::engine::lists::{ListKey, Offered, OnList, Poller, Side, Taker, WaitingTask};
 use crate::engine::{Engine, Refusal, after};
 
 /// A poller that is about to get a task.
@@ -88,21 +88,24 @@ impl Engine {
     }
 
     /// Puts a task on its list.
-    pub(crate) fn offer(self: &Arc<Self>, list: &ListKey, task: WaitingTask) {
+    pub(crate) fn offer(self: &Arc<Self>, list: &ListKey, task: impl Into<OnList>) {
+        let task = task.into();
         if list.side == Side::Activity
             && &*list.name == LAMBDA_LIST
             && let Some(caller) = self.lambda.get()
         {
             drop(caller.send(Arc::clone(&list.domain)));
         }
-        let (key, only_asks) = (task.key.clone(), task.only_asks());
-        if !self.put_on_list(list, task) && !only_asks {
+        let to_write_down = task.task().map(|task| task.key.clone());
+        if !self.put_on_list(list, task)
+            && let Some(key) = to_write_down
+        {
             self.write_down_full(list, &key);
         }
     }
 
     /// Puts a task on its list or into the hands of a poller; false when there is no room for it in memory.
-    pub(crate) fn put_on_list(self: &Arc<Self>, list: &ListKey, task: WaitingTask) -> bool {
+    pub(crate) fn put_on_list(self: &Arc<Self>, list: &ListKey, task: impl Into<OnList>) -> bool {
         match self.matching.offer(list, task) {
             Offered::Poller(poller, task) => {
                 let (engine, list) = (Arc::clone(self), list.clone());
@@ -116,7 +119,7 @@ impl Engine {
     }
 
     /// Gives a waiting task to a waiting poller.
-    pub(crate) async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: WaitingTask) {
+    pub(crate) async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: OnList) {
         match self.take(&list, task, poller.taker.clone()).await {
             Ok(Some(grant)) => poller.grant(grant),
             Ok(None) => self.return_poller(&list, poller),
@@ -141,19 +144,11 @@ impl Engine {
             return None;
         }
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
-        let (mut questions, mut updates) = (Vec::new(), Vec::new());
+        let mut riders = TakenAlong::default();
         let (task_list, what) = if let Some(turn) = turn {
             let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
             let previous_started_event_id = run.previous_started_event_id;
-            // Where the turn went astray and is sent again, so did what it took along.
-            self.questions.get_off(key, id);
-            self.updates.get_off(key, id);
-            if taker.answers {
-                questions = self.questions.ride(key, run.started.run_id, id);
-            }
-            if taker.updates > 0 {
-                updates = self.updates.ride(key, run, id, taker.updates);
-            }
+            riders = self.riders.take_with_turn(key, run, id, taker);
             let what = Granted::Turn { turn: id, previous_started_event_id, attempt: turn.attempt };
             (run.list_of_held_turn().to_owned(), what)
         } else {
@@ -179,8 +174,7 @@ impl Engine {
             tail: loaded.tail.clone(),
             tail_first: loaded.body.tail_first,
             what,
-            questions,
-            updates,
+            riders,
         })
     }
 }

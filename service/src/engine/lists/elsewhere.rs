@@ -195,7 +195,7 @@ impl Engine {
             self.elsewhere.lock().knowing.entry(list.clone()).or_default().insert(node.to_owned());
         }
         let (engine, task) = (Arc::clone(self), offer.task());
-        self.background.spawn(async move { engine.hand_over(list, poller, task).await });
+        self.background.spawn(async move { engine.hand_over(list, poller, task.into()).await });
         true
     }
 

@@ -23,10 +23,21 @@ pub(crate) struct Grant {
     /// The poll that it went to.
     pub(crate) poll: Option<PollId>,
     pub(crate) what: Granted,
-    /// What the run is asked: taken along by a turn, or all that there is to the task.
-    pub(crate) questions: Vec<Posed>,
-    /// The updates that the turn is to judge.
+    /// What was taken along by a turn, or is all that there is to the task.
+    pub(crate) riders: TakenAlong,
+}
+
+/// Queries to be answered with a task, and updates to be judged with it.
+#[derive(Debug, Default)]
+pub(crate) struct TakenAlong {
+    pub(crate) queries: Vec<Posed>,
     pub(crate) updates: Vec<AskedUpdate>,
+}
+
+impl TakenAlong {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queries.is_empty() && self.updates.is_empty()
+    }
 }
 
 /// Which kind of task it is.
@@ -51,10 +62,15 @@ pub(crate) struct Returned {
 pub(crate) enum Back {
     /// It is recorded that it was given back.
     Record(Command),
-    /// A task that only asks: its questions are put again.
-    Questions(u64),
-    /// A speculative turn: its updates are put again.
-    Updates(u64),
+    /// A task that was made for riders of this kind: they wait for another.
+    Riders(RiderKind, u64),
+}
+
+/// What rides with turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum RiderKind {
+    Query,
+    Update,
 }
 
 /// What is asked.
@@ -64,7 +80,7 @@ pub(crate) struct Query {
     pub(crate) input: Option<Payload>,
 }
 
-/// A question on its way to a decider.
+/// A query on its way to a decider.
 #[derive(Debug, Clone)]
 pub(crate) struct Posed {
     pub(crate) number: u64,
@@ -103,8 +119,8 @@ impl Drop for Grant {
         let what = match &self.what {
             Granted::Turn { turn, .. } => Back::Record(Command::ReturnTurn { turn: *turn, poll: self.poll }),
             Granted::Activity { task, .. } => Back::Record(Command::ReturnActivity { task: *task, poll: self.poll }),
-            Granted::Questions { task, .. } => Back::Questions(*task),
-            Granted::Speculation { task, .. } => Back::Updates(*task),
+            Granted::Questions { task, .. } => Back::Riders(RiderKind::Query, *task),
+            Granted::Speculation { task, .. } => Back::Riders(RiderKind::Update, *task),
         };
         back.take_back(Returned { key: self.key.clone(), run_id: self.run_id, what });
     }
@@ -145,8 +161,7 @@ mod tests {
             tail_first: 1,
             poll: Some(PollId(7)),
             what,
-            questions: Vec::new(),
-            updates: Vec::new(),
+            riders: TakenAlong::default(),
         });
         let returned = basket.0.lock().unwrap().take();
         returned.map(|returned| returned.what)
@@ -163,8 +178,8 @@ mod tests {
     fn what_is_not_recorded_goes_back_to_those_who_asked() {
         let [last_event_id, previous_started_event_id, version] = [3, 0, 3];
         let asks = Granted::Questions { task: 5, last_event_id, version, previous_started_event_id };
-        assert_eq!(comes_back(asks, drop), Some(Back::Questions(5)));
+        assert_eq!(comes_back(asks, drop), Some(Back::Riders(RiderKind::Query, 5)));
         let judges = Granted::Speculation { task: 6, last_event_id, previous_started_event_id, shown: Vec::new() };
-        assert_eq!(comes_back(judges, drop), Some(Back::Updates(6)));
+        assert_eq!(comes_back(judges, drop), Some(Back::Riders(RiderKind::Update, 6)));
     }
 }

@@ -13,7 +13,8 @@ fn task(run: u128, scheduled_event_id: EventId) -> WaitingTask {
 
 fn next(matching: &Matching) -> Option<WaitingTask> {
     match matching.poll(&list(), &Taker::default()) {
-        Found::Task(task) => Some(task),
+        Found::Task(OnList::Task(task)) => Some(task),
+        Found::Task(OnList::Riders(riders)) => panic!("{riders:?} are not for every poller"),
         Found::Wait(_) => None,
     }
 }
@@ -40,7 +41,8 @@ fn a_task_that_is_withdrawn_is_neither_counted_nor_handed_out() {
 #[test]
 fn a_question_that_becomes_the_turn_of_its_run_is_withdrawn_as_that() {
     let matching = Matching::new(WaitingBounds::default());
-    assert!(matches!(matching.offer(&list(), task(1, QUESTIONS)), Offered::Waits));
+    let asks = WaitingRiders { key: task(1, 5).key, run_id: Uuid::from_u128(1), kind: RiderKind::Query };
+    assert!(matches!(matching.offer(&list(), OnList::Riders(asks)), Offered::Waits));
     assert_eq!(matching.waiting(&list()), (0, false), "what only asks is no turn");
     assert!(matches!(matching.offer(&list(), task(1, 5)), Offered::Known));
     assert_eq!(matching.waiting(&list()), (1, false));

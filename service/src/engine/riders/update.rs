@@ -1,6 +1,5 @@
-//! Updates: from the caller who asks to the decider who judges, and back.
+//! Updates: from the caller who asks to the decider who judges.
 
-mod lend;
 mod reject;
 mod start;
 
@@ -17,8 +16,11 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::engine::commit::Loaded;
+use crate::engine::lists::grant::RiderKind;
 use crate::engine::lists::{ListKey, Side};
-use crate::engine::riders::updates::Heard;
+use crate::engine::riders::heard::UpdateHeard;
+use crate::engine::riders::place::RiderPlace;
+use crate::engine::riders::waiting::{NewUpdate, Part};
 use crate::engine::run::cell::Request;
 use crate::engine::run::worker::RunWorker;
 use crate::engine::{Engine, Page, Refusal, RunRef, head_key};
@@ -72,12 +74,12 @@ pub struct Updated {
 /// An update on its way into its run's cell.
 pub(crate) struct PutUpdate {
     pub(crate) asked: AskedUpdate,
-    is_named: bool,
-    caller: u64,
+    pub(crate) is_named: bool,
+    pub(crate) caller: u64,
     /// Until it is put.
-    reply: Option<oneshot::Sender<Heard>>,
+    pub(crate) reply: Option<oneshot::Sender<UpdateHeard>>,
     /// What starts the run unless it is open.
-    start: Option<Box<Start>>,
+    pub(crate) start: Option<Box<Start>>,
 }
 
 /// What an update starts, and has started.
@@ -95,32 +97,7 @@ pub(crate) enum Putting {
     /// Its run goes on as another, which is about to begin.
     GoesOn,
     /// It was judged before.
-    Known(Uuid, Heard),
-}
-
-/// Takes a caller's part in an update away when the caller stops waiting, for whatever reason.
-struct PartInUpdate<'a> {
-    engine: &'a Engine,
-    key: &'a HeadKey,
-    update_id: &'a str,
-    caller: u64,
-    is_over: bool,
-}
-
-impl PartInUpdate<'_> {
-    /// Whether the update may be accepted all the same.
-    fn leave(mut self) -> bool {
-        self.is_over = true;
-        self.engine.updates.leave(self.key, self.update_id, self.caller)
-    }
-}
-
-impl Drop for PartInUpdate<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.engine.updates.leave(self.key, self.update_id, self.caller);
-        }
-    }
+    Known(Uuid, UpdateHeard),
 }
 
 impl RunWorker<'_> {
@@ -168,7 +145,7 @@ impl RunWorker<'_> {
                 Ok(standing) => standing,
             };
             return match standing {
-                UpdateStanding::Accepted { .. } => Ok(Putting::Known(current, Heard::Accepted)),
+                UpdateStanding::Accepted { .. } => Ok(Putting::Known(current, UpdateHeard::Accepted)),
                 UpdateStanding::Ended { event_id, .. } => {
                     Ok(Putting::Known(current, engine.ended(key, loaded, event_id).await?))
                 }
@@ -177,11 +154,11 @@ impl RunWorker<'_> {
                     let Some(reply) = reply else { return Err(Refusal::Stopping) };
                     let name = run.started.task_list.as_str().into();
                     let list = ListKey { domain: Arc::clone(&key.domain), side: Side::Decider, name };
-                    let now = engine.clock.now();
-                    if let Some(heard) = engine.updates.put(key, current, asked, is_named, caller, reply, now)? {
+                    let new = NewUpdate { asked, is_named, caller, reply };
+                    if let Some(heard) = engine.riders.put_update(key, current, new, engine.clock.now())? {
                         return Ok(Putting::Known(current, heard));
                     }
-                    engine.see_to_updates(key, loaded);
+                    engine.see_to_riders(key, loaded);
                     Ok(Putting::Waits(current, list))
                 }
             };
@@ -248,12 +225,14 @@ impl Engine {
             let (run_id, heard) = match put {
                 Ok(Putting::Known(run_id, heard)) => (run_id, heard),
                 Ok(Putting::Waits(run_id, list) | Putting::Began(run_id, list)) => {
-                    let update_id = &asked.update_id;
-                    let waiting = PartInUpdate { engine: self, key: &key, update_id, caller, is_over: false };
-                    let elsewhere = self.have_judged_elsewhere(&key, run_id, update_id, &list, deadline);
+                    let (update_id, part) = (&asked.update_id, self.riders.part(&key, caller));
                     let heard = tokio::select! {
-                        heard = self.hear(waiting, heard, run_id, &list, deadline) => heard?,
-                        () = elsewhere => std::future::pending().await,
+                        heard = self.hear(part, heard, deadline) => heard,
+                        never = self.have_judged_elsewhere(&key, run_id, update_id, &list, deadline) => match never {},
+                    };
+                    let heard = match heard {
+                        Ok(heard) => heard,
+                        Err(place) => return Err(self.not_answered(&key, run_id, update_id, place, &list).await),
                     };
                     (run_id, heard)
                 }
@@ -279,41 +258,49 @@ impl Engine {
                 }
                 Err(refusal) => return Err(refusal),
             };
-            let heard = self.told_by_all(&key, run_id, &asked.update_id, heard).await;
+            let heard = {
+                let others = (&*self.nodes, &*self.elsewhere);
+                reject::told_by_all(others, &key, run_id, &asked.update_id, heard).await
+            };
             return match heard {
-                Heard::GoneOn => continue,
+                UpdateHeard::GoneOn => continue,
                 // It is not open any more.
-                Heard::Refused(Refusal::Fault(Fault::RunClosed { .. })) if beginning.start.is_some() => continue,
-                Heard::Accepted => self.await_end(at, run_id, &asked.update_id, deadline).await,
+                UpdateHeard::Refused(Refusal::Fault(Fault::RunClosed { .. })) if beginning.start.is_some() => continue,
+                UpdateHeard::Accepted => self.await_end(at, run_id, &asked.update_id, deadline).await,
                 heard => read_heard(asked.update_id, run_id, heard),
             };
         }
     }
 
-    /// Waits for a verdict.
+    /// Waits for a verdict; answers where the update was when the wait was over, and whether it was there.
     async fn hear(
         &self,
-        waiting: PartInUpdate<'_>,
-        heard: oneshot::Receiver<Heard>,
-        run_id: Uuid,
-        list: &ListKey,
+        part: Part<'_>,
+        heard: oneshot::Receiver<UpdateHeard>,
         deadline: Instant,
-    ) -> Result<Heard, Refusal> {
+    ) -> Result<UpdateHeard, Option<RiderPlace>> {
         let heard = tokio::select! {
             biased;
             heard = heard => heard.ok(),
             () = self.background.stopped() => None,
             () = tokio::time::sleep_until(deadline) => None,
         };
-        if let Some(heard) = heard {
-            return Ok(heard);
-        }
-        let update_id = waiting.update_id.to_owned();
-        let (why, waits) = self.updates.whereabouts(waiting.key, &update_id);
-        let key = waiting.key;
-        let recorded = waiting.leave();
+        heard.ok_or_else(|| part.leave())
+    }
+
+    async fn not_answered(
+        &self,
+        key: &HeadKey,
+        run_id: Uuid,
+        update_id: &str,
+        place: Option<RiderPlace>,
+        list: &ListKey,
+    ) -> Refusal {
+        // A decider may have it, or its verdict is on the way.
+        let recorded = place != Some(RiderPlace::Waits);
+        let (why, waits) = place.unwrap_or(RiderPlace::Waits).why_unanswered(RiderKind::Update);
         let unpolled = if waits { self.unpolled_by(key, run_id, list).await } else { None };
-        Err(Refusal::UpdateNotAnswered { update_id, recorded, why, unpolled })
+        Refusal::UpdateNotAnswered { update_id: update_id.to_owned(), recorded, why, unpolled }
     }
 
     /// Waits for the end of an update that was accepted.
@@ -358,7 +345,12 @@ impl Engine {
     }
 
     /// The answer of an update that has one, from the history.
-    pub(crate) async fn ended(&self, key: &HeadKey, loaded: &Loaded, event_id: EventId) -> Result<Heard, Refusal> {
+    pub(crate) async fn ended(
+        &self,
+        key: &HeadKey,
+        loaded: &Loaded,
+        event_id: EventId,
+    ) -> Result<UpdateHeard, Refusal> {
         let mut page = Page { after: event_id - 1, limit: TURN_EVENTS, ..Page::default() };
         let (mut answer, mut version) = (None, event_id);
         // The version that the turn left, which is what whoever was answered at once was told.
@@ -376,14 +368,14 @@ impl Engine {
             }
         }
         match answer.map(|event| event.kind) {
-            Some(EventKind::UpdateCompleted(it)) => Ok(Heard::Done { event_id, version, result: it.result }),
+            Some(EventKind::UpdateCompleted(it)) => Ok(UpdateHeard::Done { event_id, version, result: it.result }),
             Some(EventKind::UpdateFailed(it)) => {
                 let (update_id, reason, details) = (it.update_id, it.reason, it.details);
-                Ok(Heard::Refused(Refusal::UpdateFailed { update_id, event_id, reason, details }))
+                Ok(UpdateHeard::Refused(Refusal::UpdateFailed { update_id, event_id, reason, details }))
             }
             // Its run closed before it was answered.
             Some(EventKind::UpdateAccepted(_)) => {
-                Ok(Heard::Refused(Fault::RunClosed { status: loaded.run().status }.into()))
+                Ok(UpdateHeard::Refused(Fault::RunClosed { status: loaded.run().status }.into()))
             }
             _ => {
                 let what = format!("event {event_id} of run {}, which answers an update", loaded.run().started.run_id);
@@ -391,6 +383,7 @@ impl Engine {
             }
         }
     }
+
     /// What came of an update in the run `of`, which is this one or one before it; `None` when that has been forgotten.
     pub(crate) async fn ended_in(
         &self,
@@ -398,7 +391,7 @@ impl Engine {
         loaded: &Loaded,
         of: Uuid,
         event_id: u64,
-    ) -> Result<Option<Heard>, Refusal> {
+    ) -> Result<Option<UpdateHeard>, Refusal> {
         if of == loaded.run().started.run_id {
             return self.ended(key, loaded, event_id).await.map(Some);
         }
@@ -410,19 +403,19 @@ impl Engine {
     }
 }
 
-fn read_heard(update_id: String, run_id: Uuid, heard: Heard) -> Result<Updated, Refusal> {
+fn read_heard(update_id: String, run_id: Uuid, heard: UpdateHeard) -> Result<Updated, Refusal> {
     match heard {
-        Heard::Done { event_id, version, result } => {
+        UpdateHeard::Done { event_id, version, result } => {
             Ok(Updated { update_id, run_id, started: false, event_id, done: Some((version, result)) })
         }
-        Heard::Rejected { reason, details } => Err(Refusal::UpdateRejected { update_id, reason, details }),
-        Heard::Unanswered => Err(Refusal::UpdateRejected {
+        UpdateHeard::Rejected { reason, details } => Err(Refusal::UpdateRejected { update_id, reason, details }),
+        UpdateHeard::Unanswered => Err(Refusal::UpdateRejected {
             update_id,
             reason: UNANSWERED.to_owned(),
             details: Payload::of("the decider took the update along and said nothing to it").ok(),
         }),
-        Heard::Refused(refusal) => Err(refusal),
-        Heard::Accepted | Heard::GoneOn => {
+        UpdateHeard::Refused(refusal) => Err(refusal),
+        UpdateHeard::Accepted | UpdateHeard::GoneOn => {
             Err(Refusal::Unavailable { why: "the run has moved on".to_owned(), retry_after: None })
         }
     }

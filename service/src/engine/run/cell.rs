@@ -6,11 +6,12 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::engine::commit::state::State;
-use crate::engine::lists::grant::Grant;
+use crate::engine::lists::grant::{Grant, RiderKind};
 use crate::engine::lists::{ListKey, Taker, WaitingTask};
-use crate::engine::riders::ask::{Pose, Posing, TakenQuestions};
-use crate::engine::riders::judge::TakenUpdates;
+use crate::engine::riders::query::Posing;
+use crate::engine::riders::task::TakenRiders;
 use crate::engine::riders::update::{PutUpdate, Putting};
+use crate::engine::riders::waiting::NewQuery;
 use crate::engine::run::inbox::Inbox;
 use crate::engine::{Deletion, Refusal, Reset, Started, Told, WasReset};
 
@@ -29,14 +30,14 @@ pub(crate) enum Request {
     Tell { run_id: Option<Uuid>, command: Command, author: Author, reply: Reply<Told> },
     /// Take a waiting task; `None` when it no longer waits.
     Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>> },
-    /// Take what this run is asked, without a turn, or with one if one waits by now.
-    TakeQuestions { run_id: Uuid, reply: Reply<TakenQuestions> },
-    /// Take the updates that this run is to judge, with a speculative turn, or with one that waits by now.
-    TakeUpdates { run_id: Uuid, taker: Taker, reply: Reply<TakenUpdates> },
+    /// Take the riders of a run with a task of their own, or with a turn if one waits by now.
+    TakeRiders { run_id: Uuid, kind: RiderKind, taker: Taker, reply: Reply<TakenRiders> },
     /// Put an update.
     Update { run_id: Option<Uuid>, put: Box<PutUpdate>, reply: Reply<Putting> },
-    /// Put a question; without one, look after those that are there.
-    Pose { run_id: Option<Uuid>, pose: Option<Pose>, reply: Reply<Posing> },
+    /// Put a query.
+    Pose { run_id: Option<Uuid>, query: Box<NewQuery>, reply: Reply<Posing> },
+    /// See to the riders that are there.
+    SeeToRiders { reply: Reply<()> },
     /// Take an effect of another run.
     Effect { source: Source, errand: Box<Errand>, reply: Reply<Taken> },
     /// See whether time has done something, and offer what waits.
@@ -111,9 +112,9 @@ impl Request {
             | Self::Delete { .. }
             | Self::Reset { .. }
             | Self::Take { .. }
-            | Self::TakeQuestions { .. }
+            | Self::TakeRiders { .. }
             | Self::Pose { .. }
-            | Self::TakeUpdates { .. }
+            | Self::SeeToRiders { .. }
             | Self::Update { .. }
             | Self::Look { .. }
             | Self::Beat { .. } => 0,

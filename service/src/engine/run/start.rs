@@ -139,7 +139,9 @@ impl RunWorker<'_> {
             if let Some(earlier) = self.state.known() {
                 earlier.hand_over(&mut transition, now);
             }
-            engine.put_ahead(key, run_id, update.as_deref_mut())?;
+            if let Some(update) = update.as_deref_mut() {
+                update.put_ahead(&engine.riders, key, run_id, engine.clock.now())?;
+            }
             let written = self.write(transition, 0, 0, &mut attempt).await;
             if let Ok(Some(())) = written {
                 if let Some(room) = room {
@@ -147,7 +149,9 @@ impl RunWorker<'_> {
                 }
                 return Ok(Started { run_id, repeated: false, existing: false });
             }
-            engine.take_back(key, update.as_deref_mut());
+            if let Some(update) = update.as_deref_mut() {
+                update.take_back(&engine.riders, key);
+            }
             written?;
         }
     }

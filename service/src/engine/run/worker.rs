@@ -14,7 +14,7 @@ use crate::engine::commit::Loaded;
 use crate::engine::commit::state::State;
 use crate::engine::lists::grant::Grant;
 use crate::engine::lists::{ListKey, Taker, WaitingTask};
-use crate::engine::riders::judge::standings;
+use crate::engine::riders::answer::standings;
 use crate::engine::run::cell::{Reply, Request, RunCell, Source, Taken};
 use crate::engine::run::effects::{is_settled, undergo};
 use crate::engine::run::inbox::Work;
@@ -101,21 +101,21 @@ impl RunWorker<'_> {
                 Request::Take { task, list, taker, reply } => {
                     pending.push(Pending::Take { task, list, taker, reply, taken: None });
                 }
-                Request::TakeQuestions { run_id, reply } => {
+                Request::TakeRiders { run_id, kind, taker, reply } => {
                     self.run_pending(&mut pending).await;
-                    drop(reply.send(self.run_take_questions(run_id).await));
-                }
-                Request::TakeUpdates { run_id, taker, reply } => {
-                    self.run_pending(&mut pending).await;
-                    drop(reply.send(self.run_take_updates(run_id, &taker).await));
+                    drop(reply.send(self.run_take_riders(run_id, kind, &taker).await));
                 }
                 Request::Update { run_id, put, reply } => {
                     self.run_pending(&mut pending).await;
                     drop(reply.send(self.run_update(run_id, *put).await));
                 }
-                Request::Pose { run_id, pose, reply } => {
+                Request::Pose { run_id, query, reply } => {
                     self.run_pending(&mut pending).await;
-                    drop(reply.send(self.run_pose(run_id, pose).await));
+                    drop(reply.send(self.run_pose(run_id, query).await));
+                }
+                Request::SeeToRiders { reply } => {
+                    self.run_pending(&mut pending).await;
+                    drop(reply.send(self.run_see_to_riders().await));
                 }
                 Request::Effect { source, errand, reply } if matches!(errand.task, ErrandTask::Start(_)) => {
                     self.run_pending(&mut pending).await;

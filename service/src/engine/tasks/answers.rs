@@ -7,7 +7,7 @@ use history::{Command, Decision, EventId, Fault, LAMBDA_LIST, Payload, Registrat
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::riders::updates::By;
+use crate::engine::riders::place::By;
 use crate::engine::run::cell::Request;
 use crate::engine::{ActivityToken, Engine, Outcome, Page, Refusal, RunRef, TurnToken, commit};
 
@@ -48,13 +48,13 @@ impl Engine {
     pub(crate) fn must_be_out(&self, token: &TurnToken, run: &Run) -> Result<(), Refusal> {
         let key = commit::head_key(&token.domain, &token.workflow_id);
         let is_of_this_node = token.node.as_deref().is_none_or(|node| self.nodes.address() == Some(node));
+        let is_lost = |task| is_of_this_node && self.riders.with_task(&key, By::Own(task)).is_empty();
         if token.only_asks.is_some() {
-            let is_lost = is_of_this_node && self.questions.asked_by(&key, token.turn.scheduled_event_id).is_empty();
+            let is_lost = is_lost(token.turn.scheduled_event_id);
             return if is_lost { Err(Refusal::QuestionsLost) } else { Ok(()) };
         }
         if let Some(number) = token.speculative {
-            let is_lost = is_of_this_node && !self.updates.has(&key, By::Task(number));
-            return if is_lost { Err(Refusal::TurnLost { how: TurnLoss::NeverWas }) } else { Ok(()) };
+            return if is_lost(number) { Err(Refusal::TurnLost { how: TurnLoss::NeverWas }) } else { Ok(()) };
         }
         must_hold(run, token.turn).map_err(Into::into)
     }
@@ -124,21 +124,8 @@ impl Engine {
             self.add_registrations(token, decisions).await?;
         }
         let key = commit::head_key(&token.domain, &token.workflow_id);
-        let mut answering = self.begin_answering(&key, token);
-        let recorded = if updates.is_empty() && !self.has_updates(token) {
-            let told = self.tell_key_of(&key, Some(token.run_id), command, token.author.clone()).await;
-            told.map(|told| told.reflects)
-        } else {
-            self.answer_with_updates(token, command, updates).await
-        };
-        match recorded {
-            Ok(reflects) => {
-                if let Some(version) = reflects {
-                    let asked = answering.succeed();
-                    self.give_answers(token, version, &asked, outcomes).await;
-                }
-                Ok(())
-            }
+        match self.answer_with_riders(token, command, outcomes, updates).await {
+            Ok(()) => Ok(()),
             Err(refusal) => {
                 let judge = |run: &Run| must_hold(run, token.turn).err();
                 Err(self.as_its_run_says(&key, token.run_id, refusal, Fault::TurnLost, judge).await)
@@ -188,7 +175,7 @@ impl Engine {
                         None => {
                             let (domain, workflow_id) = (Arc::clone(domain), Arc::clone(&token.workflow_id));
                             let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
-                            self.describe(&at).await?.run.started.workflow_type
+                            self.describe(&at).await?.run.started.workflow_type.clone()
                         }
                     };
                     it.registration = self.registry.registration(domain, &full).await?;
@@ -228,7 +215,7 @@ impl Engine {
             }
             _ => {}
         }
-        self.answer_questions(token, version, outcomes, otherwise).await
+        self.answer_queries(token, version, outcomes, otherwise).await
     }
 
     /// Has a runner's answer admitted.

@@ -147,7 +147,7 @@ impl Engine {
             None => self.ask_for_lost(earlier).await,
         };
         match found {
-            Some(task) => self.take(list, task, taker.clone()).await,
+            Some(task) => self.take_task(list, task, taker.clone()).await,
             None => Ok(None),
         }
     }

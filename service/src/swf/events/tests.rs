@@ -54,7 +54,7 @@ fn the_table_of_the_docs_is_what_the_code_says() {
     let told: BTreeSet<_> = said.iter().map(|(_, theirs)| *theirs).collect();
     assert_eq!(told, swf, "every event of SWF's is in the table");
     let mut seen = BTreeSet::new();
-    for file in std::fs::read_dir(format!("{here}/../history/tests/golden/json-2")).unwrap() {
+    for file in std::fs::read_dir(format!("{here}/../history/tests/golden/json")).unwrap() {
         let path = file.unwrap().path();
         let Ok(event) = Event::from_json(&std::fs::read_to_string(&path).unwrap()) else { continue };
         let (theirs, attributes) = lambda::words_of(&event.kind, &Related::default())
@@ -80,7 +80,7 @@ fn what_has_no_room_in_a_run_is_said_in_swf_s_words_for_too_much_that_is_open() 
         ("ExternalSignalFailed", "SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_RATE_EXCEEDED"),
         ("ExternalCancelFailed", "REQUEST_CANCEL_EXTERNAL_WORKFLOW_EXECUTION_RATE_EXCEEDED"),
     ] {
-        let text = std::fs::read_to_string(format!("{here}/../history/tests/golden/json-2/{sample}.json")).unwrap();
+        let text = std::fs::read_to_string(format!("{here}/../history/tests/golden/json/{sample}.json")).unwrap();
         let mut event: Value = serde_json::from_str(&text).unwrap();
         event["cause"] = "StateLimit".into();
         let event = Event::from_json(&event.to_string()).unwrap();

@@ -1,5 +1,7 @@
 //! Nothing of the SDK is left out: every operation is called, every decision taken, every event and every cause named.
 
+use std::path::PathBuf;
+
 use aws_sdk_swf::types::{
     CancelTimerFailedCause, CancelWorkflowExecutionFailedCause, CompleteWorkflowExecutionFailedCause,
     ContinueAsNewWorkflowExecutionFailedCause, DecisionType, EventType, FailWorkflowExecutionFailedCause,
@@ -62,22 +64,31 @@ fn camel(cause: &str) -> String {
 /// The tables of the docs that say which test holds Baton to what.
 const COVERAGE: &str = include_str!("../../../../docs/swf-coverage.md");
 
-/// Where these tests are.
-const SOURCES: [&str; 6] = [
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Where these tests are, or below.
+const SOURCES: [&str; 7] = [
     "tests/swf/tests/sdk",
     "service/tests/swf",
     "service/tests/http",
     "service/src/swf",
-    "history/src/admit/tests",
+    "history/src/admit",
+    "history/src/rules",
     "history/src/run",
 ];
 
 /// Every source of tests in those places.
 fn sources() -> String {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let files = SOURCES.iter().flat_map(|place| std::fs::read_dir(format!("{root}/{place}")).unwrap());
-    let paths = files.map(|file| file.unwrap().path()).filter(|path| path.extension().is_some_and(|it| it == "rs"));
-    paths.map(|path| std::fs::read_to_string(path).unwrap()).collect()
+    let mut left: Vec<_> = SOURCES.iter().map(|place| PathBuf::from(ROOT).join(place)).collect();
+    let mut sources = String::new();
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            sources += &std::fs::read_to_string(path).unwrap();
+        }
+    }
+    sources
 }
 
 /// The rows of the tables: what they are about, and the tests.

@@ -13,70 +13,67 @@ use store::HeadKey;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::engine::riders::updates::Heard;
-use crate::engine::{Engine, Refusal, RejectedUpdate, commit};
+use crate::engine::lists::elsewhere::Elsewhere;
+use crate::engine::nodes::Nodes;
+use crate::engine::riders::heard::UpdateHeard;
+use crate::engine::{Refusal, RejectedUpdate};
 
 /// How long the other nodes have to say whether a decider of theirs has an update. Ours: as for polls that are repeated.
 const ASKED_WAIT: Duration = Duration::from_secs(1);
 
-impl Engine {
-    /// What the caller of an update hears: a rejection only if no decider of another node can accept the update yet.
-    pub(super) async fn told_by_all(&self, key: &HeadKey, run_id: Uuid, update_id: &str, heard: Heard) -> Heard {
-        let (reason, details) = match &heard {
-            Heard::Rejected { reason, details } => (Some(reason.clone()), details.clone()),
-            Heard::Unanswered => (None, None),
-            Heard::Done { .. } | Heard::Accepted | Heard::Refused(_) | Heard::GoneOn => return heard,
-        };
-        if self.nodes.is_alone() {
+/// What the caller of an update hears: a rejection only if no decider of another node can accept the update yet.
+pub(super) async fn told_by_all(
+    (nodes, elsewhere): (&Nodes, &Elsewhere),
+    key: &HeadKey,
+    run_id: Uuid,
+    update_id: &str,
+    heard: UpdateHeard,
+) -> UpdateHeard {
+    let (reason, details) = match &heard {
+        UpdateHeard::Rejected { reason, details } => (Some(reason.clone()), details.clone()),
+        UpdateHeard::Unanswered => (None, None),
+        UpdateHeard::Done { .. } | UpdateHeard::Accepted | UpdateHeard::Refused(_) | UpdateHeard::GoneOn => {
             return heard;
         }
-        let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
-        let update_id = update_id.to_owned();
-        let rejected = RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details };
-        let given_up = if self.nodes.is_in_touch() { self.do_all_give_up(&rejected).await } else { None };
-        let why = match given_up {
-            Some(true) => return heard,
-            Some(false) => "it was rejected, but a decider of another node has it, too, and may accept it yet",
-            None => "it was rejected, but it cannot be said whether a decider of another node has it",
-        };
-        let update_id = rejected.update_id;
-        Heard::Refused(Refusal::UpdateNotAnswered { update_id, recorded: true, why, unpolled: None })
+    };
+    if nodes.is_alone() {
+        return heard;
     }
+    let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
+    let update_id = update_id.to_owned();
+    let rejected = RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details };
+    let given_up = if nodes.is_in_touch() { do_all_give_up(nodes, elsewhere, &rejected).await } else { None };
+    let why = match given_up {
+        Some(true) => return heard,
+        Some(false) => "it was rejected, but a decider of another node has it, too, and may accept it yet",
+        None => "it was rejected, but it cannot be said whether a decider of another node has it",
+    };
+    let update_id = rejected.update_id;
+    UpdateHeard::Refused(Refusal::UpdateNotAnswered { update_id, recorded: true, why, unpolled: None })
+}
 
-    /// `None` when one does not say.
-    async fn do_all_give_up(&self, rejected: &RejectedUpdate) -> Option<bool> {
-        let peers = self.elsewhere.peers()?;
-        let mut asked = JoinSet::new();
-        for node in self.nodes.others() {
-            let (peers, rejected) = (Arc::clone(peers), rejected.clone());
-            asked.spawn(async move { peers.give_up(&node, &rejected).await });
-        }
-        let all = async {
-            let mut all = Some(true);
-            while let Some(answer) = asked.join_next().await {
-                match answer {
-                    Ok(Ok(true)) => {}
-                    Ok(Ok(false)) => return Some(false),
-                    Ok(Err(error)) => {
-                        tracing::debug!(error, "a node does not say whether a decider has an update there");
-                        all = None;
-                    }
-                    Err(_) => all = None,
+/// `None` when one does not say.
+async fn do_all_give_up(nodes: &Nodes, elsewhere: &Elsewhere, rejected: &RejectedUpdate) -> Option<bool> {
+    let peers = elsewhere.peers()?;
+    let mut asked = JoinSet::new();
+    for node in nodes.others() {
+        let (peers, rejected) = (Arc::clone(peers), rejected.clone());
+        asked.spawn(async move { peers.give_up(&node, &rejected).await });
+    }
+    let all = async {
+        let mut all = Some(true);
+        while let Some(answer) = asked.join_next().await {
+            match answer {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => return Some(false),
+                Ok(Err(error)) => {
+                    tracing::debug!(error, "a node does not say whether a decider has an update there");
+                    all = None;
                 }
+                Err(_) => all = None,
             }
-            all
-        };
-        tokio::time::timeout(ASKED_WAIT, all).await.unwrap_or_default()
-    }
-
-    /// Another node is about to say that an update is rejected. Answers whether no decider has it that was asked from here.
-    pub fn give_up_for_node(&self, rejected: RejectedUpdate) -> bool {
-        let RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details } = rejected;
-        let key = commit::head_key(&domain, &workflow_id);
-        let heard = match reason {
-            Some(reason) => Heard::Rejected { reason, details },
-            None => Heard::Unanswered,
-        };
-        self.updates.give_up(&key, run_id, &update_id, &heard, self.clock.now())
-    }
+        }
+        all
+    };
+    tokio::time::timeout(ASKED_WAIT, all).await.unwrap_or_default()
 }

@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use history::Start;
+use history::{Start, Timestamp};
 use store::HeadKey;
+use uuid::Uuid;
 
 use super::{PutUpdate, Putting};
 use crate::engine::lists::{ListKey, Side};
+use crate::engine::riders::waiting::{NewUpdate, Riders};
 use crate::engine::run::worker::RunWorker;
-use crate::engine::{Engine, Refusal, Started};
+use crate::engine::{Refusal, Started};
 
 impl RunWorker<'_> {
     /// In the run's cell: starts the run for an update unless it is open, and puts the update to it.
@@ -22,7 +24,7 @@ impl RunWorker<'_> {
         let newest = self.loaded().await?.map(|loaded| loaded.run().started.run_id);
         let now = engine.clock.now();
         let rejection = newest.and_then(|run_id| {
-            let heard = engine.updates.rejection(run_id, &put.asked.update_id, now)?;
+            let heard = engine.riders.rejection(run_id, &put.asked.update_id, now)?;
             Some(Putting::Known(run_id, heard))
         });
         // Its run may have closed with that very turn, and must not be started for it once more.
@@ -39,25 +41,23 @@ impl RunWorker<'_> {
     }
 }
 
-impl Engine {
-    /// Puts an update to a run that is about to begin, so that its first turn takes it along.
+impl PutUpdate {
+    /// Puts it to a run that is about to begin, so that its first turn takes it along.
     pub(crate) fn put_ahead(
-        &self,
+        &mut self,
+        riders: &Riders,
         key: &HeadKey,
-        run_id: uuid::Uuid,
-        put: Option<&mut PutUpdate>,
+        run_id: Uuid,
+        now: Timestamp,
     ) -> Result<(), Refusal> {
-        let Some(put) = put else { return Ok(()) };
-        let Some(reply) = put.reply.take() else { return Ok(()) };
-        let (asked, now) = (put.asked.clone(), self.clock.now());
+        let Some(reply) = self.reply.take() else { return Ok(()) };
+        let new = NewUpdate { asked: self.asked.clone(), is_named: self.is_named, caller: self.caller, reply };
         // A run that begins has rejected nothing.
-        self.updates.put(key, run_id, asked, put.is_named, put.caller, reply, now).map(drop)
+        riders.put_update(key, run_id, new, now).map(drop)
     }
 
     /// The run has not begun.
-    pub(crate) fn take_back(&self, key: &HeadKey, put: Option<&mut PutUpdate>) {
-        if let Some(put) = put {
-            put.reply = self.updates.take_back(key, put.caller);
-        }
+    pub(crate) fn take_back(&mut self, riders: &Riders, key: &HeadKey) {
+        self.reply = riders.take_back(key, self.caller);
     }
 }

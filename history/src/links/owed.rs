@@ -1,0 +1,29 @@
+//! Which effects on other runs an event asks for.
+
+use super::{Effect, EffectKind};
+use crate::event::{ChildPolicy, Event, EventKind};
+use crate::run::Run;
+
+/// The effects that an event asks for, on the state before it.
+pub(crate) fn owed(run: &Run, event: &Event) -> Vec<Effect> {
+    let effect = match &event.kind {
+        EventKind::ChildScheduled(it) => Effect::new(event.id, EffectKind::StartChild, &it.workflow_id),
+        EventKind::ExternalSignalScheduled(it) => Effect::new(event.id, EffectKind::Signal, &it.workflow_id),
+        EventKind::ExternalCancelScheduled(it) => Effect::new(event.id, EffectKind::RequestCancel, &it.workflow_id),
+        kind if kind.closes() => return owed_at_close(run, event),
+        _ => return Vec::new(),
+    };
+    vec![effect]
+}
+
+/// What a run that closes owes: their end to its children, in the order they were wanted, and its own to its parent.
+fn owed_at_close(run: &Run, event: &Event) -> Vec<Effect> {
+    let is_ended = |policy| run.started.policy_at_close(policy, &event.kind) != ChildPolicy::Abandon;
+    let children = run.children.iter().filter(|(_, child)| is_ended(child.policy));
+    let ends = children.map(|(id, child)| Effect::new(*id, EffectKind::EndChild, &child.workflow_id));
+    // The parent of a run that goes on sees one child: the run that closes in another way tells it.
+    let goes_on = event.kind.followed_by().is_some();
+    let tells = run.started.parent.as_ref().filter(|_| !goes_on);
+    let tells = tells.map(|parent| Effect::new(event.id, EffectKind::TellParent, &parent.workflow_id));
+    ends.chain(tells).collect()
+}

@@ -1,0 +1,265 @@
+//! Activities: what a decider wants of them, what time does to them, how the state of the run tells it. What runners do is in `runner`,
+//! what those do who operate the run is in `operator`.
+//!
+//! | while the activity | ScheduleActivity | CancelActivity | a runner polls (`StartActivity`) | a runner answers | its time is up | the run closes |
+//! |---|---|---|---|---|---|---|
+//! | is not there | ActivityScheduled | ActivityTaskCancelFailed (`ActivityIdUnknown`) | refused (activity-not-waiting) | refused (activity-closed) | – | – |
+//! | waits | ActivityScheduleFailed (`ActivityIdAlreadyInUse`) | ActivityTaskCancel, ActivityCanceled | ActivityStarted | refused (activity-closed) | ActivityScheduledTimeout, or ActivityTimedOut (`ScheduleToClose`) | forgotten |
+//! | is held | ActivityScheduleFailed (`ActivityIdAlreadyInUse`) | ActivityTaskCancel | refused (activity-not-waiting) | ActivitySuccess, ActivityFailed, and once it is to stop ActivityCanceled | ActivityTimedOut (`StartToClose`, `Heartbeat`, `ScheduleToClose`) | forgotten |
+//! | is paused | ActivityScheduleFailed (`ActivityIdAlreadyInUse`) | as above | refused (activity-not-waiting) | as above | only `ScheduleToClose`, while no runner has it | forgotten |
+//!
+//! It is not scheduled either where [`OPEN_ACTIVITIES_MAX`](limits::OPEN_ACTIVITIES_MAX) others are open (`OpenActivitiesLimit`), where
+//! the state of the run has no room for it (`StateLimit`), or where its type is deprecated (`ActivityTypeDeprecated`). How it ended, and
+//! both failures, have a decider look; ActivityScheduled, ActivityStarted and ActivityTaskCancel do not.
+//!
+//! With a retry policy a try that fails or takes too long records nothing while there is another: see `runner`.
+
+mod operator;
+mod runner;
+
+use crate::command::{Beat, TaskId};
+use crate::decision::{CancelActivity, ScheduleActivity};
+use crate::dialect;
+use crate::event::{
+    ActivityCanceled, ActivityNotStartedCause, ActivityOptionsChanged, ActivityPaused, ActivityScheduleFailed,
+    ActivityScheduleFailedCause, ActivityScheduled, ActivityScheduledTimeout, ActivityTaskCancel,
+    ActivityTaskCancelFailed, ActivityTaskCancelFailedCause, ByHand, Event, EventId, EventKind,
+};
+use crate::fault::Fault;
+use crate::limits;
+use crate::registered::Registration;
+use crate::rules::swf;
+use crate::run::{Deadline, DeadlineKind, PausedActivity, PendingActivity, Released, Run};
+use crate::time::Timestamp;
+use crate::transition::{Transition, must_be_open};
+use crate::validate;
+
+pub(crate) use runner::Report;
+
+pub(crate) fn may_schedule(field: &impl Fn(&str) -> String, it: &ScheduleActivity, is_swf: bool) -> Result<(), Fault> {
+    // A Lambda task's name has more than its id.
+    let chars_max = if is_swf { dialect::SWF_ACTIVITY_ID_CHARS_MAX } else { limits::NAME_CHARS_MAX };
+    validate::name_up_to(&field("activityId"), &it.activity_id, chars_max)?;
+    validate::type_name(&field("activityType"), &it.activity_type)?;
+    it.task_list.as_ref().map_or(Ok(()), |list| validate::name(&field("taskList"), list))?;
+    validate::payload(&field("input"), it.input.as_ref())?;
+    // Zero is a timeout like any other in SWF.
+    if is_swf {
+        validate::spans(&field("timeouts"), it.timeouts)?;
+    } else {
+        validate::timeouts(&field("timeouts"), it.timeouts)?;
+    }
+    validate::control(field, it.control.as_deref())?;
+    validate::retry(&field("retry"), it.retry.as_ref())
+}
+
+/// The activity that a runner holds with `task`, for requests that are no commands, such as heartbeats.
+///
+/// # Errors
+///
+/// [`Fault::RunClosed`] once the run has closed, else [`Fault::ActivityClosed`] when it is no longer the runner's.
+pub fn held(run: &Run, task: TaskId) -> Result<&PendingActivity, Fault> {
+    must_be_open(run)?;
+    let activity = run.activities.get(&task.scheduled_event_id);
+    activity.filter(|activity| activity.task(task.scheduled_event_id) == Some(task)).ok_or(Fault::ActivityClosed)
+}
+
+pub(crate) fn not_scheduled(
+    it: &ScheduleActivity,
+    cause: ActivityScheduleFailedCause,
+    decision_event_id: EventId,
+) -> EventKind {
+    let (activity_id, activity_type) = (it.activity_id.clone(), it.activity_type.clone());
+    let failed = ActivityScheduleFailed { activity_id, activity_type, cause, decision_event_id };
+    EventKind::ActivityScheduleFailed(failed)
+}
+
+pub(crate) fn not_canceled(
+    it: &CancelActivity,
+    cause: ActivityTaskCancelFailedCause,
+    decision_event_id: EventId,
+) -> EventKind {
+    let activity_id = it.activity_id.clone();
+    EventKind::ActivityTaskCancelFailed(ActivityTaskCancelFailed { activity_id, cause, decision_event_id })
+}
+
+impl Transition {
+    /// True when it has failed, which the decider has yet to see.
+    pub(crate) fn schedule_activity(&mut self, it: &ScheduleActivity, decision: EventId, now: Timestamp) -> bool {
+        let kind = self.scheduled(it, decision).unwrap_or_else(|cause| not_scheduled(it, cause, decision));
+        let has_failed = self.run.is_looked_at(&kind);
+        let scheduled_event_id = self.push(now, kind);
+        if !has_failed && swf::lacks_role(&self.run.started, it) {
+            let (last_failure, cause) = (None, Some(ActivityNotStartedCause::LambdaRoleUndefined));
+            let timeout = ActivityScheduledTimeout { scheduled_event_id, last_failure, cause };
+            self.push(now, EventKind::ActivityScheduledTimeout(timeout));
+            return true;
+        }
+        has_failed
+    }
+
+    fn scheduled(
+        &mut self,
+        it: &ScheduleActivity,
+        decision_event_id: EventId,
+    ) -> Result<EventKind, ActivityScheduleFailedCause> {
+        use ActivityScheduleFailedCause as Cause;
+        let is_swf = self.run.started.is_swf();
+        if it.registration == Registration::Deprecated {
+            return Err(Cause::ActivityTypeDeprecated);
+        }
+        if let Some(cause) = swf::undefined_activity(it).filter(|_| is_swf) {
+            return Err(cause);
+        }
+        if self.run.activity(&it.activity_id).is_some() {
+            return Err(Cause::ActivityIdAlreadyInUse);
+        }
+        if self.run.activities.len() >= limits::OPEN_ACTIVITIES_MAX {
+            return Err(Cause::OpenActivitiesLimit);
+        }
+        let started = &self.run.started;
+        let defaults = it.registration.defaults();
+        let list = it.task_list.as_ref().or(defaults.and_then(|defaults| defaults.task_list.as_ref()));
+        let timeouts = it.timeouts.or(defaults.map(|defaults| defaults.timeouts).unwrap_or_default());
+        let scheduled = Box::new(ActivityScheduled {
+            activity_id: it.activity_id.clone(),
+            activity_type: it.activity_type.clone(),
+            task_list: list.unwrap_or(&started.task_list).clone(),
+            input: it.input.clone(),
+            timeouts: if is_swf { timeouts } else { timeouts.or(started.activity_timeouts) },
+            decision_event_id,
+            retry: it.retry.clone(),
+            control: it.control.clone(),
+            task_priority: it.task_priority.or(defaults.and_then(|defaults| defaults.task_priority)),
+        });
+        let pending = PendingActivity::new(&scheduled, self.run.last_timestamp);
+        let has_room = self.has_room(|room| room.activity(&pending));
+        if has_room { Ok(EventKind::ActivityScheduled(scheduled)) } else { Err(Cause::StateLimit) }
+    }
+
+    /// True when the decider has yet to see what came of it.
+    pub(crate) fn cancel_activity(&mut self, it: &CancelActivity, decision_event_id: EventId, now: Timestamp) -> bool {
+        let Some((scheduled_event_id, activity)) = self.run.activity(&it.activity_id) else {
+            self.push(now, not_canceled(it, ActivityTaskCancelFailedCause::ActivityIdUnknown, decision_event_id));
+            return true;
+        };
+        let has_started = activity.held_since().is_some();
+        let cancel = ActivityTaskCancel { activity_id: it.activity_id.clone(), scheduled_event_id, decision_event_id };
+        let cancel_event_id = self.push(now, EventKind::ActivityTaskCancel(cancel));
+        if has_started {
+            return false;
+        }
+        // Nobody is there to be asked. The decider knows what it did, so this alone is no unseen news.
+        let canceled = ActivityCanceled { scheduled_event_id, started_event_id: None, cancel_event_id, details: None };
+        self.push(now, EventKind::ActivityCanceled(canceled));
+        // In SWF's dialect it is news all the same, and a close behind it fails.
+        self.run.started.is_swf()
+    }
+
+    pub(crate) fn activity_may_be_tried(&mut self, scheduled_event_id: EventId) {
+        if self.run.activities.contains_key(&scheduled_event_id) {
+            self.change_tries(scheduled_event_id, |tries| tries.not_before = None);
+        }
+    }
+
+    pub(crate) fn activity_waited_too_long(&mut self, scheduled_event_id: EventId, now: Timestamp) {
+        let Some(activity) = self.run.activities.get(&scheduled_event_id) else { return };
+        let last_failure = activity.last_failure().cloned();
+        let timeout = ActivityScheduledTimeout { scheduled_event_id, last_failure, cause: None };
+        self.push(now, EventKind::ActivityScheduledTimeout(timeout));
+    }
+}
+
+impl Run {
+    pub(crate) fn activity_waits(&mut self, event: &Event, it: &ActivityScheduled) {
+        if !self.is_lambda(&it.task_list) {
+            self.last_activity_at = Some(event.timestamp);
+        }
+        self.activities.insert(event.id, PendingActivity::new(it, event.timestamp));
+    }
+
+    pub(crate) fn activity_is_held(&mut self, event: &Event, scheduled_event_id: EventId) {
+        if let Some(activity) = self.activities.get_mut(scheduled_event_id) {
+            activity.started_event_id = Some(event.id);
+            activity.started_at = Some(event.timestamp);
+        }
+    }
+
+    pub(crate) fn activity_is_to_stop(&mut self, event: &Event, scheduled_event_id: EventId) {
+        if let Some(activity) = self.activities.get_mut(scheduled_event_id) {
+            activity.cancel_event_id = Some(event.id);
+        }
+    }
+
+    pub(crate) fn activity_is_paused(&mut self, event: &Event, it: &ActivityPaused) {
+        if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
+            let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
+            let (event_id, at, cause) = (event.id, event.timestamp, it.cause);
+            activity.paused = Some(Box::new(PausedActivity { event_id, at, cause, by_hand }));
+        }
+    }
+
+    /// It was resumed, or is to be tried again at once.
+    pub(crate) fn activity_is_released(&mut self, event: &Event, scheduled_event_id: EventId) {
+        if let Some(activity) = self.activities.get_mut(scheduled_event_id) {
+            activity.paused = None;
+            activity.released = Some(Released { event_id: event.id, at: event.timestamp });
+        }
+    }
+
+    pub(crate) fn activity_is_changed(&mut self, event: &Event, it: &ActivityOptionsChanged) {
+        if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
+            if activity.task_list != it.task_list {
+                activity.released = Some(Released { event_id: event.id, at: event.timestamp });
+            }
+            activity.task_list.clone_from(&it.task_list);
+            activity.timeouts = it.timeouts;
+            activity.retry.clone_from(&it.retry);
+        }
+    }
+
+    /// Shows when the time of each is up, and when its next try may begin.
+    pub(crate) fn each_activity_deadline(&self, beats: &[Beat], show: &mut impl FnMut(Deadline)) {
+        // Nobody can take what is paused: until somebody can, no wait for that ends.
+        let is_paused = self.paused.is_some();
+        let beats = by_activity(beats);
+        for (&scheduled_event_id, activity) in self.activities.iter() {
+            let timeouts = &activity.timeouts;
+            let what = DeadlineKind::ActivityScheduleToClose { scheduled_event_id };
+            self.show_after(activity.scheduled_at, timeouts.schedule_to_close, what, show);
+            let may_be_taken = !is_paused && activity.paused.is_none();
+            // The waits between tries are for the world, and go by its clock.
+            if let Some(at) = activity.not_before().filter(|_| may_be_taken) {
+                show(Deadline { at, what: DeadlineKind::ActivityRetry { scheduled_event_id } });
+            }
+            let Some(started_at) = activity.held_since() else {
+                if may_be_taken {
+                    let what = DeadlineKind::ActivityScheduleToStart { scheduled_event_id };
+                    self.show_after(activity.waits_since(), timeouts.schedule_to_start, what, show);
+                }
+                continue;
+            };
+            let what = DeadlineKind::ActivityStartToClose { scheduled_event_id };
+            self.show_after(started_at, timeouts.start_to_close, what, show);
+            if timeouts.heartbeat.is_some() {
+                let beat = beats.binary_search_by_key(&scheduled_event_id, |(id, _)| *id).ok();
+                let beat = beat.and_then(|place| beats.get(place));
+                let alive_at = beat.map_or(started_at, |(_, at)| started_at.max(*at));
+                let what = DeadlineKind::ActivityHeartbeat { scheduled_event_id };
+                self.show_after(alive_at, timeouts.heartbeat, what, show);
+            }
+        }
+    }
+}
+
+/// When each activity last showed life, by its event. Of several beats of one activity the first counts.
+fn by_activity(beats: &[Beat]) -> Vec<(EventId, Timestamp)> {
+    let mut alive: Vec<_> = beats.iter().map(|beat| (beat.scheduled_event_id, beat.at)).collect();
+    // Stable, and quick where they are in order already.
+    alive.sort_by_key(|(scheduled_event_id, _)| *scheduled_event_id);
+    alive.dedup_by_key(|(scheduled_event_id, _)| *scheduled_event_id);
+    alive
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! What somebody who operates a run does to one of its activities: done, failed, tried again, paused, resumed, changed.
+
+use crate::command::{ActivityAct, OptionsChange};
+use crate::event::{
+    ActivityFailed, ActivityOptionsChanged, ActivityPaused, ActivityPausedCause, ActivityResumed, ActivityRetried,
+    ActivitySuccess, ActivityTimeouts, ByHand, EventKind, RequestKey,
+};
+use crate::fault::Fault;
+use crate::limits;
+use crate::run::{PendingActivity, Tries};
+use crate::time::Timestamp;
+use crate::transition::{Transition, must_be_open};
+use crate::validate;
+
+impl Transition {
+    pub(crate) fn act_on_activity(
+        &mut self,
+        activity_id: &str,
+        act: &ActivityAct,
+        by_hand: &ByHand,
+        mut key: Option<RequestKey>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        validate::by_hand(by_hand)?;
+        is_acceptable(act)?;
+        must_be_open(&self.run)?;
+        let (scheduled_event_id, activity) = self.run.activity(activity_id).ok_or(Fault::ActivityClosed)?;
+        let has_tries = activity.tries.is_some();
+        let ByHand { identity, reason } = by_hand.clone();
+        let kind = match act {
+            ActivityAct::Succeed { result } => {
+                let started_event_id = self.record_start(scheduled_event_id, by_hand.identity.as_ref(), &mut key, now);
+                let (result, by_hand) = (result.clone(), Some(by_hand.clone()));
+                EventKind::ActivitySuccess(ActivitySuccess { scheduled_event_id, started_event_id, result, by_hand })
+            }
+            ActivityAct::Fail { reason, details } => {
+                let started_event_id = self.record_start(scheduled_event_id, by_hand.identity.as_ref(), &mut key, now);
+                EventKind::ActivityFailed(ActivityFailed {
+                    scheduled_event_id,
+                    started_event_id,
+                    reason: reason.clone(),
+                    details: details.clone(),
+                    non_retryable: false,
+                    by_hand: Some(by_hand.clone()),
+                })
+            }
+            ActivityAct::Retry => {
+                may_be_retried(activity, now)?;
+                EventKind::ActivityRetried(ActivityRetried { scheduled_event_id, identity, reason })
+            }
+            ActivityAct::Pause if activity.paused.is_some() => return Err(Fault::AlreadyPaused),
+            ActivityAct::Pause => EventKind::ActivityPaused(ActivityPaused {
+                scheduled_event_id,
+                cause: ActivityPausedCause::ByHand,
+                identity,
+                reason,
+                last_failure: None,
+            }),
+            ActivityAct::Resume if activity.paused.is_none() => return Err(Fault::NotPaused),
+            ActivityAct::Resume => EventKind::ActivityResumed(ActivityResumed { scheduled_event_id, identity, reason }),
+            ActivityAct::Change(change) => {
+                let was_started = activity.started_event_id.is_some();
+                if change.retry.is_some() && activity.retry.is_none() && was_started {
+                    let problem = "a runner has taken it without a retry policy, and it cannot be given one any more";
+                    return Err(Fault::ActivityNotRetryable { problem: problem.to_owned() });
+                }
+                EventKind::ActivityOptionsChanged(Box::new(ActivityOptionsChanged {
+                    scheduled_event_id,
+                    task_list: change.task_list.as_ref().unwrap_or(&activity.task_list).clone(),
+                    timeouts: change.timeouts(activity.timeouts),
+                    retry: change.retry.clone().or_else(|| activity.retry.clone()),
+                    identity,
+                    reason,
+                }))
+            }
+        };
+        if matches!(act, ActivityAct::Retry | ActivityAct::Pause | ActivityAct::Change(_)) {
+            self.must_have_room(&kind)?;
+        }
+        if matches!(act, ActivityAct::Retry) && has_tries {
+            self.change_tries(scheduled_event_id, Tries::release);
+        }
+        self.push_keyed(now, kind, key);
+        Ok(())
+    }
+}
+
+/// An activity that waits to be tried again, or is paused, may be retried; one that a runner has only if that leaves no
+/// start in the history.
+fn may_be_retried(activity: &PendingActivity, now: Timestamp) -> Result<(), Fault> {
+    let needs_retry = activity.paused.is_some()
+        || activity.held_since().is_some()
+        || activity.not_before().is_some_and(|at| at > now);
+    let problem = if activity.started_event_id.is_some() {
+        "a runner has taken it, and without a retry policy there is one try; complete it or have it fail"
+    } else if activity.cancel_event_id.is_some() {
+        "it was asked to stop; complete it or have it fail"
+    } else if needs_retry {
+        return Ok(());
+    } else {
+        "it waits for a runner already"
+    };
+    Err(Fault::ActivityNotRetryable { problem: problem.to_owned() })
+}
+
+fn is_acceptable(act: &ActivityAct) -> Result<(), Fault> {
+    match act {
+        ActivityAct::Succeed { result } => validate::payload("result", result.as_ref()),
+        ActivityAct::Fail { reason, details } => {
+            validate::name_up_to("failureReason", reason, limits::REASON_CHARS_MAX)?;
+            validate::payload("details", details.as_ref())
+        }
+        ActivityAct::Retry | ActivityAct::Pause | ActivityAct::Resume => Ok(()),
+        ActivityAct::Change(change) => {
+            if **change == OptionsChange::default() {
+                let problem = "none is given; give a task list, a timeout or a retry policy".to_owned();
+                return Err(Fault::Invalid { field: "options".to_owned(), problem });
+            }
+            change.task_list.as_ref().map_or(Ok(()), |list| validate::name("taskList", list))?;
+            validate::timeouts("timeouts", change.timeouts(ActivityTimeouts::default()))?;
+            validate::retry("retry", change.retry.as_ref())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

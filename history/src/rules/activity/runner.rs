@@ -1,0 +1,272 @@
+//! Runners: taking activities, answering them, and trying again what did not work out.
+//!
+//! Without a retry policy every step is an event. With one the tries are state alone, and ActivityStarted is recorded
+//! with the event that closes the activity: three events, however many tries it took (ADR 6).
+
+use super::held;
+use crate::command::TaskId;
+use crate::event::{
+    ActivityCanceled, ActivityFailed, ActivityPaused, ActivityPausedCause, ActivityStarted, ActivitySuccess,
+    ActivityTimedOut, ActivityTimedOutCause, ActivityTimeout, EventId, EventKind, LastFailure, RequestKey,
+};
+use crate::fault::Fault;
+use crate::limits;
+use crate::links::PollId;
+use crate::payload::{PackRef, Payload};
+use crate::retry::{self, WhenExhausted};
+use crate::run::{PendingActivity, Run};
+use crate::time::{Duration, Timestamp};
+use crate::transition::{Transition, must_be_open};
+use crate::validate;
+
+/// What a runner says of a try that failed.
+pub(crate) struct Report<'a> {
+    pub(crate) reason: &'a str,
+    pub(crate) details: Option<&'a Payload>,
+    pub(crate) non_retryable: bool,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Transition {
+    pub(crate) fn start_activity(
+        &mut self,
+        scheduled_event_id: EventId,
+        identity: Option<&String>,
+        poll: Option<PollId>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        validate::identity(identity.map(String::as_str))?;
+        must_be_open(&self.run)?;
+        let waits = |activity: &&PendingActivity| {
+            activity.held_since().is_none()
+                && activity.paused.is_none()
+                && activity.not_before().is_none_or(|at| at <= now)
+        };
+        let activity = self.run.activities.get(&scheduled_event_id).filter(|_| self.run.paused.is_none()).filter(waits);
+        let has_policy = activity.ok_or(Fault::ActivityNotWaiting { scheduled_event_id })?.retry.is_some();
+        if has_policy {
+            let by = self.author.by.clone();
+            self.change_tries(scheduled_event_id, |tries| tries.start(now, identity.cloned(), by));
+        } else {
+            let identity = identity.cloned();
+            let (attempt, started_at, last_failure) = (None, None, None);
+            let kept = None;
+            let started = ActivityStarted { scheduled_event_id, identity, attempt, started_at, last_failure, kept };
+            self.push(now, EventKind::ActivityStarted(started));
+        }
+        self.links.sent.send(scheduled_event_id, poll);
+        Ok(())
+    }
+
+    pub(crate) fn succeed_activity(
+        &mut self,
+        task: TaskId,
+        result: Option<&Payload>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        validate::payload("result", result)?;
+        held(&self.run, task)?;
+        let scheduled_event_id = task.scheduled_event_id;
+        let started_event_id = self.record_start(scheduled_event_id, None, &mut None, now);
+        let (result, by_hand) = (result.cloned(), None);
+        let success = ActivitySuccess { scheduled_event_id, started_event_id, result, by_hand };
+        self.push(now, EventKind::ActivitySuccess(success));
+        Ok(())
+    }
+
+    pub(crate) fn fail_activity(&mut self, task: TaskId, report: &Report<'_>, now: Timestamp) -> Result<(), Fault> {
+        let Report { reason, details, non_retryable, retry_after } = *report;
+        validate::reason_of("reason", reason, self.run.started.is_swf())?;
+        validate::payload("details", details)?;
+        validate::span("retryAfter", retry_after.unwrap_or_default())?;
+        held(&self.run, task)?;
+        let scheduled_event_id = task.scheduled_event_id;
+        if !non_retryable {
+            let failure = |identity, kept| LastFailure {
+                at: now,
+                reason: Some(reason.to_owned()),
+                timeout: None,
+                details: details.filter(|details| details.len() <= limits::RETRIED_DETAILS_BYTES_MAX).cloned(),
+                identity,
+                kept,
+            };
+            if self.try_again(scheduled_event_id, Some(reason), retry_after, failure, now) {
+                return Ok(());
+            }
+        }
+        let started_event_id = self.record_start(scheduled_event_id, None, &mut None, now);
+        let (reason, details, by_hand) = (reason.to_owned(), details.cloned(), None);
+        let failed = ActivityFailed { scheduled_event_id, started_event_id, reason, details, non_retryable, by_hand };
+        self.push(now, EventKind::ActivityFailed(failed));
+        Ok(())
+    }
+
+    pub(crate) fn activity_canceled(
+        &mut self,
+        task: TaskId,
+        details: Option<&Payload>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        validate::payload("details", details)?;
+        let asked = held(&self.run, task)?.cancel_event_id;
+        // SWF takes it from whoever stopped unasked.
+        let asked = asked.or(self.run.started.is_swf().then_some(0));
+        let cancel_event_id = asked.ok_or(Fault::CancelNotRequested)?;
+        let (scheduled_event_id, details) = (task.scheduled_event_id, details.cloned());
+        let started_event_id = Some(self.record_start(scheduled_event_id, None, &mut None, now));
+        let canceled = ActivityCanceled { scheduled_event_id, started_event_id, cancel_event_id, details };
+        self.push(now, EventKind::ActivityCanceled(canceled));
+        Ok(())
+    }
+
+    /// It never reached its runner: told to the decider, or with a retry policy handed out again at once.
+    pub(crate) fn return_activity(&mut self, task: TaskId, poll: Option<PollId>, now: Timestamp) -> Result<(), Fault> {
+        let activity = held(&self.run, task)?;
+        // By now it may have gone elsewhere.
+        if self.links.sent.poll_of(task.scheduled_event_id) != poll {
+            return Err(Fault::ActivityClosed);
+        }
+        let scheduled_event_id = task.scheduled_event_id;
+        if activity.retry.is_some() && activity.cancel_event_id.is_none() {
+            self.change_tries(scheduled_event_id, |tries| tries.give_back(now));
+            return Ok(());
+        }
+        let started_event_id = Some(self.record_start(scheduled_event_id, None, &mut None, now));
+        self.push(
+            now,
+            EventKind::ActivityTimedOut(ActivityTimedOut {
+                scheduled_event_id,
+                started_event_id,
+                timeout: ActivityTimeout::StartToClose,
+                details: None,
+                cause: Some(ActivityTimedOutCause::DeliveryFailed),
+                last_failure: None,
+            }),
+        );
+        Ok(())
+    }
+
+    /// Start-to-close and heartbeat timeouts end a try, and perhaps the activity; schedule-to-close ends the activity.
+    pub(crate) fn activity_times_out(
+        &mut self,
+        scheduled_event_id: EventId,
+        timeout: ActivityTimeout,
+        details: Option<Payload>,
+        now: Timestamp,
+    ) {
+        let Some(activity) = self.run.activities.get(&scheduled_event_id) else { return };
+        let task = activity.task(scheduled_event_id);
+        let ends_try = match timeout {
+            ActivityTimeout::StartToClose | ActivityTimeout::Heartbeat => true,
+            ActivityTimeout::ScheduleToClose => false,
+        };
+        if ends_try {
+            // An earlier deadline of this very instant may have ended the try.
+            if task.is_none() {
+                return;
+            }
+            let failure = |identity, kept| LastFailure {
+                at: now,
+                reason: None,
+                timeout: Some(timeout),
+                details: None,
+                identity,
+                kept,
+            };
+            if self.try_again(scheduled_event_id, None, None, failure, now) {
+                return;
+            }
+        }
+        // A try that was held has its failure with its ActivityStarted.
+        let waiting = if task.is_some() { None } else { activity_of(&self.run, scheduled_event_id) };
+        let last_failure = waiting.and_then(PendingActivity::last_failure).cloned();
+        let started_event_id = task.map(|_| self.record_start(scheduled_event_id, None, &mut None, now));
+        let cause = None;
+        let timed_out =
+            ActivityTimedOut { scheduled_event_id, started_event_id, timeout, details, cause, last_failure };
+        self.push(now, EventKind::ActivityTimedOut(timed_out));
+    }
+
+    /// Has the activity wait for its next try, if there is to be one, or for somebody, if its policy says so; `named` is the
+    /// wait that its runner asked for.
+    fn try_again(
+        &mut self,
+        scheduled_event_id: EventId,
+        reason: Option<&str>,
+        named: Option<Duration>,
+        failure: impl FnOnce(Option<String>, Option<PackRef>) -> LastFailure,
+        now: Timestamp,
+    ) -> bool {
+        let Some(activity) = activity_of(&self.run, scheduled_event_id) else { return false };
+        let Some(policy) = &activity.retry else { return false };
+        let failures = activity.attempt();
+        // Who was asked to stop is not asked to begin again.
+        let may = activity.cancel_event_id.is_none() && reason.is_none_or(|reason| policy.retries(reason));
+        if !may {
+            return false;
+        }
+        let chance = retry::chance(self.run.started.run_id, scheduled_event_id, failures);
+        let next_at = now.plus(named.unwrap_or_else(|| policy.wait(failures, chance)));
+        // A try that could only begin when the activity has timed out is none: somebody hears of the failure now.
+        let ends_at =
+            activity.timeouts.schedule_to_close.and_then(|limit| self.run.clock.reach(activity.scheduled_at, limit));
+        let is_exhausted = !policy.allows_after(failures) || ends_at.is_some_and(|ends_at| next_at >= ends_at);
+        if is_exhausted && policy.when_exhausted == WhenExhausted::Fail {
+            return false;
+        }
+        let was_paused = activity.paused.is_some();
+        let held = activity.tries.as_ref().and_then(|tries| tries.held.as_ref());
+        let failure = failure(held.and_then(|held| held.identity.clone()), held.and_then(|held| held.kept));
+        if !is_exhausted {
+            self.change_tries(scheduled_event_id, |tries| tries.fail(failure, next_at));
+            return true;
+        }
+        self.change_tries(scheduled_event_id, |tries| tries.fail(failure.clone(), now));
+        if !was_paused {
+            // A clock that went back must not have the history tell of later things.
+            let last_failure = Some(LastFailure { at: failure.at.min(now), ..failure });
+            let (cause, identity, reason) = (ActivityPausedCause::TriesExhausted, None, None);
+            let paused = ActivityPaused { scheduled_event_id, cause, identity, reason, last_failure };
+            self.push(now, EventKind::ActivityPaused(paused));
+        }
+        true
+    }
+
+    /// The activity's ActivityStarted. With a retry policy the start of the last try is recorded now that the activity
+    /// closes; and so is that of an activity that no runner has, and which `by_hand` closes.
+    pub(crate) fn record_start(
+        &mut self,
+        scheduled_event_id: EventId,
+        by_hand: Option<&String>,
+        key: &mut Option<RequestKey>,
+        now: Timestamp,
+    ) -> EventId {
+        let Some(activity) = activity_of(&self.run, scheduled_event_id) else { return 0 };
+        if let Some(started_event_id) = activity.started_event_id {
+            return started_event_id;
+        }
+        let held = activity.tries.as_ref().and_then(|tries| tries.held.as_ref());
+        let has_policy = activity.retry.is_some();
+        // Tries move no clock of the run, so that one that went back shows only here.
+        let started_at = held.map_or(now, |held| held.at).min(now);
+        let earlier = |failure: &LastFailure| LastFailure { at: failure.at.min(started_at), ..failure.clone() };
+        let started = ActivityStarted {
+            scheduled_event_id,
+            identity: held.map_or_else(|| by_hand.cloned(), |held| held.identity.clone()),
+            attempt: has_policy.then(|| activity.attempt()),
+            started_at: has_policy.then_some(started_at),
+            last_failure: activity.last_failure().map(earlier),
+            kept: held.and_then(|held| held.kept),
+        };
+        // Who took it, not who ends it.
+        let by = held.map_or_else(|| self.author.by.clone(), |held| held.by.clone());
+        self.push_by(now, EventKind::ActivityStarted(started), key.take(), by)
+    }
+}
+
+fn activity_of(run: &Run, scheduled_event_id: EventId) -> Option<&PendingActivity> {
+    run.activities.get(&scheduled_event_id)
+}
+
+#[cfg(test)]
+mod tests;

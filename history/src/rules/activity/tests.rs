@@ -1,0 +1,335 @@
+//! The table of activities, a line a cell, and what it leaves to be said.
+
+use crate::event::{ActivityTimeouts, ByHand};
+use crate::scene::{
+    Scene, cancel, check, complete, fail, fires, plain, scene, schedule, schedule_with, signal, succeed, success,
+    terminate,
+};
+use crate::{
+    ActivityAct, Command, Decision, Duration, EventKind, Payload, ScheduleActivity, Start, TaskId, Timestamp, limits,
+};
+
+const TIMEOUTS: ActivityTimeouts = ActivityTimeouts {
+    schedule_to_start: Some(Duration::from_secs(10)),
+    start_to_close: Some(Duration::from_secs(20)),
+    schedule_to_close: Some(Duration::from_secs(40)),
+    heartbeat: None,
+};
+
+/// The activity waits for a runner, and a turn is held.
+fn waits() -> Scene {
+    scene().decide([schedule_with("a", TIMEOUTS)]).then(&signal("go")).take()
+}
+
+/// A runner has it, and a turn is held.
+fn is_held() -> Scene {
+    waits().takes("a")
+}
+
+fn by_hand(act: ActivityAct) -> Command {
+    let (activity_id, by_hand) = ("a".to_owned(), ByHand::default());
+    Command::ActOnActivity { activity_id, act, by_hand, key: None }
+}
+
+fn poll(scheduled_event_id: u64) -> Command {
+    Command::StartActivity { scheduled_event_id, identity: None, poll: None }
+}
+
+const IN_USE: &str = "DeciderCompleted ActivityScheduleFailed(a, ActivityIdAlreadyInUse) DeciderScheduled";
+
+#[test]
+fn an_activity_that_is_not_there() {
+    let given = scene().take();
+    check(&given, &given.complete([schedule("a")]), "DeciderCompleted ActivityScheduled(a)");
+    let failed = "DeciderCompleted ActivityTaskCancelFailed(a, ActivityIdUnknown) DeciderScheduled";
+    check(&given, &given.complete([cancel("a")]), failed);
+    check(&given, &poll(5), "fault activity-not-waiting");
+    check(&given, &succeed(NO_TASK), "fault activity-closed");
+    check(&given, &fail(NO_TASK), "fault activity-closed");
+}
+
+#[test]
+fn an_activity_that_waits() {
+    let given = waits();
+    check(&given, &given.complete([schedule("a")]), IN_USE);
+    let canceled = "DeciderCompleted ActivityTaskCancel(a) ActivityCanceled DeciderScheduled";
+    check(&given, &given.complete([cancel("a")]), canceled);
+    check(&given, &given.start_activity("a"), "ActivityStarted");
+    check(&given, &succeed(NO_TASK), "fault activity-closed");
+    fires(&given, 10, "ActivityScheduledTimeout DeciderScheduled");
+    let timeouts = ActivityTimeouts { schedule_to_start: None, ..TIMEOUTS };
+    let given = scene().decide([schedule_with("a", timeouts)]);
+    fires(&given, 40, "ActivityTimedOut(ScheduleToClose) DeciderScheduled");
+    assert!(given.then(&terminate()).run.activities.is_empty());
+}
+
+#[test]
+fn an_activity_that_is_held() {
+    let given = is_held();
+    check(&given, &given.complete([schedule("a")]), IN_USE);
+    check(&given, &given.complete([cancel("a")]), "DeciderCompleted ActivityTaskCancel(a)");
+    check(&given, &given.start_activity("a"), "fault activity-not-waiting");
+    check(&given, &given.succeed("a"), "ActivitySuccess DeciderScheduled");
+    check(&given, &given.fail("a"), "ActivityFailed DeciderScheduled");
+    check(&given, &given.canceled("a"), "fault cancel-not-requested");
+    let asked = given.clone().decide([cancel("a")]);
+    check(&asked, &asked.canceled("a"), "ActivityCanceled DeciderScheduled");
+    fires(
+        &scene().decide([schedule_with("a", TIMEOUTS)]).takes("a"),
+        20,
+        "ActivityTimedOut(StartToClose) DeciderScheduled",
+    );
+    assert!(given.then(&terminate()).run.activities.is_empty());
+}
+
+#[test]
+fn an_activity_that_is_paused() {
+    let given = waits().then(&by_hand(ActivityAct::Pause));
+    check(&given, &given.complete([schedule("a")]), IN_USE);
+    let canceled = "DeciderCompleted ActivityTaskCancel(a) ActivityCanceled DeciderScheduled";
+    check(&given, &given.complete([cancel("a")]), canceled);
+    check(&given, &given.start_activity("a"), "fault activity-not-waiting");
+    let given = scene().decide([schedule_with("a", TIMEOUTS)]).then(&by_hand(ActivityAct::Pause));
+    fires(&given, 40, "ActivityTimedOut(ScheduleToClose) DeciderScheduled");
+    assert!(given.then(&terminate()).run.activities.is_empty());
+    let given = is_held().then(&by_hand(ActivityAct::Pause));
+    check(&given, &given.complete([cancel("a")]), "DeciderCompleted ActivityTaskCancel(a)");
+    check(&given, &given.succeed("a"), "ActivitySuccess DeciderScheduled");
+    check(&given, &given.fail("a"), "ActivityFailed DeciderScheduled");
+}
+
+const NO_TASK: TaskId = TaskId { scheduled_event_id: 5, started_event_id: 99, start: 0 };
+
+#[test]
+fn a_runner_takes_an_activity_once() {
+    let given = scene().decide([schedule("a")]);
+    check(&given, &given.start_activity("a"), "ActivityStarted");
+    check(
+        &given,
+        &Command::StartActivity { scheduled_event_id: 4, identity: None, poll: None },
+        "fault activity-not-waiting",
+    );
+    let taken = given.clone().takes("a");
+    check(&taken, &given.start_activity("a"), "fault activity-not-waiting");
+    assert_eq!(given.run.waiting_tasks().count(), 1);
+    assert_eq!(taken.run.waiting_tasks().count(), 0);
+}
+
+#[test]
+fn a_runner_answers_once_and_a_decider_looks_at_it() {
+    let given = scene().decide([schedule("a"), schedule("b")]).takes("a").takes("b");
+    check(&given, &given.succeed("a"), "ActivitySuccess DeciderScheduled");
+    check(&given, &given.fail("a"), "ActivityFailed DeciderScheduled");
+    check(&given, &given.canceled("a"), "fault cancel-not-requested");
+    let returned = Command::ReturnActivity { task: given.task("a"), poll: None };
+    check(&given, &returned, "ActivityTimedOut(StartToClose, DeliveryFailed) DeciderScheduled");
+    let answered = given.clone().succeeds("a");
+    check(&answered, &given.succeed("b"), "ActivitySuccess");
+    for stale in [given.task("a"), NO_TASK, TaskId { scheduled_event_id: 4, started_event_id: 7, start: 0 }] {
+        check(&answered, &succeed(stale), "fault activity-closed");
+        check(&answered, &fail(stale), "fault activity-closed");
+        check(&answered, &Command::CancelActivity { task: stale, details: None }, "fault activity-closed");
+        check(&answered, &Command::ReturnActivity { task: stale, poll: None }, "fault activity-closed");
+    }
+    // An open activity, and a start that is not its own.
+    let other = TaskId { started_event_id: 99, ..given.task("b") };
+    check(&given, &succeed(other), "fault activity-closed");
+    check(&given, &fail(other), "fault activity-closed");
+    // Nobody answers what nobody took.
+    let waiting = scene().decide([schedule("a")]);
+    check(&waiting, &succeed(NO_TASK), "fault activity-closed");
+}
+
+#[test]
+fn an_activity_asked_to_stop_may_still_do_as_it_likes() {
+    let given = scene().decide([schedule("a")]).takes("a").then(&signal("stop")).decide([cancel("a")]);
+    check(&given, &given.canceled("a"), "ActivityCanceled DeciderScheduled");
+    check(&given, &given.succeed("a"), "ActivitySuccess DeciderScheduled");
+    check(&given, &given.fail("a"), "ActivityFailed DeciderScheduled");
+}
+
+const NONE: ActivityTimeouts =
+    ActivityTimeouts { schedule_to_start: None, start_to_close: None, schedule_to_close: None, heartbeat: None };
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn an_activity_that_nobody_takes_in_time_times_out() {
+    let timeouts = ActivityTimeouts { schedule_to_start: Some(seconds(10)), ..NONE };
+    let given = scene().decide([schedule_with("a", timeouts)]);
+    fires(&given, 10, "ActivityScheduledTimeout DeciderScheduled");
+    let taken = given.after(9).takes("a").after(1);
+    check(&taken, &taken.fire(), "");
+}
+
+#[test]
+fn an_activity_that_is_not_answered_in_time_times_out() {
+    let timeouts = ActivityTimeouts { start_to_close: Some(seconds(10)), ..NONE };
+    let given = scene().decide([schedule_with("a", timeouts)]).after(100);
+    check(&given, &given.fire(), "");
+    fires(&given.takes("a"), 10, "ActivityTimedOut(StartToClose) DeciderScheduled");
+}
+
+#[test]
+fn an_activity_that_does_not_close_in_time_times_out_taken_or_not() {
+    let timeouts = ActivityTimeouts { schedule_to_close: Some(seconds(10)), ..NONE };
+    let given = scene().decide([schedule_with("a", timeouts)]);
+    fires(&given, 10, "ActivityTimedOut(ScheduleToClose) DeciderScheduled");
+    fires(&given.after(4).takes("a"), 6, "ActivityTimedOut(ScheduleToClose) DeciderScheduled");
+}
+
+#[test]
+fn an_activity_that_shows_no_life_in_time_times_out() {
+    let timeouts = ActivityTimeouts { heartbeat: Some(seconds(10)), ..NONE };
+    let given = scene().decide([schedule_with("a", timeouts)]).after(100);
+    check(&given, &given.fire(), "");
+    let given = given.takes("a");
+    fires(&given, 10, "ActivityTimedOut(Heartbeat) DeciderScheduled");
+    // Each beat puts the deadline off, and its details go into the timeout.
+    let given = given.after(9).beat("a", "7");
+    fires(&given, 10, "ActivityTimedOut(Heartbeat, 7) DeciderScheduled");
+    let given = given.after(9).beat("a", "8");
+    fires(&given, 10, "ActivityTimedOut(Heartbeat, 8) DeciderScheduled");
+    // Without them, the engine would fire it; a beat of another activity does not count.
+    let mut given = given;
+    given.beats[0].scheduled_event_id += 1;
+    check(&given, &given.fire(), "ActivityTimedOut(Heartbeat) DeciderScheduled");
+}
+
+#[test]
+fn a_heartbeat_goes_into_every_timeout_and_stops_none_but_its_own() {
+    let timeouts = ActivityTimeouts { start_to_close: Some(seconds(10)), heartbeat: Some(seconds(60)), ..NONE };
+    let given = scene().decide([schedule_with("a", timeouts)]).takes("a").after(9).beat("a", "[1]").after(1);
+    check(&given, &given.fire(), "ActivityTimedOut(StartToClose, [1]) DeciderScheduled");
+}
+
+#[test]
+fn a_beat_from_before_the_start_does_not_shorten_the_deadline() {
+    let timeouts = ActivityTimeouts { heartbeat: Some(seconds(10)), ..NONE };
+    let mut given = scene().decide([schedule_with("a", timeouts)]).takes("a");
+    given.beats =
+        vec![crate::Beat { scheduled_event_id: given.scheduled("a"), at: Timestamp::from_millis(0), details: None }];
+    fires(&given, 10, "ActivityTimedOut(Heartbeat) DeciderScheduled");
+}
+
+#[test]
+fn of_two_timeouts_of_one_activity_only_the_first_is_recorded() {
+    let timeouts = ActivityTimeouts {
+        schedule_to_start: Some(seconds(5)),
+        start_to_close: Some(seconds(10)),
+        schedule_to_close: Some(seconds(10)),
+        heartbeat: Some(seconds(10)),
+    };
+    let given = scene().decide([schedule_with("a", timeouts)]);
+    let late = given.clone().after(100);
+    check(&late, &late.fire(), "ActivityScheduledTimeout DeciderScheduled");
+    let late = given.takes("a").after(100);
+    check(&late, &late.fire(), "ActivityTimedOut(Heartbeat) DeciderScheduled");
+}
+
+#[test]
+fn a_late_answer_to_a_timed_out_activity_is_refused() {
+    let timeouts = ActivityTimeouts { start_to_close: Some(seconds(10)), ..NONE };
+    let given = scene().decide([schedule_with("a", timeouts)]).takes("a").after(10);
+    let answer = given.succeed("a");
+    let given = given.clone().then(&given.fire());
+    check(&given, &answer, "fault activity-closed");
+}
+
+#[test]
+fn canceling_an_activity_that_nobody_took_ends_it_on_the_spot() {
+    let busy = scene().decide([schedule("a")]).then(&signal("stop")).take();
+    check(
+        &busy,
+        &busy.complete([cancel("a")]),
+        "DeciderCompleted ActivityTaskCancel(a) ActivityCanceled DeciderScheduled",
+    );
+    check(
+        &busy,
+        &busy.complete([cancel("a"), schedule("a")]),
+        "DeciderCompleted ActivityTaskCancel(a) ActivityCanceled ActivityScheduled(a) DeciderScheduled",
+    );
+    // The decider knows what it did: this alone is no unseen news.
+    check(
+        &busy,
+        &busy.complete([cancel("a"), success()]),
+        "DeciderCompleted ActivityTaskCancel(a) ActivityCanceled WorkflowSuccess",
+    );
+    check(
+        &busy,
+        &busy.complete([schedule("b"), cancel("b"), success()]),
+        "DeciderCompleted ActivityScheduled(b) ActivityTaskCancel(b) ActivityCanceled WorkflowSuccess",
+    );
+}
+
+#[test]
+fn canceling_an_activity_that_a_runner_has_only_asks() {
+    let given = scene().decide([schedule("a")]).takes("a").then(&signal("stop")).take();
+    check(&given, &given.complete([cancel("a")]), "DeciderCompleted ActivityTaskCancel(a)");
+    let given = given.decide([cancel("a")]);
+    let cancel_event_id = given.run.activity("a").unwrap().1.cancel_event_id;
+    assert_eq!(cancel_event_id, Some(given.events.last().unwrap().id));
+    // Asked twice, it is recorded twice.
+    let given = given.then(&signal("stop!")).take();
+    check(&given, &given.complete([cancel("a")]), "DeciderCompleted ActivityTaskCancel(a)");
+}
+
+#[test]
+fn an_activity_has_its_own_timeouts_and_else_those_of_the_start() {
+    let all = |seconds| {
+        let span = Some(Duration::from_secs(seconds));
+        ActivityTimeouts { schedule_to_start: span, start_to_close: span, schedule_to_close: span, heartbeat: span }
+    };
+    let mine = ActivityTimeouts { heartbeat: Some(Duration::from_secs(1)), ..ActivityTimeouts::default() };
+    for (start, decision, expected) in [
+        (all(9), ActivityTimeouts::default(), all(9)),
+        (all(9), all(5), all(5)),
+        (all(9), mine, ActivityTimeouts { heartbeat: mine.heartbeat, ..all(9) }),
+        (ActivityTimeouts::default(), mine, mine),
+    ] {
+        let given = Scene::of(&Start { activity_timeouts: start, ..plain() });
+        let given = given.decide([schedule_with("a", decision)]);
+        assert_eq!(given.run.activity("a").unwrap().1.timeouts, expected);
+    }
+    let default = Start::new("w", "t", "l").activity_timeouts;
+    assert_eq!(default.start_to_close, Some(limits::ACTIVITY_START_TO_CLOSE_DEFAULT));
+}
+
+#[test]
+fn an_activity_waits_on_its_own_list_and_else_on_the_run_s() {
+    let pci = Decision::from(ScheduleActivity {
+        activity_id: "charge".to_owned(),
+        activity_type: "Charge".to_owned(),
+        task_list: Some("PCI".to_owned()),
+        input: Some(Payload::from_json("{\"n\": 1.0}").unwrap()),
+        ..ScheduleActivity::default()
+    });
+    let given = scene().decide([pci, schedule("a")]);
+    assert_eq!(given.run.activity("charge").unwrap().1.task_list, "PCI");
+    assert_eq!(given.run.activity("a").unwrap().1.task_list, "orders");
+    let input = given.events.iter().find_map(|event| match &event.kind {
+        EventKind::ActivityScheduled(it) if it.activity_id == "charge" => it.input.clone(),
+        _ => None,
+    });
+    assert_eq!(input.unwrap().text(), Some("{\"n\": 1.0}"));
+}
+
+#[test]
+fn no_more_activities_are_open_than_may_be() {
+    let busy = scene().take();
+    let ids = (0..limits::OPEN_ACTIVITIES_MAX).map(|index| schedule(&format!("a{index}"))).collect();
+    let full = busy.clone().then(&complete(busy.turn(), ids)).then(&signal("go")).take();
+    assert_eq!(full.run.activities.len(), limits::OPEN_ACTIVITIES_MAX);
+    check(
+        &full,
+        &full.complete([schedule("x")]),
+        "DeciderCompleted ActivityScheduleFailed(x, OpenActivitiesLimit) DeciderScheduled",
+    );
+    check(
+        &full,
+        &full.complete([cancel("a0"), schedule("x")]),
+        "DeciderCompleted ActivityTaskCancel(a0) ActivityCanceled ActivityScheduled(x) DeciderScheduled",
+    );
+}

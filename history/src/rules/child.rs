@@ -1,0 +1,284 @@
+//! Children: runs that a run starts, and of which it hears how they end. What becomes of them when it closes first.
+//!
+//! | while the child is | StartChild | it has been started | its start was refused | it closes | the run closes |
+//! |---|---|---|---|---|---|
+//! | not there | ChildScheduled | – | – | – | – |
+//! | wanted | ChildScheduleFailed (`WorkflowAlreadyOpen`) | ChildStarted | ChildScheduleFailed | ChildStarted, and as below | as below |
+//! | started | ChildScheduleFailed (`WorkflowAlreadyOpen`) | – | – | ChildSuccess, ChildFailed, ChildTimedOut, ChildCanceled or ChildTerminated | left alone, terminated or asked to cancel, as its policy says |
+//! | closed | ChildScheduled, which its reuse policy may refuse | – | – | – | – |
+//!
+//! It is not tried where [`OPEN_CHILDREN_MAX`](limits::OPEN_CHILDREN_MAX) are open (`OpenChildrenLimit`), where its domain has no room for
+//! another run (`OpenRunsLimit`), where the state of the run has none (`StateLimit`), or where its type is deprecated
+//! (`WorkflowTypeDeprecated`). All but ChildScheduled and ChildStarted have a decider look; in SWF's dialect ChildStarted has, too. A child
+//! that continues as new, is tried again or is reset is one child: its parent hears how the last of its runs closes.
+//!
+//! | the child, whose parent closes first, has the policy | becomes |
+//! |---|---|
+//! | `Abandon` | nothing |
+//! | `Terminate` | WorkflowTerminated |
+//! | `RequestCancel` | WorkflowCancelRequested |
+
+use crate::command::EffectResult;
+use crate::decision::{DomainRoom, StartChild};
+use crate::event::{
+    ActivityTimeouts, ChildCanceled, ChildFailed, ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause,
+    ChildScheduled, ChildStarted, ChildSuccess, ChildTerminated, ChildTimedOut, EventId, EventKind, Origin,
+    WorkflowCancelRequested, WorkflowTerminated,
+};
+use crate::fault::Fault;
+use crate::ids::RunId;
+use crate::limits;
+use crate::links::{EffectKind, taken_over};
+use crate::registered::Registration;
+use crate::room;
+use crate::run::{PendingChild, Run};
+use crate::time::Timestamp;
+use crate::transition::{Outcome, Transition, must_be_open};
+use crate::validate;
+
+/// The reason that a child is given when it is ended because its parent closed.
+pub const PARENT_CLOSED: &str = "the parent has closed";
+
+pub(crate) fn may_start(field: &impl Fn(&str) -> String, it: &StartChild, is_swf: bool) -> Result<(), Fault> {
+    validate::control(field, it.control.as_deref())?;
+    validate::name(&field("workflowId"), &it.workflow_id)?;
+    validate::type_name(&field("workflowType"), &it.workflow_type)?;
+    it.task_list.as_ref().map_or(Ok(()), |list| validate::name(&field("taskList"), list))?;
+    validate::payload(&field("input"), it.input.as_ref())?;
+    validate::timeout(&field("executionTimeout"), it.execution_timeout)?;
+    validate::timeout(&field("deciderStartToClose"), it.decider_start_to_close)?;
+    validate::timeout(&field("deciderScheduleToStart"), it.decider_schedule_to_start)?;
+    validate::timeouts(&field("activityTimeouts"), it.activity_timeouts)?;
+    it.retention.map_or(Ok(()), |retention| validate::span(&field("retention"), retention))?;
+    validate::timeout(&field("runTimeout"), it.run_timeout)?;
+    validate::retry_of_workflow(&field("retry"), it.retry.as_ref())?;
+    validate::tags(&field("tags"), &it.tags, is_swf)
+}
+
+pub(crate) fn not_tried(it: &StartChild, cause: ChildScheduleFailedCause, decision_event_id: EventId) -> EventKind {
+    EventKind::ChildScheduleFailed(ChildScheduleFailed {
+        workflow_id: it.workflow_id.clone(),
+        cause,
+        scheduled_event_id: None,
+        decision_event_id,
+        workflow_type: Some(it.workflow_type.clone()),
+        control: it.control.clone(),
+    })
+}
+
+impl Transition {
+    pub(crate) fn start_child(&mut self, it: &StartChild, decision_event_id: EventId) -> EventKind {
+        self.child(it, decision_event_id).unwrap_or_else(|cause| not_tried(it, cause, decision_event_id))
+    }
+
+    fn child(&mut self, it: &StartChild, decision_event_id: EventId) -> Result<EventKind, ChildScheduleFailedCause> {
+        let is_swf = self.run.started.is_swf();
+        let in_swf = if is_swf { Some(self.child_in_swf(it)?) } else { self.may_have_child(it).map(|()| None)? };
+        if !self.has_room(|_| room::child(&it.workflow_id)) {
+            return Err(ChildScheduleFailedCause::StateLimit);
+        }
+        let own = &self.run.started;
+        let defaults = it.registration.defaults();
+        let list = it.task_list.as_ref().or(defaults.and_then(|defaults| defaults.task_list.as_ref()));
+        let timeout = it.execution_timeout.or(defaults.and_then(|defaults| defaults.execution_timeout));
+        let turn_timeout = it.decider_start_to_close.or(defaults.and_then(|it| it.decider_start_to_close));
+        let child = ChildScheduled {
+            workflow_id: it.workflow_id.clone(),
+            workflow_type: it.workflow_type.clone(),
+            task_list: list.unwrap_or(&own.task_list).clone(),
+            input: it.input.clone(),
+            execution_timeout: timeout.unwrap_or(limits::EXECUTION_TIMEOUT_DEFAULT),
+            decider_start_to_close: turn_timeout.unwrap_or(own.decider_start_to_close),
+            decider_schedule_to_start: it.decider_schedule_to_start.or(own.decider_schedule_to_start),
+            activity_timeouts: it.activity_timeouts.or(own.activity_timeouts),
+            tags: it.tags.clone(),
+            retention: it.retention.unwrap_or(own.retention),
+            reuse_policy: it.reuse_policy,
+            child_policy: it.child_policy,
+            decision_event_id,
+            run_timeout: it.run_timeout,
+            retry: it.retry.clone(),
+            control: it.control.clone(),
+            swf: None,
+        };
+        let Some((task_list, settled)) = in_swf else { return Ok(EventKind::ChildScheduled(Box::new(child))) };
+        Ok(EventKind::ChildScheduled(Box::new(ChildScheduled {
+            task_list,
+            execution_timeout: settled.execution_timeout,
+            decider_start_to_close: settled.decider_start_to_close,
+            decider_schedule_to_start: None,
+            activity_timeouts: ActivityTimeouts::default(),
+            // What becomes of it is for this run's own policy to say.
+            child_policy: ChildPolicy::Abandon,
+            swf: Some(settled.run),
+            ..child
+        })))
+    }
+
+    fn may_have_child(&self, it: &StartChild) -> Result<(), ChildScheduleFailedCause> {
+        use ChildScheduleFailedCause as Cause;
+        let open = self.run.children.len() + self.links.outbox.taken_over();
+        if it.registration == Registration::Deprecated {
+            Err(Cause::WorkflowTypeDeprecated)
+        } else if self.run.children.values().any(|child| child.workflow_id == it.workflow_id) {
+            Err(Cause::WorkflowAlreadyOpen)
+        } else if open >= limits::OPEN_CHILDREN_MAX {
+            Err(Cause::OpenChildrenLimit)
+        } else if it.domain_room == DomainRoom::Full {
+            Err(Cause::OpenRunsLimit)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What became of the start of a child.
+    pub(crate) fn settle_start(&mut self, scheduled_event_id: EventId, result: EffectResult, now: Timestamp) {
+        let Some(child) = self.run.children.get(&scheduled_event_id) else { return };
+        let cause = match result {
+            EffectResult::Done { run_id } => return self.child_started(scheduled_event_id, run_id, now),
+            EffectResult::ReuseRefused => ChildScheduleFailedCause::WorkflowIdReuseRefused,
+            EffectResult::NeverStarts => ChildScheduleFailedCause::StartRefused,
+            EffectResult::AlreadyOpen | EffectResult::Closed | EffectResult::Unknown => {
+                ChildScheduleFailedCause::WorkflowAlreadyOpen
+            }
+        };
+        let (workflow_id, decision_event_id) = (child.workflow_id.clone(), child.decision_event_id);
+        let scheduled_event_id = Some(scheduled_event_id);
+        // What else there is to say of it, its ChildScheduled says.
+        let (workflow_type, control) = (None, None);
+        let failed =
+            ChildScheduleFailed { workflow_id, cause, scheduled_event_id, decision_event_id, workflow_type, control };
+        self.push(now, EventKind::ChildScheduleFailed(failed));
+    }
+
+    fn child_started(&mut self, scheduled_event_id: EventId, run_id: RunId, now: Timestamp) {
+        let child = self.run.children.get(&scheduled_event_id);
+        let Some(child) = child.filter(|child| child.started_event_id.is_none()) else { return };
+        let workflow_id = child.workflow_id.clone();
+        self.push(now, EventKind::ChildStarted(ChildStarted { workflow_id, run_id, scheduled_event_id }));
+    }
+
+    /// A child says how it closed.
+    pub(crate) fn take_child_close(
+        &mut self,
+        scheduled_event_id: EventId,
+        run_id: RunId,
+        close: &EventKind,
+        now: Timestamp,
+    ) -> Result<Outcome, Fault> {
+        must_be_open(&self.run)?;
+        let nothing = self.nothing_to_do();
+        if !self.run.children.contains_key(&scheduled_event_id) {
+            return Ok(nothing);
+        }
+        let first = Outcome::Recorded(self.run.last_event_id + 1);
+        // That it has closed may be heard before that it has started.
+        self.links.outbox.remove(None, scheduled_event_id, EffectKind::StartChild);
+        self.child_started(scheduled_event_id, run_id, now);
+        let child = self.run.children.get(&scheduled_event_id);
+        let Some(PendingChild { workflow_id, started_event_id: Some(started_event_id), .. }) = child else {
+            return Ok(nothing);
+        };
+        let (workflow_id, started_event_id) = (workflow_id.clone(), *started_event_id);
+        let Some(kind) = closed_child(workflow_id, run_id, scheduled_event_id, started_event_id, close) else {
+            return Ok(nothing);
+        };
+        self.push(now, kind);
+        Ok(first)
+    }
+
+    /// A child has closed whose parent has, too: it need not be started any more, which would be once again, nor ended.
+    pub(crate) fn child_is_over(&mut self, parent: RunId, scheduled_event_id: EventId) {
+        let of = taken_over(self.run.started.run_id, parent);
+        for kind in [EffectKind::StartChild, EffectKind::EndChild] {
+            self.has_changed_beside |= self.links.outbox.remove(of, scheduled_event_id, kind);
+        }
+    }
+
+    /// The parent has closed.
+    pub(crate) fn take_parent_close(
+        &mut self,
+        origin: &Origin,
+        policy: ChildPolicy,
+        now: Timestamp,
+    ) -> Result<Outcome, Fault> {
+        let (reason, from) = (Some(PARENT_CLOSED.to_owned()), Some(origin.clone()));
+        let kind = match policy {
+            ChildPolicy::Abandon => return Ok(self.nothing_to_do()),
+            ChildPolicy::Terminate => EventKind::WorkflowTerminated(WorkflowTerminated {
+                reason,
+                origin: from,
+                ..WorkflowTerminated::default()
+            }),
+            ChildPolicy::RequestCancel => {
+                EventKind::WorkflowCancelRequested(WorkflowCancelRequested { reason, identity: None, origin: from })
+            }
+        };
+        self.take(origin, kind, now)
+    }
+}
+
+/// How a child closed, as its parent records it; `None` for what closes no run.
+fn closed_child(
+    workflow_id: String,
+    run_id: RunId,
+    scheduled_event_id: EventId,
+    started_event_id: EventId,
+    close: &EventKind,
+) -> Option<EventKind> {
+    Some(match close {
+        EventKind::WorkflowSuccess(it) => {
+            let result = it.result.clone();
+            EventKind::ChildSuccess(ChildSuccess { workflow_id, run_id, scheduled_event_id, started_event_id, result })
+        }
+        EventKind::WorkflowFailed(it) => {
+            let (reason, details) = (it.reason.clone(), it.details.clone());
+            let it = ChildFailed { workflow_id, run_id, scheduled_event_id, started_event_id, reason, details };
+            EventKind::ChildFailed(it)
+        }
+        EventKind::WorkflowTimedOut(it) => {
+            let timeout = it.timeout;
+            let it = ChildTimedOut { workflow_id, run_id, scheduled_event_id, started_event_id, timeout };
+            EventKind::ChildTimedOut(it)
+        }
+        EventKind::WorkflowCanceled(it) => {
+            let details = it.details.clone();
+            let it = ChildCanceled { workflow_id, run_id, scheduled_event_id, started_event_id, details };
+            EventKind::ChildCanceled(it)
+        }
+        EventKind::WorkflowTerminated(it) => {
+            let reason = it.reason.clone();
+            let it = ChildTerminated { workflow_id, run_id, scheduled_event_id, started_event_id, reason };
+            EventKind::ChildTerminated(it)
+        }
+        _ => return None,
+    })
+}
+
+impl Run {
+    pub(crate) fn child_is_wanted(&mut self, event_id: EventId, it: &ChildScheduled) {
+        let child = PendingChild {
+            workflow_id: it.workflow_id.clone(),
+            decision_event_id: it.decision_event_id,
+            policy: it.child_policy,
+            started_event_id: None,
+        };
+        self.children.insert(event_id, child);
+    }
+
+    pub(crate) fn child_has_begun(&mut self, event_id: EventId, scheduled_event_id: EventId) {
+        if let Some(child) = self.children.get_mut(&scheduled_event_id) {
+            child.started_event_id = Some(event_id);
+        }
+    }
+
+    /// It has closed, or does not start; `None` where it was not tried.
+    pub(crate) fn child_is_gone(&mut self, scheduled_event_id: Option<EventId>) {
+        if let Some(scheduled_event_id) = scheduled_event_id {
+            self.children.remove(&scheduled_event_id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

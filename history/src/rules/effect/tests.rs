@@ -1,0 +1,217 @@
+//! Signals and cancel requests between runs: what is owed, what is taken once, what became of it.
+
+use crate::command::EffectResult;
+use crate::decision::{CancelExternal, SignalExternal};
+use crate::event::EventKind;
+use crate::scene::{
+    Scene, cancel_external, cancel_of, check, child, done, origin, plain, scene, settle, signal, signal_external,
+    signal_of, success, terminate,
+};
+use crate::{
+    Command, Decision, EffectKind, Errand, ErrandTask, Links, Outcome, Payload, Request, Timestamp, Transition, limits,
+};
+use uuid::Uuid;
+
+fn owed(scene: &Scene) -> Vec<(u64, EffectKind)> {
+    scene.links.outbox.ready().map(|effect| (effect.event_id, effect.kind)).collect()
+}
+
+#[test]
+fn a_signal_to_another_is_owed_until_it_is_known_what_became_of_it() {
+    let sent = scene().decide([signal_external("o"), cancel_external("p")]);
+    assert_eq!(owed(&sent), [(5, EffectKind::Signal), (6, EffectKind::RequestCancel)]);
+    assert_eq!(sent.links.outbox.next_at(), Some(sent.now.plus(limits::EFFECT_WAIT_FIRST)));
+    for (result, signal, cancel) in [
+        (done(), "ExternalSignalDelivered", "ExternalCancelDelivered"),
+        (EffectResult::Unknown, "ExternalSignalFailed(o, WorkflowUnknown)", "ExternalCancelFailed(p, WorkflowUnknown)"),
+        (EffectResult::Closed, "ExternalSignalFailed(o, WorkflowClosed)", "ExternalCancelFailed(p, WorkflowClosed)"),
+    ] {
+        check(&sent, &settle(5, EffectKind::Signal, result), &format!("{signal} DeciderScheduled"));
+        check(&sent, &settle(6, EffectKind::RequestCancel, result), &format!("{cancel} DeciderScheduled"));
+    }
+    let settled = sent.then(&settle(5, EffectKind::Signal, done()));
+    assert_eq!(owed(&settled), [(6, EffectKind::RequestCancel)]);
+    check(&settled, &settle(5, EffectKind::Signal, EffectResult::Closed), "");
+    check(&settled, &settle(6, EffectKind::Signal, done()), "");
+    let settled = settled.then(&settle(6, EffectKind::RequestCancel, done()));
+    assert_eq!(settled.links, Links::default());
+}
+
+#[test]
+fn an_effect_of_another_is_taken_once_however_often_it_comes() {
+    let taken = scene().take().then(&signal_of(1, 5));
+    assert!(matches!(&taken.events[3].kind, EventKind::Signal(it) if it.origin == Some(origin(1, 5))));
+    check(&taken, &signal_of(1, 5), "repeats 4");
+    check(&taken, &signal_of(1, 6), "Signal(go)");
+    check(&taken, &signal_of(2, 5), "Signal(go)");
+    check(&taken, &cancel_of(1, 7), "WorkflowCancelRequested");
+    let asked = taken.then(&cancel_of(1, 7));
+    check(&asked, &cancel_of(1, 7), "repeats 6");
+    assert!(asked.run.cancel_requested);
+    // It was taken before the run closed, so that it must not be said to have failed.
+    let closed = asked.then(&terminate());
+    check(&closed, &signal_of(1, 5), "repeats 4");
+    check(&closed, &signal_of(1, 9), "fault run-closed");
+}
+
+#[test]
+fn what_was_seen_is_told_apart_by_what_is_kept_and_by_nothing_else() {
+    let mut taken = scene().take().then(&signal_of(1, 5)).then(&signal_of(1, 6));
+    taken.links.seen.retain(|seen| seen.origin.event_id != 5);
+    check(&taken, &signal_of(1, 6), "repeats 6");
+    assert!(taken.links.seen.find(&origin(1, 5)).is_none());
+}
+
+#[test]
+fn what_was_refused_in_an_earlier_round_does_not_count_and_what_was_done_does() {
+    let again = scene().decide([signal_external("o")]).then(&Command::SeeToEffects);
+    let settles = |round, result| Command::SettleEffect {
+        owner: Uuid::nil(),
+        event_id: 5,
+        kind: EffectKind::Signal,
+        round,
+        result,
+    };
+    for refused in [EffectResult::Closed, EffectResult::Unknown] {
+        check(&again, &settles(0, refused), "");
+        assert!(!again.clone().then(&settles(0, refused)).links.is_empty(), "it is still owed");
+    }
+    check(&again, &settles(1, EffectResult::Closed), "ExternalSignalFailed(o, WorkflowClosed) DeciderScheduled");
+    check(&again, &settles(0, done()), "ExternalSignalDelivered DeciderScheduled");
+}
+
+#[test]
+fn late_effects_are_seen_to_without_an_event() {
+    let sent = scene().decide([signal_external("o")]);
+    check(&sent, &Command::SeeToEffects, "");
+    let before = sent.links.outbox.next_at();
+    let early = sent.clone().then(&Command::SeeToEffects);
+    assert_eq!(early.links.outbox.next_at(), before);
+    let late = sent.after(30).then(&Command::SeeToEffects);
+    assert_eq!(late.links.outbox.next_at(), Some(late.now.plus(limits::EFFECT_WAIT_FIRST)));
+}
+
+#[test]
+fn as_many_effects_as_may_be_are_on_their_way_and_not_one_more() {
+    let many: Vec<Decision> =
+        (0..limits::OPEN_EXTERNALS_MAX - 1).map(|to| signal_external(&format!("o{to}"))).collect();
+    let scene = scene().take();
+    let full = Command::CompleteTurn { turn: scene.turn(), decisions: many, context: None, awaiting: Vec::new() };
+    let full = scene.then(&full).then(&signal("go")).take();
+    check(
+        &full,
+        &full.complete([cancel_external("a"), signal_external("b"), cancel_external("c")]),
+        "DeciderCompleted ExternalCancelScheduled(a) ExternalSignalFailed(b, OpenExternalsLimit) \
+         ExternalCancelFailed(c, OpenExternalsLimit) DeciderScheduled",
+    );
+}
+
+#[test]
+fn fields_of_effects_are_held_to_their_limits() {
+    let busy = scene().take();
+    let large = Payload::from_json(&format!("\"{}\"", "x".repeat(limits::PAYLOAD_BYTES_MAX))).unwrap();
+    let named = |workflow_id: &str, name: &str| SignalExternal {
+        workflow_id: workflow_id.to_owned(),
+        name: name.to_owned(),
+        ..SignalExternal::default()
+    };
+    let long = "x".repeat(limits::NAME_CHARS_MAX + 1);
+    for (decision, fault) in [
+        (Decision::from(named("", "s")), "invalid-field"),
+        (named("o", "").into(), "invalid-field"),
+        (named(&long, "s").into(), "too-large"),
+        (named("o", &long).into(), "too-large"),
+        (SignalExternal { input: Some(large), ..named("o", "s") }.into(), "too-large"),
+        (cancel_external(""), "invalid-field"),
+        (
+            CancelExternal { workflow_id: "o".to_owned(), reason: Some(long.clone()), run_id: None, control: None }
+                .into(),
+            "too-large",
+        ),
+    ] {
+        check(&busy, &busy.complete([decision]), &format!("fault {fault}"));
+    }
+}
+
+#[test]
+fn a_repeated_effect_says_which_event_it_was() {
+    let taken = scene().take().then(&signal_of(1, 5));
+    let first = Request { run_id: taken.run.started.run_id, event_id: 4 };
+    assert_eq!(taken.clone().admit(&signal_of(1, 5)), Ok((Outcome::Repeated(first), Vec::new())));
+}
+
+#[test]
+fn what_an_earlier_run_has_taken_is_not_taken_again_by_the_next_or_under_another_name() {
+    let taken = scene().take().then(&signal_of(1, 5));
+    let errand =
+        Errand { workflow_id: "order-1".to_owned(), run_id: None, task: ErrandTask::Tell(signal_of(1, 5)), by: None };
+    let fresh = || Transition::linked(Scene::of(&plain()).run, taken.links.clone());
+    let run_id = taken.run.started.run_id;
+    // A new run of the workflow id goes on with what the one before it has seen, even for an errand to that one.
+    for errand in [errand.clone(), Errand { run_id: Some(Uuid::from_u128(77)), ..errand.clone() }] {
+        let mut next = fresh();
+        assert_eq!(next.undergo(&errand, taken.now), EffectResult::Done { run_id });
+        assert!(next.events().is_empty());
+    }
+    let other = Errand { task: ErrandTask::Tell(signal_of(1, 6)), ..errand };
+    let to_another = Errand { run_id: Some(Uuid::from_u128(77)), ..other.clone() };
+    assert_eq!(fresh().undergo(&to_another, taken.now), EffectResult::Unknown);
+    assert!(matches!(fresh().undergo(&other, taken.now), EffectResult::Done { .. }));
+    let closed = taken.then(&terminate());
+    let mut closed = Transition::linked(closed.run, closed.links);
+    assert_eq!(closed.undergo(&other, Timestamp::from_millis(0)), EffectResult::Closed);
+}
+
+/// What a closed run owes, in the outbox of the run that followed it.
+fn followed(by: &Scene) -> Scene {
+    let run_id = by.run.started.run_id;
+    Scene { links: by.links.clone().handed_over(run_id), ..Scene::of_run(&plain(), Uuid::from_u128(50)) }
+}
+
+#[test]
+fn what_a_closed_run_owes_goes_over_to_the_next_which_settles_it_without_an_event() {
+    let closed = scene().decide([signal_external("o"), success()]);
+    let next = followed(&closed);
+    let effect = next.links.outbox.ready().next().unwrap();
+    assert_eq!((effect.of, effect.event_id), (Some(closed.run.started.run_id), 5));
+    assert!(
+        next.links.outbox.round() > closed.links.outbox.round(),
+        "whoever delivered for the run that closed is late"
+    );
+    // Its own event 5 is something else.
+    let own = Command::SettleEffect {
+        owner: next.run.started.run_id,
+        event_id: 5,
+        kind: EffectKind::Signal,
+        round: 1,
+        result: done(),
+    };
+    assert!(!next.clone().then(&own).links.is_empty());
+    let of_before = Command::SettleEffect {
+        owner: closed.run.started.run_id,
+        event_id: 5,
+        kind: EffectKind::Signal,
+        round: 1,
+        result: done(),
+    };
+    check(&next, &of_before, "");
+    assert!(next.clone().then(&of_before).links.is_empty());
+    // And over again to the one after that, as what it is.
+    assert_eq!(followed(&next).links.outbox.ready().next(), Some(effect));
+}
+
+#[test]
+fn what_was_taken_over_counts_as_on_its_way() {
+    let many = (0..limits::OPEN_EXTERNALS_MAX).map(|to| signal_external(&format!("o{to}")));
+    let decisions = many.chain([success()]).collect();
+    let scene = scene().take();
+    let turn = scene.turn();
+    let next =
+        followed(&scene.then(&Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() })).take();
+    check(
+        &next,
+        &next.complete([signal_external("a"), child("b")]),
+        "DeciderCompleted ExternalSignalFailed(a, OpenExternalsLimit) ChildScheduleFailed(b, OpenChildrenLimit) \
+         DeciderScheduled",
+    );
+}

@@ -1,0 +1,276 @@
+//! What runs of SWF's dialect have that others do not: Lambda tasks, turns that move to another list, limits.
+
+mod dialect;
+
+use crate::decision::{ContinueAsNew, DomainRoom, ScheduleActivity, StartChild};
+use crate::dialect::{LAMBDA_LIST, SwfLimits, SwfRun, lambda_activity_id};
+use crate::event::{ActivityTimeouts, ChildPolicy, EventKind, TerminatedCause, TurnList};
+use crate::run::{RunStart, TaskRef};
+use crate::scene::{Scene, check, done, marker, plain, scene, schedule, settle, signal, success, told};
+use crate::{
+    ActivityDefaults, Command, Decision, Duration, EffectKind, Registration, Start, Transition, WorkflowDefaults,
+    limits,
+};
+
+fn known<D>(defaults: D) -> Registration<D> {
+    Registration::Known(Box::new(defaults))
+}
+
+fn start(run: SwfRun) -> Start {
+    Start { swf: Some(run), ..plain() }
+}
+
+fn with_role() -> Scene {
+    Scene::of(&start(SwfRun { lambda_role: Some("role".to_owned()), ..SwfRun::default() }))
+}
+
+fn lambda(id: &str, registration: Registration<ActivityDefaults>) -> Decision {
+    let start_to_close = Some(Duration::from_secs(9));
+    ScheduleActivity {
+        activity_id: lambda_activity_id(id),
+        activity_type: "resize".to_owned(),
+        task_list: Some(LAMBDA_LIST.to_owned()),
+        timeouts: ActivityTimeouts { start_to_close, ..ActivityTimeouts::default() },
+        registration,
+        ..ScheduleActivity::default()
+    }
+    .into()
+}
+
+fn call(id: &str) -> Decision {
+    lambda(id, known(ActivityDefaults::default()))
+}
+
+/// What came behind the newest DeciderCompleted, with its causes.
+fn since_the_turn(scene: &Scene) -> String {
+    let at = scene.events.iter().rposition(|event| event.kind.name() == "DeciderCompleted").unwrap();
+    told(&scene.events[at + 1..])
+}
+
+#[test]
+fn a_lambda_task_is_called_and_answers() {
+    let called = with_role().decide([call("l")]);
+    assert_eq!(since_the_turn(&called), "ActivityScheduled(lambda:l)");
+    let waiting: Vec<_> = called.run.waiting_tasks().collect();
+    assert!(matches!(&waiting[..], [TaskRef::Activity(task)] if task.activity.task_list == LAMBDA_LIST));
+    let held = called.takes("lambda:l");
+    check(&held, &held.succeed("lambda:l"), "ActivitySuccess DeciderScheduled");
+    check(&held, &held.fail("lambda:l"), "ActivityFailed DeciderScheduled");
+    let late = held.after(9);
+    check(&late, &late.fire(), "ActivityTimedOut(StartToClose) DeciderScheduled");
+}
+
+#[test]
+fn a_lambda_task_of_a_run_without_a_role_is_scheduled_and_never_called() {
+    let run = Scene::of(&start(SwfRun::default())).decide([call("l")]);
+    assert_eq!(since_the_turn(&run), "ActivityScheduled(lambda:l) ActivityScheduledTimeout DeciderScheduled");
+    assert!(run.run.activities.is_empty());
+    // In a run that speaks no dialect the list is one like others.
+    let native = scene().decide([call("l")]);
+    assert_eq!(since_the_turn(&native), "ActivityScheduled(lambda:l)");
+}
+
+#[test]
+fn a_lambda_task_is_not_scheduled_where_nothing_calls_it_or_its_id_is_in_use() {
+    let unavailable = with_role().decide([lambda("l", Registration::Unknown)]);
+    assert_eq!(since_the_turn(&unavailable), "ActivityScheduleFailed(lambda:l, LambdaUnavailable) DeciderScheduled");
+    let twice = with_role().decide([call("l"), call("l")]);
+    let expected =
+        "ActivityScheduled(lambda:l) ActivityScheduleFailed(lambda:l, ActivityIdAlreadyInUse) DeciderScheduled";
+    assert_eq!(since_the_turn(&twice), expected);
+}
+
+#[test]
+fn lambda_tasks_and_activities_are_open_up_to_a_thousand_together() {
+    let mut full = with_role().take();
+    let decisions: Vec<_> = (0..limits::OPEN_ACTIVITIES_MAX).map(|id| call(&id.to_string())).collect();
+    let complete = |scene: &Scene, decisions| Command::CompleteTurn {
+        turn: scene.turn(),
+        decisions,
+        context: None,
+        awaiting: Vec::new(),
+    };
+    full = full.clone().then(&complete(&full, decisions)).then(&signal("s")).take();
+    let one_more = complete(&full, vec![call("one more")]);
+    let expected = "DeciderCompleted ActivityScheduleFailed(lambda:one more, OpenActivitiesLimit) DeciderScheduled";
+    check(&full, &one_more, expected);
+}
+
+fn move_to(scene: Scene, list: &str, schedule_to_start: Option<u64>) -> Scene {
+    let scene = scene.take();
+    let to = TurnList { task_list: list.to_owned(), schedule_to_start: schedule_to_start.map(Duration::from_secs) };
+    let command = Command::CompleteTurnAndMove { turn: scene.turn(), decisions: Vec::new(), context: None, to };
+    scene.then(&command)
+}
+
+/// Where the turn waits that a signal asks for.
+fn list_of_next(scene: &Scene) -> String {
+    let asked = scene.clone().then(&signal("s"));
+    let task = asked.run.turn_task.clone().unwrap();
+    asked.run.list_of_turn(&task).to_owned()
+}
+
+#[test]
+fn turns_wait_on_the_list_that_an_answer_has_moved_them_to() {
+    let moved = move_to(scene(), "others", None);
+    assert_eq!(list_of_next(&moved), "others");
+    let taken = moved.then(&signal("s")).take();
+    assert_eq!(taken.run.list_of_held_turn(), "others");
+    let late = taken.after(10_000).then(&Command::FireDeadlines { beats: Vec::new() });
+    assert_eq!(list_of_next(&late.take().decide([])), "others", "a timeout changes nothing");
+}
+
+#[test]
+fn a_move_with_a_timeout_ends_when_a_turn_times_out_and_one_for_good_stands_beneath_it() {
+    let for_now = move_to(scene(), "debug", Some(5)).then(&signal("s"));
+    let late = for_now.clone().after(5);
+    let due = late.clone().then(&late.fire());
+    let task = due.run.turn_task.clone().unwrap();
+    assert_eq!((due.run.list_of_turn(&task), task.schedule_to_start), ("orders", None));
+    assert_eq!(due.run.turn_lists, None);
+    // Held and not answered is the same.
+    let held = for_now.take().after(10_000);
+    let due = held.clone().then(&held.fire());
+    assert_eq!(due.run.next_turn_list(), "orders");
+    // For good, and then for now.
+    let good = move_to(scene(), "others", None).then(&signal("s"));
+    let both = move_to(good, "debug", Some(5)).then(&signal("s"));
+    assert_eq!(both.run.next_turn_list(), "debug");
+    let late = both.after(5);
+    assert_eq!(late.clone().then(&late.fire()).run.next_turn_list(), "others");
+}
+
+#[test]
+fn a_run_that_is_moved_is_told_so_by_its_history_alone() {
+    let moved = move_to(move_to(scene(), "others", None).then(&signal("s")), "debug", Some(5));
+    assert_eq!(crate::Run::replay(&moved.events), Some(moved.run.clone()));
+    assert!(moved.run.turn_lists.is_some());
+}
+
+#[test]
+fn a_turn_has_the_priority_of_its_run_and_an_activity_that_of_its_decision_or_its_type() {
+    let urgent = Scene::of(&start(SwfRun { task_priority: Some(7), ..SwfRun::default() }));
+    let priority = |scene: &Scene| match &scene.events[1].kind {
+        EventKind::DeciderScheduled(it) => it.task_priority,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((priority(&urgent), priority(&scene())), (Some(7), None));
+    let wait = Some(Duration::from_secs(60));
+    let timeouts =
+        ActivityTimeouts { schedule_to_start: wait, start_to_close: wait, schedule_to_close: wait, heartbeat: wait };
+    let defaults = ActivityDefaults { task_list: Some("l".to_owned()), timeouts, task_priority: Some(-3) };
+    for (said, expected) in [(None, Some(-3)), (Some(9), Some(9)), (Some(0), Some(0))] {
+        let decision = ScheduleActivity {
+            activity_id: "a".to_owned(),
+            activity_type: "A".to_owned(),
+            task_priority: said,
+            registration: known(defaults.clone()),
+            ..ScheduleActivity::default()
+        };
+        let scheduled = urgent.clone().decide([decision.into()]);
+        assert_eq!(scheduled.run.activity("a").unwrap().1.task_priority, expected, "{said:?}");
+    }
+}
+
+fn limited(events: u64, time: Duration) -> Start {
+    start(SwfRun { limits: Some(SwfLimits { events, time }), ..SwfRun::default() })
+}
+
+#[test]
+fn the_limits_of_swf_are_25_000_events_and_a_year() {
+    assert_eq!(SwfLimits::default(), SwfLimits { events: 25_000, time: Duration::from_days(365) });
+}
+
+#[test]
+fn a_run_is_terminated_by_the_command_that_gives_it_more_events_than_may_be() {
+    // WorkflowStarted, DeciderScheduled, and as many signals.
+    let full = Scene::of(&limited(4, Duration::from_days(1))).then(&signal("a")).then(&signal("b"));
+    assert_eq!((full.run.last_event_id, full.run.is_open()), (4, true), "as many as may be");
+    check(&full, &signal("c"), "Signal(c) WorkflowTerminated");
+    let ended = full.clone().then(&signal("c"));
+    let EventKind::WorkflowTerminated(it) = &ended.events.last().unwrap().kind else { panic!("not terminated") };
+    assert_eq!(it.cause, Some(TerminatedCause::EventLimit));
+    // A whole batch is recorded before, and one that closes the run closes it.
+    let busy = Scene::of(&limited(4, Duration::from_days(1))).take();
+    let many = busy.complete([marker("a"), marker("b"), marker("c")]);
+    check(&busy, &many, "DeciderCompleted Marker(a) Marker(b) Marker(c) WorkflowTerminated");
+    let close = busy.complete([marker("a"), success()]);
+    check(&busy, &close, "DeciderCompleted Marker(a) WorkflowSuccess");
+    // Whoever has no limits has none.
+    let free = Scene::of(&start(SwfRun::default())).take();
+    check(
+        &free,
+        &free.complete([marker("a"), marker("b"), marker("c")]),
+        "DeciderCompleted Marker(a) Marker(b) Marker(c)",
+    );
+}
+
+fn order() -> WorkflowDefaults {
+    WorkflowDefaults {
+        task_list: Some("l".to_owned()),
+        execution_timeout: Some(Duration::from_days(500)),
+        decider_start_to_close: Some(Duration::from_secs(60)),
+        child_policy: Some(ChildPolicy::Terminate),
+        ..WorkflowDefaults::default()
+    }
+}
+
+fn child_with(domain_room: DomainRoom) -> Decision {
+    let (workflow_id, workflow_type) = ("c".to_owned(), "C".to_owned());
+    let registration = known(order());
+    StartChild { workflow_id, workflow_type, registration, domain_room, ..StartChild::default() }.into()
+}
+
+#[test]
+fn the_children_of_a_run_that_has_too_many_events_are_ended_by_its_policy() {
+    let parent = Scene::of(&limited(8, Duration::from_days(1))).decide([child_with(DomainRoom::Free), marker("m")]);
+    let parent = parent.then(&settle(5, EffectKind::StartChild, done()));
+    assert!(parent.run.is_open());
+    let ended = parent.then(&signal("s"));
+    assert!(!ended.run.is_open());
+    assert!(ended.links.outbox.ready().any(|effect| effect.kind == EffectKind::EndChild));
+}
+
+#[test]
+fn a_run_is_open_for_as_long_as_may_be_whatever_its_start_says() {
+    let limits = SwfLimits { events: 100, time: Duration::from_days(365) };
+    let run = SwfRun { limits: Some(limits), ..SwfRun::default() };
+    let open_for = |wanted| {
+        let start = Start { execution_timeout: wanted, ..start(run.clone()) };
+        Scene::of(&start).run.started.execution_timeout
+    };
+    assert_eq!(open_for(Duration::from_days(364)), Duration::from_days(364));
+    assert_eq!(open_for(Duration::from_days(366)), Duration::from_days(365));
+    let full = Scene::of(&Start { execution_timeout: Duration::from_days(1_000), ..start(run) });
+    let almost = full.clone().after(365 * 24 * 3_600 - 1);
+    check(&almost, &almost.fire(), "");
+    let late = full.after(365 * 24 * 3_600);
+    check(&late, &late.fire(), "WorkflowTimedOut");
+}
+
+#[test]
+fn children_and_runs_that_go_on_are_held_to_the_same() {
+    let parent = Scene::of(&limited(100, Duration::from_days(1))).decide([child_with(DomainRoom::Free)]);
+    let EventKind::ChildScheduled(child) = &parent.events.last().unwrap().kind else { panic!("no child") };
+    assert_eq!(child.swf.as_ref().unwrap().limits, parent.run.started.swf.as_ref().unwrap().limits);
+    let go_on = ContinueAsNew { registration: known(order()), ..ContinueAsNew::default() };
+    let closed = Scene::of(&limited(100, Duration::from_days(1))).decide([go_on.into()]);
+    let EventKind::WorkflowContinuedAsNew(it) = &closed.events.last().unwrap().kind else { panic!("not closed") };
+    let next = Transition::successor(&closed.run, it, None, closed.now).into_parts().0.started;
+    let limits = |run: &RunStart| run.swf.as_ref().unwrap().limits;
+    assert_eq!(limits(&next), limits(&closed.run.started));
+    assert_eq!(next.execution_timeout, Duration::from_days(1));
+}
+
+#[test]
+fn a_child_is_not_started_in_a_domain_that_is_full() {
+    let parent = Scene::of(&start(SwfRun::default()));
+    let refused = parent.clone().decide([child_with(DomainRoom::FullForSwf)]);
+    assert_eq!(since_the_turn(&refused), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
+    assert_eq!(since_the_turn(&parent.decide([child_with(DomainRoom::Free)])), "ChildScheduled(c)");
+    // Others know no such limit, unless it is the domain's.
+    let native = scene().decide([child_with(DomainRoom::FullForSwf), schedule("a")]);
+    assert_eq!(since_the_turn(&native), "ChildScheduled(c) ActivityScheduled(a)");
+    let full = scene().decide([child_with(DomainRoom::Full)]);
+    assert_eq!(since_the_turn(&full), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
+}

@@ -1,0 +1,291 @@
+//! Turns: a run has its decider look at what is new. One turn is held at most, and one waits behind it at most.
+//!
+//! | while the turn | a decider polls (`StartTurn`) | it is answered | it is given back (`FailTurn`) | it was not delivered (`ReturnTurn`) | its time is up | there is news | the run closes |
+//! |---|---|---|---|---|---|---|---|
+//! | is not there | refused (turn-not-waiting) | refused (turn-lost) | refused (turn-lost) | refused (turn-lost) | – | DeciderScheduled | – |
+//! | waits | DeciderStarted | refused (turn-lost) | refused (turn-lost) | refused (turn-lost) | DeciderTimedOut (`ScheduleToStart`) | – | forgotten |
+//! | waits and is held back | refused (turn-not-waiting) | refused (turn-lost) | refused (turn-lost) | refused (turn-lost) | from then on as above | – | forgotten |
+//! | is held | refused (turn-not-waiting) | DeciderCompleted | DeciderFailed (`Reported`) | DeciderFailed (`DeliveryFailed`) | DeciderTimedOut (`StartToClose`) | DeciderScheduled, which waits behind it | forgotten |
+//! | was the last to be answered | as it stands now | refused (turn-completed) | refused (turn-completed) | refused (turn-completed) | – | – | – |
+//!
+//! DeciderFailed and DeciderTimedOut have a decider look again: DeciderScheduled, unless a turn waits already. One that was given back
+//! is held back, longer each time in a row, from [`TURN_BACKOFF_FIRST`](limits::TURN_BACKOFF_FIRST) to
+//! [`TURN_BACKOFF_MAX`](limits::TURN_BACKOFF_MAX); so is the first turn of a delayed start. While the run is paused nobody can take a
+//! turn, and the time to be taken in does not run. The events of the decisions come behind DeciderCompleted, in order.
+//!
+//! Turns wait on the list of the run's start, unless an answer moves them: for good, or until one of them has timed out.
+
+use crate::command::TurnId;
+use crate::decision::Decision;
+use crate::event::{
+    DeciderCompleted, DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, DeciderTimedOut,
+    DeciderTimeout, Event, EventId, EventKind, TurnList,
+};
+use crate::fault::Fault;
+use crate::limits;
+use crate::links::PollId;
+use crate::payload::Payload;
+use crate::run::{Deadline, DeadlineKind, LostTurns, Run, Turn, TurnLists, TurnTask};
+use crate::time::{Duration, Timestamp};
+use crate::transition::{Transition, must_be_open};
+use crate::validate;
+
+/// What a decider answers with, beside what it says to updates.
+pub(crate) struct Completion<'a> {
+    pub(crate) decisions: &'a [Decision],
+    pub(crate) context: Option<&'a Payload>,
+    pub(crate) awaiting: &'a [String],
+    pub(crate) moves_to: Option<&'a TurnList>,
+}
+
+impl Completion<'_> {
+    /// Whether its fields are acceptable, its decisions aside.
+    pub(crate) fn is_acceptable(&self, is_swf: bool) -> Result<(), Fault> {
+        let context_max = if is_swf { limits::SWF_CONTEXT_BYTES_MAX } else { limits::CONTEXT_BYTES_MAX };
+        validate::size("context", self.context, context_max)?;
+        validate::awaiting(self.awaiting)?;
+        if let Some(list) = self.moves_to {
+            validate::name("taskList", &list.task_list)?;
+            validate::span("taskListScheduleToStart", list.schedule_to_start.unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a decider holds this turn, so that its answer would be heard.
+///
+/// # Errors
+///
+/// [`Fault::TurnCompleted`] when it was the last to be completed, else [`Fault::RunClosed`] or [`Fault::TurnLost`].
+pub fn must_hold(run: &Run, turn: TurnId) -> Result<(), Fault> {
+    if run.turn.as_ref().is_some_and(|held| {
+        held.scheduled_event_id == turn.scheduled_event_id && held.started_event_id == turn.started_event_id
+    }) {
+        return Ok(());
+    }
+    // Said before "closed", so that a decider which repeats its last answer learns that it was heard.
+    if turn.started_event_id == run.previous_started_event_id && turn.started_event_id != 0 {
+        return Err(Fault::TurnCompleted);
+    }
+    must_be_open(run)?;
+    Err(Fault::TurnLost)
+}
+
+impl Transition {
+    /// At most one DeciderScheduled since the last DeciderStarted.
+    pub(crate) fn schedule_turn(&mut self, now: Timestamp) {
+        if !self.run.is_open() || self.run.turn_task.is_some() {
+            return;
+        }
+        let given_back = matches!(
+            self.events().last().map(|event| &event.kind),
+            Some(EventKind::DeciderFailed(DeciderFailed { cause: DeciderFailedCause::Reported, .. }))
+        );
+        let scheduled = DeciderScheduled {
+            task_list: self.run.next_turn_list().to_owned(),
+            start_to_close: self.run.started.decider_start_to_close,
+            schedule_to_start: self.run.next_turn_waits(),
+            attempt: self.run.turns_lost.saturating_add(1),
+            not_before: if self.run.last_event_id == 1 {
+                self.run.started.start_after.map(|_| self.run.started.first_turn_at())
+            } else {
+                given_back.then(|| now.plus(turn_backoff(self.run.turns_lost)))
+            },
+            task_priority: self.run.started.priority(),
+        };
+        self.push(now, EventKind::DeciderScheduled(scheduled));
+    }
+
+    pub(crate) fn start_turn(
+        &mut self,
+        scheduled_event_id: EventId,
+        identity: Option<&String>,
+        poll: Option<PollId>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        validate::identity(identity.map(String::as_str))?;
+        must_be_open(&self.run)?;
+        let is_free = self.run.turn.is_none() && self.run.paused.is_none();
+        let task = self.run.turn_task.as_ref().filter(|_| is_free);
+        let waits = task.is_some_and(|task| {
+            task.scheduled_event_id == scheduled_event_id && task.not_before.is_none_or(|at| at <= now)
+        });
+        if !waits {
+            return Err(Fault::TurnNotWaiting { scheduled_event_id });
+        }
+        let identity = identity.cloned();
+        self.push(now, EventKind::DeciderStarted(DeciderStarted { scheduled_event_id, identity }));
+        self.links.sent.send(scheduled_event_id, poll);
+        Ok(())
+    }
+
+    pub(crate) fn turn_completed(&mut self, turn: TurnId, completion: &Completion<'_>, now: Timestamp) -> EventId {
+        let TurnId { scheduled_event_id, started_event_id } = turn;
+        let (context, awaiting) = (completion.context.cloned(), completion.awaiting.to_vec());
+        let moves_to = completion.moves_to.cloned();
+        let completed = DeciderCompleted { scheduled_event_id, started_event_id, context, awaiting, moves_to };
+        self.push(now, EventKind::DeciderCompleted(completed))
+    }
+
+    /// Turns wait on another list by the word of who may have them wait there.
+    pub(crate) fn may_move(&self, to: &TurnList) -> Result<(), Fault> {
+        if self.author.may.as_ref().is_none_or(|may| may.iter().any(|may| may.allows_list(&to.task_list))) {
+            return Ok(());
+        }
+        let problem = "is a list on which this decider's credential does not allow it to have turns wait".to_owned();
+        Err(Fault::Invalid { field: "taskList".to_owned(), problem })
+    }
+
+    pub(crate) fn fail_turn(
+        &mut self,
+        turn: TurnId,
+        reason: Option<&String>,
+        details: Option<&Payload>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        validate::reason("reason", reason.map(String::as_str))?;
+        validate::payload("details", details)?;
+        must_hold(&self.run, turn)?;
+        // A turn that waits already has been scheduled without a wait: it is held back from here.
+        let wait = turn_backoff(self.run.turns_lost.saturating_add(1));
+        let next_not_before = self.run.turn_task.as_ref().map(|_| now.plus(wait));
+        let failed = DeciderFailed {
+            reason: reason.cloned(),
+            details: details.cloned(),
+            next_not_before,
+            ..failed(turn, DeciderFailedCause::Reported)
+        };
+        self.push(now, EventKind::DeciderFailed(failed));
+        Ok(())
+    }
+
+    /// It never reached its decider. By now it may have gone elsewhere.
+    pub(crate) fn return_turn(&mut self, turn: TurnId, poll: Option<PollId>, now: Timestamp) -> Result<(), Fault> {
+        must_hold(&self.run, turn)?;
+        if self.links.sent.poll_of(turn.scheduled_event_id) != poll {
+            return Err(Fault::TurnLost);
+        }
+        self.push(now, EventKind::DeciderFailed(failed(turn, DeciderFailedCause::DeliveryFailed)));
+        Ok(())
+    }
+
+    pub(crate) fn turn_waited_too_long(&mut self, scheduled_event_id: EventId, now: Timestamp) {
+        let timeout = DeciderTimeout::ScheduleToStart;
+        let timed_out = DeciderTimedOut { scheduled_event_id, started_event_id: None, timeout };
+        self.push(now, EventKind::DeciderTimedOut(timed_out));
+    }
+
+    pub(crate) fn turn_took_too_long(&mut self, now: Timestamp) {
+        let Some(turn) = &self.run.turn else { return };
+        let scheduled_event_id = turn.scheduled_event_id;
+        let (started_event_id, timeout) = (Some(turn.started_event_id), DeciderTimeout::StartToClose);
+        let timed_out = DeciderTimedOut { scheduled_event_id, started_event_id, timeout };
+        self.push(now, EventKind::DeciderTimedOut(timed_out));
+    }
+}
+
+fn failed(turn: TurnId, cause: DeciderFailedCause) -> DeciderFailed {
+    let TurnId { scheduled_event_id, started_event_id } = turn;
+    let (reason, details, next_not_before) = (None, None, None);
+    DeciderFailed { scheduled_event_id, started_event_id, cause, reason, details, next_not_before }
+}
+
+/// How long the next turn is held back after this many were lost in a row.
+fn turn_backoff(turns_lost: u32) -> Duration {
+    let doublings = turns_lost.saturating_sub(1).min(16);
+    limits::TURN_BACKOFF_FIRST.times(1 << doublings).min(limits::TURN_BACKOFF_MAX)
+}
+
+impl Run {
+    pub(crate) fn turn_waits(&mut self, event: &Event, it: &DeciderScheduled) {
+        let started = &self.started;
+        self.turn_task = Some(TurnTask {
+            scheduled_event_id: event.id,
+            waits_since: event.timestamp,
+            attempt: it.attempt,
+            not_before: it.not_before,
+            task_list: Some(&it.task_list).filter(|list| **list != started.task_list).cloned(),
+            schedule_to_start: it.schedule_to_start.filter(|wait| Some(*wait) != started.decider_schedule_to_start),
+        });
+    }
+
+    pub(crate) fn turn_is_held(&mut self, event: &Event, scheduled_event_id: EventId) {
+        let (attempt, task_list) = self.turn_task.take().map_or((1, None), |task| (task.attempt, task.task_list));
+        let (started_event_id, started_at) = (event.id, event.timestamp);
+        self.turn = Some(Turn { scheduled_event_id, started_event_id, started_at, attempt, task_list });
+    }
+
+    pub(crate) fn turn_is_answered(&mut self, event: &Event, it: &DeciderCompleted) {
+        self.end_turn(event.timestamp);
+        (self.turns_lost, self.lost_turns) = (0, None);
+        self.previous_started_event_id = it.started_event_id;
+        self.awaiting.clone_from(&it.awaiting);
+        if it.context.is_some() {
+            self.context_event_id = Some(event.id);
+        }
+        if let Some(list) = &it.moves_to {
+            self.move_turns(list);
+        }
+    }
+
+    pub(crate) fn turn_has_timed_out(&mut self, event: &Event, it: &DeciderTimedOut) {
+        self.lose_turn(event);
+        self.turn_lists.take_if(|lists| {
+            lists.for_now = None;
+            lists.for_good.is_none()
+        });
+        match it.started_event_id {
+            Some(_) => self.end_turn(event.timestamp),
+            None => self.turn_task = None,
+        }
+    }
+
+    pub(crate) fn turn_has_failed(&mut self, event: &Event, it: &DeciderFailed) {
+        // A turn that never reached its decider says nothing about the decider.
+        if it.cause == DeciderFailedCause::Reported {
+            self.lose_turn(event);
+        }
+        self.end_turn(event.timestamp);
+        if let (Some(task), Some(_)) = (&mut self.turn_task, it.next_not_before) {
+            task.not_before = it.next_not_before;
+        }
+    }
+
+    fn move_turns(&mut self, list: &TurnList) {
+        let lists = self.turn_lists.get_or_insert_default();
+        if list.schedule_to_start.is_some() {
+            lists.for_now = Some(list.clone());
+        } else {
+            **lists = TurnLists { for_good: Some(list.task_list.clone()), for_now: None };
+        }
+    }
+
+    fn lose_turn(&mut self, event: &Event) {
+        self.turns_lost = self.turns_lost.saturating_add(1);
+        let since = self.lost_turns.map_or(event.timestamp, |lost| lost.since);
+        self.lost_turns = Some(LostTurns { since, event_id: event.id });
+    }
+
+    /// The turn behind it can be taken from here on.
+    fn end_turn(&mut self, at: Timestamp) {
+        self.turn = None;
+        if let Some(task) = &mut self.turn_task {
+            task.waits_since = at;
+        }
+    }
+
+    /// Shows when the turn will have been held, or will have waited, for too long.
+    pub(crate) fn each_turn_deadline(&self, show: &mut impl FnMut(Deadline)) {
+        if let Some(turn) = &self.turn {
+            let what = DeadlineKind::TurnStartToClose { scheduled_event_id: turn.scheduled_event_id };
+            self.show_after(turn.started_at, Some(self.started.decider_start_to_close), what, show);
+        } else if let Some(task) = self.turn_task.as_ref().filter(|_| self.paused.is_none()) {
+            let from = task.not_before.map_or(task.waits_since, |at| at.max(task.waits_since));
+            let what = DeadlineKind::TurnScheduleToStart { scheduled_event_id: task.scheduled_event_id };
+            self.show_after(from, task.schedule_to_start.or(self.started.decider_schedule_to_start), what, show);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

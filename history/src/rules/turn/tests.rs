@@ -1,0 +1,259 @@
+//! The table of turns, a line a cell, and what it leaves to be said.
+
+use crate::event::TurnList;
+use crate::scene::{Scene, check, complete, fires, pause, plain, scene, signal, success, terminate};
+use crate::{Command, Duration, EventKind, Payload, Start, TaskRef, TurnId, admit, limits};
+
+/// What is said of a turn: it is answered, given back, not delivered.
+fn of(turn: TurnId) -> [Command; 3] {
+    let answer = complete(turn, vec![]);
+    let given_back = Command::FailTurn { turn, reason: None, details: None };
+    [answer, given_back, Command::ReturnTurn { turn, poll: None }]
+}
+
+/// A decider polls for the turn that this DeciderScheduled scheduled.
+fn poll(scheduled_event_id: u64) -> Command {
+    Command::StartTurn { scheduled_event_id, identity: None, poll: None }
+}
+
+#[test]
+fn a_turn_that_is_not_there() {
+    let given = scene().decide([]);
+    check(&given, &poll(5), "fault turn-not-waiting");
+    for command in of(LOST) {
+        check(&given, &command, "fault turn-lost");
+    }
+    check(&given.clone().after(3_600), &given.fire(), "");
+    check(&given, &signal("go"), "Signal(go) DeciderScheduled");
+}
+
+#[test]
+fn a_turn_that_waits() {
+    let given = Scene::of(&Start { decider_schedule_to_start: Some(seconds(60)), ..plain() });
+    check(&given, &given.start_turn(), "DeciderStarted");
+    for command in of(LOST) {
+        check(&given, &command, "fault turn-lost");
+    }
+    fires(&given, 60, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
+    check(&given, &signal("go"), "Signal(go)");
+    assert_eq!(given.clone().then(&terminate()).run.turn_task, None);
+    // The time does not run while nobody can take it.
+    let paused = given.then(&pause()).after(3_600);
+    check(&paused, &paused.fire(), "");
+    check(&paused, &paused.start_turn(), "fault turn-not-waiting");
+}
+
+#[test]
+fn a_turn_that_waits_and_is_held_back() {
+    let (start_after, decider_schedule_to_start) = (Some(seconds(60)), Some(seconds(60)));
+    let given = Scene::of(&Start { decider_schedule_to_start, start_after, ..plain() });
+    check(&given, &given.start_turn(), "fault turn-not-waiting");
+    for command in of(LOST) {
+        check(&given, &command, "fault turn-lost");
+    }
+    fires(&given, 120, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
+    check(&given.clone().after(60), &given.start_turn(), "DeciderStarted");
+    check(&given, &signal("go"), "Signal(go)");
+    assert_eq!(given.then(&terminate()).run.turn_task, None);
+}
+
+#[test]
+fn a_turn_that_is_held() {
+    let given = scene().take();
+    check(&given, &poll(2), "fault turn-not-waiting");
+    let [answer, given_back, not_delivered] = of(given.turn());
+    check(&given, &answer, "DeciderCompleted");
+    check(&given, &given_back, "DeciderFailed(Reported) DeciderScheduled(+PT1S)");
+    check(&given, &not_delivered, "DeciderFailed(DeliveryFailed) DeciderScheduled");
+    fires(&given, 30, "DeciderTimedOut(StartToClose) DeciderScheduled");
+    check(&given, &signal("go"), "Signal(go) DeciderScheduled");
+    assert_eq!(given.then(&terminate()).run.turn, None);
+}
+
+#[test]
+fn a_turn_that_was_the_last_to_be_answered() {
+    let given = scene().take();
+    let turn = given.turn();
+    for given in [given.clone().decide([]), given.clone().decide([success()])] {
+        for command in of(turn) {
+            check(&given, &command, "fault turn-completed");
+        }
+    }
+}
+
+#[test]
+fn turns_wait_where_an_answer_moved_them() {
+    let to = |schedule_to_start| TurnList { task_list: "here".to_owned(), schedule_to_start };
+    let moved = |to: TurnList| {
+        let given = scene().take();
+        let command = Command::CompleteTurnAndMove { turn: given.turn(), decisions: vec![], context: None, to };
+        given.then(&command).then(&signal("go"))
+    };
+    let list = |scene: &Scene| scene.run.next_turn_list().to_owned();
+    let for_good = moved(to(None));
+    assert_eq!(list(&for_good.after(3_600)), "here");
+    let for_now = moved(to(Some(seconds(5))));
+    assert_eq!(list(&for_now), "here");
+    let timed_out = for_now.clone().after(5).then(&for_now.fire());
+    assert_eq!(list(&timed_out), "orders");
+}
+
+const LOST: TurnId = TurnId { scheduled_event_id: 2, started_event_id: 99 };
+
+#[test]
+fn a_decider_takes_the_turn_that_waits() {
+    let new = scene();
+    check(&new, &new.start_turn(), "DeciderStarted");
+    let other = Command::StartTurn { scheduled_event_id: 1, identity: None, poll: None };
+    check(&new, &other, "fault turn-not-waiting");
+    let busy = new.take();
+    check(&busy, &Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None }, "fault turn-not-waiting");
+    // The next turn waits until this one has ended.
+    let behind = busy.then(&signal("go"));
+    check(&behind, &behind.start_turn(), "fault turn-not-waiting");
+    assert_eq!(behind.run.waiting_tasks().count(), 0);
+    let free = behind.decide([]);
+    check(&free, &free.start_turn(), "DeciderStarted");
+    assert!(matches!(free.run.waiting_tasks().next(), Some(TaskRef::Turn(_))));
+}
+
+#[test]
+fn an_answer_needs_the_turn_and_is_taken_once() {
+    let busy = scene().take();
+    let turn = busy.turn();
+    check(&busy, &busy.complete([]), "DeciderCompleted");
+    check(&busy, &complete(LOST, vec![]), "fault turn-lost");
+    let other = TurnId { scheduled_event_id: 1, ..turn };
+    check(&busy, &complete(other, vec![]), "fault turn-lost");
+    check(&scene(), &complete(TurnId { scheduled_event_id: 2, started_event_id: 0 }, vec![]), "fault turn-lost");
+
+    let answered = busy.clone().decide([]);
+    check(&answered, &complete(turn, vec![success()]), "fault turn-completed");
+    check(&answered, &Command::FailTurn { turn, reason: None, details: None }, "fault turn-completed");
+    check(&answered, &Command::ReturnTurn { turn, poll: None }, "fault turn-completed");
+    // The repeated answer that closed the run was heard, too.
+    let closed = busy.clone().decide([success()]);
+    check(&closed, &complete(turn, vec![success()]), "fault turn-completed");
+
+    // A late answer changes nothing.
+    let late = busy.clone().after(30);
+    let late = late.clone().then(&late.fire());
+    check(&late, &complete(turn, vec![success()]), "fault turn-lost");
+    let given_back = busy.clone().then(&busy.fail_turn());
+    check(&given_back, &complete(turn, vec![success()]), "fault turn-lost");
+}
+
+#[test]
+fn context_is_kept_in_the_answer() {
+    let busy = scene().take();
+    let context = Some(Payload::from_json("[1]").unwrap());
+    let command =
+        Command::CompleteTurn { turn: busy.turn(), decisions: vec![], context: context.clone(), awaiting: Vec::new() };
+    let events = admit(&busy.run, &command, busy.now).unwrap();
+    assert!(matches!(&events[0].kind, EventKind::DeciderCompleted(it) if it.context == context));
+}
+
+#[test]
+fn a_turn_given_back_waits_longer_each_time() {
+    let mut given = scene().take();
+    for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600, 600] {
+        let wait = Duration::from_secs(seconds);
+        check(&given, &given.fail_turn(), &format!("DeciderFailed(Reported) DeciderScheduled(+{wait})"));
+        given = given.clone().then(&given.fail_turn());
+        check(&given, &given.start_turn(), "fault turn-not-waiting");
+        given = given.after(seconds - 1);
+        check(&given, &given.start_turn(), "fault turn-not-waiting");
+        given = given.after(1).take();
+    }
+    assert_eq!(given.run.turn.as_ref().unwrap().attempt, 14);
+    assert_eq!(limits::TURN_BACKOFF_MAX, Duration::from_secs(600));
+    // An answer ends the series.
+    let given = given.decide([]).then(&signal("go")).take();
+    check(&given, &given.fail_turn(), "DeciderFailed(Reported) DeciderScheduled(+PT1S)");
+    assert_eq!(given.run.turn.as_ref().unwrap().attempt, 1);
+}
+
+#[test]
+fn a_turn_given_back_while_another_waits_schedules_no_third() {
+    let busy = scene().take().then(&signal("go"));
+    check(&busy, &busy.fail_turn(), "DeciderFailed(Reported)");
+    check(&busy, &Command::ReturnTurn { turn: busy.turn(), poll: None }, "DeciderFailed(DeliveryFailed)");
+    // It waits already, without a wait of its own; news must not let a decider that fails spin.
+    let next = busy.clone().then(&busy.fail_turn());
+    check(&next, &next.start_turn(), "fault turn-not-waiting");
+    let next = next.after(1);
+    check(&next, &next.start_turn(), "DeciderStarted");
+    let next = busy.clone().then(&Command::ReturnTurn { turn: busy.turn(), poll: None });
+    check(&next, &next.start_turn(), "DeciderStarted");
+}
+
+#[test]
+fn a_turn_that_never_arrived_is_dispatched_again_at_once() {
+    let busy = scene().take();
+    check(
+        &busy,
+        &Command::ReturnTurn { turn: busy.turn(), poll: None },
+        "DeciderFailed(DeliveryFailed) DeciderScheduled",
+    );
+    check(&busy, &Command::ReturnTurn { turn: LOST, poll: None }, "fault turn-lost");
+    check(&busy, &Command::FailTurn { turn: LOST, reason: None, details: None }, "fault turn-lost");
+    let next = busy.clone().then(&Command::ReturnTurn { turn: busy.turn(), poll: None });
+    check(&next, &next.start_turn(), "DeciderStarted");
+    assert_eq!(next.run.turn_task.as_ref().unwrap().attempt, 1, "it says nothing about the decider");
+}
+
+#[test]
+fn a_window_begins_at_the_last_completed_turn() {
+    let completed = scene().decide([]);
+    assert_eq!(completed.run.previous_started_event_id, 3);
+    let lost = completed.then(&signal("go")).take();
+    let lost = lost.clone().then(&lost.fail_turn());
+    // What a lost turn was shown is shown again.
+    assert_eq!(lost.run.previous_started_event_id, 3);
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn a_turn_that_nobody_takes_in_time_times_out_and_waits_again() {
+    let given = Scene::of(&Start { decider_schedule_to_start: Some(seconds(10)), ..plain() });
+    fires(&given, 10, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
+    let given = given.clone().after(10).then(&Command::FireDeadlines { beats: vec![] });
+    assert_eq!(given.run.turn_task.as_ref().unwrap().attempt, 2);
+    fires(&given, 10, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
+    let taken = given.after(9).take().after(1);
+    check(&taken, &taken.fire(), "");
+    // Without that timeout a turn waits as long as it takes.
+    let patient = scene().after(86_400);
+    check(&patient, &patient.fire(), "");
+}
+
+#[test]
+fn a_turn_that_waits_behind_another_times_out_from_the_end_of_that_one() {
+    let given = Scene::of(&Start { decider_schedule_to_start: Some(seconds(10)), ..plain() });
+    let given = given.take().then(&signal("go")).after(20);
+    check(&given, &given.fire(), "");
+    fires(&given.decide([]), 10, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
+}
+
+#[test]
+fn a_turn_that_is_held_back_times_out_from_the_end_of_that() {
+    let given = Scene::of(&Start { decider_schedule_to_start: Some(seconds(10)), ..plain() }).take();
+    let given = given.clone().then(&given.fail_turn());
+    fires(&given, 11, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
+}
+
+#[test]
+fn a_turn_that_is_not_answered_in_time_times_out_and_is_scheduled_again() {
+    let given = scene().take();
+    fires(&given, 30, "DeciderTimedOut(StartToClose) DeciderScheduled");
+    // Unless one waits behind it.
+    fires(&given.then(&signal("go")), 30, "DeciderTimedOut(StartToClose)");
+    let lost = scene().take().after(30);
+    let lost = lost.clone().then(&lost.fire());
+    // The timeout was the wait: the next decider may come at once.
+    check(&lost, &lost.start_turn(), "DeciderStarted");
+    assert_eq!(lost.run.turns_lost, 1);
+}

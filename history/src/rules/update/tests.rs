@@ -1,0 +1,397 @@
+//! Updates: judged in one turn, recorded with its decisions or not at all.
+
+use crate::admit::{Starting, may_update, speculative_turn, starting_for};
+use crate::event::EventKind;
+use crate::scene::{
+    Scene, answer_updates, check, failed, marker, pause, plain, rejected, scene, schedule, signal, success, terminate,
+    update, update_at, updated,
+};
+use crate::{
+    AnsweredTurn, AskedUpdate, Command, ConflictPolicy, Duration, Fault, Payload, Start, UpdateStanding, Verdict,
+    limits,
+};
+use uuid::Uuid;
+
+/// A run with nothing outstanding.
+fn idle() -> Scene {
+    scene().decide([])
+}
+
+fn ids(count: usize) -> Vec<String> {
+    (0..count).map(|index| format!("u{index}")).collect()
+}
+
+/// The standing of update `u` where somebody asks for it, or why it is refused.
+fn asked(given: &Scene) -> Result<UpdateStanding, &'static str> {
+    may_update(&given.run, &update("u")).map_err(|fault| fault.code())
+}
+
+const TURN: &str = "DeciderScheduled DeciderStarted DeciderCompleted";
+
+#[test]
+fn an_update_that_is_new() {
+    let given = idle();
+    assert_eq!(asked(&given), Ok(UpdateStanding::New));
+    for (verdict, then) in [
+        (updated(), " UpdateAccepted(u) UpdateCompleted(u)"),
+        (failed(), " UpdateAccepted(u) UpdateFailed(u, no stock)"),
+        (Verdict::Later, " UpdateAccepted(u)"),
+    ] {
+        check(&given, &given.speculate(&[update("u")], &[("u", verdict)], []), &format!("{TURN}{then}"));
+    }
+    check(&given, &given.speculate(&[update("u")], &[("u", rejected())], []), "");
+    assert_eq!(asked(&given.clone().then(&pause())), Err("run-paused"));
+    assert_eq!(asked(&given.then(&terminate())), Err("run-closed"));
+}
+
+#[test]
+fn an_update_that_is_accepted() {
+    let given = idle().then(&idle().speculate(&[update("u")], &[("u", Verdict::Later)], []));
+    assert!(matches!(asked(&given), Ok(UpdateStanding::Accepted { .. })));
+    let given = given.then(&signal("go")).take();
+    for (verdict, then) in [
+        (updated(), " UpdateCompleted(u)"),
+        (failed(), " UpdateFailed(u, no stock)"),
+        (Verdict::Later, ""),
+        (rejected(), " UpdateFailed(u, closed)"),
+    ] {
+        check(&given, &given.judge(&[], &[("u", verdict)], []), &format!("DeciderCompleted{then}"));
+    }
+    assert!(matches!(asked(&given.then(&terminate())), Ok(UpdateStanding::Ended { .. })));
+}
+
+#[test]
+fn an_update_that_is_answered() {
+    let given = idle().then(&idle().speculate(&[update("u")], &[("u", updated())], []));
+    assert!(matches!(asked(&given), Ok(UpdateStanding::Ended { .. })));
+    for verdict in [updated(), failed(), Verdict::Later] {
+        check(&given, &given.speculate(&[update("u")], &[("u", verdict)], []), "fault update-known");
+    }
+    check(&given, &given.speculate(&[update("u")], &[("u", rejected())], []), "");
+    assert!(matches!(asked(&given.then(&terminate())), Ok(UpdateStanding::Ended { .. })));
+}
+
+#[test]
+fn a_start_that_comes_with_an_update_does_nothing_where_the_run_knows_the_update() {
+    let use_existing = Start { conflict_policy: ConflictPolicy::UseExisting, ..plain() };
+    let accepted = idle().then(&idle().speculate(&[update("u")], &[("u", Verdict::Later)], []));
+    let ended = idle().then(&idle().speculate(&[update("u")], &[("u", updated())], [success()]));
+    let run_id = idle().run.started.run_id;
+    let conditional = AskedUpdate { if_version: Some(5), ..update("u") };
+    let later = Start { start_after: Some(Duration::from_secs(1)), ..use_existing.clone() };
+    let at_once = Start { start_after: Some(Duration::ZERO), ..use_existing.clone() };
+    let repeated = Ok(Starting::Repeated { run_id });
+    let reuse = Err("workflow-id-reuse-refused");
+    for (run, start, asked, expected) in [
+        (None, &use_existing, update("u"), Ok(Starting::New)),
+        (None, &at_once, update("u"), Ok(Starting::New)),
+        (None, &later, update("u"), Err("invalid-field")),
+        (None, &use_existing, conditional, Err("invalid-field")),
+        (None, &use_existing, update(""), Err("invalid-field")),
+        (Some(idle()), &use_existing, update("u"), Ok(Starting::Existing { run_id })),
+        (Some(idle()), &plain(), update("u"), Err("workflow-already-open")),
+        (Some(accepted.clone()), &use_existing, update("u"), repeated),
+        // Whatever its policies would have it do.
+        (Some(accepted), &plain(), update("u"), repeated),
+        (Some(ended.clone()), &use_existing, update("u"), repeated),
+        (Some(ended), &use_existing, update("v"), reuse),
+    ] {
+        let starting = starting_for(run.as_ref().map(|scene| &scene.run), start, &asked);
+        assert_eq!(starting.map_err(|fault| fault.code()), expected, "{start:?} {asked:?}");
+    }
+}
+
+#[test]
+fn an_accepted_update_its_decisions_and_its_answer_are_one_commit() {
+    let asked = [update("u")];
+    let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
+    let accepted = "UpdateAccepted(u) UpdateCompleted(u)";
+    for (scene, command, then) in [
+        (idle(), idle().speculate(&asked, &[("u", updated())], []), format!("{one_turn} {accepted}")),
+        (
+            idle(),
+            idle().speculate(&asked, &[("u", updated())], [marker("m"), schedule("a")]),
+            format!("{one_turn} {accepted} Marker(m) ActivityScheduled(a)"),
+        ),
+        (
+            idle(),
+            idle().speculate(&asked, &[("u", updated())], [success()]),
+            format!("{one_turn} {accepted} WorkflowSuccess"),
+        ),
+        (idle(), idle().speculate(&asked, &[("u", Verdict::Later)], []), format!("{one_turn} UpdateAccepted(u)")),
+        (
+            idle(),
+            idle().speculate(&asked, &[("u", failed())], []),
+            format!("{one_turn} UpdateAccepted(u) UpdateFailed(u, no stock)"),
+        ),
+        // On a turn that is outstanding for another reason it rides along.
+        (
+            scene().take(),
+            scene().take().judge(&asked, &[("u", updated())], [marker("m")]),
+            format!("DeciderCompleted {accepted} Marker(m)"),
+        ),
+        (
+            scene().take(),
+            scene().take().judge(&asked, &[("u", Verdict::Later)], []),
+            "DeciderCompleted UpdateAccepted(u)".to_owned(),
+        ),
+        // Several, in the order of the answers.
+        (
+            idle(),
+            idle().speculate(&[update("u"), update("v")], &[("v", Verdict::Later), ("u", updated())], []),
+            format!("{one_turn} UpdateAccepted(v) {accepted}"),
+        ),
+    ] {
+        check(&scene, &command, &then);
+    }
+}
+
+#[test]
+fn a_rejected_update_leaves_the_run_as_it_was() {
+    let asked = [update("u"), update("v")];
+    let scene = idle();
+    let (before, events) = (scene.run.clone(), scene.events.clone());
+    let both = scene.speculate(&asked, &[("u", rejected()), ("v", rejected())], []);
+    // Nor is anything recorded that nobody answered.
+    let one = scene.speculate(&asked, &[("u", rejected())], []);
+    let after = (0..100).fold(scene, |scene, _| scene.then(&both).then(&one));
+    assert_eq!((after.run, after.events), (before, events));
+    // Where a turn is outstanding, it leaves nothing of itself.
+    let busy = idle().then(&signal("go")).take();
+    check(&busy, &busy.judge(&asked, &[("u", rejected()), ("v", rejected())], []), "DeciderCompleted");
+    // Of two, only what was accepted is recorded, and so is what the decider decided beside them.
+    let scene = idle();
+    let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
+    let command = scene.speculate(&asked, &[("u", rejected()), ("v", updated())], []);
+    check(&scene, &command, &format!("{one_turn} UpdateAccepted(v) UpdateCompleted(v)"));
+    let command = scene.speculate(&asked, &[("u", rejected())], [marker("m")]);
+    check(&scene, &command, &format!("{one_turn} Marker(m)"));
+}
+
+#[test]
+fn a_turn_of_which_nothing_is_recorded_counts_only_where_nothing_has_happened_since() {
+    let asked = [update("u")];
+    let scene = idle();
+    let (yes, no) =
+        (scene.speculate(&asked, &[("u", updated())], []), scene.speculate(&asked, &[("u", rejected())], []));
+    let signaled = scene.clone().then(&signal("go"));
+    check(&signaled, &yes, "fault turn-lost");
+    check(&signaled, &no, "");
+    check(&signaled.clone().take(), &yes, "fault turn-lost");
+    check(&signaled.decide([]), &yes, "fault turn-lost");
+    // What does not move the version is enough: the decider has not seen it.
+    let busy = idle().then(&signal("go")).decide([schedule("a")]);
+    let command = busy.speculate(&asked, &[("u", updated())], []);
+    check(&busy.clone().takes("a"), &command, "fault turn-lost");
+    check(&scene.clone().then(&terminate()), &yes, "fault run-closed");
+    // Who repeats it after it was recorded hears just that.
+    check(&scene.clone().then(&yes), &yes, "fault turn-completed");
+    check(&scene.clone().then(&yes), &no, "");
+    check(&scene.then(&yes).then(&terminate()), &yes, "fault turn-completed");
+}
+
+#[test]
+fn a_turn_that_is_no_longer_held_records_no_update() {
+    let scene = scene().take();
+    let command = scene.judge(&[update("u")], &[("u", updated())], []);
+    check(&scene.clone().then(&scene.fail_turn()), &command, "fault turn-lost");
+    check(&scene.clone().after(30).then(&scene.fire()), &command, "fault turn-lost");
+    check(&scene.clone().then(&command), &command, "fault turn-completed");
+    check(&scene.then(&terminate()), &command, "fault run-closed");
+}
+
+#[test]
+fn an_update_that_was_accepted_is_answered_by_a_later_turn() {
+    let asked = [update("u")];
+    let scene = idle();
+    let accepted = scene.clone().then(&scene.speculate(&asked, &[("u", Verdict::Later)], [schedule("a")]));
+    assert_eq!(accepted.run.update_standing("u"), UpdateStanding::Accepted { event_id: 8 });
+    let turn = accepted.takes("a").succeeds("a").take();
+    let still = turn.clone().then(&turn.judge(&[], &[("u", Verdict::Later)], []));
+    assert_eq!(still.run.update_standing("u"), UpdateStanding::Accepted { event_id: 8 });
+    check(&turn, &turn.judge(&[], &[("u", updated())], []), "DeciderCompleted UpdateCompleted(u)");
+    check(&turn, &turn.judge(&[], &[("u", rejected())], []), "DeciderCompleted UpdateFailed(u, closed)");
+    check(&turn, &turn.judge(&[], &[("u", failed())], []), "DeciderCompleted UpdateFailed(u, no stock)");
+    let done = turn.clone().then(&turn.judge(&[], &[("u", updated())], []));
+    assert_eq!(
+        done.run.update_standing("u"),
+        UpdateStanding::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id }
+    );
+    assert_eq!(done.run.version, done.run.last_event_id, "who watches the run is told");
+    // By a turn that was made for another one, too; a word that says nothing new records nothing.
+    let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
+    check(&still, &still.speculate(&[], &[("u", updated())], []), &format!("{one_turn} UpdateCompleted(u)"));
+    check(&still, &still.speculate(&[update("v")], &[("u", Verdict::Later), ("v", rejected())], []), "");
+}
+
+#[test]
+fn an_accepted_update_that_nothing_will_answer_leaves_its_run_stuck() {
+    let scene = idle();
+    let stuck = scene.clone().then(&scene.speculate(&[update("u")], &[("u", Verdict::Later)], []));
+    assert!(stuck.run.is_stuck());
+    let alive = scene.clone().then(&scene.speculate(&[update("u")], &[("u", Verdict::Later)], [schedule("a")]));
+    assert!(!alive.run.is_stuck());
+    let closed = alive.then(&terminate());
+    assert!(closed.run.updates.open().is_empty(), "a run that has closed answers nothing");
+}
+
+#[test]
+fn what_nobody_asked_and_what_is_said_twice_is_refused_as_a_whole() {
+    let scene = idle();
+    let asked = [update("u")];
+    for verdict in [updated(), rejected(), Verdict::Later] {
+        let both = [("u", updated()), ("v", verdict.clone())];
+        let expected = "fault update-unknown";
+        check(&scene, &scene.speculate(&asked, &both, [marker("m")]), expected);
+        let busy = crate::scene::scene().take();
+        check(&busy, &busy.judge(&asked, &both, [marker("m")]), expected);
+        let twice = [("u", updated()), ("u", verdict)];
+        check(&scene, &scene.speculate(&asked, &twice, []), "fault invalid-field");
+    }
+    let done = scene.clone().then(&scene.speculate(&asked, &[("u", updated())], []));
+    check(&done, &done.speculate(&[], &[("u", updated())], []), "fault update-unknown");
+    // Two turns were asked the same: the second has not seen what the first one did.
+    check(&done, &done.speculate(&asked, &[("u", updated())], []), "fault update-known");
+    check(&done, &done.speculate(&asked, &[("u", Verdict::Later)], []), "fault update-known");
+    check(&done, &done.speculate(&asked, &[("u", rejected())], []), "");
+}
+
+#[test]
+fn a_conditional_update_is_accepted_at_its_version_only() {
+    let scene = idle();
+    let version = scene.run.version;
+    let asked = [update_at("u", version), update_at("v", version)];
+    let stale = [update_at("u", version + 1)];
+    check(&scene, &scene.speculate(&stale, &[("u", updated())], []), "fault version-moved");
+    let one = scene.speculate(&asked, &[("u", updated())], []);
+    assert_eq!(scene.clone().then(&one).run.version, 9);
+    // The first moves the version under the second.
+    check(&scene, &scene.speculate(&asked, &[("u", updated()), ("v", updated())], []), "fault version-moved");
+    check(
+        &scene,
+        &scene.speculate(&asked, &[("u", updated()), ("v", rejected())], []),
+        "DeciderScheduled DeciderStarted DeciderCompleted UpdateAccepted(u) UpdateCompleted(u)",
+    );
+    let busy = scene.then(&signal("go")).take();
+    check(&busy, &busy.judge(&[update_at("u", version)], &[("u", updated())], []), "fault version-moved");
+    check(
+        &busy,
+        &busy.judge(&[update_at("u", busy.run.version)], &[("u", updated())], []),
+        "DeciderCompleted UpdateAccepted(u) UpdateCompleted(u)",
+    );
+}
+
+#[test]
+fn who_asks_hears_what_is_known_before_a_decider_does() {
+    let scene = idle();
+    let version = scene.run.version;
+    assert_eq!(may_update(&scene.run, &update("u")), Ok(UpdateStanding::New));
+    assert_eq!(may_update(&scene.run, &update_at("u", version)), Ok(UpdateStanding::New));
+    let moved = Fault::VersionMoved { expected: version + 1, found: version };
+    assert_eq!(may_update(&scene.run, &update_at("u", version + 1)), Err(moved));
+    let done = scene.clone().then(&scene.speculate(&[update("u")], &[("u", updated())], []));
+    let ended = Ok(UpdateStanding::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id });
+    assert_eq!(may_update(&done.run, &update("u")), ended);
+    // The same request once more, whose condition was true when it was accepted.
+    assert_eq!(may_update(&done.run, &update_at("u", version)), ended);
+    let closed = done.then(&terminate());
+    assert_eq!(may_update(&closed.run, &update("u")), ended, "a lost answer is fetched when the run has closed, too");
+    assert_eq!(may_update(&closed.run, &update("v")).unwrap_err().code(), "run-closed");
+    let later = scene.clone().then(&scene.speculate(&[update("u")], &[("u", Verdict::Later)], []));
+    assert_eq!(may_update(&later.run, &update("u")), Ok(UpdateStanding::Accepted { event_id: 8 }));
+    let unanswered = Ok(UpdateStanding::Ended { run_id: Uuid::nil(), event_id: 8 });
+    assert_eq!(
+        may_update(&later.then(&terminate()).run, &update("u")),
+        unanswered,
+        "it was accepted before the run closed"
+    );
+}
+
+#[test]
+fn updates_have_their_limits() {
+    let scene = idle();
+    let longest = "x".repeat(limits::NAME_CHARS_MAX);
+    for (asked, code) in [
+        (AskedUpdate { update_id: longest.clone(), ..update("u") }, None),
+        (AskedUpdate { update_id: longest.clone() + "x", ..update("u") }, Some("too-large")),
+        (AskedUpdate { update_id: String::new(), ..update("u") }, Some("invalid-field")),
+        (AskedUpdate { name: longest.clone() + "x", ..update("u") }, Some("too-large")),
+        (AskedUpdate { identity: Some(longest + "x"), ..update("u") }, Some("too-large")),
+    ] {
+        assert_eq!(may_update(&scene.run, &asked).err().map(|fault| fault.code()), code);
+    }
+    let text = |bytes: usize| Payload::from_json(&format!("\"{}\"", "x".repeat(bytes - 2))).unwrap();
+    let reason = |bytes: usize| Verdict::Rejected { reason: "x".repeat(bytes), details: None };
+    let details = |bytes| Verdict::Rejected { reason: "r".to_owned(), details: Some(text(bytes)) };
+    let result = |bytes| Verdict::Done { result: Some(text(bytes)) };
+    for (verdict, code) in [
+        (reason(0), Some("invalid-field")),
+        (reason(limits::REASON_CHARS_MAX), None),
+        (reason(limits::REASON_CHARS_MAX + 1), Some("too-large")),
+        (details(limits::PAYLOAD_BYTES_MAX), None),
+        (details(limits::PAYLOAD_BYTES_MAX + 1), Some("too-large")),
+        (result(limits::PAYLOAD_BYTES_MAX), None),
+        (result(limits::PAYLOAD_BYTES_MAX + 1), Some("too-large")),
+    ] {
+        let command = scene.speculate(&[update("u")], &[("u", verdict)], []);
+        assert_eq!(scene.clone().admit(&command).err().map(|fault| fault.code()), code);
+    }
+}
+
+#[test]
+fn a_run_takes_only_so_many_updates_that_wait() {
+    let full = |count: usize| {
+        let ids = ids(count);
+        let asked: Vec<AskedUpdate> = ids.iter().map(|id| update(id)).collect();
+        let answers: Vec<(&str, Verdict)> = ids.iter().map(|id| (id.as_str(), Verdict::Later)).collect();
+        let scene = idle();
+        scene.clone().then(&scene.speculate(&asked, &answers, []))
+    };
+    assert!(may_update(&full(limits::OPEN_UPDATES_MAX - 1).run, &update("more")).is_ok());
+    let refused = may_update(&full(limits::OPEN_UPDATES_MAX).run, &update("more"));
+    assert_eq!(refused, Err(Fault::OpenUpdatesLimit { max: limits::OPEN_UPDATES_MAX }));
+}
+
+#[test]
+fn a_close_with_unseen_news_is_refused_and_the_update_stands() {
+    let scene = scene().take().then(&signal("go"));
+    let command = scene.judge(&[update("u")], &[("u", updated())], [success()]);
+    check(
+        &scene,
+        &command,
+        "DeciderCompleted UpdateAccepted(u) UpdateCompleted(u) WorkflowCloseFailed(SucceedWorkflow)",
+    );
+}
+
+#[test]
+fn what_an_update_says_and_its_answer_are_in_the_history() {
+    let scene = idle();
+    let asked = AskedUpdate { identity: Some("ann".to_owned()), ..update("u") };
+    let (last_event_id, started_at) = (scene.run.last_event_id, scene.now.plus(Duration::from_secs(3)));
+    let turn = AnsweredTurn::Speculative { last_event_id, started_at, identity: Some("d".to_owned()), by: None };
+    let shown = speculative_turn(&scene.run, Some("d"), None, started_at);
+    let scene = scene.after(5);
+    let Command::AnswerUpdates { turn, asked, answers, decisions, .. } =
+        answer_updates(turn, &[asked], &[("u", updated())], Vec::new())
+    else {
+        unreachable!()
+    };
+    let context = Some(Payload::from_json("3").unwrap());
+    let awaiting = vec!["match".to_owned()];
+    let scene = scene.then(&Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting });
+    let [.., scheduled, started, completed, accepted, done] = scene.events.as_slice() else { panic!() };
+    assert_eq!(shown, [scheduled.clone(), started.clone()], "the decider was shown what was recorded later");
+    assert_eq!(started.timestamp, started_at, "the decider's clock");
+    assert_eq!(completed.timestamp, scene.now);
+    let EventKind::DeciderStarted(started) = &started.kind else { panic!() };
+    assert_eq!(started.identity.as_deref(), Some("d"));
+    let EventKind::DeciderCompleted(completed) = &completed.kind else { panic!() };
+    assert_eq!(completed.context.as_ref().unwrap().text(), Some("3"));
+    assert_eq!(scene.run.awaiting, ["match"]);
+    let EventKind::UpdateAccepted(accepted) = &accepted.kind else { panic!() };
+    assert_eq!((accepted.name.as_str(), accepted.identity.as_deref()), ("match", Some("ann")));
+    assert_eq!(accepted.input.as_ref().unwrap().text(), Some("1"));
+    let EventKind::UpdateCompleted(done) = &done.kind else { panic!() };
+    assert_eq!(done.result.as_ref().unwrap().text(), Some("2"));
+    assert_eq!(scene.run.previous_started_event_id, completed.started_event_id);
+}

@@ -1,0 +1,316 @@
+//! The run as a whole: how it starts, how it ends, and which one goes on for it.
+//!
+//! | while the run is | it is started again (its reuse and conflict policies say so) | `RequestCancel` | Terminate | a decision that closes | the execution, or the run, takes too long |
+//! |---|---|---|---|---|---|
+//! | not there | WorkflowStarted, DeciderScheduled | – | – | – | – |
+//! | open | refused (workflow-already-open), or the open one is used, or terminated first | WorkflowCancelRequested | WorkflowTerminated | WorkflowFailed, WorkflowContinuedAsNew | WorkflowTimedOut |
+//! | open, with news that the decider has not seen | the same | the same | the same | WorkflowCloseFailed (`UnhandledEvents`), unless it is forced | the same |
+//! | closed | WorkflowStarted, or refused (workflow-id-reuse-refused) | refused (run-closed) | refused (run-closed) | – | – |
+//! | closed, and another one goes on for it | refused (workflow-already-open) | refused (run-closed) | refused (run-closed) | – | – |
+//!
+//! A cancel request and a close that failed have a decider look. A request with a key that was recorded before answers as the first time,
+//! whatever the state.
+//!
+//! | a run with a retry policy ends with | another try |
+//! |---|---|
+//! | WorkflowFailed, for a reason that may be retried | follows after a wait, while the policy has tries and the execution time |
+//! | WorkflowTimedOut (`Run`) | the same |
+//! | WorkflowTimedOut (`Execution`), and all else | – |
+
+mod successor;
+
+use uuid::Uuid;
+
+use crate::author::Author;
+use crate::command::Start;
+use crate::decision::{ContinueAsNew, FailWorkflow};
+use crate::event::{
+    ChildPolicy, CloseDecision, CloseFailedCause, Event, EventId, EventKind, Origin, RequestKey,
+    WorkflowCancelRequested, WorkflowCloseFailed, WorkflowContinuedAsNew, WorkflowFailed, WorkflowStarted,
+    WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
+};
+use crate::fault::Fault;
+use crate::ids::{ConflictPolicy, ReusePolicy};
+use crate::limits;
+use crate::links::child_run_id;
+use crate::payload::Payload;
+use crate::rules::signal;
+use crate::run::{Deadline, DeadlineKind, Run, Status};
+use crate::time::{Duration, Timestamp};
+use crate::transition::{Outcome, Transition, must_be_open};
+use crate::validate;
+
+/// Whether a workflow id whose newest run is `existing` may be started again.
+///
+/// # Errors
+///
+/// [`Fault::AlreadyOpen`] while it is open, [`Fault::ReuseRefused`] when the policy refuses.
+pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
+    let (run_id, status) = (existing.started.run_id, existing.status);
+    let allowed = match (policy, status) {
+        // The run that goes on is about to be there.
+        (_, Status::Open) => return Err(Fault::AlreadyOpen { run_id }),
+        (_, _) if existing.goes_on() => return Err(Fault::AlreadyOpen { run_id }),
+        (ReusePolicy::AllowDuplicate, _) => true,
+        (ReusePolicy::RejectDuplicate, _) => false,
+        (ReusePolicy::AllowDuplicateFailedOnly, status) => status != Status::Success,
+    };
+    if allowed { Ok(()) } else { Err(Fault::ReuseRefused { run_id, status }) }
+}
+
+/// What a start does, given the newest run of its workflow id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Starting {
+    /// It starts a run.
+    New,
+    /// Nothing: the request was recorded before, by this run.
+    Repeated {
+        /// Which.
+        run_id: Uuid,
+    },
+    /// It uses the open run, and signals it where it carries a signal.
+    Existing {
+        /// Which.
+        run_id: Uuid,
+    },
+    /// It terminates the open run, and then starts.
+    TerminateFirst,
+}
+
+/// What a start does, given the newest run of its workflow id.
+///
+/// # Errors
+///
+/// As for [`may_start`]; [`Fault::Invalid`] for policies that contradict each other.
+pub fn starting(existing: Option<&Run>, start: &Start) -> Result<Starting, Fault> {
+    is_acceptable(start)?;
+    let Some(run) = existing else { return Ok(Starting::New) };
+    let run_id = run.started.run_id;
+    if let Some(request) = start.key.and_then(|key| run.request(key)) {
+        return Ok(Starting::Repeated { run_id: request.run_id });
+    }
+    match start.conflict_policy {
+        ConflictPolicy::UseExisting if run.is_open() => Ok(Starting::Existing { run_id }),
+        ConflictPolicy::TerminateExisting if run.is_open() => Ok(Starting::TerminateFirst),
+        ConflictPolicy::Fail | ConflictPolicy::UseExisting | ConflictPolicy::TerminateExisting => {
+            may_start(run, start.reuse_policy).map(|()| Starting::New)
+        }
+    }
+}
+
+fn is_acceptable(start: &Start) -> Result<(), Fault> {
+    validate::name("workflowId", &start.workflow_id)?;
+    validate::type_name("workflowType", &start.workflow_type)?;
+    validate::name("taskList", &start.task_list)?;
+    validate::payload("input", start.input.as_ref())?;
+    validate::identity(start.identity.as_deref())?;
+    validate::timeout("executionTimeout", Some(start.execution_timeout))?;
+    validate::timeout("runTimeout", start.run_timeout)?;
+    validate::timeout("deciderStartToClose", Some(start.decider_start_to_close))?;
+    validate::timeout("deciderScheduleToStart", start.decider_schedule_to_start)?;
+    validate::timeouts("activityTimeouts", start.activity_timeouts)?;
+    if let Some(role) = start.swf.as_ref().and_then(|swf| swf.lambda_role.as_ref()) {
+        validate::name_up_to("swf.lambdaRole", role, limits::LAMBDA_ROLE_CHARS_MAX)?;
+    }
+    validate::span("retention", start.retention)?;
+    validate::span("startAfter", start.start_after.unwrap_or_default())?;
+    validate::retry_of_workflow("retry", start.retry.as_ref())?;
+    start.signal.as_ref().map_or(Ok(()), signal::may_come_with_start)?;
+    if start.conflict_policy == ConflictPolicy::TerminateExisting && start.reuse_policy == ReusePolicy::RejectDuplicate
+    {
+        return Err(Fault::Invalid {
+            field: "conflictPolicy".to_owned(),
+            problem: "terminates an open run, and the reusePolicy would refuse the one after it".to_owned(),
+        });
+    }
+    validate::tags("tags", &start.tags, start.swf.is_some())
+}
+
+pub(crate) fn may_fail(field: &impl Fn(&str) -> String, it: &FailWorkflow, is_swf: bool) -> Result<(), Fault> {
+    validate::reason_of(&field("reason"), &it.reason, is_swf)?;
+    validate::payload(&field("details"), it.details.as_ref())
+}
+
+pub(crate) fn may_continue(field: &impl Fn(&str) -> String, it: &ContinueAsNew, is_swf: bool) -> Result<(), Fault> {
+    validate::payload(&field("input"), it.input.as_ref())?;
+    it.workflow_type.as_ref().map_or(Ok(()), |kind| validate::type_name(&field("workflowType"), kind))?;
+    it.task_list.as_ref().map_or(Ok(()), |list| validate::name(&field("taskList"), list))?;
+    validate::tags(&field("tags"), it.tags.as_deref().unwrap_or_default(), is_swf)
+}
+
+pub(crate) fn not_closed(decision: CloseDecision, cause: CloseFailedCause, decision_event_id: EventId) -> EventKind {
+    EventKind::WorkflowCloseFailed(WorkflowCloseFailed { decision, cause, decision_event_id })
+}
+
+/// Who asks for a run's end, and why.
+#[derive(Default)]
+pub(crate) struct Asked<'a> {
+    pub(crate) reason: Option<&'a String>,
+    pub(crate) details: Option<&'a Payload>,
+    pub(crate) identity: Option<&'a String>,
+    pub(crate) child_policy: Option<ChildPolicy>,
+    pub(crate) key: Option<RequestKey>,
+}
+
+impl Transition {
+    /// A new run: WorkflowStarted, DeciderScheduled, and the signal that came with its start.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::Invalid`] or [`Fault::TooLarge`] for a field that is not acceptable.
+    pub fn start(start: &Start, run_id: Uuid, now: Timestamp) -> Result<Self, Fault> {
+        is_acceptable(start)?;
+        let started = WorkflowStarted {
+            workflow_id: start.workflow_id.clone(),
+            run_id,
+            workflow_type: start.workflow_type.clone(),
+            task_list: start.task_list.clone(),
+            input: start.input.clone(),
+            execution_timeout: start
+                .swf
+                .as_ref()
+                .map_or(start.execution_timeout, |swf| swf.execution_timeout(start.execution_timeout)),
+            decider_start_to_close: start.decider_start_to_close,
+            decider_schedule_to_start: start.decider_schedule_to_start,
+            activity_timeouts: start.activity_timeouts,
+            tags: start.tags.clone(),
+            retention: start.retention,
+            identity: start.identity.clone(),
+            start_after: start.start_after.filter(|wait| *wait > Duration::ZERO),
+            parent: start.parent.clone(),
+            run_timeout: start.run_timeout,
+            continued_from: None,
+            execution_from: None,
+            swf: start.swf.clone(),
+            task_priority: start.task_priority,
+            retry: start.retry.clone(),
+            attempt: start.retry.as_ref().map(|_| 1),
+            schedule: start.schedule.clone(),
+        };
+        let run = Run::begin(now, &started, start.key);
+        let (by, author) = (start.by.clone(), Author::named(start.by.clone()));
+        let event =
+            Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key: start.key, by };
+        let mut transition = Self::beginning(run, vec![event], author);
+        transition.schedule_turn(now);
+        if let Some(signal) = start.signal.clone() {
+            transition.signal_with_start(signal, start.identity.clone(), now);
+        }
+        transition.author = Author::default();
+        Ok(transition)
+    }
+
+    pub(crate) fn request_cancel(&mut self, asked: &Asked<'_>, now: Timestamp) -> Result<(), Fault> {
+        validate::reason("reason", asked.reason.map(String::as_str))?;
+        validate::identity(asked.identity.map(String::as_str))?;
+        must_be_open(&self.run)?;
+        let (reason, identity) = (asked.reason.cloned(), asked.identity.cloned());
+        let request = WorkflowCancelRequested { reason, identity, origin: None };
+        self.push_keyed(now, EventKind::WorkflowCancelRequested(request), asked.key);
+        Ok(())
+    }
+
+    pub(crate) fn take_cancel_request(
+        &mut self,
+        from: &Origin,
+        reason: Option<&String>,
+        now: Timestamp,
+    ) -> Result<Outcome, Fault> {
+        let (reason, origin) = (reason.cloned(), Some(from.clone()));
+        let request = WorkflowCancelRequested { reason, identity: None, origin };
+        self.take(from, EventKind::WorkflowCancelRequested(request), now)
+    }
+
+    pub(crate) fn terminate(&mut self, asked: &Asked<'_>, now: Timestamp) -> Result<(), Fault> {
+        let is_swf = self.run.started.is_swf();
+        asked.reason.map_or(Ok(()), |reason| validate::reason_of("reason", reason, is_swf))?;
+        validate::payload("details", asked.details)?;
+        validate::identity(asked.identity.map(String::as_str))?;
+        must_be_open(&self.run)?;
+        let terminated = WorkflowTerminated {
+            reason: asked.reason.cloned(),
+            details: asked.details.cloned(),
+            identity: asked.identity.cloned(),
+            child_policy: asked.child_policy.filter(|_| is_swf),
+            ..WorkflowTerminated::default()
+        };
+        self.push_keyed(now, EventKind::WorkflowTerminated(terminated), asked.key);
+        Ok(())
+    }
+
+    pub(crate) fn fail_workflow(&self, it: &FailWorkflow, decision_event_id: EventId, now: Timestamp) -> EventKind {
+        let (new_run_id, next_try_at) = self.next_try(Some(&it.reason), now).unzip();
+        let (reason, details) = (it.reason.clone(), it.details.clone());
+        EventKind::WorkflowFailed(WorkflowFailed { reason, details, decision_event_id, new_run_id, next_try_at })
+    }
+
+    pub(crate) fn continue_as_new(&self, it: &ContinueAsNew, decision_event_id: EventId, now: Timestamp) -> EventKind {
+        let started = &self.run.started;
+        let in_swf = if started.is_swf() { Some(self.continue_in_swf(it)).transpose() } else { Ok(None) };
+        let (in_swf, tags) = match in_swf {
+            Ok(Some(in_swf)) => (Some(in_swf), None),
+            Ok(None) => (None, Some(&started.tags)),
+            Err(cause) => return not_closed(CloseDecision::ContinueAsNew, cause, decision_event_id),
+        };
+        let (list, swf) = in_swf.unzip();
+        EventKind::WorkflowContinuedAsNew(WorkflowContinuedAsNew {
+            new_run_id: child_run_id(started.run_id, decision_event_id, now),
+            input: it.input.clone(),
+            workflow_type: it.workflow_type.as_ref().unwrap_or(&started.workflow_type).clone(),
+            task_list: list.unwrap_or_else(|| it.task_list.as_ref().unwrap_or(&started.task_list).clone()),
+            tags: it.tags.as_ref().or(tags).cloned().unwrap_or_default(),
+            decision_event_id,
+            swf,
+        })
+    }
+
+    /// The execution, or this run of it, took too long.
+    pub(crate) fn workflow_takes_too_long(&mut self, timeout: WorkflowTimeout, now: Timestamp) {
+        let next_try = match timeout {
+            WorkflowTimeout::Execution => None,
+            WorkflowTimeout::Run => self.next_try(None, now),
+        };
+        let (new_run_id, next_try_at) = next_try.unzip();
+        self.push(now, EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout, new_run_id, next_try_at }));
+    }
+}
+
+impl Run {
+    pub(crate) fn is_terminated(&mut self, event: &Event, it: &WorkflowTerminated) {
+        if let (Some(swf), Some(policy)) = (&mut self.started.swf, it.child_policy) {
+            swf.child_policy = policy;
+        }
+        self.close(Status::Terminated, event);
+    }
+
+    pub(crate) fn close(&mut self, status: Status, event: &Event) {
+        self.status = status;
+        self.closed_at = Some(event.timestamp);
+        self.left_open = self.count_open();
+        self.turn_task = None;
+        self.turn = None;
+        self.activities.clear();
+        self.timers.clear();
+        self.externals.clear();
+        self.awaiting.clear();
+        self.lost_turns = None;
+        self.children.clear();
+        self.clock.go(event.timestamp);
+        self.updates_are_over(event);
+        let followed_by = event.kind.followed_by().filter(|_| status != Status::ContinuedAsNew);
+        self.retried_as = followed_by.map(|(run_id, _)| run_id);
+        if !self.goes_on() {
+            self.paused = None;
+        }
+    }
+
+    /// Shows when the execution, and this run of it, will have taken too long.
+    pub(crate) fn each_workflow_deadline(&self, show: &mut impl FnMut(Deadline)) {
+        let started = &self.started;
+        self.show_after(started.execution_from(), Some(started.execution_timeout), DeadlineKind::Execution, show);
+        self.show_after(started.first_turn_at(), started.run_timeout, DeadlineKind::Run, show);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Workflows that are tried again, by a run of their own.
+
+use crate::admit::{Starting, may_start, starting};
+use crate::event::{EventKind, RequestKey, WorkflowTimeout};
+use crate::factor::Factor;
+use crate::retry::RetryPolicy;
+use crate::run::DeadlineKind;
+use crate::scene::{Scene, check, failure, origin, plain, signal, terminate, told};
+use crate::{
+    ConflictPolicy, ContinueAsNew, Decision, Duration, FailWorkflow, Payload, ReusePolicy, Run, Start, Status,
+    Timestamp, Transition, check as checker,
+};
+
+const SECONDS: fn(u64) -> Duration = Duration::from_secs;
+
+/// Ten seconds, then twenty; three tries.
+fn policy() -> RetryPolicy {
+    RetryPolicy {
+        initial_interval: SECONDS(10),
+        maximum_attempts: Some(3),
+        non_retryable_reasons: vec!["hopeless".to_owned()],
+        ..RetryPolicy::default()
+    }
+}
+
+fn start() -> Start {
+    let input = Some(Payload::from_json("7").unwrap());
+    Start { input, retry: Some(policy()), run_timeout: Some(SECONDS(60)), ..plain() }
+}
+
+fn fails(reason: &str) -> Decision {
+    FailWorkflow { reason: reason.to_owned(), ..FailWorkflow::default() }.into()
+}
+
+fn closing(scene: &Scene) -> &EventKind {
+    &scene.events.last().unwrap().kind
+}
+
+/// The run that tries again, written at the scene's time.
+fn next_try(scene: &Scene) -> Scene {
+    let (run_id, not_before) = closing(scene).followed_by().expect("another try");
+    let input = scene.events[0].kind.payload().cloned();
+    let (run, events) = Transition::retry(&scene.run, run_id, input, not_before.unwrap(), scene.now).into_parts();
+    checker::history(&events).unwrap();
+    assert_eq!(Run::replay(&events).as_ref(), Some(&run));
+    Scene { run, events, ..scene.clone() }
+}
+
+#[test]
+fn a_run_that_failed_is_tried_again_from_the_beginning_after_the_interval() {
+    let first = Scene::of(&start()).after(5).decide([fails("busy")]);
+    let at = first.now.plus(SECONDS(10));
+    let EventKind::WorkflowFailed(failed) = closing(&first) else { panic!("{}", told(&first.events)) };
+    assert_eq!((first.run.status, failed.next_try_at), (Status::Failed, Some(at)));
+    assert_eq!((first.run.goes_on(), first.run.retried_as), (true, failed.new_run_id));
+
+    let second = next_try(&first);
+    assert_eq!(told(&second.events), "WorkflowStarted DeciderScheduled(+PT10S)");
+    let (before, after) = (&first.run.started, &second.run.started);
+    assert_eq!((Some(after.run_id), after.continued_from), (failed.new_run_id, Some(before.run_id)));
+    assert_eq!((before.attempt, after.attempt), (Some(1), Some(2)));
+    assert_eq!((&after.retry, after.run_timeout), (&before.retry, before.run_timeout));
+    assert_eq!(second.events[0].kind.payload().unwrap().text(), Some("7"), "the same input");
+    check(&second.clone().after(9), &second.start_turn(), "fault turn-not-waiting");
+    check(&second.clone().after(10), &second.start_turn(), "DeciderStarted");
+
+    // Twice as long before the third, and then no more.
+    let third = next_try(&second.after(10).decide([fails("busy")]));
+    assert_eq!(third.run.started.first_turn_at(), third.now.plus(SECONDS(20)));
+    let last = third.after(20).decide([fails("busy")]);
+    assert_eq!((closing(&last).followed_by(), last.run.goes_on()), (None, false));
+}
+
+#[test]
+fn without_a_policy_or_with_a_reason_that_is_not_retryable_there_is_no_other_try() {
+    for (start, reason) in [(plain(), "busy"), (start(), "hopeless")] {
+        let scene = Scene::of(&start).decide([fails(reason)]);
+        assert_eq!((closing(&scene).followed_by(), scene.run.goes_on()), (None, false), "{reason}");
+    }
+}
+
+#[test]
+fn only_a_failure_and_the_run_timeout_are_followed_by_another_try() {
+    let open = Scene::of(&start());
+    let late = open.clone().after(60);
+    let late = late.clone().then(&late.fire());
+    let EventKind::WorkflowTimedOut(it) = closing(&late) else { panic!("{}", told(&late.events)) };
+    assert_eq!((it.timeout, it.next_try_at), (WorkflowTimeout::Run, Some(late.now.plus(SECONDS(10)))));
+    assert_eq!(next_try(&late).run.started.attempt, Some(2));
+
+    let ends = [
+        open.clone().then(&terminate()),
+        open.clone().decide([crate::CancelWorkflow::default().into()]),
+        open.clone().decide([crate::SucceedWorkflow::default().into()]),
+    ];
+    for scene in ends {
+        assert!(!scene.run.goes_on(), "{}", scene.run.status);
+    }
+    let short = Scene::of(&Start { execution_timeout: SECONDS(60), ..start() }).after(60);
+    let short = short.clone().then(&short.fire());
+    let EventKind::WorkflowTimedOut(it) = closing(&short) else { panic!("{}", told(&short.events)) };
+    assert_eq!((it.timeout, it.new_run_id), (WorkflowTimeout::Execution, None), "of the same instant the longer one");
+}
+
+#[test]
+fn the_execution_timeout_spans_all_tries_and_one_that_would_begin_after_it_is_none() {
+    for (timeout, is_tried) in [(15, false), (16, true)] {
+        let first = Scene::of(&Start { execution_timeout: SECONDS(timeout), run_timeout: None, ..start() });
+        let begun = first.now;
+        let failed = first.after(5).decide([fails("busy")]);
+        assert_eq!(failed.run.goes_on(), is_tried, "{timeout}");
+        if is_tried {
+            let second = next_try(&failed);
+            let deadline = second.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Execution).unwrap();
+            assert_eq!(deadline.at, begun.plus(SECONDS(timeout)));
+            // It has a second, and no third try fits into it.
+            assert!(!second.after(10).decide([fails("busy")]).run.goes_on());
+        }
+    }
+}
+
+#[test]
+fn a_try_that_begins_late_has_its_whole_run_timeout_and_none_begins_early() {
+    let failed = Scene::of(&start()).decide([fails("busy")]);
+    let late = next_try(&failed.clone().after(3_600));
+    assert_eq!((late.run.started.start_after, late.run.started.first_turn_at()), (None, late.now));
+    let run_deadline = late.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Run).unwrap();
+    assert_eq!(run_deadline.at, late.now.plus(SECONDS(60)));
+    // A clock that went back does not make the wait longer.
+    let (run_id, at) = closing(&failed).followed_by().unwrap();
+    let early = Transition::retry(&failed.run, run_id, None, at.unwrap(), Timestamp::from_millis(1));
+    assert_eq!(early.run().started.first_turn_at(), at.unwrap());
+}
+
+#[test]
+fn jitter_shortens_the_wait_and_every_node_finds_the_same() {
+    let policy = RetryPolicy { jitter: Factor::from_thousandths(500), ..policy() };
+    let failed = || Scene::of(&Start { retry: Some(policy.clone()), ..start() }).decide([fails("busy")]);
+    let at = closing(&failed()).followed_by().unwrap().1.unwrap();
+    let wait = at.since(failed().now);
+    assert!(SECONDS(5) <= wait && wait < SECONDS(10), "{wait}");
+    assert_eq!(closing(&failed()).followed_by(), closing(&failed()).followed_by());
+}
+
+#[test]
+fn the_id_is_in_use_between_tries_and_while_one_waits() {
+    let start = Start { key: Some(RequestKey(7)), ..start() };
+    let failed = Scene::of(&start).decide([fails("busy")]);
+    for policy in [ReusePolicy::AllowDuplicate, ReusePolicy::AllowDuplicateFailedOnly, ReusePolicy::RejectDuplicate] {
+        assert_eq!(may_start(&failed.run, policy).unwrap_err().code(), "workflow-already-open");
+    }
+    let second = next_try(&failed);
+    let run_id = second.run.started.run_id;
+    assert_eq!(starting(Some(&second.run), &start), Ok(Starting::Repeated { run_id }));
+    let other = Start { key: None, conflict_policy: ConflictPolicy::UseExisting, ..start };
+    assert_eq!(starting(Some(&second.run), &other), Ok(Starting::Existing { run_id }));
+    // It takes news meanwhile, and can be ended.
+    assert!(!second.run.is_stuck());
+    let told = second.then(&signal("go"));
+    assert!(!told.then(&terminate()).run.goes_on());
+}
+
+#[test]
+fn the_parent_hears_of_the_last_try_alone() {
+    let first = Scene::of(&Start { parent: Some(origin(3, 7)), ..start() }).decide([failure()]);
+    assert!(first.links.outbox.is_empty(), "{:?}", first.links);
+    let last = next_try(&first).after(10).decide([fails("hopeless")]);
+    assert!(!last.links.outbox.is_empty());
+}
+
+#[test]
+fn the_policy_goes_on_with_a_run_that_continues_as_new_and_its_tries_are_counted_anew() {
+    let second = next_try(&Scene::of(&start()).decide([fails("busy")])).after(10);
+    let third = second.decide([ContinueAsNew::default().into()]);
+    let EventKind::WorkflowContinuedAsNew(it) = closing(&third) else { panic!("{}", told(&third.events)) };
+    let started = Transition::successor(&third.run, it, None, third.now).run().started.clone();
+    assert_eq!((started.attempt, started.retry.clone()), (Some(1), Some(policy())));
+}

@@ -1,0 +1,101 @@
+//! How much a run has open.
+
+use super::{OpenCounts, Run};
+use crate::dialect::LAMBDA_LIST;
+
+impl Run {
+    /// How much is open; of a closed run, how much was just before the event that closed it.
+    pub fn open_counts(&self) -> OpenCounts {
+        if self.is_open() { self.count_open() } else { self.left_open }
+    }
+
+    pub(crate) fn count_open(&self) -> OpenCounts {
+        let functions = self.activities.values().filter(|it| self.is_lambda(&it.task_list)).count();
+        OpenCounts {
+            activities: count(self.activities.len() - functions),
+            functions: count(functions),
+            timers: count(self.timers.len()),
+            children: count(self.children.len()),
+        }
+    }
+
+    /// Whether an activity of this run is a Lambda task, by its list.
+    pub fn is_lambda(&self, task_list: &str) -> bool {
+        self.started.is_swf() && task_list == LAMBDA_LIST
+    }
+}
+
+/// As many as there are; there are a thousand of each at most.
+fn count(found: usize) -> u32 {
+    u32::try_from(found).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Start;
+    use crate::decision::ScheduleActivity;
+    use crate::dialect::{SwfRun, lambda_activity_id};
+    use crate::event::ActivityTimeouts;
+    use crate::registered::{ActivityDefaults, Registration};
+    use crate::scene::{Scene, child, plain, scene, schedule, success, terminate, timer};
+    use crate::time::Duration;
+    use crate::{Command, Decision, Payload};
+
+    fn lambda(id: &str) -> Decision {
+        ScheduleActivity {
+            activity_id: lambda_activity_id(id),
+            activity_type: "resize".to_owned(),
+            task_list: Some(LAMBDA_LIST.to_owned()),
+            timeouts: ActivityTimeouts { start_to_close: Some(Duration::from_secs(9)), ..ActivityTimeouts::default() },
+            registration: Registration::Known(Box::new(ActivityDefaults::default())),
+            ..ScheduleActivity::default()
+        }
+        .into()
+    }
+
+    #[test]
+    fn what_was_open_when_a_run_closed_stays_counted() {
+        let open = scene().decide([schedule("a"), schedule("b"), timer("t", 9), child("c")]);
+        let expected = OpenCounts { activities: 2, functions: 0, timers: 1, children: 1 };
+        assert_eq!(open.run.open_counts(), expected);
+        assert!(open.run.left_open.is_zero());
+        let closed = open.then(&terminate());
+        assert_eq!((closed.run.open_counts(), closed.run.activities.len()), (expected, 0));
+        let empty = scene().decide([success()]);
+        assert!(empty.run.open_counts().is_zero());
+    }
+
+    #[test]
+    fn a_lambda_task_is_counted_apart_and_is_not_the_newest_activity() {
+        let role = Some("role".to_owned());
+        let start = Start { swf: Some(SwfRun { lambda_role: role, ..SwfRun::default() }), ..plain() };
+        let swf = Scene::of(&start).decide([lambda("l")]);
+        assert_eq!(swf.run.open_counts(), OpenCounts { functions: 1, ..OpenCounts::default() });
+        assert_eq!(swf.run.last_activity_at, None);
+        // In any other run the list is one like others.
+        let native = scene().after(7).decide([lambda("l")]);
+        assert_eq!(native.run.open_counts(), OpenCounts { activities: 1, ..OpenCounts::default() });
+        assert_eq!(native.run.last_activity_at, Some(native.now));
+    }
+
+    #[test]
+    fn the_newest_activity_and_the_newest_context_are_remembered() {
+        let complete = |scene: Scene, context: Option<&str>| {
+            let scene = scene.take();
+            let context = context.map(|text| Payload::of(&text).unwrap());
+            let command = Command::CompleteTurn {
+                turn: scene.turn(),
+                decisions: vec![schedule("a")],
+                context,
+                awaiting: Vec::new(),
+            };
+            scene.then(&command)
+        };
+        let first = complete(scene().after(5), Some("c"));
+        assert_eq!((first.run.last_activity_at, first.run.context_event_id), (Some(first.now), Some(4)));
+        let at = first.now;
+        let second = first.takes("a").succeeds("a").after(5).decide([]);
+        assert_eq!((second.run.last_activity_at, second.run.context_event_id), (Some(at), Some(4)), "as it was");
+    }
+}

@@ -1,0 +1,152 @@
+//! What a run knows of requests, and how that changes.
+
+use super::{Earlier, Entry, HOUR, Known, Mark, Request, Requests, Spilled, is_over, is_start, key_of_update};
+use crate::event::{EventId, RequestKey};
+use crate::ids::RunId;
+use crate::limits;
+use crate::run::{Run, UpdateStanding};
+use crate::time::Timestamp;
+
+/// What is known.
+impl Run {
+    /// What came of the request with this key, if that is known: in this run, or in one of its workflow id before it.
+    pub fn request(&self, key: RequestKey) -> Option<Request> {
+        self.known.find(key, self.started.run_id)
+    }
+
+    /// What the run itself knows of an update.
+    pub fn update_standing(&self, update_id: &str) -> UpdateStanding {
+        self.standing_of(update_id, Some(self.started.run_id))
+    }
+
+    /// What is known of an update; of one that was asked of a certain run, only what came of it there.
+    pub fn standing_of(&self, update_id: &str, run_id: Option<RunId>) -> UpdateStanding {
+        if let Some(event_id) = self.updates.accepted(update_id) {
+            return UpdateStanding::Accepted { event_id };
+        }
+        let known = self.request(key_of_update(update_id));
+        match known.filter(|request| run_id.is_none_or(|run_id| request.run_id == run_id)) {
+            Some(Request { run_id, event_id }) => UpdateStanding::Ended { run_id, event_id },
+            None => UpdateStanding::New,
+        }
+    }
+
+    /// Whether only the store can tell if this request is known.
+    pub fn must_recall(&self, key: RequestKey, now: Timestamp) -> bool {
+        self.known.marked.as_ref().is_some_and(|marked| marked.until >= now) && self.request(key).is_none()
+    }
+
+    /// How many marks there have been. What had none when there were so many has none as long as there are no more.
+    pub fn marks(&self) -> u64 {
+        self.known.marked.as_ref().map_or(0, |marked| marked.count)
+    }
+
+    /// Takes what the store has of a request into account, until [`forget_recalled`](Self::forget_recalled). It counts as
+    /// forgotten when there have been too many since; not so the start of a run, which is known for as long as that is kept.
+    pub fn recall(&mut self, key: RequestKey, mark: Mark) {
+        let Some(marked) = &self.known.marked else { return };
+        let Mark { run_id, event_id, number } = mark;
+        let is_young = number < marked.count && marked.count - number <= limits::REQUESTS_MAX;
+        if is_young || event_id == 1 {
+            self.known.recalled.insert(key, Request { run_id, event_id });
+        }
+    }
+
+    /// Forgets what was recalled.
+    pub fn forget_recalled(&mut self) {
+        self.known.recalled.clear();
+    }
+
+    /// Does not take a request for known any more, because the run that recorded it is gone.
+    pub fn forget_request(&mut self, key: RequestKey) {
+        self.known.recalled.remove(&key);
+        for earlier in &mut self.known.earlier {
+            earlier.requests.retain(|entry| entry.key != key);
+        }
+    }
+
+    /// Until when the run must be there because of the requests that are known by it; `None` when of none.
+    pub fn known_until(&self) -> Option<Timestamp> {
+        let marked = self.known.marked.as_ref().map(|marked| marked.until);
+        self.known.newest(self.started.at).into_iter().chain(marked).max()
+    }
+}
+
+/// How that changes.
+impl Run {
+    pub(crate) fn remember(&mut self, key: RequestKey, event_id: EventId, at: Timestamp) {
+        let hours = at.since(self.started.at).as_millis() / HOUR.as_millis();
+        self.known.own.push(Entry { key, event_id, hours: u32::try_from(hours).unwrap_or(u32::MAX) });
+    }
+
+    /// Takes over what is known by the run `before` it, which is kept until `kept_until`. What it knows by itself it knows
+    /// better.
+    pub(crate) fn take_over(&mut self, before: &Self, kept_until: Timestamp, now: Timestamp) {
+        let Known { start, own, earlier, marked, .. } = before.known.clone();
+        let (run_id, began) = (before.started.run_id, before.started.at);
+        let mut requests = Requests::default();
+        // A run that goes on for another was started by the same request.
+        if let Some(key) = start.filter(|_| start != self.known.start) {
+            requests.push(Entry { key, event_id: 1, hours: 0 });
+        }
+        own.iter().for_each(|entry| requests.push(*entry));
+        self.known.earlier = earlier;
+        self.known.earlier.push_back(Earlier { run_id, began, kept_until, requests });
+        self.forget_old(now);
+        self.known.marked = marked.filter(|marked| marked.until >= now);
+    }
+
+    fn forget_old(&mut self, now: Timestamp) {
+        let began = self.started.at;
+        self.known.own.retain(|entry| !is_over(began, began, entry, now));
+        for Earlier { began, kept_until, requests, .. } in &mut self.known.earlier {
+            requests.retain(|entry| !is_over(*began, *kept_until, entry, now));
+        }
+        self.known.earlier.retain(|earlier| !earlier.requests.is_empty());
+    }
+
+    /// Knows of its own requests only this one: the others are those of the run that it branched off, and known as such.
+    pub(crate) fn branch_requests(&mut self, key: Option<RequestKey>, event_id: EventId) {
+        self.known.own.retain(|entry| entry.event_id == event_id && Some(entry.key) == key);
+    }
+
+    /// Takes the oldest requests out of the state where there are too many, for the store to keep. Only those up to the event
+    /// `committed` leave it: what is told of them is true whatever becomes of the commit that they leave the state with.
+    pub fn spill(&mut self, committed: EventId, now: Timestamp) -> Spilled {
+        let mut spilled = Spilled::default();
+        if self.known.len() > limits::REQUESTS_IN_STATE_MAX {
+            self.forget_old(now);
+        }
+        let is_crowded = self.known.len() > limits::REQUESTS_IN_STATE_MAX;
+        let keeps = limits::REQUESTS_IN_STATE_MAX - limits::REQUESTS_SPILLED_MIN;
+        let has_too_many =
+            |known: &Known| is_crowded && known.len() > keeps || known.earlier.len() > limits::REQUESTS_RUNS_MAX;
+        while has_too_many(&self.known) && spilled.marks.len() < limits::REQUESTS_SPILLED_MAX {
+            let (run_id, kept_until, requests) = match self.known.earlier.front_mut() {
+                Some(it) => (it.run_id, it.kept_until, &mut it.requests),
+                None => (self.started.run_id, Timestamp::default(), &mut self.known.own),
+            };
+            let is_own = run_id == self.started.run_id;
+            match requests.oldest().copied() {
+                Some(entry) if is_own && entry.event_id > committed => break,
+                Some(entry) => {
+                    requests.drop_oldest();
+                    // A reset is recorded in the run that it ends and in the one that goes on: the newer entry is what came of it, and
+                    // two marks of one name would depend on which is put last.
+                    if !self.known.has(entry.key) {
+                        let until = if is_start(&entry) { kept_until } else { Timestamp::default() };
+                        let (mark, until) = self.known.mark(run_id, entry.event_id, until, now);
+                        spilled.marks.push((entry.key, mark, until));
+                    }
+                }
+                None if is_own => break,
+                None => {}
+            }
+            if self.known.earlier.front().is_some_and(|earlier| earlier.requests.is_empty()) {
+                self.known.earlier.pop_front();
+            }
+        }
+        spilled.forgotten_early = self.known.forgotten_early(spilled.marks.len() as u64, now);
+        spilled
+    }
+}

@@ -1,0 +1,248 @@
+//! Whether the fields of a request are acceptable, whatever the state of the run.
+
+use crate::event::{ActivityTimeouts, ByHand};
+use crate::factor::Factor;
+use crate::fault::{Fault, Unit};
+use crate::limits;
+use crate::payload::Payload;
+use crate::registered::{ActivityDefaults, WorkflowDefaults};
+use crate::retry::{RetryPolicy, WhenExhausted};
+use crate::time::Duration;
+
+/// SWF has tags that are empty.
+pub(crate) fn tags(field: &str, tags: &[String], is_swf: bool) -> Result<(), Fault> {
+    let (found, max) = (tags.len(), limits::TAGS_MAX);
+    if found > max {
+        let problem = format!("has {found} entries, at most {max} are allowed");
+        return Err(Fault::Invalid { field: field.to_owned(), problem });
+    }
+    let mut tags = tags.iter().enumerate().filter(|(_, tag)| !(is_swf && tag.is_empty()));
+    tags.try_for_each(|(index, tag)| name(&format!("{field}[{index}]"), tag))
+}
+
+/// A reason that a failure must have; over SWF's wire it need not.
+pub(crate) fn reason_of(field: &str, reason: &str, is_swf: bool) -> Result<(), Fault> {
+    if is_swf && reason.is_empty() {
+        return Ok(());
+    }
+    name_up_to(field, reason, limits::REASON_CHARS_MAX)
+}
+
+pub(crate) fn control(field: &impl Fn(&str) -> String, control: Option<&str>) -> Result<(), Fault> {
+    let (found, max) = (control.map_or(0, str::len), limits::CONTROL_BYTES_MAX);
+    if found > max {
+        return Err(Fault::TooLarge { field: field("control"), found, max, unit: Unit::Bytes });
+    }
+    Ok(())
+}
+
+pub(crate) fn awaiting(names: &[String]) -> Result<(), Fault> {
+    let (found, max) = (names.len(), limits::AWAITING_MAX);
+    if found > max {
+        let problem = format!("has {found} entries, at most {max} are allowed");
+        return Err(Fault::Invalid { field: "awaiting".to_owned(), problem });
+    }
+    names.iter().enumerate().try_for_each(|(index, it)| name(&format!("awaiting[{index}]"), it))?;
+    let (found, max) = (names.iter().map(String::len).sum(), limits::AWAITING_BYTES_MAX);
+    if found > max {
+        return Err(Fault::TooLarge { field: "awaiting".to_owned(), found, max, unit: Unit::Bytes });
+    }
+    Ok(())
+}
+
+/// Whether a name is acceptable, of a request or of a part of one.
+///
+/// # Errors
+///
+/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `field`.
+pub fn name(field: &str, text: &str) -> Result<(), Fault> {
+    name_up_to(field, text, limits::NAME_CHARS_MAX)?;
+    bytes_up_to(field, text, limits::NAME_BYTES_MAX)
+}
+
+/// Whether the name of a type, with its version, is acceptable.
+///
+/// # Errors
+///
+/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `field`.
+pub fn type_name(field: &str, text: &str) -> Result<(), Fault> {
+    name_up_to(field, text, limits::TYPE_CHARS_MAX)?;
+    bytes_up_to(field, text, limits::TYPE_BYTES_MAX)
+}
+
+fn bytes_up_to(field: &str, text: &str, max: usize) -> Result<(), Fault> {
+    let found = text.len();
+    if found > max {
+        return Err(Fault::TooLarge { field: field.to_owned(), found, max, unit: Unit::Bytes });
+    }
+    Ok(())
+}
+
+/// Whether the defaults of a workflow type are acceptable.
+///
+/// # Errors
+///
+/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming the field.
+pub fn workflow_defaults(defaults: &WorkflowDefaults) -> Result<(), Fault> {
+    if let Some(list) = &defaults.task_list {
+        name("defaults.taskList", list)?;
+    }
+    if let Some(role) = &defaults.lambda_role {
+        name_up_to("defaults.lambdaRole", role, limits::LAMBDA_ROLE_CHARS_MAX)?;
+    }
+    span("defaults.executionTimeout", defaults.execution_timeout.unwrap_or_default())?;
+    span("defaults.deciderStartToClose", defaults.decider_start_to_close.unwrap_or_default())
+}
+
+/// Whether the defaults of an activity type are acceptable.
+///
+/// # Errors
+///
+/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming the field.
+pub fn activity_defaults(defaults: &ActivityDefaults) -> Result<(), Fault> {
+    if let Some(list) = &defaults.task_list {
+        name("defaults.taskList", list)?;
+    }
+    spans("defaults.timeouts", defaults.timeouts)
+}
+
+/// Timeouts that may be zero.
+pub(crate) fn spans(field: &str, timeouts: ActivityTimeouts) -> Result<(), Fault> {
+    each(timeouts).into_iter().try_for_each(|(name, it)| span(&format!("{field}.{name}"), it.unwrap_or_default()))
+}
+
+fn each(timeouts: ActivityTimeouts) -> [(&'static str, Option<Duration>); 4] {
+    let ActivityTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat } = timeouts;
+    [
+        ("scheduleToStart", schedule_to_start),
+        ("startToClose", start_to_close),
+        ("scheduleToClose", schedule_to_close),
+        ("heartbeat", heartbeat),
+    ]
+}
+
+/// A name of `max` characters at most.
+pub(crate) fn name_up_to(field: &str, text: &str, max: usize) -> Result<(), Fault> {
+    let invalid = |problem: &str| Err(Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() });
+    if text.is_empty() {
+        return invalid("is empty");
+    }
+    let found = text.chars().count();
+    if found > max {
+        return Err(Fault::TooLarge { field: field.to_owned(), found, max, unit: Unit::Characters });
+    }
+    if text.chars().any(char::is_control) {
+        return invalid("contains a control character");
+    }
+    Ok(())
+}
+
+pub(crate) fn identity(identity: Option<&str>) -> Result<(), Fault> {
+    identity.map_or(Ok(()), |identity| name("identity", identity))
+}
+
+/// Whether a poll's id and the number of its try are acceptable.
+///
+/// # Errors
+///
+/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `pollId` or `attempt`.
+pub fn poll(poll_id: Option<&str>, attempt: Option<u32>) -> Result<(), Fault> {
+    poll_id.map_or(Ok(()), |poll_id| name("pollId", poll_id))?;
+    let max = limits::POLL_ATTEMPTS_MAX;
+    let problem = match (poll_id, attempt.unwrap_or(1)) {
+        (_, attempt) if !(1..=max).contains(&attempt) => format!("is {attempt}, must be 1 to {max}"),
+        (None, 2..) => "needs a `pollId`: the same as before".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Fault::Invalid { field: "attempt".to_owned(), problem })
+}
+
+pub(crate) fn reason(field: &str, reason: Option<&str>) -> Result<(), Fault> {
+    reason.map_or(Ok(()), |reason| name_up_to(field, reason, limits::REASON_CHARS_MAX))
+}
+
+/// Whether it can be recorded who does something by hand, and why.
+///
+/// # Errors
+///
+/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `identity` or `reason`.
+pub fn by_hand(by_hand: &ByHand) -> Result<(), Fault> {
+    identity(by_hand.identity.as_deref())?;
+    reason("reason", by_hand.reason.as_deref())
+}
+
+/// Whether a payload is acceptable.
+///
+/// # Errors
+///
+/// [`Fault::TooLarge`], naming `field`.
+pub fn payload(field: &str, payload: Option<&Payload>) -> Result<(), Fault> {
+    size(field, payload, limits::PAYLOAD_BYTES_MAX)
+}
+
+pub(crate) fn size(field: &str, payload: Option<&Payload>, max: usize) -> Result<(), Fault> {
+    match payload.map(Payload::len) {
+        Some(found) if found > max => Err(Fault::TooLarge { field: field.to_owned(), found, max, unit: Unit::Bytes }),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn span(field: &str, span: Duration) -> Result<(), Fault> {
+    if span <= limits::SPAN_MAX {
+        return Ok(());
+    }
+    let problem = format!("is {span}, at most {} is allowed", limits::SPAN_MAX);
+    Err(Fault::Invalid { field: field.to_owned(), problem })
+}
+
+pub(crate) fn timeout(field: &str, timeout: Option<Duration>) -> Result<(), Fault> {
+    match timeout {
+        None => Ok(()),
+        Some(Duration::ZERO) => Err(Fault::Invalid {
+            field: field.to_owned(),
+            problem: "is zero; give a longer one, or leave it out".to_owned(),
+        }),
+        Some(timeout) => span(field, timeout),
+    }
+}
+
+pub(crate) fn timeouts(field: &str, timeouts: ActivityTimeouts) -> Result<(), Fault> {
+    each(timeouts).into_iter().try_for_each(|(name, it)| timeout(&format!("{field}.{name}"), it))
+}
+
+/// A workflow that has no more tries has failed: unlike an activity there is nothing that could wait for somebody.
+pub(crate) fn retry_of_workflow(field: &str, policy: Option<&RetryPolicy>) -> Result<(), Fault> {
+    if policy.is_some_and(|policy| policy.when_exhausted == WhenExhausted::Pause) {
+        return Err(Fault::Invalid {
+            field: format!("{field}.whenExhausted"),
+            problem: "is `pause`, which is for activities; a workflow fails when its tries run out".to_owned(),
+        });
+    }
+    retry(field, policy)
+}
+
+pub(crate) fn retry(field: &str, policy: Option<&RetryPolicy>) -> Result<(), Fault> {
+    let Some(policy) = policy else { return Ok(()) };
+    let invalid = |part: &str, problem: &str| {
+        Err(Fault::Invalid { field: format!("{field}.{part}"), problem: problem.to_owned() })
+    };
+    timeout(&format!("{field}.initialInterval"), Some(policy.initial_interval))?;
+    timeout(&format!("{field}.maximumInterval"), policy.maximum_interval)?;
+    if policy.backoff_coefficient < Factor::ONE {
+        return invalid("backoffCoefficient", "is less than 1, so that waits would get shorter; give 1 or more");
+    }
+    if policy.maximum_attempts == Some(0) {
+        return invalid("maximumAttempts", "is zero; give 1 or more, or leave it out for no limit");
+    }
+    if policy.jitter > Factor::ONE {
+        return invalid("jitter", "is more than 1, the whole wait; give a share from 0 to 1");
+    }
+    let (found, max) = (policy.non_retryable_reasons.len(), limits::NON_RETRYABLE_REASONS_MAX);
+    if found > max {
+        return invalid("nonRetryableReasons", &format!("has {found} entries, at most {max} are allowed"));
+    }
+    for (index, reason) in policy.non_retryable_reasons.iter().enumerate() {
+        name_up_to(&format!("{field}.nonRetryableReasons[{index}]"), reason, limits::REASON_CHARS_MAX)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+// Builds the console: what the service serves, in dist/, the same bytes from the same sources on every machine.
+// Names are fixed, so that the service serves them with an ETag and a page that is open finds them again.
+//
+//   node build.mjs [FOLDER]        default: dist
+import { build } from 'esbuild';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { gzipSync } from 'node:zlib';
+
+/** Ours: what a page may transfer at most, gzipped, in bytes. The promise is 250 KB; this is our own aim. */
+const GZIPPED_BYTES_MAX = 80 * 1024;
+
+const outdir = resolve(process.argv[2] ?? fileURLToPath(new URL('./dist', import.meta.url)));
+const dist = pathToFileURL(`${outdir}/`);
+await rm(dist, { recursive: true, force: true });
+await mkdir(dist, { recursive: true });
+await build({
+  absWorkingDir: new URL('.', import.meta.url).pathname,
+  entryPoints: { console: 'src/main.tsx' },
+  bundle: true,
+  minify: true,
+  format: 'esm',
+  target: 'es2022',
+  charset: 'utf8',
+  jsx: 'automatic',
+  jsxImportSource: 'preact',
+  legalComments: 'none',
+  outdir,
+});
+await build({
+  absWorkingDir: new URL('.', import.meta.url).pathname,
+  entryPoints: { console: 'src/style.css' },
+  bundle: true,
+  minify: true,
+  outdir,
+});
+for (const name of ['index.html', 'icon.svg']) {
+  await writeFile(new URL(name, dist), await readFile(new URL(`./src/${name}`, import.meta.url)));
+}
+
+// What is bundled is others' work, too: their notices go with it.
+const notices = [];
+for (const name of ['preact', '@preact/signals', '@preact/signals-core']) {
+  notices.push(`${name}\n\n${await readFile(new URL(`./node_modules/${name}/LICENSE`, import.meta.url), 'utf8')}`);
+}
+await writeFile(new URL('licenses.txt', dist), notices.join('\n\n'));
+
+let total = 0;
+for (const name of ['index.html', 'icon.svg', 'console.js', 'console.css']) {
+  const bytes = await readFile(new URL(name, dist));
+  const gzipped = gzipSync(bytes, { level: 9 }).length;
+  total += gzipped;
+  console.log(`${name.padEnd(12)} ${String(bytes.length).padStart(7)} bytes, ${String(gzipped).padStart(6)} gzipped`);
+}
+console.log(`total ${total} bytes gzipped`);
+if (total > GZIPPED_BYTES_MAX) {
+  console.error(`more than ${GZIPPED_BYTES_MAX} bytes gzipped`);
+  process.exit(1);
+}

@@ -1,0 +1,88 @@
+// Calls of the REST API under the same origin, and the stream of a history. What the service refuses is a Problem.
+import { signal } from '@preact/signals';
+
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    readonly detail: string,
+    readonly advice: string,
+    /** What belongs to the code, such as `field` or `before`. */
+    readonly members: Record<string, unknown> = {},
+  ) {
+    super(detail);
+  }
+}
+
+/** How far the service's clock is ahead of the browser's, in milliseconds; 0 where that is not worth a word. */
+export const clockAhead = signal(0);
+/** Whether the last request reached the service. */
+export const reachable = signal(true);
+
+/** Ours: a difference of clocks below this is the time that an answer took, and the header's whole seconds. */
+const CLOCK_DIFFERENCE_MS = 5000;
+
+export async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, { cache: 'no-store', ...init });
+  } catch (error) {
+    if ((error as Error).name === 'AbortError') throw error;
+    reachable.value = false;
+    throw new Problem(0, 'unreachable', 'the service does not answer', 'it is asked again by itself');
+  }
+  const date = Date.parse(response.headers.get('date') ?? '');
+  if (!Number.isNaN(date)) {
+    const ahead = date - Date.now();
+    clockAhead.value = Math.abs(ahead) > CLOCK_DIFFERENCE_MS ? ahead : 0;
+  }
+  reachable.value = response.status !== 502;
+  if (response.ok) return response;
+  const problem = (await response.json().catch(() => ({}))) as Partial<Problem>;
+  throw new Problem(
+    response.status,
+    problem.code ?? (response.status === 502 ? 'unreachable' : 'unknown'),
+    problem.detail ?? `the answer was ${response.status}`,
+    problem.advice ?? '',
+    problem as Record<string, unknown>,
+  );
+}
+
+export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
+  const response = await request(path, { headers: { accept: 'application/json' }, ...(signal ? { signal } : {}) });
+  return (await response.json()) as T;
+}
+
+/** Asks for a change. The key has a request that is repeated be recorded once. */
+export async function post<T>(path: string, body: string, key: string): Promise<T | undefined> {
+  const response = await request(path, {
+    method: 'POST',
+    headers: { accept: 'application/json', 'content-type': 'application/json', 'idempotency-key': key },
+    body,
+  });
+  const text = await response.text();
+  return text ? (JSON.parse(text) as T) : undefined;
+}
+
+/** Reads a stream of server-sent events; calls `take` with the data of each message. Ends when the service ends it. */
+export async function stream(path: string, take: (data: string) => void, signal: AbortSignal): Promise<void> {
+  const response = await request(path, { headers: { accept: 'text/event-stream' }, signal });
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  if (!reader) return;
+  let rest = '';
+  let data: string[] = [];
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) {
+      if (line === '' || line === '\r') {
+        if (data.length > 0) take(data.join('\n'));
+        data = [];
+      } else if (line.startsWith('data:')) {
+        data.push(line.slice(line[5] === ' ' ? 6 : 5));
+      }
+    }
+  }
+}

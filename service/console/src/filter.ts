@@ -1,0 +1,96 @@
+// Which runs a list shows: one filter, written as text in the search field and as a query in the URL and to the API.
+
+export const STANDINGS = ['paused', 'blocked', 'stuck', 'failing', 'retrying'] as const;
+export const OUTCOMES = ['success', 'failed', 'canceled', 'timed-out', 'terminated', 'continued-as-new'] as const;
+export const STATUSES = ['open', ...STANDINGS, 'closed', ...OUTCOMES] as const;
+export const ORDERS = ['-startedAt', 'startedAt', '-closedAt', 'closedAt'] as const;
+
+/** The fields of a filter, by their names in the API, with the word of each in the search field. */
+export const FIELDS = {
+  status: 'status',
+  type: 'type',
+  workflowId: 'id',
+  tag: 'tag',
+  startedFrom: 'from',
+  startedBefore: 'before',
+  closedFrom: 'closed-from',
+  closedBefore: 'closed-before',
+  order: 'order',
+} as const;
+export type Field = keyof typeof FIELDS;
+export type Filter = Partial<Record<Field, string>>;
+
+const names = Object.keys(FIELDS) as Field[];
+const byWord = new Map<string, Field>(names.map((name) => [FIELDS[name], name]));
+
+/** Returns the filter of a URL's query; what is not a filter's is left out. */
+export function filterOfQuery(query: URLSearchParams): Filter {
+  const filter: Filter = {};
+  for (const name of names) {
+    const value = query.get(name);
+    if (value) filter[name] = value;
+  }
+  return filter;
+}
+
+/** Returns the query of a filter, fields in a fixed order, so that equal filters have equal URLs. */
+export function queryOfFilter(filter: Filter): URLSearchParams {
+  const query = new URLSearchParams();
+  for (const name of names) {
+    const value = filter[name];
+    if (value) query.set(name, value);
+  }
+  return query;
+}
+
+/** Returns a filter as it is typed: `status:open tag:"customer:ann b"`. */
+export function textOfFilter(filter: Filter): string {
+  return names
+    .filter((name) => filter[name])
+    .map((name) => `${FIELDS[name]}:${quoted(filter[name] ?? '')}`)
+    .join(' ');
+}
+
+const quoted = (value: string): string =>
+  /[\s"\\]/.test(value) || value === '' ? `"${value.replace(/[\\"]/g, '\\$&')}"` : value;
+
+export interface Parsed {
+  filter: Filter;
+  /** What is wrong, in words; empty where everything was understood. */
+  problems: string[];
+}
+
+/** Reads what was typed. A word without a field is a workflow id. What is not understood is said and left out. */
+export function parseFilter(text: string): Parsed {
+  const filter: Filter = {};
+  const problems: string[] = [];
+  const words = text.matchAll(/(?:([a-z][a-z-]*):)?(?:"((?:[^"\\]|\\.)*)("?)|(\S+))/gi);
+  for (const [whole, field, inQuotes, quote, bare] of words) {
+    if (inQuotes !== undefined && !quote) problems.push(`\`${whole}\` has no closing quote`);
+    const value = inQuotes !== undefined ? inQuotes.replace(/\\(.)/g, '$1') : (bare ?? '');
+    const name = field === undefined ? 'workflowId' : byWord.get(field.toLowerCase());
+    if (name === undefined) {
+      problems.push(`\`${field}\` is no field; there are ${[...byWord.keys()].join(', ')}`);
+    } else if (filter[name] !== undefined && filter[name] !== value) {
+      problems.push(`\`${FIELDS[name]}\` is there twice; one value is looked for at a time`);
+    } else {
+      const problem = wrongValue(name, value);
+      if (problem) problems.push(problem);
+      else filter[name] = value;
+    }
+  }
+  return { filter, problems };
+}
+
+function wrongValue(name: Field, value: string): string | undefined {
+  if (name === 'status' && !(STATUSES as readonly string[]).includes(value)) {
+    return `\`${value}\` is no status; there are ${STATUSES.join(', ')}`;
+  }
+  if (name === 'order' && !(ORDERS as readonly string[]).includes(value)) {
+    return `\`${value}\` is no order; there are ${ORDERS.join(', ')}`;
+  }
+  if (/^(started|closed)/.test(name) && Number.isNaN(Date.parse(value))) {
+    return `\`${value}\` is no instant, such as 2026-11-22T10:00:00Z`;
+  }
+  return undefined;
+}

@@ -1,0 +1,233 @@
+// The frame around every page: navigation, theme, help, and which page the URL names.
+import type { JSX } from 'preact';
+import { render } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { clockAhead, get, reachable } from './api';
+import type { Schemas } from './fold';
+import { pathOf } from './route';
+import { clock, domain, go, helpIsOpen, route, theme } from './state';
+import { duration } from './time';
+import { Empty } from './ui';
+import { ActDialog, Said } from './views/act';
+import { RunPage } from './views/run';
+import { Runs } from './views/runs';
+import { Schedules } from './views/schedules';
+import { Lists, Start } from './views/start';
+
+function Page(): JSX.Element {
+  const at = route.value;
+  useEffect(() => {
+    if (at.page !== 'run')
+      document.title = `${at.page === 'runs' ? 'Runs' : at.page === 'lists' ? 'Task lists' : at.page === 'schedules' ? 'Schedules' : 'Start'} · Baton`;
+  }, [at.page]);
+  switch (at.page) {
+    case 'start':
+      return <Start />;
+    case 'runs':
+      return <Runs domain={at.domain} />;
+    case 'run':
+      return <RunPage domain={at.domain} workflowId={at.workflowId} runId={at.runId} view={at.view} />;
+    case 'lists':
+      return <Lists domain={at.domain} />;
+    case 'schedules':
+      return <Schedules domain={at.domain} scheduleId={at.scheduleId} />;
+    case 'unknown':
+      return (
+        <main class="page" id="main">
+          <Empty>
+            No page has this address. <a href={pathOf({ page: 'start' })}>Start</a>
+          </Empty>
+        </main>
+      );
+  }
+}
+
+function Domains(): JSX.Element | null {
+  const [names, setNames] = useState<string[]>([]);
+  useEffect(() => {
+    get<Schemas['Domains']>('/v1/domains').then(
+      ({ domains }) => setNames(domains.map(({ name }) => name)),
+      () => undefined,
+    );
+  }, []);
+  if (names.length < 2) return null;
+  return (
+    <select
+      aria-label="Domain"
+      value={domain.value}
+      onChange={(event) => go({ page: 'runs', domain: event.currentTarget.value })}
+    >
+      {names.map((name) => (
+        <option key={name} value={name}>
+          {name}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function Top(): JSX.Element {
+  const at = route.value;
+  const link = (page: 'start' | 'runs' | 'lists' | 'schedules', label: string): JSX.Element => (
+    <a
+      href={pathOf(page === 'start' ? { page } : { page, domain: domain.value })}
+      aria-current={at.page === page || (page === 'runs' && at.page === 'run') ? 'page' : undefined}
+    >
+      {label}
+    </a>
+  );
+  const themes = { auto: 'light', light: 'dark', dark: 'auto' } as const;
+  const signs = { auto: '◐', light: '☀', dark: '☾' } as const;
+  return (
+    <header class="top">
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault();
+          document.querySelector<HTMLElement>('#main')?.focus();
+        }}
+      >
+        To the page
+      </a>
+      <a class="brand" href={pathOf({ page: 'start' })} aria-label="Baton, start">
+        <svg width="22" height="22" viewBox="0 0 22 22" aria-hidden="true">
+          <path d="M4 18 18 4" />
+          <circle cx="6.2" cy="15.8" r="3.2" />
+        </svg>
+        Baton
+      </a>
+      <nav aria-label="Pages">
+        {link('start', 'Start')}
+        {link('runs', 'Runs')}
+        {link('lists', 'Task lists')}
+        {link('schedules', 'Schedules')}
+      </nav>
+      <span class="grow" />
+      <Domains />
+      <button
+        type="button"
+        class="quiet wide"
+        title="Times relative or exact (t)"
+        onClick={() => {
+          clock.value = clock.value === 'relative' ? 'exact' : 'relative';
+        }}
+      >
+        {clock.value === 'relative' ? '5 m ago' : '14:02'}
+      </button>
+      <button
+        type="button"
+        class="quiet"
+        title={`Colors: ${theme.value}`}
+        aria-label={`Colors: ${theme.value}`}
+        onClick={() => {
+          theme.value = themes[theme.value];
+        }}
+      >
+        {signs[theme.value]}
+      </button>
+      <button
+        type="button"
+        class="quiet wide"
+        title="Keys (?)"
+        aria-label="Keys"
+        onClick={() => {
+          helpIsOpen.value = true;
+        }}
+      >
+        ?
+      </button>
+    </header>
+  );
+}
+
+const KEYS: [string, string][] = [
+  ['/', 'filter runs'],
+  ['j  k', 'next, previous'],
+  ['Enter', 'open'],
+  ['g s', 'start'],
+  ['g r', 'runs'],
+  ['g l', 'task lists'],
+  ['g c', 'schedules'],
+  ['1 – 4', 'turns, timeline, future, events'],
+  ['[  ]', 'the run as of an earlier, a later event'],
+  ['Esc', 'close the event'],
+  ['r', 'refresh'],
+  ['t', 'times relative or exact'],
+  ['?', 'these keys'],
+];
+
+function Help(): JSX.Element {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const open = helpIsOpen.value;
+  useEffect(() => {
+    if (open) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [open]);
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby="keys"
+      onClose={() => {
+        helpIsOpen.value = false;
+      }}
+      onClick={(event) => {
+        if (event.target === dialog.current) helpIsOpen.value = false;
+      }}
+    >
+      <h2 id="keys">Keys</h2>
+      <dl>
+        {KEYS.map(([key, does]) => (
+          <div key={key}>
+            <dt>
+              {key.split('  ').map((one) => (
+                <kbd key={one}>{one}</kbd>
+              ))}
+            </dt>
+            <dd>{does}</dd>
+          </div>
+        ))}
+      </dl>
+      <button
+        type="button"
+        onClick={() => {
+          helpIsOpen.value = false;
+        }}
+      >
+        Close
+      </button>
+    </dialog>
+  );
+}
+
+function Notices(): JSX.Element | null {
+  if (!reachable.value)
+    return (
+      <div class="notice" role="status">
+        The service does not answer. What is shown may be old.
+      </div>
+    );
+  if (clockAhead.value !== 0)
+    return (
+      <div class="notice" role="status">
+        This device’s clock is {duration(Math.abs(clockAhead.value))} {clockAhead.value > 0 ? 'behind' : 'ahead of'} the
+        service’s. Times here go by the service’s.
+      </div>
+    );
+  return null;
+}
+
+function Console(): JSX.Element {
+  return (
+    <>
+      <Top />
+      <Notices />
+      <Page />
+      <Help />
+      <ActDialog />
+      <Said />
+    </>
+  );
+}
+
+render(<Console />, document.body);

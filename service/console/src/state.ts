@@ -1,0 +1,160 @@
+// What all pages share: where we are, what time it is, and how a reader likes to see it.
+import { computed, effect, signal } from '@preact/signals';
+import { clockAhead } from './api';
+import { pathOf, routeOf, type Route } from './route';
+
+export const place = signal({ path: location.pathname, query: new URLSearchParams(location.search) });
+export const route = computed(() => routeOf(place.value.path));
+/** The domain that the navigation leads to. */
+export const domain = signal('default');
+
+effect(() => {
+  const at = route.value;
+  if ('domain' in at) domain.value = at.domain;
+});
+
+export function go(to: Route | string, query?: URLSearchParams, replace = false): void {
+  const [path, search] = typeof to === 'string' ? [to.split('?')[0] ?? '', to.split('?')[1] ?? ''] : [pathOf(to), ''];
+  const text = (query ?? new URLSearchParams(search)).toString();
+  history[replace ? 'replaceState' : 'pushState'](null, '', text ? `${path}?${text}` : path);
+  read();
+}
+
+/** Changes some parameters of the URL; `undefined` takes one away. */
+export function setQuery(changes: Record<string, string | undefined>, replace = true): void {
+  const query = new URLSearchParams(place.value.query);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === undefined) query.delete(name);
+    else query.set(name, value);
+  }
+  go(place.value.path, query, replace);
+}
+
+function read(): void {
+  place.value = { path: location.pathname, query: new URLSearchParams(location.search) };
+}
+addEventListener('popstate', read);
+
+/** The service's time as this browser knows it, a second exact; stands still while nobody looks. */
+export const now = signal(Date.now());
+setInterval(() => {
+  if (!document.hidden) now.value = Date.now() + clockAhead.peek();
+}, 1000);
+effect(() => {
+  now.value = Date.now() + clockAhead.value;
+});
+
+function kept<T extends string>(name: string, values: readonly T[]): ReturnType<typeof signal<T>> & { value: T } {
+  const first = values[0] as T;
+  let stored: string | null = null;
+  try {
+    stored = localStorage.getItem(`baton.${name}`);
+  } catch {
+    /* a browser that keeps nothing */
+  }
+  const one = signal<T>(values.find((value) => value === stored) ?? first);
+  effect(() => {
+    try {
+      localStorage.setItem(`baton.${name}`, one.value);
+    } catch {
+      /* the same */
+    }
+  });
+  return one;
+}
+export const theme = kept('theme', ['auto', 'light', 'dark']);
+export const clock = kept('clock', ['relative', 'exact']);
+effect(() => {
+  document.documentElement.dataset['theme'] = theme.value;
+});
+
+// ---- keys ----------------------------------------------------------------------------------------------------------
+
+/** The keys of the page that is shown, by what `KeyboardEvent.key` says. */
+export const pageKeys = new Map<string, () => void>();
+export const helpIsOpen = signal(false);
+
+let chord = false;
+addEventListener('keydown', (event) => {
+  const target = event.target as HTMLElement;
+  if (event.key === 'Escape' && helpIsOpen.value) {
+    helpIsOpen.value = false;
+    return;
+  }
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  // What is behind a dialog hears nothing.
+  if (document.querySelector('dialog[open]')) return;
+  if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) {
+    const isSlider = (target as HTMLInputElement).type === 'range';
+    if (event.key === 'Escape') target.blur();
+    if (!isSlider) return;
+  }
+  if (chord) {
+    chord = false;
+    const to = (
+      {
+        s: { page: 'start' },
+        r: { page: 'runs', domain: domain.value },
+        l: { page: 'lists', domain: domain.value },
+        c: { page: 'schedules', domain: domain.value },
+      } as Record<string, Route>
+    )[event.key];
+    if (to) {
+      event.preventDefault();
+      go(to);
+    }
+    return;
+  }
+  if (event.key === 'Enter' && /^(A|BUTTON|SUMMARY)$/.test(target.tagName)) return;
+  switch (event.key) {
+    case 'g':
+      chord = true;
+      setTimeout(() => {
+        chord = false;
+      }, 1500);
+      return;
+    case '?':
+      helpIsOpen.value = true;
+      return;
+    case 't':
+      clock.value = clock.value === 'relative' ? 'exact' : 'relative';
+      return;
+    case '/': {
+      event.preventDefault();
+      const field = document.querySelector<HTMLInputElement>('#search');
+      if (field) field.select();
+      else {
+        go({ page: 'runs', domain: domain.value });
+        setTimeout(() => document.querySelector<HTMLInputElement>('#search')?.focus(), 50);
+      }
+      return;
+    }
+    default: {
+      const does = pageKeys.get(event.key);
+      if (does) {
+        event.preventDefault();
+        does();
+      }
+    }
+  }
+});
+
+// Links within the console change the URL without loading the page anew.
+addEventListener('click', (event) => {
+  const link = (event.target as Element).closest?.('a');
+  if (
+    !link ||
+    event.defaultPrevented ||
+    event.button !== 0 ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey ||
+    link.target
+  )
+    return;
+  const url = new URL(link.href);
+  if (url.origin === location.origin && url.pathname.startsWith('/console') && !link.hasAttribute('download')) {
+    event.preventDefault();
+    go(url.pathname, url.searchParams);
+  }
+});

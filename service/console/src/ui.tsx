@@ -1,0 +1,259 @@
+// Small parts that all pages draw with. Everything that comes from a run is text: it is never markup.
+import type { ComponentChildren, JSX } from 'preact';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { clock, now, pageKeys } from './state';
+import { clockTime, exactTime, relative } from './time';
+import type { Problem } from './api';
+import { visible } from './words';
+
+const SIGNS: Record<string, string> = {
+  open: '●',
+  paused: '‖',
+  blocked: '■',
+  stuck: '◆',
+  failing: '▲',
+  retrying: '↻',
+  closed: '○',
+  success: '✓',
+  failed: '✕',
+  canceled: '⊘',
+  'timed-out': '◷',
+  terminated: '■',
+  'continued-as-new': '→',
+};
+
+export function Badge({ status }: { status: string }): JSX.Element {
+  return (
+    <span class={`badge s-${status}`}>
+      <span class="sign" aria-hidden="true">
+        {SIGNS[status] ?? '·'}
+      </span>
+      {status.replace(/-/g, ' ')}
+    </span>
+  );
+}
+
+/** A name or an id of somebody else's. */
+export function Name({ children, class: more = '' }: { children: string; class?: string }): JSX.Element {
+  return <bdi class={`name ${more}`}>{visible(children)}</bdi>;
+}
+
+export function Time({ at }: { at: string | number | undefined | null }): JSX.Element | null {
+  if (at == null) return null;
+  const instant = typeof at === 'number' ? at : Date.parse(at);
+  return (
+    <time dateTime={new Date(instant).toISOString()} title={exactTime(instant)}>
+      {clock.value === 'relative' ? relative(instant, now.value) : clockTime(instant, now.value)}
+    </time>
+  );
+}
+
+export function Trouble({ problem }: { problem: Problem | undefined }): JSX.Element | null {
+  if (!problem) return null;
+  return (
+    <div class="trouble" role="alert">
+      <b>{visible(problem.detail)}</b>
+      <span> · {problem.status === 401 ? <NoSignIn /> : visible(problem.advice)}</span> <code>{problem.code}</code>
+    </div>
+  );
+}
+
+/** What a reader can do where the service asks for a credential: advice to programs does not help him. */
+export function NoSignIn(): JSX.Element {
+  return (
+    <>
+      This service asks for a credential, and the console has no sign-in yet. On the command line <code>baton</code> has
+      the same, with the secret in <code>BATON_SECRET</code>.
+    </>
+  );
+}
+
+/** Sets keys of the page while a part is shown. */
+export function useKeys(keys: Record<string, () => void>): void {
+  const newest = useRef(keys);
+  newest.current = keys;
+  useEffect(() => {
+    const mine = Object.keys(keys).map((key): [string, () => void] => [key, () => newest.current[key]?.()]);
+    for (const [key, does] of mine) pageKeys.set(key, does);
+    return () => {
+      for (const [key, does] of mine) if (pageKeys.get(key) === does) pageKeys.delete(key);
+    };
+  }, []);
+}
+
+// ---- rows that are drawn only where one looks ----------------------------------------------------------------------
+
+interface RowsProps {
+  count: number;
+  height: number;
+  label: string;
+  /** The row to keep in view. */
+  at?: number | undefined;
+  draw: (index: number) => JSX.Element;
+  onEnd?: () => void;
+  /** What stays above the rows. */
+  head?: JSX.Element | null;
+  class?: string;
+}
+
+/** Ours: rows drawn beyond those that can be seen, above and below. */
+const ROWS_BEYOND = 12;
+/** The height of what stays above the rows, as the stylesheet has it. */
+const HEAD = 30;
+
+export function Rows({ count, height, label, at, draw, onEnd, head, class: more = '' }: RowsProps): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const [range, setRange] = useState({ first: 0, last: 60 });
+  const measure = (): void => {
+    const { current } = box;
+    if (!current) return;
+    const first = Math.max(0, Math.floor(current.scrollTop / height) - ROWS_BEYOND);
+    const last = Math.min(count, Math.ceil((current.scrollTop + current.clientHeight) / height) + ROWS_BEYOND);
+    setRange((old) => (old.first === first && old.last === last ? old : { first, last }));
+    if (onEnd && last >= count) onEnd();
+  };
+  useLayoutEffect(measure, [count, height]);
+  useEffect(() => {
+    const { current } = box;
+    if (!current) return undefined;
+    const watch = new ResizeObserver(measure);
+    watch.observe(current);
+    return () => watch.disconnect();
+  });
+  useLayoutEffect(() => {
+    const { current } = box;
+    if (!current || at === undefined || at < 0) return;
+    const top = at * height;
+    const above = head ? HEAD : 0;
+    if (top < current.scrollTop) current.scrollTop = top;
+    else if (top + above + height > current.scrollTop + current.clientHeight)
+      current.scrollTop = top + above + height - current.clientHeight;
+  }, [at, height]);
+  const drawn: JSX.Element[] = [];
+  for (let index = range.first; index < Math.min(range.last, count); index++) drawn.push(draw(index));
+  return (
+    <div
+      ref={box}
+      class={`rows ${more}`}
+      onScroll={measure}
+      role="table"
+      aria-label={label}
+      aria-rowcount={count}
+      tabIndex={0}
+    >
+      {head}
+      <div style={{ height: `${count * height}px` }} role="rowgroup">
+        <div style={{ transform: `translateY(${range.first * height}px)` }} role="presentation">
+          {drawn}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+/** Says whether the window is no wider than so many pixels; those of the stylesheet are 700 and 1000. */
+export function useNarrow(pixels: 700 | 1000 = 700): boolean {
+  const query = `(max-width: ${pixels}px)`;
+  const [narrow, setNarrow] = useState(() => matchMedia(query).matches);
+  useEffect(() => {
+    const media = matchMedia(query);
+    const changed = (): void => setNarrow(media.matches);
+    media.addEventListener('change', changed);
+    return () => media.removeEventListener('change', changed);
+  }, []);
+  return narrow;
+}
+
+// ---- payloads ------------------------------------------------------------------------------------------------------
+
+/** Ours: characters of a text, and members of an object, that are shown before somebody asks for more. */
+const TEXT_SHOWN_MAX = 400;
+const MEMBERS_SHOWN_MAX = 40;
+/** Ours: objects and arrays up to this many levels are opened at first. */
+const LEVELS_OPEN_MAX = 2;
+
+function Text({ text }: { text: string }): JSX.Element {
+  const [whole, setWhole] = useState(false);
+  if (text.length <= TEXT_SHOWN_MAX || whole) return <span class="text">"{visible(text)}"</span>;
+  return (
+    <span class="text">
+      "{visible(text.slice(0, TEXT_SHOWN_MAX))}…
+      <button type="button" class="more" onClick={() => setWhole(true)}>
+        show all {text.length.toLocaleString('en')} characters
+      </button>
+    </span>
+  );
+}
+
+function Tree({ value, name, level }: { value: unknown; name?: string; level: number }): JSX.Element {
+  const members: [string, unknown][] = value !== null && typeof value === 'object' ? Object.entries(value) : [];
+  const isList = Array.isArray(value);
+  const [open, setOpen] = useState(level < LEVELS_OPEN_MAX && members.length <= MEMBERS_SHOWN_MAX);
+  const [shown, setShown] = useState(MEMBERS_SHOWN_MAX);
+  const label = name === undefined ? null : <span class="key">{visible(name)}: </span>;
+  if (value === null || typeof value !== 'object') {
+    return (
+      <div class="leaf">
+        {label}
+        {typeof value === 'string' ? <Text text={value} /> : <span class={`v-${typeof value}`}>{String(value)}</span>}
+      </div>
+    );
+  }
+  const size = isList ? `[ ${members.length} ]` : `{ ${members.length} }`;
+  if (members.length === 0)
+    return (
+      <div class="leaf">
+        {label}
+        <span class="size">{isList ? '[ ]' : '{ }'}</span>
+      </div>
+    );
+  return (
+    <div class="node">
+      <button type="button" class="fold" aria-expanded={open} onClick={() => setOpen(!open)}>
+        <span aria-hidden="true">{open ? '▾' : '▸'}</span> {label}
+        <span class="size">{size}</span>
+      </button>
+      {open ? (
+        <div class="members">
+          {members.slice(0, shown).map(([key, member]) => (
+            <Tree key={key} name={key} value={member} level={level + 1} />
+          ))}
+          {members.length > shown ? (
+            <button type="button" class="more" onClick={() => setShown(shown + 500)}>
+              show {Math.min(500, members.length - shown)} more of {members.length}
+            </button>
+          ) : null}
+        </div>
+      ) : null}
+    </div>
+  );
+}
+
+export function Payload({ value, name }: { value: unknown; name?: string }): JSX.Element {
+  const [copied, setCopied] = useState(false);
+  const copy = (): void => {
+    void navigator.clipboard?.writeText(JSON.stringify(value, null, 2)).then(() => {
+      setCopied(true);
+      setTimeout(() => setCopied(false), 1200);
+    });
+  };
+  return (
+    <section class="payload">
+      {name === undefined ? null : (
+        <h3>
+          {name}
+          <button type="button" class="quiet" onClick={copy}>
+            {copied ? 'copied' : 'copy'}
+          </button>
+        </h3>
+      )}
+      <div class="tree">
+        <Tree value={value} level={0} />
+      </div>
+    </section>
+  );
+}
+
+export function Empty({ children }: { children: ComponentChildren }): JSX.Element {
+  return <p class="empty">{children}</p>;
+}

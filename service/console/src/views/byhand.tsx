@@ -1,0 +1,52 @@
+// An open activity: its tries, its last failure, and what can be done with it by hand.
+import type { JSX } from 'preact';
+import { type Activity, actionsOfActivity } from '../actions';
+import { Name, Payload, Time } from '../ui';
+import type { Described } from '../words';
+import { Actions } from './act';
+
+export function ByHand({ domain, run, activity }: { domain: string; run: Described; activity: Activity }): JSX.Element {
+  const { attempt, maximumAttempts, lastFailure, paused, nextTryAt, startedAt, lastHeartbeatAt } = activity;
+  const failure = lastFailure?.reason ?? lastFailure?.timeout;
+  return (
+    <details class="by-hand" open={paused != null}>
+      <summary>
+        try {attempt}
+        {maximumAttempts && attempt <= maximumAttempts ? ` of ${maximumAttempts}` : ''}
+        {failure ? (
+          <>
+            {' '}
+            · failed: <Name>{failure}</Name>
+          </>
+        ) : null}
+      </summary>
+      <p class="quieter">
+        {startedAt ? (
+          <>
+            a runner took it <Time at={startedAt} />
+          </>
+        ) : nextTryAt ? (
+          <>
+            its next try is due <Time at={nextTryAt} />
+          </>
+        ) : paused ? (
+          'it is not handed out'
+        ) : (
+          'it waits for a runner'
+        )}
+        {lastHeartbeatAt ? (
+          <>
+            {' '}
+            · last sign of life <Time at={lastHeartbeatAt} />
+          </>
+        ) : null}
+      </p>
+      {lastFailure?.details === undefined ? null : <Payload name="its last failure" value={lastFailure.details} />}
+      <Actions
+        actions={actionsOfActivity(domain, run, activity)}
+        domain={domain}
+        label={`By hand, of ${activity.activityId}`}
+      />
+    </details>
+  );
+}

@@ -1,0 +1,198 @@
+// Future: what time will do, in order, and who could have the run go on.
+import type { JSX } from 'preact';
+import { type Deadline, consequenceOf, deadlinesOf } from '../fold';
+import { now } from '../state';
+import { duration, exactTime } from '../time';
+import { Empty, Name, Time } from '../ui';
+import type { Described } from '../words';
+import type { Shown } from './shown';
+
+export function Future(shown: Shown): JSX.Element {
+  const { state, isPast } = shown;
+  const described = shown.run.described.value;
+  const deadlines: Deadline[] =
+    isPast || !described
+      ? deadlinesOf(state)
+      : described.deadlines.map(({ at, what, name, scheduledEventId }) => ({
+          at: Date.parse(at),
+          what,
+          ...(name ? { name } : {}),
+          ...(scheduledEventId ? { eventId: scheduledEventId } : {}),
+        }));
+  const from = isPast ? state.at : now.value;
+  return (
+    <div class="future">
+      <h2>What time will do{isPast ? `, seen from event ${state.asOf}` : ''}</h2>
+      {deadlines.length === 0 ? (
+        <Empty>
+          {state.closed
+            ? 'Nothing: the run has closed.'
+            : state.paused?.stopClocks
+              ? 'Nothing while it is paused: its clocks stand still.'
+              : 'Nothing.'}
+        </Empty>
+      ) : (
+        <ol class="deadlines">
+          {deadlines.map((deadline) => {
+            const { event, then } = consequenceOf(deadline);
+            const left = deadline.at - from;
+            const names = /^activity|timer/.test(deadline.what);
+            return (
+              <li key={`${deadline.what}${deadline.eventId ?? ''}`} class={left < 60_000 ? 'soon' : ''}>
+                <span class="left" title={exactTime(deadline.at)}>
+                  {left > 0 ? `in ${duration(Math.ceil(left / 1000) * 1000)}` : 'now'}
+                </span>
+                <span class="dot" aria-hidden="true" />
+                <span class="what">
+                  <b>{event === 'no event' ? then : event}</b>
+                  {deadline.name && names ? (
+                    <>
+                      {' '}
+                      of{' '}
+                      {deadline.eventId === undefined ? (
+                        <Name>{deadline.name}</Name>
+                      ) : (
+                        <button type="button" class="link" onClick={() => shown.select(deadline.eventId ?? 0)}>
+                          <Name>{deadline.name}</Name>
+                        </button>
+                      )}
+                    </>
+                  ) : null}
+                  {event === 'no event' || then === '' ? null : <>, then {then}</>}
+                  <span class="quieter"> · {deadline.what.replace(/-/g, ' ')}</span>
+                </span>
+              </li>
+            );
+          })}
+        </ol>
+      )}
+      {isPast || !described || state.closed ? null : <Unblock described={described} shown={shown} />}
+      {isPast && !state.closed ? (
+        <p class="quieter">
+          As its history says; the tries of an activity with a retry policy are not in it while it is open.
+        </p>
+      ) : null}
+    </div>
+  );
+}
+
+function Unblock({ described, shown }: { described: Described; shown: Shown }): JSX.Element {
+  const unpolled = new Map((described.unpolled ?? []).map((list) => [`${list.decider}${list.taskList}`, list]));
+  const who: JSX.Element[] = [];
+  const polled = (list: string, decider: boolean): JSX.Element => {
+    const nobody = unpolled.get(`${decider}${list}`);
+    return nobody ? (
+      <span class="warn">
+        nobody polls it since <Time at={nobody.since} />
+      </span>
+    ) : (
+      <span class="quieter">it is polled</span>
+    );
+  };
+  if (described.paused)
+    who.push(
+      <li key="paused">
+        <b>an operator</b>, who resumes the run
+      </li>,
+    );
+  if (described.turn === 'waiting')
+    who.push(
+      <li key="turn">
+        <b>a decider</b> of the task list <Name>{described.taskList}</Name>: {polled(described.taskList, true)}
+      </li>,
+    );
+  if (described.turn === 'started')
+    who.push(
+      <li key="turn">
+        <b>the decider</b> that has the turn
+      </li>,
+    );
+  for (const one of described.openActivities.slice(0, 100)) {
+    who.push(
+      <li key={one.scheduledEventId}>
+        {one.paused ? (
+          <>
+            <b>an operator</b>, who retries, completes or fails{' '}
+          </>
+        ) : one.startedAt ? (
+          <>
+            <b>the runner</b> that has{' '}
+          </>
+        ) : one.nextTryAt ? (
+          <>
+            <b>time</b>, and then a runner of <Name>{one.taskList}</Name>, for{' '}
+          </>
+        ) : (
+          <>
+            <b>a runner</b> of the task list <Name>{one.taskList}</Name> ({polled(one.taskList, false)}), for{' '}
+          </>
+        )}
+        activity{' '}
+        <button type="button" class="link" onClick={() => shown.select(one.scheduledEventId)}>
+          <Name>{one.activityId}</Name>
+        </button>
+        <span class="quieter">
+          {' '}
+          · try {one.attempt}
+          {one.maximumAttempts ? ` of ${one.maximumAttempts}` : ''}
+          {one.nextTryAt ? (
+            <>
+              , next <Time at={one.nextTryAt} />
+            </>
+          ) : null}
+          {one.lastFailure ? (
+            <>
+              , last failure <Name>{one.lastFailure.reason ?? one.lastFailure.timeout ?? ''}</Name>
+            </>
+          ) : null}
+          {one.lastHeartbeatAt ? (
+            <>
+              , heartbeat <Time at={one.lastHeartbeatAt} />
+            </>
+          ) : null}
+        </span>
+      </li>,
+    );
+  }
+  for (const child of described.openChildren.slice(0, 100)) {
+    who.push(
+      <li key={child.scheduledEventId}>
+        <b>the child</b>{' '}
+        <button type="button" class="link" onClick={() => shown.select(child.scheduledEventId)}>
+          <Name>{child.workflowId}</Name>
+        </button>
+        , when it closes
+      </li>,
+    );
+  }
+  for (const name of described.awaiting) {
+    who.push(
+      <li key={`s${name}`}>
+        {name === 'baton.cancel' ? (
+          <>
+            <b>whoever</b> asks it to cancel
+          </>
+        ) : (
+          <>
+            <b>whoever</b> sends the signal{' '}
+            <span class="tag">
+              <Name>{name}</Name>
+            </span>
+          </>
+        )}
+      </li>,
+    );
+  }
+  if (described.stuck)
+    who.push(
+      <li key="stuck">
+        <b>whoever</b> sends it a signal, since its decider said nothing that it waits for
+      </li>,
+    );
+  return (
+    <>
+      <h2>Who could have it go on</h2>
+      {who.length === 0 ? <Empty>Time alone.</Empty> : <ul class="who">{who}</ul>}
+    </>
+  );
+}

@@ -1,0 +1,176 @@
+// What is said of a run above its views: how it stands, in words, its facts, its family.
+import type { JSX } from 'preact';
+import type { Run } from '../live';
+import { actionsOfRun } from '../actions';
+import { pathOf } from '../route';
+import { now, place } from '../state';
+import { duration } from '../time';
+import { Badge, Name, Time, Trouble } from '../ui';
+import { reasonOf, standingOf } from '../words';
+import { Actions } from './act';
+
+/** What is said of the run, which counts the seconds; a component of its own, so that nothing else is drawn each second. */
+export function Head({ run }: { run: Run }): JSX.Element {
+  const described = run.described.value;
+  const row = run.row.value;
+  const { domain, workflowId } = run;
+  return (
+    <header class="run-head">
+      <div class="title">
+        {described ? <Badge status={run.connection.value === 'gone' ? 'deleted' : standingOf(described)} /> : null}
+        <h1>
+          <Name>{workflowId}</Name>
+        </h1>
+        <Connection run={run} />
+      </div>
+      {described ? (
+        <>
+          <p class="reason">
+            {run.connection.value === 'gone'
+              ? 'This run is no longer there: it was deleted, or its retention is over. What is shown was read before. '
+              : reasonOf(described, row.at(row.last), now.value)}
+          </p>
+          <dl class="facts">
+            <div>
+              <dt>type</dt>
+              <dd>
+                <a href={`${pathOf({ page: 'runs', domain })}?type=${encodeURIComponent(described.workflowType)}`}>
+                  <Name>{described.workflowType}</Name>
+                </a>
+              </dd>
+            </div>
+            <div>
+              <dt>task list</dt>
+              <dd>
+                <Name>{described.taskList}</Name>
+              </dd>
+            </div>
+            <div>
+              <dt>started</dt>
+              <dd>
+                <Time at={described.startedAt} />
+              </dd>
+            </div>
+            <div>
+              <dt>{described.closedAt ? 'took' : 'open for'}</dt>
+              <dd>
+                {duration(
+                  (described.closedAt ? Date.parse(described.closedAt) : now.value) - Date.parse(described.startedAt),
+                )}
+              </dd>
+            </div>
+            <div>
+              <dt>events</dt>
+              <dd>{run.lastId.value.toLocaleString('en')}</dd>
+            </div>
+            <div>
+              <dt>run</dt>
+              <dd>
+                <Name class="mono">{described.runId}</Name>
+              </dd>
+            </div>
+            {described.tags.length > 0 ? (
+              <div>
+                <dt>tags</dt>
+                <dd>
+                  {described.tags.map((tag) => (
+                    <a
+                      key={tag}
+                      class="tag"
+                      href={`${pathOf({ page: 'runs', domain })}?tag=${encodeURIComponent(tag)}`}
+                    >
+                      <Name>{tag}</Name>
+                    </a>
+                  ))}
+                </dd>
+              </div>
+            ) : null}
+          </dl>
+          <Family run={run} />
+          {run.connection.value === 'gone' ? null : <RunActions run={run} />}
+        </>
+      ) : null}
+      <Trouble problem={run.problem.value} />
+    </header>
+  );
+}
+
+function RunActions({ run }: { run: Run }): JSX.Element | null {
+  const described = run.described.value;
+  if (!described) return null;
+  const { query } = place.value;
+  const event = Number(query.get('event') ?? query.get('asof') ?? run.row.value.last);
+  return (
+    <Actions
+      actions={actionsOfRun(run.domain, described, event)}
+      domain={run.domain}
+      label="What can be done with it"
+    />
+  );
+}
+
+function Connection({ run }: { run: Run }): JSX.Element | null {
+  switch (run.connection.value) {
+    case 'live':
+      return (
+        <span class="connection live" title="Events are shown as they happen">
+          live
+        </span>
+      );
+    case 'lost':
+      return (
+        <span class="connection lost" role="status">
+          connection lost; trying again
+        </span>
+      );
+    default:
+      return null;
+  }
+}
+
+function Family({ run }: { run: Run }): JSX.Element | null {
+  const described = run.described.value;
+  if (!described) return null;
+  const { domain } = run;
+  const link = (label: string, workflowId: string, runId?: string | null, event?: number): JSX.Element => (
+    <li key={`${label}${runId ?? workflowId}`}>
+      <span>{label}</span>{' '}
+      <a
+        href={`${pathOf({ page: 'run', domain, workflowId, ...(runId ? { runId } : {}), view: 'turns' })}${event ? `?event=${event}` : ''}`}
+      >
+        <Name>{workflowId}</Name>
+        {runId && workflowId === run.workflowId ? <span class="mono"> {runId.slice(-6)}</span> : null}
+      </a>
+    </li>
+  );
+  const children = new Map<string, string | undefined>();
+  let into: string | undefined;
+  for (const event of run.row.value.events) {
+    if (event.type === 'ChildStarted') children.set(event.workflowId, event.runId);
+    if (event.type === 'WorkflowContinuedAsNew') into = event.newRunId;
+  }
+  const items = [
+    described.parent
+      ? link('parent', described.parent.workflowId, described.parent.runId, described.parent.eventId)
+      : null,
+    described.continuedFrom ? link('goes on for', run.workflowId, described.continuedFrom) : null,
+    described.branchedFrom
+      ? link(
+          'reset from',
+          described.branchedFrom.workflowId ?? run.workflowId,
+          described.branchedFrom.runId,
+          described.branchedFrom.eventId,
+        )
+      : null,
+    into ? link('went on as', run.workflowId, into) : null,
+    described.retriedAs ? link('tried again as', run.workflowId, described.retriedAs) : null,
+    described.resetAs ? link('reset as', run.workflowId, described.resetAs) : null,
+    ...[...children].slice(0, 12).map(([id, runId]) => link('child', id, runId)),
+    children.size > 12 ? <li key="more">and {children.size - 12} more children</li> : null,
+  ].filter((item) => item !== null);
+  return items.length > 0 ? (
+    <ul class="family" aria-label="Runs that belong to it">
+      {items}
+    </ul>
+  ) : null;
+}

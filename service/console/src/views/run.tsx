@@ -1,0 +1,177 @@
+// A run: four views of one history with one selection, and a slider that shows it as of an event.
+import type { JSX } from 'preact';
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { stateAsOf } from '../fold';
+import { Run } from '../live';
+import { type View, VIEWS, pathOf } from '../route';
+import { go, place, setQuery } from '../state';
+import { Empty, useKeys } from '../ui';
+import { EventPanel } from './event';
+import { Events } from './events';
+import { Future } from './future';
+import { Head } from './head';
+import type { Shown } from './shown';
+import { StatePanel } from './standing';
+import { Timeline } from './timeline';
+import { Turns } from './turns';
+
+export function RunPage({
+  domain,
+  workflowId,
+  runId,
+  view,
+}: {
+  domain: string;
+  workflowId: string;
+  runId: string | undefined;
+  view: View;
+}): JSX.Element {
+  const [run, setRun] = useState<Run>();
+  useEffect(() => {
+    // The run that a URL without a run id has led to stays: only the URL becomes a whole one.
+    const opened = new Run(domain, workflowId, runId);
+    setRun(opened);
+    return () => opened.close();
+  }, [domain, workflowId, runId]);
+  if (!run) return <main class="page" id="main" />;
+  return <RunOf run={run} view={view} hasRunId={runId !== undefined} />;
+}
+
+function RunOf({ run, view, hasRunId }: { run: Run; view: View; hasRunId: boolean }): JSX.Element {
+  const described = run.described.value;
+  const row = run.row.value;
+  const { domain, workflowId } = run;
+  const { query } = place.value;
+  const number = (name: string): number | undefined => {
+    const text = query.get(name);
+    return text !== null && /^\d+$/.test(text) ? Number(text) : undefined;
+  };
+  const asOfAsked = number('asof');
+  const asOf = Math.min(asOfAsked ?? row.last, row.last);
+  const selected = number('event');
+  const state = useMemo(() => stateAsOf(row, asOf), [row, asOf]);
+  const select = (id: number): void => setQuery({ event: String(id) });
+  const newest = Math.max(row.last, run.lastId.value);
+  const shown: Shown = { run, selected, asOf, isPast: asOf < newest, state, select };
+  const scrub = (id: number): void => setQuery({ asof: id >= row.last ? undefined : String(Math.max(row.first, id)) });
+  const show = (to: View): void =>
+    go({ page: 'run', domain, workflowId, ...(run.runId ? { runId: run.runId } : {}), view: to }, query, true);
+  const step = (by: number): void =>
+    select(Math.max(row.first, Math.min(asOf, (selected ?? (by > 0 ? row.first - 1 : asOf + 1)) + by)));
+  useKeys({
+    1: () => show('turns'),
+    2: () => show('timeline'),
+    3: () => show('future'),
+    4: () => show('events'),
+    '[': () => scrub(asOf - 1),
+    ']': () => scrub(asOf + 1),
+    j: () => step(1),
+    k: () => step(-1),
+    Escape: () => setQuery({ event: undefined }),
+  });
+  useEffect(() => {
+    if (!hasRunId && described) go({ page: 'run', domain, workflowId, runId: described.runId, view }, query, true);
+  }, [hasRunId, described?.runId]);
+  useEffect(() => {
+    document.title = `${workflowId} · Baton`;
+  }, [workflowId]);
+
+  // An event that is not here yet is read: histories that are long come from their end.
+  useEffect(() => {
+    if (
+      selected !== undefined &&
+      row.events.length > 0 &&
+      row.at(selected) === undefined &&
+      selected >= 1 &&
+      selected <= run.lastId.value
+    )
+      void run.goTo(selected);
+  }, [selected, row.first, row.last]);
+
+  const event = row.at(selected);
+  // The same node each time: it is drawn anew by what it shows alone.
+  const head = useMemo(() => <Head run={run} />, [run]);
+  return (
+    <main class="page run-page" id="main">
+      {head}
+      <div class="views">
+        <nav class="tabs" aria-label="Views of the run">
+          {VIEWS.map((name, index) => (
+            <a
+              key={name}
+              aria-current={name === view ? 'page' : undefined}
+              title={`Key ${index + 1}`}
+              href={`${pathOf({ page: 'run', domain, workflowId, ...(run.runId ? { runId: run.runId } : {}), view: name })}${query.toString() ? `?${query}` : ''}`}
+            >
+              {name}
+            </a>
+          ))}
+        </nav>
+        <div class="scrub">
+          <label for="asof">
+            as of event <output>{asOf}</output>
+            <span class="of"> of {newest}</span>
+          </label>
+          <input
+            id="asof"
+            type="range"
+            min={row.first}
+            max={Math.max(row.first, row.last)}
+            value={asOf}
+            onInput={(input) => scrub(Number(input.currentTarget.value))}
+            title="Keys [ and ]"
+            aria-valuetext={`event ${asOf} of ${newest}`}
+          />
+          <button
+            type="button"
+            class="quiet"
+            disabled={!shown.isPast}
+            onClick={() => {
+              setQuery({ asof: undefined, ...(run.isElsewhere.value ? { event: undefined } : {}) });
+              if (run.isElsewhere.value) void run.goToNewest();
+            }}
+          >
+            newest
+          </button>
+        </div>
+      </div>
+      <div class={`split${event ? ' has-event' : ''}`}>
+        <section class="view" aria-label={view}>
+          {row.events.length > 0 && (row.first > 1 || run.isElsewhere.value) ? (
+            <p class="partly" role="status">
+              Events {row.first.toLocaleString('en')} to {row.last.toLocaleString('en')} of{' '}
+              {newest.toLocaleString('en')} are here
+              {row.first > 1 ? '; what earlier ones left open is not known to the views of the past' : ''}.
+              {row.first > 1 ? (
+                <button type="button" class="link" onClick={() => void run.readEarlier()}>
+                  Read {Math.min(1000, row.first - 1).toLocaleString('en')} earlier
+                </button>
+              ) : null}
+              {run.isElsewhere.value ? (
+                <button type="button" class="link" onClick={() => void run.readLater()}>
+                  Read {Math.min(1000, newest - row.last).toLocaleString('en')} later
+                </button>
+              ) : null}
+            </p>
+          ) : null}
+          {row.events.length === 0 ? (
+            run.problem.value ? null : (
+              <Empty>Reading its history…</Empty>
+            )
+          ) : view === 'turns' ? (
+            <Turns {...shown} />
+          ) : view === 'events' ? (
+            <Events {...shown} />
+          ) : view === 'timeline' ? (
+            <Timeline {...shown} />
+          ) : (
+            <Future {...shown} />
+          )}
+        </section>
+        <aside class="side" aria-label={event ? 'The event that is selected' : 'The run as of this event'}>
+          {event ? <EventPanel event={event} shown={shown} /> : <StatePanel shown={shown} />}
+        </aside>
+      </div>
+    </main>
+  );
+}

@@ -1,0 +1,312 @@
+// The list of runs: filters in the URL, counts by status, rows drawn only where one looks.
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Problem, get } from '../api';
+import {
+  FIELDS,
+  type Field,
+  type Filter,
+  OUTCOMES,
+  STANDINGS,
+  filterOfQuery,
+  parseFilter,
+  queryOfFilter,
+  textOfFilter,
+} from '../filter';
+import type { Schemas } from '../fold';
+import { domainPath } from '../paths';
+import { pathOf } from '../route';
+import { go, now, place } from '../state';
+import { type Tally, talliesOf } from '../tallies';
+import { duration } from '../time';
+import { Badge, Empty, Name, Rows, Time, Trouble, useKeys, useNarrow } from '../ui';
+import { standingOf, visible } from '../words';
+
+type Listed = Schemas['Listed'];
+const PAGE = 200;
+const COLUMNS = ['status', 'workflow id', 'type', 'started', 'took', 'tags'];
+const SHOWN = ['open', ...STANDINGS, ...OUTCOMES] as const;
+
+function Search({ filter, apply }: { filter: Filter; apply: (filter: Filter) => void }): JSX.Element {
+  const text = textOfFilter(filter);
+  const [typed, setTyped] = useState(text);
+  const [problems, setProblems] = useState<string[]>([]);
+  useEffect(() => {
+    setTyped(text);
+    setProblems([]);
+  }, [text]);
+  return (
+    <form
+      class="search"
+      role="search"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const parsed = parseFilter(typed);
+        setProblems(parsed.problems);
+        if (parsed.problems.length === 0) {
+          apply(parsed.filter);
+          (document.activeElement as HTMLElement | null)?.blur();
+        }
+      }}
+    >
+      <label class="unseen" for="search">
+        Filter of runs
+      </label>
+      <input
+        id="search"
+        value={typed}
+        onInput={(event) => setTyped(event.currentTarget.value)}
+        spellcheck={false}
+        autocomplete="off"
+        autocapitalize="off"
+        placeholder="workflow id, or status:open type:order tag:…"
+        aria-describedby="search-problems"
+        aria-invalid={problems.length > 0}
+      />
+      <kbd aria-hidden="true">/</kbd>
+      <div id="search-problems" role="status">
+        {problems.map((problem) => (
+          <p key={problem}>{visible(problem)}</p>
+        ))}
+      </div>
+    </form>
+  );
+}
+
+export function Runs({ domain }: { domain: string }): JSX.Element {
+  const filter = filterOfQuery(place.value.query);
+  const query = queryOfFilter(filter).toString();
+  const narrow = useNarrow();
+  const [runs, setRuns] = useState<Listed[]>();
+  const [next, setNext] = useState<string>();
+  const [newer, setNewer] = useState<Listed[]>([]);
+  const [counts, setCounts] = useState<Map<string, Tally>>(new Map());
+  const [problem, setProblem] = useState<Problem>();
+  const [at, setAt] = useState(-1);
+  const asking = useRef<AbortController | undefined>(undefined);
+  const loading = useRef(false);
+  const shown = useRef<Listed[]>([]);
+  shown.current = runs ?? [];
+
+  const list = (page?: string): Promise<Schemas['Workflows']> => {
+    const asked = new URLSearchParams(query);
+    asked.set('limit', String(PAGE));
+    if (page) asked.set('page', page);
+    return get<Schemas['Workflows']>(`${domainPath(domain)}/workflows?${asked}`, asking.current?.signal);
+  };
+  const count = async (): Promise<void> => {
+    const { status: _, order: __, ...rest } = filter;
+    const query = queryOfFilter(rest).toString();
+    const asked = `${domainPath(domain)}/workflows/count${query ? `?${query}` : ''}`;
+    setCounts(talliesOf(await get<Schemas['Count']>(asked, asking.current?.signal)));
+  };
+  const failed = (error: unknown): void => {
+    if ((error as Error).name !== 'AbortError')
+      setProblem(error instanceof Problem ? error : new Problem(0, 'broken', String(error), ''));
+  };
+  // Rows keep their places: what is there already is updated where it stands, what is newer waits above until it is wanted.
+  const refresh = async (): Promise<void> => {
+    try {
+      const [page] = await Promise.all([list(), count()]);
+      const fresh = new Map(page.workflows.map((run) => [run.runId, run]));
+      const known = new Set(shown.current.map((run) => run.runId));
+      setRuns(shown.current.map((run) => fresh.get(run.runId) ?? run));
+      setNewer(page.workflows.filter((run) => !known.has(run.runId)));
+      setProblem(undefined);
+    } catch (error) {
+      failed(error);
+    }
+  };
+  useEffect(() => {
+    const controller = new AbortController();
+    asking.current = controller;
+    setNewer([]);
+    setAt(-1);
+    setProblem(undefined);
+    list()
+      .then((page) => {
+        setRuns(page.workflows);
+        setNext(page.nextPage ?? undefined);
+        return count();
+      })
+      .catch(failed);
+    const focused = (): void => {
+      if (!document.hidden) void refresh();
+    };
+    addEventListener('focus', focused);
+    return () => {
+      controller.abort();
+      removeEventListener('focus', focused);
+    };
+  }, [domain, query]);
+
+  const more = (): void => {
+    if (!next || loading.current) return;
+    loading.current = true;
+    list(next)
+      .then((page) => {
+        setRuns([...shown.current, ...page.workflows]);
+        setNext(page.nextPage ?? undefined);
+      }, failed)
+      .finally(() => {
+        loading.current = false;
+      });
+  };
+  const apply = (changed: Filter): void => go({ page: 'runs', domain }, queryOfFilter(changed));
+  const open = (run: Listed | undefined): void => {
+    if (run) go({ page: 'run', domain, workflowId: run.workflowId, runId: run.runId, view: 'turns' });
+  };
+  const move = (by: number): void => setAt((old) => Math.max(0, Math.min((runs?.length ?? 1) - 1, old + by)));
+  useKeys({
+    j: () => move(1),
+    k: () => move(-1),
+    ArrowDown: () => move(1),
+    ArrowUp: () => move(-1),
+    Enter: () => open(runs?.[at]),
+    r: () => void refresh(),
+  });
+
+  const number = (status: string): string => {
+    const found = counts.get(status);
+    return found ? `${found.count.toLocaleString('en')}${found.truncated ? '+' : ''}` : '…';
+  };
+  const chips = (Object.keys(FIELDS) as Field[]).filter((name) => filter[name] && name !== 'status');
+  return (
+    <main class="page runs-page" id="main">
+      <div class="bar">
+        <h1>Runs</h1>
+        <Search filter={filter} apply={apply} />
+        <button type="button" class="quiet" onClick={() => void refresh()} title="Refresh (r)">
+          Refresh
+        </button>
+      </div>
+      <nav class="tallies" aria-label="Runs by status">
+        {['', ...SHOWN].map((status) => {
+          const { status: _, ...rest } = filter;
+          const asked = queryOfFilter(status ? { ...rest, status } : rest).toString();
+          const empty = counts.get(status)?.count === 0;
+          return (
+            <a
+              key={status}
+              href={`${pathOf({ page: 'runs', domain })}${asked ? `?${asked}` : ''}`}
+              class={`tally t-${status || 'all'}${empty ? ' none' : ''}`}
+              aria-current={(filter.status ?? '') === status ? 'true' : undefined}
+            >
+              <span class="tally-count">{number(status)}</span> {status === '' ? 'all' : status.replace(/-/g, ' ')}
+            </a>
+          );
+        })}
+      </nav>
+      {chips.length > 0 ? (
+        <ul class="chips" aria-label="Filters">
+          {chips.map((name) => (
+            <li key={name} class="chip">
+              <span class="chip-field">{FIELDS[name]}</span> <Name>{filter[name] ?? ''}</Name>
+              <button
+                type="button"
+                aria-label={`Remove the filter ${FIELDS[name]}`}
+                onClick={() => {
+                  const { [name]: _, ...rest } = filter;
+                  apply(rest);
+                }}
+              >
+                ×
+              </button>
+            </li>
+          ))}
+          <li>
+            <button type="button" class="quiet" onClick={() => apply({})}>
+              clear
+            </button>
+          </li>
+        </ul>
+      ) : null}
+      <Trouble problem={problem} />
+      {newer.length > 0 ? (
+        <button
+          type="button"
+          class="newer"
+          onClick={() => {
+            setRuns([...newer, ...shown.current]);
+            setNewer([]);
+          }}
+        >
+          {newer.length >= PAGE ? `${PAGE} and more` : newer.length} newer: show
+        </button>
+      ) : null}
+      {problem && !runs ? null : runs?.length === 0 ? (
+        <Empty>
+          {query ? 'No run is like that. ' : 'No run is there yet. '}
+          {query ? (
+            <a href={pathOf({ page: 'runs', domain })}>All runs</a>
+          ) : (
+            <a href={pathOf({ page: 'start' })}>How to make a first one</a>
+          )}
+        </Empty>
+      ) : (
+        <div class="table">
+          <Rows
+            count={runs?.length ?? 0}
+            height={narrow ? 58 : 34}
+            label="Runs"
+            at={at}
+            onEnd={more}
+            head={
+              narrow ? null : (
+                <div class="row head" role="row">
+                  {COLUMNS.map((name) => (
+                    <span key={name} role="columnheader">
+                      {name}
+                    </span>
+                  ))}
+                </div>
+              )
+            }
+            draw={(index) => {
+              const run = runs?.[index];
+              if (!run) return <div key={index} />;
+              const end = run.closedAt ? Date.parse(run.closedAt) : now.value;
+              return (
+                <div key={run.runId} class={`row run${index === at ? ' at' : ''}`} role="row" aria-rowindex={index + 1}>
+                  <span role="cell">
+                    <Badge status={standingOf(run)} />
+                  </span>
+                  <span role="cell" class="strong cut">
+                    <a
+                      class="stretched"
+                      href={pathOf({
+                        page: 'run',
+                        domain,
+                        workflowId: run.workflowId,
+                        runId: run.runId,
+                        view: 'turns',
+                      })}
+                    >
+                      <Name>{run.workflowId}</Name>
+                    </a>
+                  </span>
+                  <span role="cell" class="cut">
+                    <Name>{run.workflowType}</Name>
+                  </span>
+                  <span role="cell" class="time">
+                    <Time at={run.startedAt} />
+                  </span>
+                  <span role="cell" class={`time${run.closedAt ? '' : ' going'}`}>
+                    {duration(Math.max(0, end - Date.parse(run.startedAt)))}
+                  </span>
+                  <span role="cell" class="cut tags">
+                    {run.tags.map((tag) => (
+                      <span key={tag} class="tag">
+                        <Name>{tag}</Name>
+                      </span>
+                    ))}
+                  </span>
+                </div>
+              );
+            }}
+          />
+        </div>
+      )}
+    </main>
+  );
+}

@@ -1,0 +1,164 @@
+// Schedules: what starts runs at times, with the next times and the last runs of each.
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Problem, get } from '../api';
+import type { Schemas } from '../fold';
+import { domainPath } from '../paths';
+import { pathOf } from '../route';
+import { now } from '../state';
+import { exactTime, relative } from '../time';
+import { actionsOfSchedule } from '../actions';
+import { Empty, Name, Payload, Time, Trouble, useKeys } from '../ui';
+import { Actions } from './act';
+
+export function Schedules({ domain, scheduleId }: { domain: string; scheduleId: string | undefined }): JSX.Element {
+  const [list, setList] = useState<Schemas['ListedSchedule'][]>();
+  const [problem, setProblem] = useState<Problem>();
+  const [asked, setAsked] = useState(0);
+  const refresh = (): void => setAsked((count) => count + 1);
+  useKeys({ r: refresh });
+  useEffect(() => {
+    const stop = new AbortController();
+    get<Schemas['Schedules']>(`${domainPath(domain)}/schedules`, stop.signal).then(
+      ({ schedules }) => {
+        setList(schedules);
+        setProblem(undefined);
+      },
+      (error: unknown) => {
+        if (error instanceof Problem) setProblem(error);
+      },
+    );
+    addEventListener('focus', refresh);
+    return () => {
+      stop.abort();
+      removeEventListener('focus', refresh);
+    };
+  }, [domain, asked]);
+  return (
+    <main class="page" id="main">
+      <div class="bar">
+        <h1>Schedules</h1>
+        <span class="grow" />
+        <button type="button" class="quiet" onClick={refresh} title="Refresh (r)">
+          Refresh
+        </button>
+      </div>
+      <Trouble problem={problem} />
+      {list?.length === 0 ? (
+        <Empty>
+          No schedule is there. <code>baton schedule create</code> makes one.
+        </Empty>
+      ) : null}
+      <div class="schedules">
+        {(list ?? []).map((one) => (
+          <section key={one.scheduleId} class={`card schedule${one.scheduleId === scheduleId ? ' chosen' : ''}`}>
+            <header>
+              <h2>
+                <a href={pathOf({ page: 'schedules', domain, scheduleId: one.scheduleId })}>
+                  <Name>{one.scheduleId}</Name>
+                </a>
+              </h2>
+              <span class="meta">
+                <span>
+                  starts <Name>{one.workflowType}</Name>
+                </span>
+                {one.paused ? <span class="warn">paused</span> : null}
+                <span>
+                  made <Time at={one.createdAt} />
+                </span>
+              </span>
+            </header>
+            <Details key={asked} domain={domain} id={one.scheduleId} />
+            <Actions
+              actions={actionsOfSchedule(domain, one.scheduleId, one.paused)}
+              domain={domain}
+              label={`What can be done with ${one.scheduleId}`}
+              done={refresh}
+            />
+          </section>
+        ))}
+      </div>
+    </main>
+  );
+}
+
+function Details({ domain, id }: { domain: string; id: string }): JSX.Element | null {
+  const [one, setOne] = useState<Schemas['DescribedSchedule']>();
+  useEffect(() => {
+    const stop = new AbortController();
+    get<Schemas['DescribedSchedule']>(`${domainPath(domain)}/schedules/${encodeURIComponent(id)}`, stop.signal).then(
+      setOne,
+      () => undefined,
+    );
+    return () => stop.abort();
+  }, [domain, id]);
+  if (!one) return null;
+  const { totals } = one;
+  return (
+    <>
+      <p class="reason">
+        {one.pausedAt
+          ? `Paused ${relative(Date.parse(one.pausedAt), now.value)}${one.pauseReason ? `: ${one.pauseReason}` : ''}. `
+          : ''}
+        {one.schedule.note ?? ''}
+      </p>
+      <div class="columns two">
+        <div>
+          <h3>next</h3>
+          <ol class="plain">
+            {one.nextTimes.length === 0 ? (
+              <li class="quieter">{one.pausedAt ? 'none while it is paused' : 'none'}</li>
+            ) : (
+              one.nextTimes.map((at) => (
+                <li key={at} class="time">
+                  {exactTime(Date.parse(at)).slice(0, 19)}{' '}
+                  <span class="quieter">{relative(Date.parse(at), now.value)}</span>
+                </li>
+              ))
+            )}
+          </ol>
+        </div>
+        <div>
+          <h3>last</h3>
+          <ol class="plain">
+            {one.recentActions.length === 0 ? (
+              <li class="quieter">nothing yet</li>
+            ) : (
+              one.recentActions
+                .slice(-10)
+                .reverse()
+                .map((action) => (
+                  <li key={action.action}>
+                    <Time at={action.at} /> {action.outcome}{' '}
+                    {action.workflowId && action.runId ? (
+                      <a
+                        href={pathOf({
+                          page: 'run',
+                          domain,
+                          workflowId: action.workflowId,
+                          runId: action.runId,
+                          view: 'turns',
+                        })}
+                      >
+                        <Name>{action.workflowId}</Name>
+                      </a>
+                    ) : (
+                      (action.refusal ?? '')
+                    )}
+                  </li>
+                ))
+            )}
+          </ol>
+          <p class="quieter">
+            {totals.started} started, {totals.skipped} skipped, {totals.missed} missed, {totals.refused} refused;{' '}
+            {one.running} running, {one.waiting} waiting
+          </p>
+        </div>
+      </div>
+      <details>
+        <summary>as it is written</summary>
+        <Payload value={one.schedule} />
+      </details>
+    </>
+  );
+}

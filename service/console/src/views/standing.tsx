@@ -1,0 +1,151 @@
+// The panel that shows a run as of an event: what is open, its context, its input.
+import type { JSX } from 'preact';
+import { duration } from '../time';
+import { Name, Payload, useNarrow } from '../ui';
+import { payloadsOf } from '../words';
+import { ByHand } from './byhand';
+import type { Shown } from './shown';
+
+/** The run as of the event that the slider is at, or as the service says that it stands now. */
+export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
+  const { state, isPast } = shown;
+  const described = isPast ? undefined : shown.run.described.value;
+  const narrow = useNarrow(1000);
+  const { closed } = state;
+  const turn = described ? described.turn : state.turn;
+  const left = (at: number): string => (isPast ? `${duration(Math.max(0, at - state.at))} to go` : '');
+  const activities = described
+    ? described.openActivities.map((one): Open => [
+        one.activityId,
+        one.scheduledEventId,
+        `${one.paused ? 'paused' : one.startedAt ? 'running' : one.nextTryAt ? 'waits for its next try' : 'waiting'} · ${one.taskList}`,
+      ])
+    : [...state.activities.values()].map((one): Open => [
+        one.scheduled.activityId,
+        one.scheduled.id,
+        `${one.paused ? 'paused' : one.started ? 'running' : 'open'} · ${one.taskList}`,
+      ]);
+  const timers = described
+    ? described.openTimers.map((one): Open => [one.timerId, one.scheduledEventId, ''])
+    : [...state.timers.values()].map((one): Open => [one.scheduled.timerId, one.scheduled.id, left(one.at)]);
+  const children = described
+    ? described.openChildren.map((one): Open => [
+        one.workflowId,
+        one.scheduledEventId,
+        one.startedEventId ? 'open' : 'is being started',
+      ])
+    : [...state.children.values()].map((one): Open => [
+        one.scheduled.workflowId,
+        one.scheduled.id,
+        one.runId ? 'open' : 'is being started',
+      ]);
+  const updates = [...state.updates.values()].map((one): Open => [one.name, one.id, 'accepted']);
+  const awaiting = described?.awaiting ?? state.awaiting;
+  const title = isPast ? `As of event ${state.asOf}` : 'As it stands';
+  const parts = (
+    <>
+      <p class="when">
+        {closed ? (
+          <>
+            closed:{' '}
+            <button type="button" class="link" onClick={() => shown.select(closed.id)}>
+              {closed.type}
+            </button>
+          </>
+        ) : turn === 'none' ? (
+          'no turn is open'
+        ) : turn === 'waiting' ? (
+          'a turn waits for a decider'
+        ) : (
+          'a decider has its turn'
+        )}
+        {state.paused ? ' · paused' : ''}
+        {state.cancelRequested && !closed ? ' · asked to cancel' : ''}
+        {state.failingTurns > 0 ? ` · ${state.failingTurns} turns failed` : ''}
+      </p>
+      {closed ? null : (
+        <>
+          {awaiting.length > 0 ? (
+            <>
+              <h3>awaits</h3>
+              <p>
+                {awaiting.map((name) => (
+                  <span key={name} class="tag">
+                    <Name>{name}</Name>
+                  </span>
+                ))}
+              </p>
+            </>
+          ) : null}
+          <OpenOnes
+            title="activities"
+            ones={activities}
+            select={shown.select}
+            more={(index) => {
+              const activity = described?.openActivities[index];
+              return described && activity ? (
+                <ByHand domain={shown.run.domain} run={described} activity={activity} />
+              ) : null;
+            }}
+          />
+          <OpenOnes title="timers" ones={timers} select={shown.select} />
+          <OpenOnes title="children" ones={children} select={shown.select} />
+          <OpenOnes title="updates" ones={updates} select={shown.select} />
+        </>
+      )}
+      {state.context === undefined ? null : (
+        <Payload key={`context${state.asOf}`} name="context" value={state.context} />
+      )}
+      {state.started && state.started.input !== undefined ? <Payload name="input" value={state.started.input} /> : null}
+      {closed ? payloadsOf(closed).map(([name, value]) => <Payload key={name} name={name} value={value} />) : null}
+    </>
+  );
+  return narrow ? (
+    <details class="panel">
+      <summary>{title}: what is open, context, input</summary>
+      {parts}
+    </details>
+  ) : (
+    <div class="panel">
+      <h2>{title}</h2>
+      {parts}
+    </div>
+  );
+}
+
+/** A name, the event that began it, and a word on it. */
+type Open = [string, number, string];
+/** Ours: open ones that are listed. */
+const OPEN_SHOWN_MAX = 50;
+
+function OpenOnes({
+  title,
+  ones,
+  select,
+  more,
+}: {
+  title: string;
+  ones: Open[];
+  select: (id: number) => void;
+  /** What is shown below one. */
+  more?: (index: number) => JSX.Element | null;
+}): JSX.Element | null {
+  if (ones.length === 0) return null;
+  return (
+    <>
+      <h3>{title}</h3>
+      <ul class="plain">
+        {ones.slice(0, OPEN_SHOWN_MAX).map(([name, id, word], index) => (
+          <li key={id}>
+            <button type="button" class="link" onClick={() => select(id)}>
+              <Name>{name}</Name>
+            </button>{' '}
+            <span class="quieter">{word}</span>
+            {more?.(index)}
+          </li>
+        ))}
+        {ones.length > OPEN_SHOWN_MAX ? <li class="quieter">and {ones.length - OPEN_SHOWN_MAX} more</li> : null}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,299 @@
+// Histories in words: the subject and the outcome of each event, why a run stands as it does. Pure.
+import { type Event, type Schemas, closes } from './fold';
+import { duration, millisecondsOf, relative } from './time';
+
+export type Described = Schemas['Described'];
+export type Kind = 'workflow' | 'turn' | 'activity' | 'timer' | 'child' | 'signal' | 'external' | 'marker' | 'update';
+export type Tone = 'good' | 'bad' | 'warn' | 'plain';
+
+export function kindOf(event: Event): Kind {
+  const { type } = event;
+  if (type.startsWith('Decider')) return 'turn';
+  if (type.startsWith('Activity')) return 'activity';
+  if (type.startsWith('Timer')) return 'timer';
+  if (type.startsWith('Child')) return 'child';
+  if (type.startsWith('External')) return 'external';
+  if (type.startsWith('Marker')) return 'marker';
+  if (type.startsWith('Update')) return 'update';
+  if (type === 'Signal' || type === 'WorkflowCancelRequested') return 'signal';
+  return 'workflow';
+}
+
+export function toneOf(event: Event): Tone {
+  const { type } = event;
+  if (/(Failed|TimedOut|Timeout)$/.test(type)) return 'bad';
+  if (/(Terminated|Paused|Canceled|CancelRequested|TaskCancel)$/.test(type)) return 'warn';
+  if (/(Success|Delivered|UpdateCompleted)$/.test(type)) return 'good';
+  return 'plain';
+}
+
+/** Returns what an event is about: the names in it that a reader looks for. `find` gives events of the same run. */
+export function subjectOf(event: Event, find: (id: number) => Event | undefined): string {
+  const scheduled = (id: number): string => {
+    const by = find(id);
+    if (by?.type === 'ActivityScheduled') return by.activityId;
+    if (by?.type === 'TimerScheduled') return by.timerId;
+    if (
+      by?.type === 'ChildScheduled' ||
+      by?.type === 'ExternalSignalScheduled' ||
+      by?.type === 'ExternalCancelScheduled'
+    )
+      return by.workflowId;
+    return `of ${id}`;
+  };
+  switch (event.type) {
+    case 'WorkflowStarted':
+      return event.workflowType;
+    case 'WorkflowFailed':
+      return event.reason;
+    case 'WorkflowTimedOut':
+      return event.timeout;
+    case 'WorkflowTerminated':
+    case 'WorkflowPaused':
+    case 'WorkflowResumed':
+    case 'WorkflowCancelRequested':
+      return event.reason ?? event.identity ?? '';
+    case 'WorkflowContinuedAsNew':
+      return event.workflowType;
+    case 'WorkflowCloseFailed':
+      return `${event.decision}: ${event.cause}`;
+    case 'WorkflowReset':
+      return event.reason ?? `from event ${event.eventId}`;
+    case 'DeciderScheduled':
+      return event.attempt > 1 ? `${event.taskList}, attempt ${event.attempt}` : event.taskList;
+    case 'DeciderStarted':
+      return event.identity ?? '';
+    case 'DeciderCompleted':
+      return event.awaiting?.length ? `awaits ${event.awaiting.join(', ')}` : '';
+    case 'DeciderFailed':
+      return event.reason ?? event.cause;
+    case 'DeciderTimedOut':
+      return event.timeout;
+    case 'ActivityScheduled':
+      return `${event.activityId} · ${event.activityType}`;
+    case 'ActivityScheduleFailed':
+      return `${event.activityId}: ${event.cause}`;
+    case 'ActivityFailed':
+      return `${scheduled(event.scheduledEventId)}: ${event.reason}`;
+    case 'ActivityTimedOut':
+      return `${scheduled(event.scheduledEventId)}: ${event.timeout}`;
+    case 'ActivityStarted':
+      return `${scheduled(event.scheduledEventId)}${event.identity ? ` · ${event.identity}` : ''}`;
+    case 'ActivityTaskCancel':
+    case 'ActivityTaskCancelFailed':
+      return event.activityId;
+    case 'ActivityPaused':
+      return `${scheduled(event.scheduledEventId)}: ${event.reason ?? event.cause}`;
+    case 'TimerScheduled':
+      return `${event.timerId} · ${duration(millisecondsOf(event.after) ?? 0)}`;
+    case 'TimerCanceled':
+    case 'TimerExpired':
+      return event.timerId;
+    case 'TimerScheduleFailed':
+    case 'TimerCancelFailed':
+      return `${event.timerId}: ${event.cause}`;
+    case 'ChildScheduled':
+      return `${event.workflowId} · ${event.workflowType}`;
+    case 'ChildFailed':
+      return `${event.workflowId}: ${event.reason}`;
+    case 'ChildScheduleFailed':
+    case 'ExternalSignalFailed':
+    case 'ExternalCancelFailed':
+      return `${event.workflowId}: ${event.cause}`;
+    case 'ExternalSignalScheduled':
+      return `${event.name} to ${event.workflowId}`;
+    case 'Signal':
+      return event.identity ? `${event.name} · ${event.identity}` : event.name;
+    case 'Marker':
+      return event.name;
+    case 'MarkerFailed':
+      return `${event.name}: ${event.cause}`;
+    case 'UpdateAccepted':
+      return event.name;
+    case 'UpdateCompleted':
+      return event.updateId;
+    case 'UpdateFailed':
+      return `${event.updateId}: ${event.reason}`;
+    default:
+      if ('scheduledEventId' in event && event.scheduledEventId != null) return scheduled(event.scheduledEventId);
+      return 'workflowId' in event && typeof event.workflowId === 'string' ? event.workflowId : '';
+  }
+}
+
+const PAYLOADS = ['input', 'result', 'details', 'context'] as const;
+/** Returns the payloads of an event, by the names of their fields. */
+export function payloadsOf(event: Event): [string, unknown][] {
+  const fields = event as unknown as Record<string, unknown>;
+  return PAYLOADS.filter((name) => fields[name] !== undefined).map((name) => [name, fields[name]]);
+}
+
+/** Returns the other fields of an event, those that everyone has left out. */
+export function fieldsOf(event: Event): [string, unknown][] {
+  const hidden = new Set<string>(['id', 'type', 'timestamp', ...PAYLOADS]);
+  return Object.entries(event).filter(([name, value]) => !hidden.has(name) && value !== null && value !== undefined);
+}
+
+/** Returns how a run stands: its status, or the flag that says more where it is open. */
+export function standingOf(run: {
+  status: string;
+  paused?: unknown;
+  blocked?: boolean;
+  stuck?: boolean;
+  failing?: unknown;
+  retrying?: boolean;
+}): string {
+  if (run.status !== 'open') return run.status;
+  if (run.paused) return 'paused';
+  if (run.blocked) return 'blocked';
+  if (run.stuck) return 'stuck';
+  if (run.failing) return 'failing';
+  if (run.retrying) return 'retrying';
+  return 'open';
+}
+
+const who = (identity: string | null | undefined): string => (identity ? ` by ${identity}` : '');
+const why = (reason: string | null | undefined): string => (reason ? `: ${reason}` : '');
+
+/** Says in a sentence or two why a run stands as it does, and what would have it go on. `last` is its closing event. */
+export function reasonOf(run: Described, last: Event | undefined, now: number): string {
+  const activity = (name: string): string => `activity ${name}`;
+  switch (standingOf(run)) {
+    case 'paused':
+      return `Paused ${relative(Date.parse(run.paused?.at ?? ''), now)}${who(run.paused?.identity)}${why(run.paused?.reason)}. ${
+        run.paused?.stopClocks ? 'Its clocks stand still.' : 'Its clocks go on.'
+      } It goes on when it is resumed.`;
+    case 'blocked': {
+      const paused = run.openActivities.filter((one) => one.paused);
+      const first = paused[0];
+      const failure = first?.lastFailure;
+      return `Blocked: ${paused.map((one) => activity(one.activityId)).join(', ')} ${
+        first?.paused?.cause === 'TriesExhausted'
+          ? `has had all its ${first.maximumAttempts ?? ''} tries`
+          : `is paused${who(first?.paused?.identity)}`
+      }${
+        failure ? `; the last one ended with ${failure.reason ?? failure.timeout ?? 'a failure'}` : ''
+      }. An operator can retry, complete or fail it.`;
+    }
+    case 'stuck':
+      return 'Stuck: no turn, activity or timer is open, and its decider did not say that it waits for anything. A signal would wake it, or else its execution timeout.';
+    case 'failing': {
+      const failing = run.failing;
+      return `Its decider has failed ${failing?.turns ?? 0} turns in a row, since ${relative(Date.parse(failing?.since ?? ''), now)}${why(
+        failing?.reason ?? failing?.timeout,
+      )}. The turn is given out again until one is completed.`;
+    }
+    case 'retrying': {
+      const next = run.openActivities.find((one) => one.nextTryAt);
+      const again = run.openActivities.find((one) => one.lastFailure && !one.paused);
+      if (!next && again) {
+        const failure = again.lastFailure?.reason ?? again.lastFailure?.timeout ?? 'a failure';
+        return `Try ${again.attempt} of ${activity(again.activityId)} ${again.startedAt ? 'is being made' : `waits for a runner of ${again.taskList}`}; the last one ended with ${failure}.`;
+      }
+      return next
+        ? `Waits for try ${next.attempt} of ${activity(next.activityId)}, ${relative(Date.parse(next.nextTryAt ?? ''), now)}${why(next.lastFailure?.reason ?? next.lastFailure?.timeout)}.`
+        : `Waits for try ${run.attempt ?? 2} of the workflow${run.nextTryAt ? `, ${relative(Date.parse(run.nextTryAt), now)}` : ''}.`;
+    }
+    case 'open':
+      return openReason(run, now);
+    default:
+      return closedReason(run, last);
+  }
+}
+
+function openReason(run: Described, now: number): string {
+  const lists = (run.unpolled ?? []).map(
+    (one) => `${one.taskList} (${one.decider ? 'deciders' : 'runners'}, since ${relative(Date.parse(one.since), now)})`,
+  );
+  if (lists.length > 0) return `Waits for a task list that nobody polls: ${lists.join(', ')}.`;
+  if (run.turn === 'started' || run.turn === 'running') return 'A decider has its turn and is deciding.';
+  if (run.turn === 'waiting') return `A turn waits for a decider of ${run.taskList}.`;
+  const waits = [
+    ...run.openActivities.map((one) => `activity ${one.activityId}`),
+    ...run.openChildren.map((one) => `child ${one.workflowId}`),
+    ...run.openTimers.map((one) => `timer ${one.timerId}`),
+    ...run.awaiting.map((name) => (name === 'baton.cancel' ? 'a cancel request' : `signal ${name}`)),
+  ];
+  if (waits.length === 0) return 'Open.';
+  return `Waits for ${waits.slice(0, 5).join(', ')}${waits.length > 5 ? ` and ${waits.length - 5} more` : ''}.`;
+}
+
+function closedReason(run: Described, last: Event | undefined): string {
+  const took = run.closedAt ? ` after ${duration(Date.parse(run.closedAt) - Date.parse(run.startedAt))}` : '';
+  if (!last || !closes(last)) return `Closed${took}.`;
+  switch (last.type) {
+    case 'WorkflowSuccess':
+      return `Succeeded${took}.`;
+    case 'WorkflowFailed':
+      return `Its decider failed it${took}: ${last.reason}.${last.newRunId ? ' Another try follows.' : ''}`;
+    case 'WorkflowCanceled':
+      return `Canceled${took}, as its decider decided.`;
+    case 'WorkflowTimedOut':
+      return `Ran out of time${took}: ${last.timeout === 'Run' ? 'run timeout' : 'execution timeout'}.${last.newRunId ? ' Another try follows.' : ''}`;
+    case 'WorkflowTerminated':
+      return `Terminated${who(last.identity)}${took}${why(last.reason ?? last.cause)}.`;
+    case 'WorkflowContinuedAsNew':
+      return `Went on as a new run${took}.`;
+    default:
+      return `Closed${took}.`;
+  }
+}
+
+/** Shows characters that would act rather than be seen, such as terminal escapes and marks that turn text around, as signs. */
+export function visible(text: string): string {
+  return text
+    .replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, (c) =>
+      String.fromCodePoint(c === '\u007f' ? 0x2421 : 0x2400 + c.charCodeAt(0)),
+    )
+    .replace(
+      /[\u0080-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+      (c) => `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}⟩`,
+    );
+}
+
+export interface Waiting {
+  domain: string;
+  list: string;
+  side: 'decider' | 'activity';
+  waiting: number;
+  pollers: number;
+}
+export interface Metrics {
+  values: Map<string, number>;
+  domains: Map<string, Map<string, number>>;
+  lists: Waiting[];
+}
+
+/** Reads what the pages need of the service's metrics, Prometheus's text. */
+export function readMetrics(text: string): Metrics {
+  const values = new Map<string, number>();
+  const domains = new Map<string, Map<string, number>>();
+  const lists = new Map<string, Waiting>();
+  for (const line of text.split('\n')) {
+    const parts = line.match(/^baton_([a-z_]+)(?:\{(.*)\})? (\S+)$/);
+    if (!parts) continue;
+    const [, name = '', inBraces, number] = parts;
+    const value = Number(number);
+    if (inBraces === undefined) {
+      values.set(name, value);
+      continue;
+    }
+    const labels = new Map(
+      [...inBraces.matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/g)].map(([, label = '', quoted = '']) => [
+        label,
+        quoted.replace(/\\(.)/g, (_, c: string) => (c === 'n' ? '\n' : c)),
+      ]),
+    );
+    const domain = labels.get('domain') ?? '';
+    if (name.startsWith('runs_') && labels.size === 1) {
+      const of = domains.get(domain) ?? new Map<string, number>();
+      domains.set(domain, of.set(name.slice(5), value));
+    } else if (name === 'tasks_waiting' || name === 'pollers_waiting') {
+      const list = labels.get('list') ?? '';
+      const side = labels.get('side') === 'decider' ? 'decider' : 'activity';
+      const key = `${domain}\n${side}\n${list}`;
+      const one = lists.get(key) ?? { domain, list, side, waiting: 0, pollers: 0 };
+      lists.set(key, { ...one, [name === 'tasks_waiting' ? 'waiting' : 'pollers']: value });
+    }
+  }
+  return { values, domains, lists: [...lists.values()] };
+}

@@ -1,0 +1,127 @@
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { type Described, readMetrics, reasonOf, standingOf, subjectOf, visible } from '../src/words';
+import type { Event } from '../src/fold';
+
+const NOW = Date.parse('2026-11-23T06:10:00.000Z');
+const described = (more: object): Described =>
+  ({
+    status: 'open',
+    startedAt: '2026-11-23T06:00:00.000Z',
+    taskList: 'orders',
+    awaiting: [],
+    openActivities: [],
+    openChildren: [],
+    openTimers: [],
+    deadlines: [],
+    turn: 'none',
+    tags: [],
+    blocked: false,
+    stuck: false,
+    retrying: false,
+    ...more,
+  }) as unknown as Described;
+const reason = (more: object, last?: object): string =>
+  reasonOf(described(more), last as Event | undefined, NOW).replaceAll('\u00a0', ' ');
+
+test('a run that waits for a list that nobody polls says which one', () => {
+  assert.match(
+    reason({ turn: 'waiting', unpolled: [{ taskList: 'orders', decider: true, since: '2026-11-23T06:05:00.000Z' }] }),
+    /nobody polls: orders \(deciders, since 5 m ago\)/,
+  );
+});
+
+test('each way in which a run stands has its reason in words', () => {
+  assert.match(reason({ stuck: true }), /^Stuck: /);
+  assert.match(
+    reason({
+      paused: { at: '2026-11-23T06:09:00.000Z', eventId: 7, identity: 'kim', reason: 'audit', stopClocks: true },
+    }),
+    /^Paused 1 m ago by kim: audit\. Its clocks stand still/,
+  );
+  assert.match(
+    reason({
+      blocked: true,
+      openActivities: [
+        {
+          activityId: 'copy',
+          attempt: 3,
+          maximumAttempts: 2,
+          paused: { cause: 'TriesExhausted' },
+          lastFailure: { reason: 'disk-full' },
+        },
+      ],
+    }),
+    /^Blocked: activity copy has had all its 2 tries; the last one ended with disk-full/,
+  );
+  const again = { activityId: 'copy', taskList: 'imports', attempt: 3, lastFailure: { reason: 'disk-full' } };
+  assert.equal(
+    reason({ retrying: true, openActivities: [again] }),
+    'Try 3 of activity copy waits for a runner of imports; the last one ended with disk-full.',
+  );
+  assert.match(
+    reason({ failing: { turns: 4, since: '2026-11-23T06:00:00.000Z', reason: 'TypeError' } }),
+    /failed 4 turns in a row, since 10 m ago: TypeError/,
+  );
+  assert.match(
+    reason({
+      retrying: true,
+      openActivities: [
+        { activityId: 'pull', attempt: 2, nextTryAt: '2026-11-23T06:11:00.000Z', lastFailure: { reason: 'http-503' } },
+      ],
+    }),
+    /try 2 of activity pull, in 1 m: http-503/,
+  );
+  assert.match(reason({ awaiting: ['approve', 'baton.cancel'] }), /^Waits for signal approve, a cancel request\.$/);
+  assert.match(
+    reason(
+      { status: 'failed', closedAt: '2026-11-23T06:01:00.000Z' },
+      { type: 'WorkflowFailed', reason: 'card-declined' },
+    ),
+    /failed it after 1 m: card-declined\.$/,
+  );
+  assert.match(
+    reason({ status: 'terminated' }, { type: 'WorkflowTerminated', identity: 'kim', reason: 'not needed' }),
+    /^Terminated by kim: not needed/,
+  );
+});
+
+test('the first flag that applies is how an open run stands, as in lists', () => {
+  assert.equal(standingOf({ status: 'open', blocked: true, retrying: true }), 'blocked');
+  assert.equal(standingOf({ status: 'success', stuck: true }), 'success');
+});
+
+test('an event names its subject, also where an earlier event knows it', () => {
+  const scheduled = { id: 5, type: 'ActivityScheduled', activityId: 'charge' } as unknown as Event;
+  const event = { id: 8, type: 'ActivityFailed', scheduledEventId: 5, reason: 'declined' } as unknown as Event;
+  assert.equal(
+    subjectOf(event, (id) => (id === 5 ? scheduled : undefined)),
+    'charge: declined',
+  );
+  assert.equal(
+    subjectOf(event, () => undefined),
+    'of 5: declined',
+  );
+});
+
+test('escapes of terminals and marks that turn text around are seen, and do nothing', () => {
+  assert.equal(visible('a\u001b[31mb'), 'a␛[31mb');
+  assert.equal(visible('user\u202egnp.exe'), 'user⟨U+202E⟩gnp.exe');
+  assert.equal(visible('a\tb\nc é 漢'), 'a\tb\nc é 漢');
+});
+
+test('lists and counts are read from the metrics, with names that are quoted', () => {
+  const { lists, domains, values } = readMetrics(
+    [
+      '# HELP baton_commits_total Commits',
+      'baton_commits_total 12',
+      'baton_runs_open{domain="a"} 3',
+      'baton_tasks_waiting{domain="a",side="decider",list="say \\"hi\\", b"} 2',
+      'baton_pollers_waiting{domain="a",side="decider",list="say \\"hi\\", b"} 1',
+      'nonsense',
+    ].join('\n'),
+  );
+  assert.deepEqual(lists, [{ domain: 'a', list: 'say "hi", b', side: 'decider', waiting: 2, pollers: 1 }]);
+  assert.equal(domains.get('a')?.get('open'), 3);
+  assert.equal(values.get('commits_total'), 12);
+});

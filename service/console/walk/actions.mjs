@@ -1,0 +1,167 @@
+// What is done by hand on the pages: each with its dialog, what comes of it in the history, and what a refusal leaves.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { until } from './browser.mjs';
+
+/** `at` gives the browser, the service, and how a run is opened; it is asked within tests alone. */
+export function actionsByHand(at) {
+  const act = (name) => at().browser.click('.run-head .act', name);
+  const fill = async (field, text) => {
+    await at().browser.type(`#act-${field}`, text);
+  };
+  const submit = () => at().browser.click('.act-dialog .main');
+  const isClosed = () =>
+    until('the dialog is gone', () => at().browser.run('() => !document.querySelector("dialog[open]")'));
+  const events = async (id, type) => (await at().service.history(id)).filter((event) => event.type === type);
+
+  test('a signal is sent from the page and seen in another window; what is no JSON is said, and stays', async () => {
+    const { browser, open } = at();
+    await open('approve-hire-ann');
+    const watching = await browser.tab();
+    await browser.turnTo(await browser.newTab());
+    await open('approve-hire-ann');
+    await act('Signal');
+    await browser.shows('.act-dialog', 'a turn shows it to the decider');
+    await submit();
+    await browser.shows('.lack', 'It is needed.');
+    await fill('-name', 'remark');
+    await fill('input', '{"n": 1.0');
+    await fill('identity', 'kim');
+    await submit();
+    await browser.shows('.lack', 'This is not JSON.');
+    await fill('input', ', "of": [1]}');
+    await submit();
+    await isClosed();
+    await browser.shows('.said', 'done');
+    await browser.shows('.card .event', 'remark · kim');
+    await browser.ask('DELETE', '/window');
+    await browser.turnTo(watching);
+    await browser.shows('.card .event', 'remark · kim');
+    const [signal] = (await events('approve-hire-ann', 'Signal')).filter(({ identity }) => identity === 'kim');
+    assert.deepEqual(signal.input, { n: 1, of: [1] });
+    assert.match(signal.requestKey, /^[0-9a-f]{16}$/, 'it has a key, so that it is recorded once');
+  });
+
+  test('a refusal is said in words, and what was typed is still there', async () => {
+    const { browser, service, open } = at();
+    await open('later');
+    await act('Cancel');
+    await fill('reason', 'bought twice');
+    await service.call('POST', '/workflows/later/terminate', {});
+    await submit();
+    await browser.shows('.act-dialog .trouble', 'run-closed');
+    assert.equal(await browser.run('() => document.querySelector("#act-reason").value'), 'bought twice');
+    await browser.press('Escape');
+    await isClosed();
+    await browser.complaints();
+  });
+
+  test('a blocked activity is tried again by hand, with a reason, and goes on', async () => {
+    const { browser, open } = at();
+    await open('import-2026-11-21');
+    await browser.shows('.by-hand', 'failed: disk-full');
+    await browser.click('.by-hand .act', 'Retry now');
+    await fill('reason', 'there is room again');
+    await submit();
+    await isClosed();
+    await browser.shows('.run-head .badge', 'retrying');
+    await browser.shows('.run-head .reason', 'Try 3 of activity copy waits for a runner of imports');
+    const [retried] = await events('import-2026-11-21', 'ActivityRetried');
+    assert.equal(retried.reason, 'there is room again');
+    await browser.click('.by-hand summary');
+    await browser.click('.by-hand .act', 'Move or change');
+    await fill('taskList', '-2');
+    await fill('timeouts-startToClose', '2m');
+    await submit();
+    await isClosed();
+    await browser.shows('.side', 'imports-2');
+    await browser.click('.by-hand .act', 'Complete');
+    await fill('result', '{"rows": 0}');
+    await submit();
+    await isClosed();
+    await browser.shows('.card .event', 'ActivitySuccess');
+    const [success] = await events('import-2026-11-21', 'ActivitySuccess');
+    assert.deepEqual(success.result, { rows: 0 });
+  });
+
+  test('a run is paused, resumed and terminated', async () => {
+    const { browser, open } = at();
+    await open('sync-stock');
+    await act('Pause');
+    await browser.click('#act-stopClocks');
+    await fill('reason', 'stocktaking');
+    await submit();
+    await isClosed();
+    await browser.shows('.run-head .badge', 'paused');
+    await browser.shows('.run-head .reason', 'stocktaking. Its clocks stand still.');
+    await act('Resume');
+    await submit();
+    await isClosed();
+    await browser.shows('.run-head .badge', 'retrying');
+    await act('Terminate');
+    await browser.shows('.act-dialog', 'It ends at once');
+    await submit();
+    await isClosed();
+    await browser.shows('.run-head .badge', 'terminated');
+    assert.equal(
+      (await events('sync-stock', 'WorkflowPaused'))[0].identity,
+      'kim',
+      'who was there before is offered again',
+    );
+  });
+
+  test('a run is reset from the event that is selected; one that will not do names those that will', async () => {
+    const { browser, service, open } = at();
+    const [started] = (await events('order-1003', 'DeciderStarted')).slice(1);
+    await open('order-1003');
+    const before = await browser.path();
+    await browser.go(`${service.url}${before}?event=${started.id}`);
+    await browser.shows('.panel h2', `${started.id} DeciderStarted`);
+    await act('Reset');
+    assert.equal(await browser.run('() => document.querySelector("#act-eventId").value'), String(started.id));
+    await fill('reason', 'try the new card');
+    await submit();
+    await browser.shows('.act-dialog .trouble', 'not-a-reset-point');
+    await browser.click('.act-dialog .trouble .link', 'from event');
+    await submit();
+    await isClosed();
+    await until('the page is the new run', async () => {
+      const path = await browser.path();
+      return path.includes('order-1003') && !path.startsWith(before.split('?')[0]);
+    });
+    await browser.shows('.family', 'reset from');
+    await browser.shows('.card .event', 'try the new card');
+    await browser.complaints();
+  });
+
+  test('a query shows what the decider answers', async () => {
+    const { browser, service, open } = at();
+    const poll = () => service.call('POST', '/task-lists/asked/decider/poll', { queries: true });
+    const answer = ({ token }, body) => service.call('POST', `/v1/decider-tasks/${token}/complete`, body);
+    await service.call('POST', '/workflows', { workflowId: 'asked', workflowType: 'asked', taskList: 'asked' });
+    await answer(await poll(), { decisions: [{ type: 'StartTimer', timerId: 'long', after: '9d' }] });
+    await open('asked');
+    await act('Query');
+    await fill('-name', 'total');
+    await submit();
+    const task = await poll();
+    await answer(task, { queryResults: [{ id: task.queries[0].id, result: { total: 1290 } }] });
+    await browser.shows('.act-dialog .answer', 'total: 1290');
+    await browser.click('.act-dialog .dialog-buttons button', 'Close');
+    await isClosed();
+  });
+
+  test('a schedule is triggered and paused', async () => {
+    const { browser, address } = at();
+    await browser.go(address('default/schedules'));
+    await browser.click('[aria-label="What can be done with nightly-archive"] .act', 'Trigger');
+    await submit();
+    await isClosed();
+    await browser.shows('.schedule', '1 started');
+    await browser.click('[aria-label="What can be done with nightly-archive"] .act', 'Pause');
+    await fill('reason', 'moving house');
+    await submit();
+    await isClosed();
+    await browser.shows('.schedule', 'moving house');
+  });
+}

@@ -1,0 +1,157 @@
+// A browser without a window, driven by its wire protocol (WebDriver) over HTTP. Needs Chromium and its driver.
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+
+/** Ours: longer than any page takes; a walk that waits in vain ends. */
+export const PATIENCE_MS = 20_000;
+/** Ours: how often a page is looked at while something is waited for. */
+const LOOK_MS = 15;
+/** What the protocol calls the id of an element. */
+const ELEMENT = 'element-6066-11e4-a52e-4f735466cecf';
+/** What the protocol calls keys that are no letters. */
+export const KEYS = { Escape: '\ue00c', Enter: '\ue007', Home: '\ue011', ArrowRight: '\ue014', Tab: '\ue004' };
+
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+/** Waits until `found` gives something, and returns that. */
+export async function until(what, found, patience = PATIENCE_MS) {
+  const end = Date.now() + patience;
+  for (;;) {
+    const value = await found();
+    if (value) return value;
+    if (Date.now() > end) throw new Error(`waited in vain: ${what}`);
+    await pause(LOOK_MS);
+  }
+}
+
+export class Browser {
+  static async open() {
+    // In a group of its own: the browser that the driver starts ends with it.
+    const driver = spawn('chromedriver', ['--port=0'], { stdio: ['ignore', 'pipe', 'inherit'], detached: true });
+    const port = await new Promise((done, failed) => {
+      driver.on('error', (error) => failed(new Error(`this needs chromium and chromium-driver: ${error.message}`)));
+      createInterface(driver.stdout).on('line', (line) => {
+        const said = line.match(/successfully on port (\d+)/);
+        if (said) done(said[1]);
+      });
+    });
+    const browser = new Browser(driver, `http://127.0.0.1:${port}/session`);
+    const args = ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--hide-scrollbars'];
+    const { sessionId } = await browser.ask('POST', '', {
+      capabilities: {
+        alwaysMatch: { 'goog:chromeOptions': { args }, 'goog:loggingPrefs': { browser: 'ALL' } },
+      },
+    });
+    browser.session += `/${sessionId}`;
+    await browser.size(1280, 800);
+    return browser;
+  }
+
+  constructor(driver, session) {
+    this.driver = driver;
+    this.session = session;
+  }
+
+  close() {
+    process.kill(-this.driver.pid, 'SIGKILL');
+  }
+
+  async ask(method, path, body) {
+    const answer = await fetch(this.session + path, {
+      method,
+      headers: { 'content-type': 'application/json' },
+      ...(method === 'POST' ? { body: JSON.stringify(body ?? {}) } : {}),
+    });
+    const { value } = await answer.json();
+    if (value?.error) throw new Error(`${method} ${path}: ${value.error}: ${value.message.split('\n')[0]}`);
+    return value;
+  }
+
+  go(url) {
+    return this.ask('POST', '/url', { url });
+  }
+
+  /** What a function of the page's own gives, as its text; it sees nothing of what is around it here. */
+  run(script, ...args) {
+    return this.ask('POST', '/execute/sync', { script: `return (${script})(...arguments)`, args });
+  }
+
+  /** What DevTools can do that WebDriver cannot. */
+  devtools(cmd, params = {}) {
+    return this.ask('POST', '/goog/cdp/execute', { cmd, params });
+  }
+
+  size(width, height) {
+    return this.devtools('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: false });
+  }
+
+  /** Shows pages as to a reader who likes them `light` or `dark`. */
+  async scheme(value) {
+    await this.devtools('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value }] });
+  }
+
+  async picture(format = 'png', quality = undefined) {
+    const { data } = await this.devtools('Page.captureScreenshot', { format, ...(quality ? { quality } : {}) });
+    return Buffer.from(data, 'base64');
+  }
+
+  async element(selector) {
+    const found = await this.ask('POST', '/element', { using: 'css selector', value: selector });
+    return found[ELEMENT];
+  }
+
+  /** Waits until an element is there that says this, and returns its text. */
+  shows(selector, words = '') {
+    const seen = `(selector, words) => [...document.querySelectorAll(selector)]
+      .map((one) => one.innerText ?? one.textContent).find((text) => text.includes(words))`;
+    return until(`${selector} says: ${words}`, async () => {
+      const text = await this.run(seen, selector, words);
+      return text === null ? undefined : text || ' ';
+    });
+  }
+
+  /** Clicks on the first element of these that says this, as a person does: where it is to be seen. */
+  async click(selector, words = '') {
+    await this.shows(selector, words);
+    const found = `(selector, words) => [...document.querySelectorAll(selector)]
+      .find((one) => (one.innerText ?? one.textContent).includes(words))`;
+    const element = await this.run(found, selector, words);
+    await this.ask('POST', `/element/${element[ELEMENT]}/click`);
+  }
+
+  async type(selector, text) {
+    await this.shows(selector);
+    await this.ask('POST', `/element/${await this.element(selector)}/value`, { text });
+  }
+
+  /** Presses keys, one after the other, wherever the focus is. */
+  press(...keys) {
+    const actions = keys.flatMap((key) => [
+      { type: 'keyDown', value: KEYS[key] ?? key },
+      { type: 'keyUp', value: KEYS[key] ?? key },
+    ]);
+    return this.ask('POST', '/actions', { actions: [{ type: 'key', id: 'keyboard', actions }] });
+  }
+
+  path() {
+    return this.run('() => location.pathname + location.search');
+  }
+
+  tab() {
+    return this.ask('GET', '/window');
+  }
+
+  async newTab() {
+    return (await this.ask('POST', '/window/new', { type: 'tab' })).handle;
+  }
+
+  turnTo(handle) {
+    return this.ask('POST', '/window', { handle });
+  }
+
+  /** What pages have complained of since the last time: errors of scripts, and what the policy forbids. */
+  async complaints() {
+    const entries = await this.ask('POST', '/se/log', { type: 'browser' });
+    return entries.filter(({ level }) => level === 'SEVERE' || level === 'WARNING').map(({ message }) => message);
+  }
+}

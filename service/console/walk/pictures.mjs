@@ -1,0 +1,55 @@
+// The pictures of docs/console.md: each page in light, some in dark and at a phone's width.
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Ours: small enough for a repository, and letters that are still sharp. */
+const QUALITY = 70;
+
+async function retryDialog(browser, open) {
+  await open('import-2026-11-21');
+  await browser.click('.by-hand .act', 'Retry now');
+  await browser.type('#act-reason', 'there is room on the disk again');
+}
+
+export async function takePictures(browser, address, open, folder) {
+  mkdirSync(folder, { recursive: true });
+  const isToLookAt = process.env['PNG'] === '1';
+  const take = async (name) => {
+    const [format, quality] = isToLookAt ? ['png', undefined] : ['webp', QUALITY];
+    // Without a cursor that blinks, and with the focus nowhere.
+    await browser.run('() => document.activeElement?.blur()');
+    writeFileSync(join(folder, `${name}.${format}`), await browser.picture(format, quality));
+  };
+  const pages = [
+    ['start', () => browser.go(address()), '.number b'],
+    ['runs', () => browser.go(address('default/workflows?status=open')), '.row.run'],
+    ['turns', () => open('order-1003'), '.card'],
+    ['timeline', () => open('order-1005', 'timeline'), '.view svg'],
+    ['future', () => open('site-north', 'future'), '.view'],
+    ['events', () => open('order-1005', 'events'), '.event-rows .row'],
+    ['by-hand', () => retryDialog(browser, open), 'dialog[open]'],
+    ['lists', () => browser.go(address('default/lists')), 'table'],
+    ['schedules', () => browser.go(address('default/schedules')), '.schedule'],
+  ];
+  for (const [name, show, selector] of pages) {
+    await browser.size(1280, 800);
+    await browser.scheme('light');
+    await show();
+    await browser.shows(selector);
+    if (name === 'turns') await browser.click('.card .event', 'refund · refund-card');
+    // Counts come after the rows.
+    await browser.run('() => new Promise((done) => setTimeout(done, 300))');
+    if (isToLookAt || name !== 'timeline') await take(name);
+    if (isToLookAt || name === 'timeline') {
+      await browser.scheme('dark');
+      await take(`${name}-dark`);
+      await browser.scheme('light');
+    }
+    if (isToLookAt || ['runs', 'turns'].includes(name)) {
+      await browser.size(390, 844);
+      await browser.run('() => new Promise((done) => setTimeout(done, 200))');
+      await take(`${name}-narrow`);
+    }
+  }
+  await browser.size(1280, 800);
+}

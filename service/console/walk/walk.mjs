@@ -1,0 +1,284 @@
+// Goes through the console as a person does, in a browser, against a real service with runs in all states.
+//
+//   node walk/walk.mjs                 needs target/debug/baton (or BATON), Chromium and its driver
+//   node walk/walk.mjs --pictures DIR  draws the pictures of docs/console.md beside, see pictures.mjs
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import test, { after, before } from 'node:test';
+import { Browser, until } from './browser.mjs';
+import { takePictures } from './pictures.mjs';
+import { actionsByHand } from './actions.mjs';
+import { Service } from './service.mjs';
+
+/** Ours: what is promised of a page that is open. */
+const ARRIVES_MS = 1000;
+/** Ours: tries at that; a machine that is busy with something else may be late once, and the promise is not about that. */
+const TRIES = 3;
+const AXE = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
+const pictures = process.argv.indexOf('--pictures');
+
+let service;
+let browser;
+before(async () => {
+  service = await Service.open();
+  browser = await Browser.open();
+  // What is there before the first run is looked at first.
+  await browser.go(`${service.url}/`);
+  await browser.shows('h1', 'What Baton is doing');
+  assert.equal(await browser.path(), '/console/');
+  await browser.shows('.first', 'baton workflow start');
+  await service.fill();
+});
+after(async () => {
+  browser?.close();
+  await service?.close();
+});
+
+const console_ = (path = '') => `${service.url}/console/${path}`;
+const run = (id, view = '') => console_(`default/workflows/${encodeURIComponent(id)}${view}`);
+
+/** Opens a run by its id alone; the page finds which run that is. */
+async function open(id, view = 'turns') {
+  await browser.go(run(id));
+  await browser.shows('.run-head h1', '');
+  await until('the URL names the run', async () => /\/turns/.test(await browser.path()));
+  if (view !== 'turns') await browser.click(`.tabs a[href*="/${view}"]`);
+}
+
+test('the declined order is found by its tag, with the keyboard alone', async () => {
+  await browser.go(console_());
+  await browser.shows('h1', 'What Baton is doing');
+  await browser.press('g', 'r');
+  await browser.shows('.row.run');
+  await browser.press('/');
+  assert.equal(await browser.run('() => document.activeElement.id'), 'search');
+  await browser.press(...'tag:declined', 'Enter');
+  await browser.shows('.chip', 'declined');
+  await until('only declined ones are left', async () => {
+    const tags = await browser.run('() => [...document.querySelectorAll(".row.run")].map((row) => row.innerText)');
+    return tags.length === 5 && tags.every((text) => text.includes('declined'));
+  });
+  assert.equal(await browser.path(), '/console/default/workflows?tag=declined');
+  const at = () => browser.run('() => document.querySelector(".row.at bdi").innerText');
+  await browser.press('j');
+  await browser.shows('.row.at');
+  const first = await at();
+  await browser.press('j');
+  await until('the next row', async () => (await at()) !== first);
+  await browser.press('k');
+  await until('the row before', async () => (await at()) === first);
+  await browser.press('Enter');
+  await browser.shows('.run-head h1', first);
+  assert.match(first, /^order-10\d[38]$/);
+  await browser.press('?');
+  await browser.shows('dialog[open] h2', 'Keys');
+  await browser.press('Escape');
+  await until('the keys are gone', () => browser.run('() => !document.querySelector("dialog[open]")'));
+});
+
+test('the turn that decided the refund says what it saw, as the history does', async () => {
+  const events = await service.history('order-1003');
+  const refund = events.find((event) => event.type === 'ActivityScheduled' && event.activityId === 'refund');
+  const failed = events.find((event) => event.type === 'ActivityFailed');
+  const turns = events.filter((event) => event.type === 'DeciderScheduled' && event.id < refund.id).length;
+  await open('order-1003');
+  await browser.shows('.run-head .reason', 'card-declined');
+  const decided = `() => [...document.querySelectorAll('.card')].find((card) =>
+    [...card.querySelectorAll('.columns > div:last-child .event')].some((line) => line.innerText.includes('refund')))
+    ?.innerText`;
+  const card = await until('a turn decided the refund', () => browser.run(decided));
+  assert.match(card, new RegExp(`^Turn ${turns}\\n`));
+  assert.match(card, /card-declined/, 'it saw why');
+  await browser.click('.card .event', 'refund · refund-card');
+  await browser.shows('.panel h2', `${refund.id} ActivityScheduled`);
+  await until('the URL names the event', async () => (await browser.path()).endsWith(`event=${refund.id}`));
+  await browser.press('k', 'k');
+  await browser.shows('.panel h2', `${refund.id - 2} `);
+  // From the failure to what it led to.
+  await browser.go(`${service.url}${(await browser.path()).replace(/event=\d+/, `event=${failed.id}`)}`);
+  await browser.shows('.panel h2', `${failed.id} ActivityFailed`);
+  await browser.shows('.panel', 'led to');
+});
+
+test('the slider shows the run as of an earlier event, and the URL keeps it', async () => {
+  const events = await service.history('order-1003');
+  await open('order-1003');
+  await browser.click('#asof');
+  await browser.press('Home', ...Array(11).fill('ArrowRight'));
+  await browser.shows('.scrub output', '12');
+  const before12 = events.slice(0, 12);
+  const ended = new Set(before12.map((event) => event.scheduledEventId).filter((id) => id !== undefined));
+  await browser.shows('.side h2', 'As of event 12');
+  const side = await browser.shows('.side');
+  const activities = before12.filter((event) => event.type === 'ActivityScheduled');
+  for (const { id, activityId } of activities) {
+    const closes = before12.some(
+      (event) => event.scheduledEventId === id && /Success|Failed|TimedOut/.test(event.type),
+    );
+    assert.equal(side.includes(activityId), !closes, `${activityId} as of event 12: ${side}`);
+  }
+  assert.ok(ended.size > 0 && side.includes('payment-due'), side);
+  await until('the URL keeps it', async () => (await browser.path()).includes('asof=12'));
+  await browser.press(']');
+  await browser.shows('.scrub output', '13');
+  await browser.click('.scrub button', 'newest');
+  await browser.shows('.scrub output', String(events.length));
+});
+
+test('every view of a run shows the same history', async () => {
+  await open('order-1005', 'timeline');
+  await browser.shows('.view', 'charge');
+  await browser.press('4');
+  await browser.shows('.event-rows', 'WorkflowSuccess');
+  await browser.press('1');
+  await browser.shows('.card', 'Turn 1');
+  await open('site-north', 'future');
+  await browser.shows('.view', 'escalate');
+  await browser.shows('.view', 'nobody-here');
+});
+
+test('a signal by REST arrives in a window that is open', async () => {
+  await open('approve-hire-ann');
+  await browser.shows('.connection', 'live');
+  const took = [];
+  for (let n = 1; n <= TRIES; n++) {
+    const began = Date.now();
+    await service.call('POST', '/workflows/approve-hire-ann/signals/remark', { input: { n }, identity: `walker-${n}` });
+    await browser.shows('.card .event', `walker-${n}`);
+    took.push(Date.now() - began);
+    if (took.at(-1) <= ARRIVES_MS) return;
+  }
+  assert.fail(`signals took ${took.join(', ')} ms to be seen; ${ARRIVES_MS} are promised`);
+});
+
+test('what is hostile is shown, and never run', async () => {
+  const hostile = '<img src=x onerror=alert(1)> & co';
+  await browser.go(console_('default/workflows?tag=hostile'));
+  await browser.shows('.row.run', hostile);
+  await browser.shows('.tag', '<b>bold</b>');
+  await open(hostile);
+  await browser.shows('.run-head h1', hostile);
+  await browser.shows('.payload', '<script>alert(1)</script> ␛[31mred');
+  const made = '() => document.querySelectorAll("img, script:not([src]), b.bold, iframe, object, embed").length';
+  assert.equal(await browser.run(made), 0);
+  await assert.rejects(browser.ask('GET', '/alert/text'), /no such alert/);
+  await open('large-payload');
+  await browser.click('.payload .more', 'show all 200,900 characters');
+  await browser.shows('.payload', 'dull service. "');
+  await browser.press('4');
+  await browser.shows('.event-rows', 'WorkflowStarted');
+  await open('deep-payload');
+  const unfold = `() => {
+    document.querySelector('.payload .fold[aria-expanded=false]')?.click();
+    return document.querySelector('.payload')?.innerText.includes('bottom');
+  }`;
+  await until('its innermost level is shown', () => browser.run(unfold));
+});
+
+test('a page that is no page, a run that is none and a filter that does not parse say what is so', async () => {
+  await browser.go(console_('default/nothing/here'));
+  await browser.shows('#main', 'No page has this address');
+  await browser.go(run('no-such-run'));
+  await browser.shows('.trouble', 'no-such-run');
+  await browser.go(console_('default/workflows'));
+  await browser.shows('.row.run');
+  await browser.press('/', ...'status:sideways', 'Enter');
+  await browser.shows('#search-problems', 'sideways');
+  assert.equal(
+    await browser.run('() => document.querySelector("#search").value'),
+    'status:sideways',
+    'nothing is lost',
+  );
+  // A run that is none is a 404, which the browser says, too.
+  const complaints = await browser.complaints();
+  const others = complaints.filter((text) => !/no-such-run.* 404/.test(text));
+  assert.deepEqual(others, [], 'no error in the console, nothing that the policy forbids');
+});
+
+async function signalDialog() {
+  await open('approve-hire-ann');
+  await browser.click('.run-head .act', 'Signal');
+}
+
+/** The pages, each with something that says that it is there. */
+const PAGES = [
+  ['start', () => browser.go(console_()), '.number', 'open'],
+  ['runs', () => browser.go(console_('default/workflows')), '.row.run', ''],
+  ['turns', () => open('order-1003'), '.card', 'Turn 1'],
+  ['timeline', () => open('order-1005', 'timeline'), '.view svg', ''],
+  ['future', () => open('site-north', 'future'), '.view', 'escalate'],
+  ['events', () => open('order-1005', 'events'), '.event-rows .row', ''],
+  ['a blocked run', () => open('import-2026-11-21'), '.reason', 'Blocked'],
+  ['a dialog', () => signalDialog(), 'dialog[open]', 'Send'],
+  ['task lists', () => browser.go(console_('default/lists')), 'table', 'a-list-without-a-decider'],
+  ['schedules', () => browser.go(console_('default/schedules')), '.schedule', 'nightly-archive'],
+];
+
+test('no page has a serious finding of axe, in light and in dark', async () => {
+  const findings = [];
+  for (const [name, show, selector, words] of PAGES) {
+    await browser.scheme('light');
+    await show();
+    await browser.shows(selector, words);
+    await browser.run(`(axe) => { (0, eval)(axe); }`.replace('(0, eval)(axe)', AXE));
+    for (const scheme of ['light', 'dark']) {
+      await browser.scheme(scheme);
+      const found = await browser.run(`() => axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+        violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+          .map(({ id, nodes }) => id + ': ' + nodes.slice(0, 3).map(({ html, any }) =>
+            html.slice(0, 200) + ' ' + (any[0]?.message ?? '')).join(' | ')))`);
+      findings.push(...found.map((finding) => `${name}, ${scheme}: ${finding}`));
+    }
+  }
+  await browser.scheme('light');
+  assert.deepEqual(findings, []);
+});
+
+if (pictures > 0)
+  test('pictures', async () => {
+    await takePictures(browser, console_, open, process.argv[pictures + 1]);
+  });
+
+actionsByHand(() => ({ browser, service, open, address: console_ }));
+
+test('pages complain of nothing', async () => {
+  assert.deepEqual(await browser.complaints(), []);
+});
+
+test('a service that asks for a credential is said to, in words for people', async () => {
+  const sha256 = '00'.repeat(32);
+  const guarded = await Service.open(`[[credentials]]\nname = "ops"\nsecret-sha256 = "${sha256}"\noperator = true\n`);
+  try {
+    for (const path of ['', 'default/workflows', 'default/workflows/w', 'default/schedules']) {
+      await browser.go(`${guarded.url}/console/${path}`);
+      await browser.shows('.trouble', 'the console has no sign-in yet');
+    }
+  } finally {
+    await guarded.close();
+  }
+  await browser.complaints();
+});
+
+test('a service that goes away and comes back is followed again, and nothing that was typed is lost', async () => {
+  await open('approve-budget-2027');
+  await browser.shows('.connection', 'live');
+  const runs = await browser.tab();
+  const other = await browser.newTab();
+  await browser.turnTo(other);
+  await browser.go(console_('default/workflows'));
+  await browser.shows('.row.run');
+  await browser.press('/', ...'type:appr');
+  await browser.turnTo(runs);
+  await service.kill();
+  await browser.shows('.notice', 'does not answer');
+  await browser.shows('.connection', 'trying again');
+  await browser.shows('.card', 'Turn 1');
+  await service.start();
+  await browser.shows('.connection', 'live');
+  await until('the notice is gone', () => browser.run('() => !document.querySelector(".notice, .trouble")'));
+  await service.call('POST', '/workflows/approve-budget-2027/signals/remark', { identity: 'back-again' });
+  await browser.shows('.card .event', 'back-again');
+  await browser.turnTo(other);
+  assert.equal(await browser.run('() => document.querySelector("#search").value'), 'type:appr');
+  await browser.complaints();
+});

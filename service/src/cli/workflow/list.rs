@@ -1,0 +1,121 @@
+//! `baton workflow list`, and which runs a command is about.
+
+use clap::{Args, ValueEnum};
+use client::Filter;
+use client::body::Listed;
+use history::Standing;
+
+use crate::cli::{Done, Target, print_json, print_rows};
+
+/// Which runs of a list come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    /// Those that started last
+    NewestStart,
+    /// Those that started first
+    OldestStart,
+    /// Those that closed last
+    NewestClose,
+    /// Those that closed first
+    OldestClose,
+}
+
+impl From<Order> for client::Order {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::NewestStart => Self::NewestStart,
+            Order::OldestStart => Self::OldestStart,
+            Order::NewestClose => Self::NewestClose,
+            Order::OldestClose => Self::OldestClose,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Filters {
+    /// open, closed, how open ones stand (paused, blocked, stuck, failing or retrying: the first that applies), or how they closed: success, failed, canceled, timed-out, terminated or continued-as-new
+    #[arg(long)]
+    status: Option<String>,
+    /// Of this workflow type
+    #[arg(long = "type", value_name = "TYPE")]
+    workflow_type: Option<String>,
+    /// Of this workflow id
+    #[arg(long = "id", value_name = "ID")]
+    workflow_id: Option<String>,
+    /// With this tag
+    #[arg(long)]
+    tag: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 100)]
+    pub(super) limit: usize,
+}
+
+impl Filters {
+    pub(super) fn filter(&self) -> Filter {
+        Filter {
+            status: self.status.clone(),
+            workflow_type: self.workflow_type.clone(),
+            workflow_id: self.workflow_id.clone(),
+            tag: self.tag.clone(),
+            order: None,
+            limit: Some(self.limit.min(1_000)),
+        }
+    }
+}
+
+/// How a run stands, in the word that `--status` takes.
+fn standing(run: &Listed) -> &'static str {
+    let flags = [
+        (run.paused, Standing::Paused),
+        (run.blocked, Standing::Blocked),
+        (run.stuck, Standing::Stuck),
+        (run.failing, Standing::Failing),
+        (run.retrying, Standing::Retrying),
+    ];
+    flags.into_iter().find(|(applies, _)| *applies).map_or(run.status.word(), |(_, standing)| standing.word())
+}
+
+pub(super) async fn list(filter: &Filter, most: usize, json: bool, target: &Target) -> Done {
+    let client = target.client()?;
+    let mut found: Vec<Listed> = Vec::new();
+    let mut page = None;
+    while found.len() < most {
+        let read = client.list(filter, page.as_deref()).await?;
+        found.extend(read.workflows);
+        page = read.next_page;
+        if page.is_none() {
+            break;
+        }
+    }
+    found.truncate(most);
+    if json {
+        return print_json(&found);
+    }
+    print_rows(
+        ["started", "status", "type", "workflow id", "run id", "tags"],
+        found.into_iter().map(|run| {
+            let (started, status) = (run.started_at.to_string(), standing(&run).to_owned());
+            [started, status, run.workflow_type, run.workflow_id, run.run_id.to_string(), run.tags.join(", ")]
+        }),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_list_says_how_each_run_stands_in_the_word_that_finds_it() {
+        for flagged in Standing::FLAGGED.map(Standing::word) {
+            let mut row = json!({
+                "workflowId": "w", "runId": "01890000-0000-7000-8000-000000000001", "workflowType": "t", "status": "open",
+                "startedAt": "2026-01-01T00:00:00.000Z", "tags": [],
+            });
+            assert_eq!(standing(&serde_json::from_value(row.clone()).unwrap()), "open");
+            row[flagged] = json!(true);
+            assert_eq!(standing(&serde_json::from_value(row).unwrap()), flagged);
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! Riders where several nodes share a store. What is put where no decider waits for it is asked for at a node where one waits:
+//! a query once more, as it is copied; an update is lent, and is that node's alone until it says what became of it, so that
+//! nothing is judged at two nodes at once. A decider may answer at any node: what it says is passed on to the one that has the
+//! riders.
+//!
+//! Whoever puts a query reads the run from the store first, so that no node answers from before what another has acknowledged. When
+//! a node is lost that has a lent update, nobody knows whether its decider accepts it. What was recorded is found by the update's
+//! id, and what was not is judged again; what is then rejected, its caller hears as `update/reject.rs` has it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::admit::must_hold;
+use history::{AskedUpdate, Author, Command, EventId, Fault, Run, TurnId, UpdateAnswer};
+use store::HeadKey;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::engine::lists::ListKey;
+use crate::engine::lists::grant::{Query, RiderKind};
+use crate::engine::nodes::messages::Passed;
+use crate::engine::riders::heard::{Answer, UpdateHeard};
+use crate::engine::riders::place::By;
+use crate::engine::riders::query::{Answered, Ask, From as AskedFrom, QueryHeard};
+use crate::engine::riders::update::{PutUpdate, Putting};
+use crate::engine::run::cell::Request;
+use crate::engine::{
+    Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, Outcome, PassedAnswer, Refusal, RejectedUpdate,
+    RunRef, Said, Seen, TurnToken, commit,
+};
+
+/// How soon a run is looked at again whose riders wait, and which another node may have worked on; doubled each time.
+const LOOK_FIRST: Duration = Duration::from_millis(50);
+
+/// How often it is looked at in the end: one read of the store each time, for each rider that waits.
+const LOOK_EVERY_MAX: Duration = Duration::from_secs(2);
+
+/// Before another node is asked, when one could not answer, or had no decider.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(250);
+
+/// How long one node is waited for with a query before another is asked, but by who watches, which takes its time. Ours: as long
+/// as a task that only asks may be out there, and a second.
+const FORWARD_WAIT: Duration = Duration::from_secs(6);
+
+/// How long an update stays at another node that no decider takes there. Ours: longer than a decider is away between two polls.
+const LENT_WAIT: Duration = Duration::from_secs(2);
+
+/// After what time a query is put where a turn may take it along, although a decider waits here for a task that only asks.
+const BUSY_AFTER: Duration = Duration::from_secs(1);
+
+/// How often it is seen to that a node which is waited for is alive.
+const ALIVE_EVERY: Duration = Duration::from_secs(2);
+
+/// How much earlier than here the wait ends at another node, so that what it says at the end arrives in time.
+const MARGIN: Duration = Duration::from_millis(100);
+
+impl From<UpdateHeard> for FromJudge {
+    fn from(heard: UpdateHeard) -> Self {
+        match heard {
+            UpdateHeard::Done { event_id, version, result } => Self::Done { event_id, version, result },
+            UpdateHeard::Accepted | UpdateHeard::Refused(Refusal::UpdateFailed { .. }) => Self::Recorded,
+            UpdateHeard::Rejected { reason, details } => Self::Rejected { reason, details },
+            UpdateHeard::Unanswered => Self::Unanswered,
+            // It was given up by another caller of this id, with which a decider may have it.
+            UpdateHeard::Refused(Refusal::UpdateNotAnswered { .. }) => Self::Held,
+            // Whoever lent it finds out by itself, from the run.
+            UpdateHeard::Refused(_) | UpdateHeard::GoneOn => Self::Withdrawn,
+        }
+    }
+}
+
+/// Where a rider was put.
+impl Engine {
+    /// Asks nodes where a decider waits for riders of this kind, one after the other, until one has something to say. Never ends
+    /// where there are none, or they `may` not be asked; looks to the riders all the while.
+    async fn ask_elsewhere<T, Asked: Future<Output = Option<T>>>(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        (list, kind, may): (&ListKey, RiderKind, bool),
+        mut ask: impl FnMut(String) -> Asked,
+    ) -> T {
+        if !self.nodes.is_shared() {
+            return std::future::pending().await;
+        }
+        let patience = Instant::now() + BUSY_AFTER;
+        let asking = async {
+            loop {
+                // Nobody else is bothered where somebody waits here, unless it is a query: the run may be one that is never
+                // without a turn at another node.
+                let is_for_here = self.matching.has_poller_for_riders(list, kind)
+                    && (kind == RiderKind::Update || Instant::now() < patience);
+                if may
+                    && !is_for_here
+                    && let Some(node) = self.elsewhere.next_waiting_at(list)
+                    && let Some(heard) = ask(node).await
+                {
+                    return heard;
+                }
+                tokio::time::sleep(ASK_AGAIN_AFTER).await;
+            }
+        };
+        tokio::select! {
+            heard = asking => heard,
+            never = self.keep_looking(key) => match never {},
+        }
+    }
+
+    /// Another node may have ended the turn that a rider waits for.
+    async fn keep_looking(self: &Arc<Self>, key: &HeadKey) -> Infallible {
+        let mut wait = LOOK_FIRST;
+        loop {
+            tokio::time::sleep(wait).await;
+            wait = LOOK_EVERY_MAX.min(wait * 2);
+            if let Err(refusal) = self.ask(key, |reply| Request::SeeToRiders { reply }).await {
+                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a run that is asked could not be looked at");
+            }
+        }
+    }
+
+    /// What a node says, as long as it is alive.
+    async fn hear_alive<T>(&self, node: &str, says: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+        let until_dead = async {
+            while self.nodes.alive().iter().any(|alive| alive == node) {
+                tokio::time::sleep(ALIVE_EVERY).await;
+            }
+        };
+        tokio::select! {
+            said = says => said,
+            () = until_dead => Err("it is not alive any more".to_owned()),
+        }
+    }
+
+    /// Has a query answered where a decider waits.
+    pub(super) async fn have_answered_elsewhere(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        forwarded: Forwarded,
+        list: &ListKey,
+        deadline: Instant,
+        from: AskedFrom,
+    ) -> QueryHeard {
+        let peers = self.elsewhere.peers().filter(|_| from == AskedFrom::Caller);
+        let ask = |node: String| {
+            let mut forwarded = forwarded.clone();
+            async move {
+                let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
+                forwarded.wait = if forwarded.seen.is_some() { left } else { left.min(FORWARD_WAIT) };
+                match self.hear_alive(&node, peers?.query(&node, &forwarded)).await {
+                    Ok(FromNode::Answer { version, outcome }) => Some(QueryHeard::Answer(Answer { version, outcome })),
+                    Ok(FromNode::Unchanged { version }) => Some(QueryHeard::Unchanged(version)),
+                    Ok(FromNode::None) => None,
+                    Err(error) => {
+                        tracing::debug!(error, node, "a query could not be asked at another node");
+                        None
+                    }
+                }
+            }
+        };
+        self.ask_elsewhere(key, (list, RiderKind::Query, peers.is_some()), ask).await
+    }
+
+    /// Has an update that waits here judged where a decider waits, as often as it takes.
+    pub(super) async fn have_judged_elsewhere(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        run_id: Uuid,
+        update_id: &str,
+        list: &ListKey,
+        deadline: Instant,
+    ) -> Infallible {
+        let lend = async |node: String| {
+            let asked = self.riders.lend(key, run_id, update_id)?;
+            let (engine, key, list) = (Arc::clone(self), key.clone(), list.clone());
+            // Whoever stops waiting does not take it away from a decider that has it.
+            let lending = self.background.spawn_until_stopped(async move {
+                engine.lend_to(&node, &list, &key, run_id, asked, deadline).await;
+            });
+            drop(lending.await);
+            None
+        };
+        self.ask_elsewhere(key, (list, RiderKind::Update, true), lend).await
+    }
+
+    async fn lend_to(
+        self: &Arc<Self>,
+        node: &str,
+        list: &ListKey,
+        key: &HeadKey,
+        run_id: Uuid,
+        asked: AskedUpdate,
+        deadline: Instant,
+    ) {
+        let update_id = asked.update_id.clone();
+        let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
+        let wait = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
+        let lent = LentUpdate { domain, workflow_id, run_id, asked, wait };
+        let judged = match self.elsewhere.peers() {
+            None => Ok(FromJudge::Withdrawn),
+            Some(peers) => self.hear_alive(node, peers.judge(node, &lent)).await,
+        };
+        let heard = match judged {
+            Ok(FromJudge::Done { event_id, version, result }) => Some(UpdateHeard::Done { event_id, version, result }),
+            Ok(FromJudge::Recorded) => Some(UpdateHeard::Accepted),
+            Ok(FromJudge::Rejected { reason, details }) => Some(UpdateHeard::Rejected { reason, details }),
+            Ok(FromJudge::Unanswered) => Some(UpdateHeard::Unanswered),
+            Ok(FromJudge::Withdrawn | FromJudge::Held) => None,
+            Err(error) => {
+                tracing::debug!(error, node, "an update could not be judged at another node");
+                self.elsewhere.forget(list, node);
+                self.pollers.saw(list, self.clock.now());
+                None
+            }
+        };
+        match heard {
+            Some(heard) => self.riders.hear(key, run_id, &update_id, &heard, self.clock.now()),
+            None => self.riders.end_lending(key, run_id, &update_id),
+        }
+        if self.riders.updates() > 0 {
+            self.look_to_riders(key, run_id);
+        }
+    }
+}
+
+/// Where it is asked for.
+impl Engine {
+    /// Answers a query that was asked at another node.
+    pub async fn query_for_node(self: &Arc<Self>, forwarded: Forwarded) -> FromNode {
+        let Forwarded { domain, workflow_id, run_id, name, input, seen, wait } = forwarded;
+        let at = RunRef { domain: domain.into(), workflow_id: workflow_id.into(), run_id: Some(run_id) };
+        let deadline = Instant::now() + wait;
+        match self.query_within(&at, Ask { name, input, seen }, deadline, AskedFrom::Node).await {
+            Ok(Answered::Result { version, result, .. }) => {
+                FromNode::Answer { version, outcome: Outcome::Result(result) }
+            }
+            Ok(Answered::Unchanged { version, .. }) => FromNode::Unchanged { version },
+            // A failure reflects nothing, so that its version does not matter.
+            Err(Refusal::UnknownQuery { known, .. }) => {
+                FromNode::Answer { version: 0, outcome: Outcome::Unknown { known } }
+            }
+            Err(Refusal::QueryFailed { reason, message, .. }) => {
+                FromNode::Answer { version: 0, outcome: Outcome::Failed { reason, message } }
+            }
+            Err(refusal) => {
+                tracing::debug!(%refusal, "a query of another node was not answered");
+                FromNode::None
+            }
+        }
+    }
+
+    /// Has an update judged that another node has lent to this one.
+    pub async fn judge_for_node(self: &Arc<Self>, lent: LentUpdate) -> FromJudge {
+        let LentUpdate { domain, workflow_id, run_id, asked, wait } = lent;
+        let key = commit::head_key(&domain, &workflow_id);
+        let deadline = Instant::now() + wait;
+        let caller = self.ids.op();
+        let (reply, mut heard) = oneshot::channel();
+        // Its own node remembers a rejection.
+        let put = Box::new(PutUpdate { asked, is_named: false, caller, reply: Some(reply), start: None });
+        match self.ask(&key, |reply| Request::Update { run_id: Some(run_id), put, reply }).await {
+            Ok(Putting::Known(_, heard)) => return heard.into(),
+            Ok(Putting::Waits(..) | Putting::Began(..)) => {}
+            Ok(Putting::GoesOn) => return FromJudge::Withdrawn,
+            Err(refusal) => {
+                tracing::debug!(%refusal, "an update of another node is not judged here");
+                return FromJudge::Withdrawn;
+            }
+        }
+        let part = self.riders.part(&key, caller);
+        let mut give_up = deadline.min(Instant::now() + LENT_WAIT);
+        loop {
+            let told = tokio::select! {
+                biased;
+                told = &mut heard => told.ok(),
+                () = self.background.stopped() => None,
+                () = tokio::time::sleep_until(give_up) => None,
+                never = self.keep_looking(&key) => match never {},
+            };
+            if let Some(told) = told {
+                return told.into();
+            }
+            // One that is not there any more has been answered.
+            if part.leave_if_waiting() {
+                return FromJudge::Withdrawn;
+            }
+            if self.is_stopping() || Instant::now() >= deadline {
+                return FromJudge::Held;
+            }
+            // A decider has it, or its verdict is on the way.
+            give_up = deadline.min(Instant::now() + LENT_WAIT);
+        }
+    }
+
+    /// Another node is about to say that an update is rejected. Answers whether no decider has it that was asked from here.
+    pub fn give_up_for_node(&self, rejected: RejectedUpdate) -> bool {
+        let RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details } = rejected;
+        let key = commit::head_key(&domain, &workflow_id);
+        let heard = match reason {
+            Some(reason) => UpdateHeard::Rejected { reason, details },
+            None => UpdateHeard::Unanswered,
+        };
+        self.riders.give_up(&key, run_id, &update_id, &heard, self.clock.now())
+    }
+}
+
+/// Answers that were given to another node than the one that has the riders.
+impl Engine {
+    /// Passes on what a decider said to the node that gave it the task; answers whether anybody there waited for it.
+    pub(super) async fn pass_on(
+        &self,
+        node: &str,
+        token: &TurnToken,
+        version: EventId,
+        outcomes: Vec<(u64, Outcome)>,
+        otherwise: Option<Outcome>,
+    ) -> bool {
+        let Some(peers) = self.elsewhere.peers() else { return false };
+        let said = Said {
+            domain: token.domain.to_string(),
+            workflow_id: token.workflow_id.to_string(),
+            run_id: token.run_id,
+            scheduled_event_id: token.turn.scheduled_event_id,
+            started_event_id: token.turn.started_event_id,
+            only_asks: token.only_asks.is_some(),
+            version,
+            outcomes,
+            otherwise,
+        };
+        peers.say(node, &said).await.unwrap_or_else(|error| {
+            tracing::debug!(error, node, "what a decider said could not be passed on");
+            false
+        })
+    }
+
+    /// Another node has heard what a decider says to questions of this one; answers whether anybody waited for it.
+    pub fn hear_answers(self: &Arc<Self>, said: Said) -> bool {
+        let Said { domain, workflow_id, run_id, version, outcomes, otherwise, only_asks, .. } = said;
+        let key = commit::head_key(&domain, &workflow_id);
+        let (scheduled_event_id, started_event_id) = (said.scheduled_event_id, said.started_event_id);
+        let turn = TurnId { scheduled_event_id, started_event_id };
+        let asked = if only_asks {
+            self.riders.with_task(&key, By::Own(scheduled_event_id)).queries
+        } else {
+            self.riders.begin_answering(&key, By::Turn(turn), false).queries
+        };
+        let is_anybody_there = !asked.is_empty();
+        self.give(&key, run_id, started_event_id, version, &asked, outcomes, otherwise);
+        is_anybody_there
+    }
+
+    /// The node that has the updates of a turn, where it is another one.
+    pub(crate) fn recorder_of<'a>(&self, token: &'a TurnToken) -> Option<&'a str> {
+        token.node.as_deref().filter(|node| token.judges && self.nodes.address() != Some(*node))
+    }
+
+    /// Passes an answer on. When the node is lost that has the updates, so is what they asked, and the turn with them.
+    pub(crate) async fn pass_answer(
+        self: &Arc<Self>,
+        node: &str,
+        token: &TurnToken,
+        command: Command,
+        results: Vec<(String, Outcome)>,
+        updates: Vec<UpdateAnswer>,
+    ) -> Result<(), Refusal> {
+        let what = match command {
+            Command::CompleteTurn { decisions, context, awaiting, .. } => {
+                Passed::Completed { decisions, context, awaiting }
+            }
+            Command::FailTurn { reason, details, .. } => Passed::Failed { reason, details },
+            other => return Err(Refusal::Corrupt { what: format!("an answer to a turn: {other:?}") }),
+        };
+        let Author { may, by } = token.author.clone();
+        let may = may.as_deref().map(<[_]>::to_vec);
+        let answer = PassedAnswer { token: self.mint.turn(token), what, results, updates, may, by };
+        let Some(peers) = self.elsewhere.peers() else {
+            let why = "no other node can be reached".to_owned();
+            return Err(Refusal::Unavailable { why, retry_after: None });
+        };
+        match peers.record(node, &answer).await {
+            Ok(FromRecorder::Recorded) => Ok(()),
+            Ok(FromRecorder::Refused(fault)) => Err(fault.into()),
+            Ok(FromRecorder::Unknown(why)) => Err(Refusal::OutcomeUnknown { why }),
+            Err(error) if self.nodes.alive().iter().any(|alive| alive == node) => {
+                let why = format!("the node that has the turn's updates does not answer: {error}");
+                Err(Refusal::OutcomeUnknown { why })
+            }
+            Err(_) => {
+                let key = commit::head_key(&token.domain, &token.workflow_id);
+                if token.speculative.is_some() {
+                    return Err(self.speculation_lost(&key, token).await);
+                }
+                // So that another decider has it at once, and not when its time is over.
+                let (turn, reason) = (token.turn, Some("node-lost".to_owned()));
+                let fail = Command::FailTurn { turn, reason, details: None };
+                match self.tell_key(&key, Some(token.run_id), fail).await {
+                    Ok(_) => Err(Fault::TurnLost.into()),
+                    Err(refusal) => {
+                        let judge = |run: &Run| must_hold(run, turn).err();
+                        Err(self.as_its_run_says(&key, token.run_id, refusal, Fault::TurnLost, judge).await)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Records an answer that was given to another node.
+    pub async fn record_for_node(self: &Arc<Self>, answer: PassedAnswer) -> FromRecorder {
+        let PassedAnswer { token, what, results, updates, may, by } = answer;
+        let recorded = match self.mint.open_turn(&token) {
+            Err(refusal) => Err(refusal),
+            Ok(token) if self.recorder_of(&token).is_some() => Err(Fault::TurnLost.into()),
+            Ok(mut token) => {
+                token.author = Author { by, may: may.map(Into::into) };
+                let turn = token.turn;
+                let command = match what {
+                    Passed::Completed { decisions, context, awaiting } => {
+                        Command::CompleteTurn { turn, decisions, context, awaiting }
+                    }
+                    Passed::Failed { reason, details } => Command::FailTurn { turn, reason, details },
+                };
+                self.answer_turn_with(&token, command, results, updates).await
+            }
+        };
+        match recorded {
+            Ok(()) => FromRecorder::Recorded,
+            Err(Refusal::Fault(fault)) => FromRecorder::Refused(fault),
+            Err(refusal) => FromRecorder::Unknown(refusal.to_string()),
+        }
+    }
+}
+
+impl Forwarded {
+    pub(super) fn of(key: &HeadKey, run_id: Uuid, query: &Query, seen: Option<Seen>) -> Self {
+        let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
+        let (name, input, wait) = (query.name.clone(), query.input.clone(), Duration::ZERO);
+        Self { domain, workflow_id, run_id, name, input, seen, wait }
+    }
+}

@@ -1,0 +1,235 @@
+//! Queries: from the caller who asks to the decider who answers. No query is ever recorded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::admit::{check_name, check_payload};
+use history::{EventId, Payload, Status};
+use sha2::{Digest, Sha256};
+use store::HeadKey;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::engine::commit::Loaded;
+use crate::engine::lists::ListKey;
+use crate::engine::lists::grant::{Query, RiderKind};
+use crate::engine::riders::heard::Answer;
+use crate::engine::riders::place::RiderPlace;
+use crate::engine::riders::task::decider_list;
+use crate::engine::riders::waiting::NewQuery;
+use crate::engine::run::cell::Request;
+use crate::engine::run::worker::RunWorker;
+use crate::engine::{Engine, Forwarded, Outcome, Refusal, RunRef, Seen, head_key};
+
+/// Before a run is looked for again that goes on for another.
+const GO_ON_WAIT: Duration = Duration::from_millis(10);
+
+impl Seen {
+    /// Whether an answer is no news to whoever has seen this.
+    pub(crate) fn is_still(&self, answer: &Answer) -> bool {
+        match &answer.outcome {
+            Outcome::Result(result) => self.hash == Some(hash(result.as_ref())),
+            Outcome::Unknown { .. } | Outcome::Failed { .. } => false,
+        }
+    }
+}
+
+/// A query.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// Its name. 1 to 256 characters.
+    pub name: String,
+    /// Its input.
+    pub input: Option<Payload>,
+    /// What the caller has seen: waits until there is something else.
+    pub seen: Option<Seen>,
+}
+
+/// What came of a query.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answered {
+    /// A result.
+    Result {
+        /// Of this run.
+        run_id: Uuid,
+        /// The newest news that it reflects.
+        version: EventId,
+        /// The decider's answer.
+        result: Option<Payload>,
+        /// The hash of it.
+        hash: u64,
+    },
+    /// There was nothing else than what the caller has seen.
+    Unchanged {
+        /// The run.
+        run_id: Uuid,
+        /// Its version: a newer one than was seen where the result alone is watched.
+        version: EventId,
+    },
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    /// Somebody from outside.
+    Caller,
+    /// Another node, for somebody who asked there. It goes no further.
+    Node,
+}
+
+/// What is heard while a query waits.
+pub(super) enum QueryHeard {
+    Answer(Answer),
+    Unchanged(EventId),
+}
+
+/// What became of a query that was put.
+pub(crate) enum Posing {
+    /// It waits, of this run, for a decider that polls this list.
+    Put(Uuid, ListKey),
+    /// Its run goes on as another, which is about to begin.
+    GoesOn(Box<NewQuery>),
+    /// It is for a run that is not the current one.
+    Earlier(Box<NewQuery>, Uuid),
+}
+
+impl RunWorker<'_> {
+    /// In the run's cell: puts a query.
+    pub(crate) async fn run_pose(&mut self, run_id: Option<Uuid>, new: Box<NewQuery>) -> Result<Posing, Refusal> {
+        let (engine, key) = (self.engine, self.key);
+        let loaded = self.loaded_for_riders().await?;
+        let run = loaded.run();
+        match run_id {
+            Some(run_id) if run_id != run.started.run_id => return Ok(Posing::Earlier(new, run_id)),
+            None if run.status == Status::ContinuedAsNew => return Ok(Posing::GoesOn(new)),
+            Some(_) | None => {}
+        }
+        engine.riders.put_query(key, run, *new)?;
+        engine.see_to_riders(key, loaded);
+        Ok(Posing::Put(run.started.run_id, decider_list(key, loaded)))
+    }
+
+    /// In the run's cell: has the riders looked at that are there.
+    pub(crate) async fn run_see_to_riders(&mut self) -> Result<(), Refusal> {
+        let (engine, key) = (self.engine, self.key);
+        engine.see_to_riders(key, self.loaded_for_riders().await?);
+        Ok(())
+    }
+
+    /// The run, with whatever another node may have recorded, which answers must show.
+    async fn loaded_for_riders(&mut self) -> Result<&Loaded, Refusal> {
+        if self.engine.nodes.is_shared() {
+            self.state.forget();
+        }
+        let key = self.key;
+        self.loaded().await?.ok_or_else(|| Refusal::unknown_workflow(key))
+    }
+}
+
+impl Engine {
+    /// Asks a run's decider, and waits up to `wait` for its answer.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownQuery`] and [`Refusal::QueryFailed`] as the decider says, [`Refusal::NotAnswered`] when it says
+    /// nothing in time, [`Refusal::TooManyQuestions`]; as for [`describe`](Self::describe). Nothing was recorded.
+    pub async fn query(self: &Arc<Self>, at: &RunRef, ask: Ask, wait: Duration) -> Result<Answered, Refusal> {
+        check_name("query", &ask.name)?;
+        check_payload("input", ask.input.as_ref())?;
+        self.registry.must_know(&at.domain).await?;
+        // Before anything is asked.
+        crate::shares::watch()?;
+        let answered = self.query_within(at, ask, Instant::now() + wait, From::Caller).await;
+        match &answered {
+            Ok(Answered::Result { .. }) => self.metrics.queries_answered.inc(),
+            Ok(Answered::Unchanged { .. }) => self.metrics.queries_unchanged.inc(),
+            Err(refusal) => {
+                self.metrics.refused(refusal.code());
+                0
+            }
+        };
+        answered
+    }
+
+    pub(super) async fn query_within(
+        self: &Arc<Self>,
+        at: &RunRef,
+        ask: Ask,
+        deadline: Instant,
+        from: From,
+    ) -> Result<Answered, Refusal> {
+        let key = head_key(at);
+        let Ask { name, input, seen } = ask;
+        let query = Arc::new(Query { name, input });
+        let (caller, (reply, answer)) = (self.ids.op(), oneshot::channel());
+        let new = NewQuery { query: Arc::clone(&query), seen, caller, reply };
+        let (run_id, list) = self.put_query(&key, at.run_id, new).await?;
+        let part = self.riders.part(&key, caller);
+        let forwarded = Forwarded::of(&key, run_id, &query, seen);
+        let heard = tokio::select! {
+            biased;
+            answer = answer => answer.ok().map(QueryHeard::Answer),
+            heard = self.have_answered_elsewhere(&key, forwarded, &list, deadline, from) => Some(heard),
+            () = self.background.stopped() => None,
+            () = tokio::time::sleep_until(deadline) => None,
+        };
+        let name = || query.name.clone();
+        match heard {
+            Some(QueryHeard::Unchanged(version)) => Ok(Answered::Unchanged { run_id, version }),
+            Some(QueryHeard::Answer(Answer { version, outcome })) => match outcome {
+                Outcome::Result(result) => {
+                    Ok(Answered::Result { run_id, version, hash: hash(result.as_ref()), result })
+                }
+                Outcome::Unknown { known } => Err(Refusal::UnknownQuery { name: name(), known }),
+                Outcome::Failed { reason, message } => Err(Refusal::QueryFailed { name: name(), reason, message }),
+            },
+            None if self.is_stopping() => Err(Refusal::Stopping),
+            None => {
+                let place = part.leave().unwrap_or(RiderPlace::Waits);
+                let (why, waits) = place.why_unanswered(RiderKind::Query);
+                if let Some(seen) = seen.filter(|seen| seen.run_id == run_id) {
+                    // News that nobody has made anything of yet are not passed off as none.
+                    let version = self.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run.version;
+                    if version == seen.version || place == (RiderPlace::Held { version }) {
+                        return Ok(Answered::Unchanged { run_id, version });
+                    }
+                }
+                let unpolled = if waits { self.unpolled_by(&key, run_id, &list).await } else { None };
+                Err(Refusal::NotAnswered { why, unpolled })
+            }
+        }
+    }
+
+    /// Puts a query to a run, to the newest without a run id; answers which it is, and where its decider polls.
+    async fn put_query(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        run_id: Option<Uuid>,
+        new: NewQuery,
+    ) -> Result<(Uuid, ListKey), Refusal> {
+        let mut query = Box::new(new);
+        loop {
+            match self.ask(key, |reply| Request::Pose { run_id, query, reply }).await? {
+                Posing::Put(run_id, list) => return Ok((run_id, list)),
+                Posing::GoesOn(back) => {
+                    query = back;
+                    tokio::time::sleep(GO_ON_WAIT).await;
+                }
+                Posing::Earlier(back, run_id) => {
+                    let loaded = self.reader.load_run(key, run_id).await?;
+                    self.riders.put_query(key, loaded.run(), *back)?;
+                    self.see_to_queries_of_closed(key, &loaded);
+                    return Ok((run_id, decider_list(key, &loaded)));
+                }
+            }
+        }
+    }
+}
+
+/// What tells results apart, byte for byte.
+fn hash(result: Option<&Payload>) -> u64 {
+    let text = result.and_then(Payload::text).unwrap_or("null");
+    let digest = Sha256::digest(text.as_bytes());
+    digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+}

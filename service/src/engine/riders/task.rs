@@ -1,0 +1,208 @@
+//! Tasks that are made for riders where no turn takes them along: made, taken, and lost. For queries one that only asks, for
+//! updates a speculative turn, of which nothing is recorded unless there is something to record (ADR 10). No write, no event.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::EventId;
+use history::admit::speculative_turn;
+use store::HeadKey;
+use uuid::Uuid;
+
+use crate::engine::after::hand_out::waiting_turn;
+use crate::engine::commit::Loaded;
+use crate::engine::lists::grant::{Grant, Granted, RiderKind};
+use crate::engine::lists::{ListKey, OnList, Side, Taker, WaitingRiders};
+use crate::engine::riders::place::By;
+use crate::engine::riders::rider::{OwnTask, Timer};
+use crate::engine::riders::waiting::Takes;
+use crate::engine::run::cell::Request;
+use crate::engine::run::worker::RunWorker;
+use crate::engine::{Engine, Refusal};
+
+/// How long a task that only asks may be out before its queries are put again: its decider may have died. Ours:
+/// long enough to make the state of a long history again, and twice within the default wait of a query.
+const ASK_TASK_WAIT: Duration = Duration::from_secs(5);
+
+/// What comes of taking riders.
+pub(crate) enum TakenRiders {
+    /// A task that was made for them.
+    Granted(Box<Grant>),
+    /// A turn waits: it is to be taken, and takes them along.
+    Turn(EventId),
+    /// They are queries of an earlier run.
+    Earlier,
+    /// There are none to be taken now.
+    Nothing,
+}
+
+impl RunWorker<'_> {
+    /// In the run's cell: somebody takes riders. A turn that waits by now is taken instead, and takes them along.
+    pub(crate) async fn run_take_riders(
+        &mut self,
+        run_id: Uuid,
+        kind: RiderKind,
+        taker: &Taker,
+    ) -> Result<TakenRiders, Refusal> {
+        let (engine, key) = (self.engine, self.key);
+        if engine.nodes.is_shared() {
+            self.state.forget();
+        }
+        let Some(loaded) = self.loaded().await? else { return Ok(TakenRiders::Nothing) };
+        let run = loaded.run();
+        if run.started.run_id != run_id {
+            return Ok(match kind {
+                RiderKind::Query => TakenRiders::Earlier,
+                RiderKind::Update => TakenRiders::Nothing,
+            });
+        }
+        Ok(match waiting_turn(run) {
+            0 if engine.riders.settle(key, run).contains(&kind) => {
+                let grant = engine.grant_riders(key, loaded, kind, taker);
+                grant.map_or(TakenRiders::Nothing, |grant| TakenRiders::Granted(Box::new(grant)))
+            }
+            0 => TakenRiders::Nothing,
+            scheduled_event_id => TakenRiders::Turn(scheduled_event_id),
+        })
+    }
+}
+
+impl Engine {
+    /// Has a task made for the riders of the newest run, where no turn will take them along.
+    pub(crate) fn see_to_riders(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded) {
+        for kind in self.riders.settle(key, loaded.run()) {
+            self.make_task(key, loaded, kind);
+        }
+    }
+
+    /// The same for the queries of a run that has closed, which nothing can happen to any more.
+    pub(super) fn see_to_queries_of_closed(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded) {
+        if self.riders.settle_closed(key, loaded.run()) {
+            self.make_task(key, loaded, RiderKind::Query);
+        }
+    }
+
+    fn make_task(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded, kind: RiderKind) {
+        let list = decider_list(key, loaded);
+        match self.matching.reserve_for_riders(&list, kind) {
+            Some(poller) => match self.grant_riders(key, loaded, kind, &poller.taker) {
+                Some(grant) => poller.grant(grant),
+                None => self.return_poller(&list, poller),
+            },
+            None => self.offer_riders(key, loaded, kind),
+        }
+    }
+
+    fn offer_riders(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded, kind: RiderKind) {
+        let run_id = loaded.run().started.run_id;
+        self.offer(&decider_list(key, loaded), OnList::Riders(WaitingRiders { key: key.clone(), run_id, kind }));
+    }
+
+    /// A task that is made for riders; `None` when none waits.
+    fn grant_riders(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded, kind: RiderKind, taker: &Taker) -> Option<Grant> {
+        let run = loaded.run();
+        let number = self.ids.op();
+        let (run_id, last_event_id) = (run.started.run_id, run.last_event_id);
+        let wait = Duration::from(run.started.decider_start_to_close);
+        let wait = if kind == RiderKind::Query { wait.min(ASK_TASK_WAIT) } else { wait };
+        let timer = Timer(self.lose_riders_after(key, run_id, kind, number, wait));
+        let started_at = self.clock.now().max(run.last_timestamp);
+        let (identity, by) = (taker.identity.clone(), taker.by.clone());
+        let own = OwnTask { number, last_event_id, started_at, identity, by, _timer: timer };
+        let taken = self.riders.take(key, run, &Takes::Own(kind, Arc::new(own), taker));
+        if taken.is_empty() {
+            return None;
+        }
+        let previous_started_event_id = run.previous_started_event_id;
+        let what = match kind {
+            RiderKind::Query => {
+                self.metrics.ask_tasks.inc();
+                if self.riders.is_waiting(key, run_id, kind) {
+                    // More is asked than one task takes along.
+                    self.offer_riders(key, loaded, kind);
+                }
+                Granted::Questions { task: number, last_event_id, version: run.version, previous_started_event_id }
+            }
+            RiderKind::Update => {
+                self.metrics.speculative_turns.inc();
+                let shown = speculative_turn(run, taker.identity.as_deref(), taker.by.as_ref(), started_at);
+                Granted::Speculation { task: number, last_event_id, previous_started_event_id, shown }
+            }
+        };
+        Some(Grant {
+            // Not a task of the run, or not yet, and made again when it is lost.
+            poll: None,
+            back: Some(Arc::clone(self) as _),
+            key: key.clone(),
+            run_id,
+            workflow_type: run.started.workflow_type.clone(),
+            task_list: run.next_turn_list().to_owned(),
+            tail: loaded.tail.clone(),
+            tail_first: loaded.body.tail_first,
+            what,
+            riders: taken,
+        })
+    }
+
+    /// A task for the queries of an earlier run.
+    pub(crate) async fn take_queries_of_earlier(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        run_id: Uuid,
+        taker: &Taker,
+    ) -> Result<Option<Grant>, Refusal> {
+        match self.reader.load_run(key, run_id).await {
+            Ok(loaded) => Ok(self.grant_riders(key, &loaded, RiderKind::Query, taker)),
+            Err(Refusal::UnknownRun { .. }) => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// A task that was made for riders is lost: they wait for another.
+    pub(crate) fn lose_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid, kind: RiderKind, task: u64) {
+        if self.riders.lose(key, By::Own(task)) {
+            match kind {
+                RiderKind::Query => self.metrics.ask_tasks_lost.inc(),
+                RiderKind::Update => self.metrics.speculative_turns_lost.inc(),
+            };
+            self.look_to_riders(key, run_id);
+        }
+    }
+
+    pub(super) fn lose_riders_after(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        run_id: Uuid,
+        kind: RiderKind,
+        task: u64,
+        wait: Duration,
+    ) -> tokio::task::AbortHandle {
+        let (engine, key) = (Arc::clone(self), key.clone());
+        // Not as part of the task that waits, which ends when the riders are taken out of it.
+        let lose = move || engine.clone().background.spawn(async move { engine.lose_riders(&key, run_id, kind, task) });
+        self.background.after(wait, lose)
+    }
+
+    /// Has the riders of a run looked at, as something about them has changed.
+    pub(crate) fn look_to_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
+        let (engine, key) = (Arc::clone(self), key.clone());
+        self.background.spawn(async move {
+            if let Err(refusal) = engine.ask(&key, |reply| Request::SeeToRiders { reply }).await {
+                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "the riders of a run could not be seen to");
+                return;
+            }
+            // Of an earlier run, perhaps.
+            if let Ok(loaded) = engine.reader.load_run(&key, run_id).await
+                && !loaded.run().is_open()
+            {
+                engine.see_to_queries_of_closed(&key, &loaded);
+            }
+        });
+    }
+}
+
+/// Where the decider of a run polls.
+pub(super) fn decider_list(key: &HeadKey, loaded: &Loaded) -> ListKey {
+    let name = loaded.run().next_turn_list().into();
+    ListKey { domain: Arc::clone(&key.domain), side: Side::Decider, name }
+}

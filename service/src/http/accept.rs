@@ -1,0 +1,13 @@
+//! What a caller says that it takes.
+
+use axum::http::{HeaderMap, HeaderName};
+
+/// Whether a header such as `Accept` names this. A wildcard is no wish for it, and `q=0` says that it is not wanted.
+pub(crate) fn names(headers: &HeaderMap, header: &HeaderName, wanted: &str) -> bool {
+    let accepted = headers.get_all(header).into_iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|entry| {
+        let mut parameters = entry.split(';').map(str::trim);
+        let is_wanted = parameters.next().is_some_and(|name| name.eq_ignore_ascii_case(wanted));
+        is_wanted && !parameters.any(|it| matches!(it, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+    })
+}

@@ -1,0 +1,239 @@
+//! A run as it stands: the description that callers read.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use client::body;
+use history::event::ByHand;
+use history::{
+    ComingKind, DeadlineKind, Effect, EffectKind, EventKind, PausedActivity, Run, RunPause, Status, Timestamp,
+};
+
+use super::extract::{IfNoneMatch, Path, Query, Tag, Wait, not_modified, with_etag, with_wait_applied};
+use super::workflows::{RunQuery, run_ref};
+use crate::access::Caller;
+use crate::engine::{Described, Engine, Page, RunRef, Seen, Unpolled};
+use crate::http::{Answer, AppState, Refused, json};
+
+pub(super) async fn describe(
+    State(engine): AppState,
+    Path([domain, id]): Path<2>,
+    Query(query): Query<RunQuery>,
+    Wait(wait): Wait,
+    IfNoneMatch(known): IfNoneMatch,
+    caller: Caller,
+) -> Answer {
+    let at = run_ref(&domain, &id, query.run_id);
+    let described = match known {
+        Some(Tag { run_id, version, .. }) => {
+            let seen = Seen { run_id, version, hash: None };
+            engine.describe_unlike(&at, seen, wait.unwrap_or_default()).await?
+        }
+        None => engine.describe(&at).await?,
+    };
+    let tag = Tag::of(&described.run);
+    if known.is_some_and(|known| known.names(tag)) {
+        return Ok(with_wait_applied(not_modified(tag), wait));
+    }
+    let failing = failing(&engine, &at, &described.run).await?;
+    let unpolled = engine.unpolled(&at.domain, &described.run);
+    let mut body = render(&described, failing, unpolled, engine.clock().now());
+    if !caller.sees_payloads(&domain) {
+        leave_payloads_out(&mut body);
+    }
+    let response = json(StatusCode::OK, &body);
+    Ok(with_etag(with_wait_applied(response, wait), tag))
+}
+
+fn render(
+    described: &Described,
+    failing: Option<body::FailingTurns>,
+    unpolled: Vec<Unpolled>,
+    now: Timestamp,
+) -> body::Described {
+    let Described { run, beats, owed, reset_as } = described;
+    let started = &run.started;
+    let turn = match (&run.turn, &run.turn_task) {
+        (Some(_), _) => "started",
+        (None, Some(_)) => "waiting",
+        (None, None) => "none",
+    };
+    let waits = run
+        .turn_task
+        .as_ref()
+        .filter(|task| started.attempt.is_some_and(|attempt| attempt > 1) && task.scheduled_event_id == 2);
+    let held_back = waits.and_then(|task| task.not_before);
+    let open_activities = run.activities.iter().map(|(scheduled_event_id, activity)| body::OpenActivity {
+        activity_id: activity.activity_id.clone(),
+        activity_type: activity.activity_type.clone(),
+        task_list: activity.task_list.clone(),
+        scheduled_event_id: *scheduled_event_id,
+        scheduled_at: activity.scheduled_at,
+        started_at: activity.held_since(),
+        attempt: activity.attempt(),
+        maximum_attempts: activity.retry.as_ref().and_then(|retry| retry.maximum_attempts),
+        next_try_at: activity.not_before(),
+        last_failure: activity.last_failure().cloned(),
+        cancel_requested: activity.cancel_event_id.is_some(),
+        paused: activity.paused.as_deref().map(paused),
+        last_heartbeat_at: beats.iter().find(|beat| beat.scheduled_event_id == *scheduled_event_id).map(|beat| beat.at),
+    });
+    let open_timers = run.timers.iter().map(|(timer_id, timer)| body::OpenTimer {
+        timer_id: timer_id.clone(),
+        scheduled_event_id: timer.scheduled_event_id,
+        expires_at: timer.expires_at,
+    });
+    let open_updates = run.updates.open().iter().map(|(accepted_event_id, update)| body::OpenUpdate {
+        update_id: update.update_id.clone(),
+        name: update.name.clone(),
+        accepted_event_id: *accepted_event_id,
+        accepted_at: update.accepted_at,
+    });
+    let open_children = run.children.iter().map(|(scheduled_event_id, child)| body::OpenChild {
+        workflow_id: child.workflow_id.clone(),
+        scheduled_event_id: *scheduled_event_id,
+        started_event_id: child.started_event_id,
+        child_policy: child.policy,
+    });
+    let deadlines = run.future(beats, owed, now).into_iter().map(|coming| {
+        let (what, scheduled_event_id) = coming_words(coming.what);
+        let name = scheduled_event_id.and_then(|id| match run.activities.get(&id) {
+            Some(activity) => Some(activity.activity_id.clone()),
+            None => run.timers.iter().find(|(_, timer)| timer.scheduled_event_id == id).map(|(name, _)| name.clone()),
+        });
+        body::Deadline { at: coming.at, what: what.to_owned(), scheduled_event_id, name }
+    });
+    body::Described {
+        workflow_id: started.workflow_id.clone(),
+        run_id: started.run_id,
+        workflow_type: started.workflow_type.clone(),
+        task_list: started.task_list.clone(),
+        status: run.status,
+        started_at: started.at,
+        closed_at: run.closed_at,
+        execution_timeout: started.execution_timeout,
+        run_timeout: started.run_timeout,
+        continued_from: started.continued_from,
+        retry: started.retry.clone(),
+        attempt: started.attempt,
+        next_try_at: held_back,
+        retried_as: run.retried_as.filter(|_| run.status != Status::Terminated),
+        reset_as: *reset_as,
+        branched_from: run.branched.as_deref().map(|branched| body::BranchedFrom {
+            run_id: branched.run_id,
+            event_id: branched.base_event_id,
+            workflow_id: branched.workflow_id.clone(),
+        }),
+        tags: started.tags.clone(),
+        cancel_requested: run.cancel_requested,
+        stuck: run.is_stuck(),
+        blocked: run.is_blocked(),
+        retrying: run.is_retrying(),
+        failing,
+        paused: run.paused.as_deref().filter(|_| run.is_open()).map(paused_run),
+        awaiting: run.awaiting.clone(),
+        version: run.version,
+        history_length: run.last_event_id,
+        turn: turn.to_owned(),
+        open_activities: open_activities.collect(),
+        open_timers: open_timers.collect(),
+        open_children: open_children.collect(),
+        open_updates: open_updates.collect(),
+        parent: run.started.parent.clone(),
+        deadlines: deadlines.collect(),
+        outbox: owed.iter().map(owed_effect).collect(),
+        outbox_tries: owed.tries(),
+        unpolled: unpolled.into_iter().map(unpolled_list).collect(),
+    }
+}
+
+/// A description for who may not see payloads.
+fn leave_payloads_out(body: &mut body::Described) {
+    if let Some(failing) = &mut body.failing {
+        failing.details = None;
+    }
+    for failure in body.open_activities.iter_mut().filter_map(|activity| activity.last_failure.as_mut()) {
+        failure.details = None;
+    }
+}
+
+/// How deciders fail at a run, where they do. Why they do is in its history alone.
+async fn failing(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<body::FailingTurns>, Refused> {
+    let Some(lost) = run.lost_turns.filter(|_| run.is_failing()) else { return Ok(None) };
+    let at = RunRef { run_id: Some(run.started.run_id), ..at.clone() };
+    let page = Page { after: lost.event_id - 1, limit: 1, ..Page::default() };
+    let newest = engine.history(&at, &page).await?.events.pop();
+    let scheduled = run.turn.as_ref().map(|turn| turn.scheduled_event_id);
+    let mut failing = body::FailingTurns {
+        turns: run.turns_lost,
+        since: lost.since,
+        event_id: lost.event_id,
+        scheduled_event_id: scheduled.or(run.turn_task.as_ref().map(|task| task.scheduled_event_id)),
+        reason: None,
+        details: None,
+        timeout: None,
+    };
+    match newest.map(|event| event.kind) {
+        Some(EventKind::DeciderFailed(it)) => (failing.reason, failing.details) = (it.reason, it.details),
+        Some(EventKind::DeciderTimedOut(it)) => failing.timeout = Some(it.timeout),
+        _ => {}
+    }
+    Ok(Some(failing))
+}
+
+fn unpolled_list(unpolled: Unpolled) -> body::UnpolledList {
+    let Unpolled { task_list, is_decider: decider, since } = unpolled;
+    body::UnpolledList { task_list, decider, since }
+}
+
+fn owed_effect(effect: &Effect) -> body::OwedEffect {
+    let what = match effect.kind {
+        EffectKind::StartChild => "start-child",
+        EffectKind::Signal => "signal",
+        EffectKind::RequestCancel => "request-cancel",
+        EffectKind::EndChild => "end-child",
+        EffectKind::TellParent => "tell-parent",
+    };
+    body::OwedEffect { what: what.to_owned(), event_id: effect.event_id, run_id: effect.of }
+}
+
+fn paused_run(pause: &RunPause) -> body::PausedRun {
+    let ByHand { identity, reason } = pause.by_hand.clone();
+    body::PausedRun { at: pause.at, stop_clocks: pause.stops_clock, event_id: pause.event_id, identity, reason }
+}
+
+fn paused(paused: &PausedActivity) -> body::PausedActivity {
+    let ByHand { identity, reason } = paused.by_hand.clone();
+    body::PausedActivity { at: paused.at, cause: paused.cause, event_id: paused.event_id, identity, reason }
+}
+
+fn coming_words(what: ComingKind) -> (&'static str, Option<u64>) {
+    match what {
+        ComingKind::FirstTurn { scheduled_event_id } => ("first-turn", Some(scheduled_event_id)),
+        ComingKind::TurnAgain { scheduled_event_id } => ("turn-again", Some(scheduled_event_id)),
+        ComingKind::Effects => ("effects", None),
+        ComingKind::Deadline(what) => deadline_words(what),
+    }
+}
+
+fn deadline_words(what: DeadlineKind) -> (&'static str, Option<u64>) {
+    match what {
+        DeadlineKind::Timer { scheduled_event_id } => ("timer", Some(scheduled_event_id)),
+        DeadlineKind::ActivityRetry { scheduled_event_id } => ("activity-retry", Some(scheduled_event_id)),
+        DeadlineKind::ActivityScheduleToStart { scheduled_event_id } => {
+            ("activity-schedule-to-start", Some(scheduled_event_id))
+        }
+        DeadlineKind::ActivityHeartbeat { scheduled_event_id } => ("activity-heartbeat", Some(scheduled_event_id)),
+        DeadlineKind::ActivityStartToClose { scheduled_event_id } => {
+            ("activity-start-to-close", Some(scheduled_event_id))
+        }
+        DeadlineKind::ActivityScheduleToClose { scheduled_event_id } => {
+            ("activity-schedule-to-close", Some(scheduled_event_id))
+        }
+        DeadlineKind::TurnScheduleToStart { scheduled_event_id } => {
+            ("turn-schedule-to-start", Some(scheduled_event_id))
+        }
+        DeadlineKind::TurnStartToClose { scheduled_event_id } => ("turn-start-to-close", Some(scheduled_event_id)),
+        DeadlineKind::Execution => ("execution", None),
+        DeadlineKind::Run => ("run", None),
+    }
+}
