@@ -1,21 +1,8 @@
-// What can be done by hand: what each action asks for, what it says that it will do, and the request that it makes. Pure.
-import { domainPath, workflowPath } from './paths';
-import type { Schemas } from './fold';
+// What can be done by hand with a run: what each action asks for, what it says that it will do, and its request. Pure.
+import { DURATION, type Field, REASON, type Retry, type Values, WHO, payload, retryFields } from './fields';
+import type { Event, Schemas } from './fold';
+import { workflowPath } from './paths';
 import type { Described } from './words';
-
-export interface Field {
-  /** The name in the body; `timeouts.heartbeat` is within `timeouts`, and `/name` is a part of the path. */
-  name: string;
-  label: string;
-  kind: 'line' | 'json' | 'choice' | 'flag';
-  hint?: string;
-  isRequired?: boolean;
-  choices?: [value: string, label: string][];
-  /** What may be meant. */
-  offers?: string[];
-  initial?: string;
-}
-export type Values = Record<string, string>;
 
 export interface Action {
   name: string;
@@ -38,61 +25,29 @@ export interface Action {
 
 export type Activity = Schemas['OpenActivity'];
 
-const REASON: Field = { name: 'reason', label: 'reason', kind: 'line', hint: 'stands in the history' };
-const WHO: Field = { name: 'identity', label: 'who you are', kind: 'line', hint: 'stands in the history' };
-const payload = (name: string, label: string): Field => ({
-  name,
-  label,
-  kind: 'json',
-  hint: 'JSON, such as {"ok": true} or "a text"; empty for none',
-});
-
-/** Returns what the fields lack, by their names; nothing where the action can be done. */
-export function lackOf(fields: readonly Field[], values: Values): Values {
-  const lack: Values = {};
-  for (const { name, kind, isRequired } of fields) {
-    const value = values[name]?.trim() ?? '';
-    if (value === '') {
-      if (isRequired) lack[name] = 'It is needed.';
-    } else if (kind === 'json') {
-      try {
-        JSON.parse(value);
-      } catch {
-        lack[name] = `This is not JSON. A text stands in quotes: ${JSON.stringify(value).slice(0, 60)}`;
-      }
-    }
-  }
-  return lack;
+/** Names that a run's history shows to mean something to its decider. Queries leave nothing there. */
+export interface Known {
+  signals: string[];
+  updates: string[];
 }
 
-/** Returns the body, with payloads as they were typed: the service keeps every byte of them. */
-export function bodyOf(fields: readonly Field[], values: Values): string {
-  const members: string[] = [];
-  const groups = new Map<string, string[]>();
-  for (const { name, kind, initial, isRequired } of fields) {
-    const value = values[name]?.trim() ?? '';
-    // What was there before, and is not changed, is not asked for.
-    if (
-      name.startsWith('/') ||
-      value === '' ||
-      (kind === 'line' && !isRequired && initial !== undefined && value === initial)
-    )
-      continue;
-    const text =
-      kind === 'json' ? value : kind === 'flag' ? 'true' : name === 'eventId' ? value : JSON.stringify(value);
-    const [group, member] = name.split('.');
-    if (member === undefined) members.push(`${JSON.stringify(name)}:${text}`);
-    else groups.set(group ?? '', [...(groups.get(group ?? '') ?? []), `${JSON.stringify(member)}:${text}`]);
+/** Returns the names that a history shows. Of an update only those that were accepted are there. */
+export function knownIn(events: readonly Event[]): Known {
+  const signals = new Set<string>();
+  const updates = new Set<string>();
+  for (const event of events) {
+    if (event.type === 'Signal') signals.add(event.name);
+    else if (event.type === 'UpdateAccepted') updates.add(event.name);
+    else if (event.type === 'DeciderCompleted')
+      for (const name of event.awaiting ?? []) if (!name.startsWith('baton.')) signals.add(name);
   }
-  for (const [group, inner] of groups) members.push(`${JSON.stringify(group)}:{${inner.join(',')}}`);
-  return `{${members.join(',')}}`;
+  return { signals: [...signals].sort(), updates: [...updates].sort() };
 }
 
-export const initialOf = (fields: readonly Field[]): Values =>
-  Object.fromEntries(fields.map(({ name, initial, choices }) => [name, initial ?? choices?.[0]?.[0] ?? '']));
+const NOTHING_KNOWN: Known = { signals: [], updates: [] };
 
 /** Returns what can be done with a run. `event` is the one that a reset starts from at first. */
-export function actionsOfRun(domain: string, run: Described, event: number): Action[] {
+export function actionsOfRun(domain: string, run: Described, event: number, known = NOTHING_KNOWN): Action[] {
   const at = (what: string): string =>
     `${workflowPath(domain, run.workflowId)}/${what}?runId=${encodeURIComponent(run.runId)}`;
   const named = (what: string): Action['path'] => {
@@ -109,7 +64,7 @@ export function actionsOfRun(domain: string, run: Described, event: number): Act
     does: 'Reset',
     isGrave: isOpen,
     fields: [
-      { name: 'eventId', label: 'from event', kind: 'line', isRequired: true, initial: String(event) },
+      { name: 'eventId', label: 'from event', kind: 'number', isRequired: true, initial: String(event) },
       {
         name: 'signals',
         label: 'signals that came later',
@@ -150,7 +105,7 @@ export function actionsOfRun(domain: string, run: Described, event: number): Act
           label: 'signal',
           kind: 'line',
           isRequired: true,
-          offers: awaited,
+          offers: [...new Set([...awaited, ...known.signals])],
           initial: awaited.length === 1 ? (awaited[0] ?? '') : '',
         },
         payload('input', 'input'),
@@ -165,7 +120,11 @@ export function actionsOfRun(domain: string, run: Described, event: number): Act
       title: `Update ${run.workflowId}`,
       says: 'Its decider is asked to change something, and answers. It is recorded only if the decider accepts it.',
       does: 'Ask',
-      fields: [{ name: '/name', label: 'update', kind: 'line', isRequired: true }, payload('input', 'input'), WHO],
+      fields: [
+        { name: '/name', label: 'update', kind: 'line', isRequired: true, offers: known.updates },
+        payload('input', 'input'),
+        WHO,
+      ],
       path: named('updates'),
       isAnswered: true,
     },
@@ -215,8 +174,18 @@ export function actionsOfRun(domain: string, run: Described, event: number): Act
   ];
 }
 
-/** Returns what can be done with an open activity of a run. */
-export function actionsOfActivity(domain: string, run: Described, activity: Activity): Action[] {
+/** Returns the retry policy that an activity has by now, as far as the events say. */
+export function retryOf(events: readonly Event[], scheduledEventId: number): Retry | null | undefined {
+  let retry: Retry | null | undefined;
+  for (const event of events) {
+    if (event.type === 'ActivityScheduled' && event.id === scheduledEventId) retry = event.retry;
+    if (event.type === 'ActivityOptionsChanged' && event.scheduledEventId === scheduledEventId) retry = event.retry;
+  }
+  return retry;
+}
+
+/** Returns what can be done with an open activity of a run, whose retry policy is `retry` where it has one. */
+export function actionsOfActivity(domain: string, run: Described, activity: Activity, retry?: Retry | null): Action[] {
   const id = activity.activityId;
   const path = (what: string): Action['path'] => {
     const base = `${workflowPath(domain, run.workflowId)}/activities/${encodeURIComponent(id)}`;
@@ -285,13 +254,16 @@ export function actionsOfActivity(domain: string, run: Described, activity: Acti
       name: 'options',
       label: 'Move or change',
       title: `Change ${id}`,
-      says: 'From now on it waits on this list, with these timeouts. What is empty stays as it is.',
+      says: `From now on it waits on this list, with these timeouts. What is empty stays as it is.${
+        retry ? ' Of its retry policy, what is empty goes by the default.' : ''
+      }`,
       does: 'Change',
       fields: [
-        { name: 'taskList', label: 'task list', kind: 'line', initial: activity.taskList },
+        { name: 'taskList', label: 'task list', kind: 'line', initial: activity.taskList, isKept: true },
         ...['scheduleToStart', 'startToClose', 'scheduleToClose', 'heartbeat'].map((name): Field => {
-          return { name: `timeouts.${name}`, label: name, kind: 'line', hint: 'such as 30s, 1h 30m or 7d' };
+          return { name: `timeouts.${name}`, label: name, kind: 'line', hint: DURATION };
         }),
+        ...(retry ? retryFields(retry, 'activity', true) : []),
         REASON,
         WHO,
       ],
@@ -299,41 +271,4 @@ export function actionsOfActivity(domain: string, run: Described, activity: Acti
     },
   ];
   return actions.filter((action) => action !== undefined);
-}
-
-/** Returns what can be done with a schedule. */
-export function actionsOfSchedule(domain: string, id: string, isPaused: boolean): Action[] {
-  const path = (what: string): Action['path'] => {
-    return () => `${domainPath(domain)}/schedules/${encodeURIComponent(id)}/${what}`;
-  };
-  return [
-    {
-      name: 'trigger',
-      label: 'Trigger',
-      title: `Trigger ${id}`,
-      says: `It starts a run now, beside those at its times${isPaused ? ', although it is paused' : ''}.`,
-      does: 'Trigger',
-      fields: [],
-      path: path('trigger'),
-    },
-    isPaused
-      ? {
-          name: 'resume',
-          label: 'Resume',
-          title: `Resume ${id}`,
-          says: 'It starts runs at its times again.',
-          does: 'Resume',
-          fields: [],
-          path: path('resume'),
-        }
-      : {
-          name: 'pause',
-          label: 'Pause',
-          title: `Pause ${id}`,
-          says: 'It starts nothing until it is resumed. Runs that it has started go on.',
-          does: 'Pause',
-          fields: [{ ...REASON, hint: 'is shown with the schedule' }],
-          path: path('pause'),
-        },
-  ];
 }

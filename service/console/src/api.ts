@@ -14,6 +14,15 @@ export class Problem extends Error {
   }
 }
 
+/** Returns what went wrong as a problem, whatever it was. */
+export const problemOf = (error: unknown): Problem =>
+  error instanceof Problem ? error : new Problem(0, 'broken', String(error), '');
+
+/** A key of a request that nobody else makes. */
+export function newKey(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
 /** How far the service's clock is ahead of the browser's, in milliseconds; 0 where that is not worth a word. */
 export const clockAhead = signal(0);
 /** Whether the last request reached the service. */

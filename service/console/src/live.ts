@@ -1,6 +1,6 @@
 // One run, live: what the service says of it, and its history as far as it is here, followed by a stream while it is open.
 import { computed, signal } from '@preact/signals';
-import { Problem, get, stream } from './api';
+import { Problem, get, problemOf, stream } from './api';
 import { type Event, Row, type Schemas, closes, effectsIn, turnsByEvent, turnsOf } from './fold';
 import { workflowPath } from './paths';
 import type { Described } from './words';
@@ -86,7 +86,7 @@ export class Run {
         }
       } catch (error) {
         if (this.stop.signal.aborted) return;
-        this.problem.value = error instanceof Problem ? error : new Problem(0, 'broken', String(error), '');
+        this.problem.value = problemOf(error);
         if (error instanceof Problem && [400, 401, 403, 404].includes(error.status)) {
           this.connection.value = error.status === 404 && this.described.value ? 'gone' : 'closed';
           return;

@@ -9,6 +9,7 @@ import { clock, domain, go, helpIsOpen, route, theme } from './state';
 import { duration } from './time';
 import { Empty } from './ui';
 import { ActDialog, Said } from './views/act';
+import { BulkDialog } from './views/bulk';
 import { RunPage } from './views/run';
 import { Runs } from './views/runs';
 import { Schedules } from './views/schedules';
@@ -145,13 +146,14 @@ const KEYS: [string, string][] = [
   ['/', 'filter runs'],
   ['j  k', 'next, previous'],
   ['Enter', 'open'],
+  ['x  X', 'select the run, all that match'],
   ['g s', 'start'],
   ['g r', 'runs'],
   ['g l', 'task lists'],
   ['g c', 'schedules'],
   ['1 – 4', 'turns, timeline, future, events'],
   ['[  ]', 'the run as of an earlier, a later event'],
-  ['Esc', 'close the event'],
+  ['Esc', 'close the event, select nothing'],
   ['r', 'refresh'],
   ['t', 'times relative or exact'],
   ['?', 'these keys'],
@@ -225,6 +227,7 @@ function Console(): JSX.Element {
       <Page />
       <Help />
       <ActDialog />
+      <BulkDialog />
       <Said />
     </>
   );

@@ -85,9 +85,10 @@ addEventListener('keydown', (event) => {
   // What is behind a dialog hears nothing.
   if (document.querySelector('dialog[open]')) return;
   if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) {
-    const isSlider = (target as HTMLInputElement).type === 'range';
+    // A slider and a checkbox take no letters.
+    const takesText = !/^(range|checkbox)$/.test((target as HTMLInputElement).type);
     if (event.key === 'Escape') target.blur();
-    if (!isSlider) return;
+    if (takesText) return;
   }
   if (chord) {
     chord = false;

@@ -1,14 +1,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import {
-  type Action,
-  actionsOfActivity,
-  actionsOfRun,
-  actionsOfSchedule,
-  bodyOf,
-  initialOf,
-  lackOf,
-} from '../src/actions';
+import { type Action, actionsOfActivity, actionsOfRun, knownIn, retryOf } from '../src/actions';
+import { bodyOf, initialOf, lackOf } from '../src/fields';
+import { actionsOfDomain, actionsOfSchedule, actionsOfType, registerType } from '../src/manage';
 import type { Described } from '../src/words';
 
 const run = (more: object = {}): Described =>
@@ -44,7 +38,41 @@ test('a run is offered what can be done with it as it stands', () => {
   assert.ok(names(actionsOfRun('d', run(), 1)).includes('pause'));
   const paused = names(actionsOfRun('d', run({ paused: { stopClocks: true } }), 1));
   assert.ok(paused.includes('resume') && !paused.includes('pause'));
-  assert.deepEqual(names(actionsOfSchedule('d', 's', true)), ['trigger', 'resume']);
+  assert.deepEqual(names(actionsOfSchedule('d', 's', true)), ['trigger', 'backfill', 'resume']);
+});
+
+test('names that the history shows are offered, those of the service are not', () => {
+  const events = [
+    { type: 'DeciderCompleted', awaiting: ['approve', 'baton.cancel'] },
+    { type: 'Signal', name: 'remark' },
+    { type: 'UpdateAccepted', name: 'set-limit' },
+    { type: 'Signal', name: 'remark' },
+  ] as never[];
+  const known = knownIn(events);
+  assert.deepEqual(known, { signals: ['approve', 'remark'], updates: ['set-limit'] });
+  const actions = actionsOfRun('d', run({ awaiting: ['stop'] }), 1, known);
+  assert.deepEqual(named(actions, 'signal').fields[0]?.offers, ['stop', 'approve', 'remark']);
+  assert.deepEqual(named(actions, 'update').fields[0]?.offers, ['set-limit']);
+});
+
+test('a type and a domain are offered what can be done with them as they stand', () => {
+  assert.deepEqual(names(actionsOfType('d', 'workflow', 'order/2', false)), ['deprecate']);
+  const [back] = actionsOfType('d', 'activity', 'order/2', true);
+  assert.equal(back?.path({}), '/v1/domains/d/activity-types/order%2F2/undeprecate');
+  assert.deepEqual(names(actionsOfDomain('a b', true)), ['undeprecate']);
+  const register = registerType('d', 'activity');
+  const values = {
+    ...initialOf(register.fields),
+    name: 'charge',
+    'defaults.taskList': 'payments',
+    'defaults.timeouts.heartbeat': '5s',
+  };
+  assert.equal(
+    bodyOf(register.fields, values),
+    '{"name":"charge","defaults":{"taskList":"payments","timeouts":{"heartbeat":"5s"}}}',
+  );
+  const workflow = registerType('d', 'workflow');
+  assert.equal(bodyOf(workflow.fields, { ...initialOf(workflow.fields), name: 'order' }), '{"name":"order"}');
 });
 
 test('of an activity what is not changed stays as it is', () => {
@@ -57,4 +85,29 @@ test('of an activity what is not changed stays as it is', () => {
   assert.ok(!names(actionsOfActivity('d', run(), activity)).includes('retry'), 'it waits for its first try');
   const paused = { activityId: 'x', taskList: 'l', attempt: 1, paused: {} } as never;
   assert.ok(names(actionsOfActivity('d', run(), paused)).includes('retry'));
+});
+
+test('a retry policy goes whole where any of it was changed, and not at all where nothing was', () => {
+  const retry = { initialInterval: 'PT1S', backoffCoefficient: 2, maximumAttempts: 5, nonRetryableReasons: ['a', 'b'] };
+  const activity = { activityId: 'x', taskList: 'l', attempt: 2, startedAt: 'now' } as never;
+  const change = named(actionsOfActivity('d', run(), activity, retry), 'options');
+  const initial = initialOf(change.fields);
+  assert.equal(bodyOf(change.fields, initial), '{}');
+  assert.equal(
+    bodyOf(change.fields, { ...initial, 'retry.maximumAttempts': '9' }),
+    '{"retry":{"initialInterval":"PT1S","backoffCoefficient":2,"maximumAttempts":9,"nonRetryableReasons":["a","b"],"whenExhausted":"fail"}}',
+  );
+  assert.equal(bodyOf(change.fields, { ...initial, taskList: 'm' }), '{"taskList":"m"}');
+  assert.deepEqual(Object.keys(lackOf(change.fields, { 'retry.maximumAttempts': 'many' })), ['retry.maximumAttempts']);
+  assert.ok(!named(actionsOfActivity('d', run(), activity), 'options').fields.some(({ part }) => part), 'it has none');
+});
+
+test('the retry policy of an activity is the newest that the history has', () => {
+  const events = [
+    { id: 5, type: 'ActivityScheduled', retry: { maximumAttempts: 2 } },
+    { id: 6, type: 'ActivityScheduled' },
+    { id: 7, type: 'ActivityOptionsChanged', scheduledEventId: 5, retry: { maximumAttempts: 9 } },
+  ] as never[];
+  assert.deepEqual(retryOf(events, 5), { maximumAttempts: 9 });
+  assert.equal(retryOf(events, 6), undefined);
 });

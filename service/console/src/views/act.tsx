@@ -2,17 +2,21 @@
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type Action, type Field, type Values, bodyOf, initialOf, lackOf } from '../actions';
-import { Problem, post } from '../api';
+import type { Action } from '../actions';
+import { type Problem, newKey, post, problemOf } from '../api';
+import { type Values, bodyOf, lackOf } from '../fields';
 import { go } from '../state';
 import { NoSignIn, Payload } from '../ui';
 import { visible } from '../words';
+import { Fields, keepWho, useForm } from './fields';
 
 interface Acting {
   action: Action;
   domain: string;
   /** Called when it was done. */
   done?: () => void;
+  /** What is in its fields at first, by their names. */
+  filled?: Values;
 }
 /** The action whose dialog is open. */
 export const acting = signal<Acting | undefined>(undefined);
@@ -21,34 +25,12 @@ export const said = signal('');
 
 /** Ours: long enough to read a line, in milliseconds. */
 const SAID_MS = 6000;
-const WHO_KEY = 'baton.identity';
 
 export function say(text: string): void {
   said.value = text;
   setTimeout(() => {
     if (said.value === text) said.value = '';
   }, SAID_MS);
-}
-
-function who(): string {
-  try {
-    return localStorage.getItem(WHO_KEY) ?? '';
-  } catch {
-    return '';
-  }
-}
-
-function keep(identity: string): void {
-  try {
-    localStorage.setItem(WHO_KEY, identity);
-  } catch {
-    /* a browser that keeps nothing */
-  }
-}
-
-/** A key of a request that nobody else makes. */
-function newKey(): string {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 /** Buttons of actions, in a row. */
@@ -99,26 +81,20 @@ function close(): void {
   acting.value = undefined;
 }
 
-function Dialog({ action, domain, done }: Acting): JSX.Element {
+function Dialog({ action, domain, done, filled }: Acting): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
-  const [values, setValues] = useState<Values>(() => ({
-    ...initialOf(action.fields),
-    ...(action.fields.some(({ name }) => name === 'identity') ? { identity: who() } : {}),
-  }));
-  const [lack, setLack] = useState<Values>({});
+  // One key as long as the same is asked: a request that is repeated is recorded once.
+  const key = useRef(newKey());
+  const form = useForm(action.fields, filled, () => {
+    key.current = newKey();
+  });
+  const { values, change, setLack } = form;
   const [problem, setProblem] = useState<Problem>();
   const [answer, setAnswer] = useState<{ value: unknown }>();
   const [isUnderWay, setUnderWay] = useState(false);
-  // One key as long as the same is asked: a request that is repeated is recorded once.
-  const key = useRef(newKey());
   useEffect(() => {
     dialog.current?.showModal();
   }, []);
-  const change = (name: string, value: string): void => {
-    key.current = newKey();
-    setValues((old) => ({ ...old, [name]: value }));
-    setLack(({ [name]: _, ...rest }) => rest);
-  };
   const act = async (): Promise<void> => {
     const found = lackOf(action.fields, values);
     setLack(found);
@@ -132,7 +108,7 @@ function Dialog({ action, domain, done }: Acting): JSX.Element {
         bodyOf(action.fields, values),
         key.current,
       );
-      if (values['identity']) keep(values['identity']);
+      keepWho(values['identity']);
       done?.();
       if (action.isAnswered) {
         setAnswer({ value: given?.['result'] });
@@ -146,7 +122,7 @@ function Dialog({ action, domain, done }: Acting): JSX.Element {
       if (action.leadsOn && typeof workflowId === 'string' && typeof runId === 'string')
         go({ page: 'run', domain, workflowId, runId, view: 'turns' });
     } catch (error) {
-      setProblem(error instanceof Problem ? error : new Problem(0, 'broken', String(error), ''));
+      setProblem(problemOf(error));
     } finally {
       setUnderWay(false);
     }
@@ -164,15 +140,7 @@ function Dialog({ action, domain, done }: Acting): JSX.Element {
       >
         <h2 id="act-title">{visible(action.title)}</h2>
         <p id="act-says">{visible(action.says)}</p>
-        {action.fields.map((field) => (
-          <Input
-            key={field.name}
-            field={field}
-            value={values[field.name] ?? ''}
-            lack={lack[field.name]}
-            change={(value) => change(field.name, value)}
-          />
-        ))}
+        <Fields form={form} />
         <Refused problem={problem} change={change} />
         {answer ? (
           <div class="answer" role="status">
@@ -193,7 +161,7 @@ function Dialog({ action, domain, done }: Acting): JSX.Element {
 }
 
 /** Why it was refused, and what to do. */
-function Refused({
+export function Refused({
   problem,
   change,
 }: {
@@ -222,67 +190,6 @@ function Refused({
         </p>
       ) : null}
       <code>{problem.code}</code>
-    </div>
-  );
-}
-
-function Input({
-  field,
-  value,
-  lack,
-  change,
-}: {
-  field: Field;
-  value: string;
-  lack: string | undefined;
-  change: (value: string) => void;
-}): JSX.Element {
-  const { name, label, kind, hint, choices, offers, isRequired } = field;
-  const id = `act-${name.replace(/\W/g, '-')}`;
-  const more = {
-    id,
-    'aria-invalid': lack !== undefined,
-    'aria-describedby': `${id}-more`,
-    'aria-required': isRequired,
-  };
-  const typed = (event: { currentTarget: { value: string } }): void => change(event.currentTarget.value);
-  return (
-    <div class={`field f-${kind}`}>
-      {kind === 'flag' ? (
-        <input
-          {...more}
-          type="checkbox"
-          checked={value !== ''}
-          onChange={(event) => change(event.currentTarget.checked ? 'yes' : '')}
-        />
-      ) : null}
-      <label for={id}>
-        {label}
-        {hint ? <span class="quieter"> {hint}</span> : null}
-      </label>
-      {kind === 'line' ? (
-        <input {...more} value={value} list={offers ? `${id}-offers` : undefined} onInput={typed} autocomplete="off" />
-      ) : kind === 'json' ? (
-        <textarea {...more} class="mono" rows={3} spellcheck={false} value={value} onInput={typed} />
-      ) : kind === 'choice' ? (
-        <select {...more} value={value} onChange={typed}>
-          {(choices ?? []).map(([one, words]) => (
-            <option key={one} value={one}>
-              {words}
-            </option>
-          ))}
-        </select>
-      ) : null}
-      {offers ? (
-        <datalist id={`${id}-offers`}>
-          {offers.map((offer) => (
-            <option key={offer} value={offer} />
-          ))}
-        </datalist>
-      ) : null}
-      <p id={`${id}-more`} class="lack" role={lack ? 'alert' : undefined}>
-        {lack ?? ''}
-      </p>
     </div>
   );
 }

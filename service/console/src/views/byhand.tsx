@@ -1,11 +1,23 @@
 // An open activity: its tries, its last failure, and what can be done with it by hand.
 import type { JSX } from 'preact';
-import { type Activity, actionsOfActivity } from '../actions';
+import { type Activity, actionsOfActivity, retryOf } from '../actions';
+import type { Event } from '../fold';
 import { Name, Payload, Time } from '../ui';
 import type { Described } from '../words';
 import { Actions } from './act';
 
-export function ByHand({ domain, run, activity }: { domain: string; run: Described; activity: Activity }): JSX.Element {
+export function ByHand({
+  domain,
+  run,
+  activity,
+  events,
+}: {
+  domain: string;
+  run: Described;
+  activity: Activity;
+  /** Those of the run that are here. */
+  events: readonly Event[];
+}): JSX.Element {
   const { attempt, maximumAttempts, lastFailure, paused, nextTryAt, startedAt, lastHeartbeatAt } = activity;
   const failure = lastFailure?.reason ?? lastFailure?.timeout;
   return (
@@ -43,7 +55,7 @@ export function ByHand({ domain, run, activity }: { domain: string; run: Describ
       </p>
       {lastFailure?.details === undefined ? null : <Payload name="its last failure" value={lastFailure.details} />}
       <Actions
-        actions={actionsOfActivity(domain, run, activity)}
+        actions={actionsOfActivity(domain, run, activity, retryOf(events, activity.scheduledEventId))}
         domain={domain}
         label={`By hand, of ${activity.activityId}`}
       />

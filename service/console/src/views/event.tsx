@@ -84,7 +84,9 @@ export function EventPanel({ event, shown }: { event: Event; shown: Shown }): JS
           </div>
         </>
       ) : null}
-      {described && activity ? <ByHand domain={shown.run.domain} run={described} activity={activity} /> : null}
+      {described && activity ? (
+        <ByHand domain={shown.run.domain} run={described} activity={activity} events={shown.run.row.value.events} />
+      ) : null}
       {payloadsOf(event).map(([name, value]) => (
         <Payload key={`${event.id}${name}`} name={name} value={value} />
       ))}

@@ -1,13 +1,17 @@
 // What is said of a run above its views: how it stands, in words, its facts, its family.
 import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { actionsOfRun, knownIn } from '../actions';
+import { problemOf, request } from '../api';
 import type { Run } from '../live';
-import { actionsOfRun } from '../actions';
+import { workflowPath } from '../paths';
 import { pathOf } from '../route';
+import { anotherLike } from '../starts';
 import { now, place } from '../state';
 import { duration } from '../time';
 import { Badge, Name, Time, Trouble } from '../ui';
 import { reasonOf, standingOf } from '../words';
-import { Actions } from './act';
+import { Actions, acting } from './act';
 
 /** What is said of the run, which counts the seconds; a component of its own, so that nothing else is drawn each second. */
 export function Head({ run }: { run: Run }): JSX.Element {
@@ -100,12 +104,39 @@ function RunActions({ run }: { run: Run }): JSX.Element | null {
   if (!described) return null;
   const { query } = place.value;
   const event = Number(query.get('event') ?? query.get('asof') ?? run.row.value.last);
+  const known = knownIn(run.row.value.events);
   return (
-    <Actions
-      actions={actionsOfRun(run.domain, described, event)}
-      domain={run.domain}
-      label="What can be done with it"
-    />
+    <div class="run-actions">
+      <Actions
+        actions={actionsOfRun(run.domain, described, event, known)}
+        domain={run.domain}
+        label="What can be done with it"
+      />
+      <Another run={run} />
+    </div>
+  );
+}
+
+/** Starts another run like this one, whose first event is read as the service sends it: its input is not touched. */
+function Another({ run }: { run: Run }): JSX.Element {
+  const [isReading, setReading] = useState(false);
+  const start = async (): Promise<void> => {
+    setReading(true);
+    try {
+      const runId = encodeURIComponent(run.runId ?? '');
+      const path = `${workflowPath(run.domain, run.workflowId)}/history?runId=${runId}&limit=1`;
+      const answer = await (await request(path)).text();
+      acting.value = { action: anotherLike(run.domain, run.workflowId, answer), domain: run.domain };
+    } catch (error) {
+      run.problem.value = problemOf(error);
+    } finally {
+      setReading(false);
+    }
+  };
+  return (
+    <button type="button" class="act" disabled={isReading} onClick={() => void start()}>
+      Start another like it
+    </button>
   );
 }
 

@@ -1,77 +1,28 @@
 // The list of runs: filters in the URL, counts by status, rows drawn only where one looks.
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Problem, get } from '../api';
-import {
-  FIELDS,
-  type Field,
-  type Filter,
-  OUTCOMES,
-  STANDINGS,
-  filterOfQuery,
-  parseFilter,
-  queryOfFilter,
-  textOfFilter,
-} from '../filter';
+import { type Problem, get, problemOf } from '../api';
+import type { BulkAction } from '../bulk';
+import { FIELDS, type Field, type Filter, OUTCOMES, STANDINGS, filterOfQuery, queryOfFilter } from '../filter';
 import type { Schemas } from '../fold';
 import { domainPath } from '../paths';
 import { pathOf } from '../route';
+import { NOTHING, type Selection, has, isEmpty, toggle } from '../selection';
+import { startAction } from '../starts';
 import { go, now, place } from '../state';
 import { type Tally, talliesOf } from '../tallies';
 import { duration } from '../time';
 import { Badge, Empty, Name, Rows, Time, Trouble, useKeys, useNarrow } from '../ui';
-import { standingOf, visible } from '../words';
+import { standingOf } from '../words';
+import { acting } from './act';
+import { BulkBar, bulk } from './bulk';
+import { SavedViews } from './saved';
+import { Search } from './search';
 
 type Listed = Schemas['Listed'];
 const PAGE = 200;
-const COLUMNS = ['status', 'workflow id', 'type', 'started', 'took', 'tags'];
+const COLUMNS = ['', 'status', 'workflow id', 'type', 'started', 'took', 'tags'];
 const SHOWN = ['open', ...STANDINGS, ...OUTCOMES] as const;
-
-function Search({ filter, apply }: { filter: Filter; apply: (filter: Filter) => void }): JSX.Element {
-  const text = textOfFilter(filter);
-  const [typed, setTyped] = useState(text);
-  const [problems, setProblems] = useState<string[]>([]);
-  useEffect(() => {
-    setTyped(text);
-    setProblems([]);
-  }, [text]);
-  return (
-    <form
-      class="search"
-      role="search"
-      onSubmit={(event) => {
-        event.preventDefault();
-        const parsed = parseFilter(typed);
-        setProblems(parsed.problems);
-        if (parsed.problems.length === 0) {
-          apply(parsed.filter);
-          (document.activeElement as HTMLElement | null)?.blur();
-        }
-      }}
-    >
-      <label class="unseen" for="search">
-        Filter of runs
-      </label>
-      <input
-        id="search"
-        value={typed}
-        onInput={(event) => setTyped(event.currentTarget.value)}
-        spellcheck={false}
-        autocomplete="off"
-        autocapitalize="off"
-        placeholder="workflow id, or status:open type:order tag:…"
-        aria-describedby="search-problems"
-        aria-invalid={problems.length > 0}
-      />
-      <kbd aria-hidden="true">/</kbd>
-      <div id="search-problems" role="status">
-        {problems.map((problem) => (
-          <p key={problem}>{visible(problem)}</p>
-        ))}
-      </div>
-    </form>
-  );
-}
 
 export function Runs({ domain }: { domain: string }): JSX.Element {
   const filter = filterOfQuery(place.value.query);
@@ -83,6 +34,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
   const [counts, setCounts] = useState<Map<string, Tally>>(new Map());
   const [problem, setProblem] = useState<Problem>();
   const [at, setAt] = useState(-1);
+  const [selection, setSelection] = useState<Selection>(NOTHING);
   const asking = useRef<AbortController | undefined>(undefined);
   const loading = useRef(false);
   const shown = useRef<Listed[]>([]);
@@ -101,8 +53,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
     setCounts(talliesOf(await get<Schemas['Count']>(asked, asking.current?.signal)));
   };
   const failed = (error: unknown): void => {
-    if ((error as Error).name !== 'AbortError')
-      setProblem(error instanceof Problem ? error : new Problem(0, 'broken', String(error), ''));
+    if ((error as Error).name !== 'AbortError') setProblem(problemOf(error));
   };
   // Rows keep their places: what is there already is updated where it stands, what is newer waits above until it is wanted.
   const refresh = async (): Promise<void> => {
@@ -122,6 +73,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
     asking.current = controller;
     setNewer([]);
     setAt(-1);
+    setSelection(NOTHING);
     setProblem(undefined);
     list()
       .then((page) => {
@@ -156,6 +108,28 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
   const open = (run: Listed | undefined): void => {
     if (run) go({ page: 'run', domain, workflowId: run.workflowId, runId: run.runId, view: 'turns' });
   };
+  const select = (run: Listed | undefined): void => {
+    if (run) setSelection((old) => toggle(old, run.runId, shown.current));
+  };
+  const ask = (action: BulkAction): void => {
+    const chosen = selection === 'all' ? undefined : shown.current.filter((run) => selection.has(run.runId));
+    const open = chosen?.filter((run) => run.status === 'open');
+    bulk.value = {
+      action,
+      domain,
+      filter,
+      closed: (chosen?.length ?? 0) - (open?.length ?? 0),
+      done: () => {
+        setSelection(NOTHING);
+        void refresh();
+      },
+      ...(open ? { chosen: open } : {}),
+    };
+  };
+  const start = (): void => {
+    const types = [...new Set(shown.current.map((run) => run.workflowType))].sort();
+    acting.value = { action: startAction(domain, { workflowType: filter.type ?? '' }, types), domain };
+  };
   const move = (by: number): void => setAt((old) => Math.max(0, Math.min((runs?.length ?? 1) - 1, old + by)));
   useKeys({
     j: () => move(1),
@@ -163,6 +137,9 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
     ArrowDown: () => move(1),
     ArrowUp: () => move(-1),
     Enter: () => open(runs?.[at]),
+    x: () => select(runs?.[at]),
+    X: () => setSelection('all'),
+    Escape: () => setSelection(NOTHING),
     r: () => void refresh(),
   });
 
@@ -170,12 +147,19 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
     const found = counts.get(status);
     return found ? `${found.count.toLocaleString('en')}${found.truncated ? '+' : ''}` : '…';
   };
+  const matching = number(filter.status ?? '');
+  const words = selection === 'all' ? `all ${matching} that match` : `${selection.size} selected`;
+  const hasMore =
+    selection !== 'all' && (next !== undefined || newer.length > 0 || selection.size < (runs?.length ?? 0));
   const chips = (Object.keys(FIELDS) as Field[]).filter((name) => filter[name] && name !== 'status');
   return (
     <main class="page runs-page" id="main">
       <div class="bar">
         <h1>Runs</h1>
         <Search filter={filter} apply={apply} />
+        <button type="button" class="act" onClick={start}>
+          Start a run
+        </button>
         <button type="button" class="quiet" onClick={() => void refresh()} title="Refresh (r)">
           Refresh
         </button>
@@ -197,6 +181,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
           );
         })}
       </nav>
+      <SavedViews domain={domain} query={query} />
       {chips.length > 0 ? (
         <ul class="chips" aria-label="Filters">
           {chips.map((name) => (
@@ -222,6 +207,15 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
         </ul>
       ) : null}
       <Trouble problem={problem} />
+      {isEmpty(selection) ? null : (
+        <BulkBar
+          words={words}
+          total={hasMore ? matching : undefined}
+          ask={ask}
+          all={() => setSelection('all')}
+          clear={() => setSelection(NOTHING)}
+        />
+      )}
       {newer.length > 0 ? (
         <button
           type="button"
@@ -256,7 +250,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
                 <div class="row head" role="row">
                   {COLUMNS.map((name) => (
                     <span key={name} role="columnheader">
-                      {name}
+                      {name || <span class="unseen">selected</span>}
                     </span>
                   ))}
                 </div>
@@ -267,7 +261,21 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
               if (!run) return <div key={index} />;
               const end = run.closedAt ? Date.parse(run.closedAt) : now.value;
               return (
-                <div key={run.runId} class={`row run${index === at ? ' at' : ''}`} role="row" aria-rowindex={index + 1}>
+                <div
+                  key={run.runId}
+                  class={`row run${index === at ? ' at' : ''}${has(selection, run.runId) ? ' selected' : ''}`}
+                  role="row"
+                  aria-rowindex={index + 1}
+                >
+                  <span role="cell" class="select">
+                    <input
+                      type="checkbox"
+                      aria-label={`Select ${run.workflowId}`}
+                      title="Key x"
+                      checked={has(selection, run.runId)}
+                      onChange={() => select(run)}
+                    />
+                  </span>
                   <span role="cell">
                     <Badge status={standingOf(run)} />
                   </span>

@@ -7,7 +7,7 @@ import { domainPath } from '../paths';
 import { pathOf } from '../route';
 import { now } from '../state';
 import { exactTime, relative } from '../time';
-import { actionsOfSchedule } from '../actions';
+import { actionsOfSchedule } from '../manage';
 import { Empty, Name, Payload, Time, Trouble, useKeys } from '../ui';
 import { Actions } from './act';
 

@@ -84,7 +84,12 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
             more={(index) => {
               const activity = described?.openActivities[index];
               return described && activity ? (
-                <ByHand domain={shown.run.domain} run={described} activity={activity} />
+                <ByHand
+                  domain={shown.run.domain}
+                  run={described}
+                  activity={activity}
+                  events={shown.run.row.value.events}
+                />
               ) : null;
             }}
           />

@@ -1,7 +1,7 @@
 // The start page and the task lists: what the service is doing now, as its metrics say.
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Problem, get, request } from '../api';
+import { type Problem, get, problemOf, request } from '../api';
 import type { Schemas } from '../fold';
 import { pathOf } from '../route';
 import { Empty, Name, Time, Trouble, useKeys } from '../ui';
@@ -32,9 +32,7 @@ function useMetrics(): { seen: Seen | undefined; problem: Problem | undefined; r
         setSeen(fresh);
         setProblem(undefined);
       })
-      .catch((error: unknown) =>
-        setProblem(error instanceof Problem ? error : new Problem(0, 'broken', String(error), '')),
-      );
+      .catch((error: unknown) => setProblem(problemOf(error)));
   };
   useEffect(() => {
     refresh();

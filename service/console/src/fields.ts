@@ -1,0 +1,154 @@
+// What a dialog asks for: its fields, what they lack, and the body that is made of them. Pure.
+import type { Schemas } from './fold';
+
+export interface Field {
+  /** The name in the body; `timeouts.heartbeat` is within `timeouts`, and `/name` is a part of the path. */
+  name: string;
+  label: string;
+  /** `lines` are texts, one a line; a `number` is sent as it is typed. */
+  kind: 'line' | 'json' | 'choice' | 'flag' | 'number' | 'lines';
+  hint?: string;
+  isRequired?: boolean;
+  choices?: [value: string, label: string][];
+  /** What may be meant. */
+  offers?: string[];
+  initial?: string;
+  /** Whether `initial` is what is there, and is sent only when it was changed, or something of its group was. */
+  isKept?: boolean;
+  /** The part of the dialog that it is folded into. */
+  part?: string;
+}
+export type Values = Record<string, string>;
+
+export const REASON: Field = { name: 'reason', label: 'reason', kind: 'line', hint: 'stands in the history' };
+export const WHO: Field = { name: 'identity', label: 'who you are', kind: 'line', hint: 'stands in the history' };
+export const DURATION = 'such as 30s, 1h 30m or 7d';
+export const payload = (name: string, label: string): Field => ({
+  name,
+  label,
+  kind: 'json',
+  hint: 'JSON, such as {"ok": true} or "a text"; empty for none',
+});
+
+const groupOf = (name: string): string => name.split('.')[0] ?? '';
+const typed = (values: Values, name: string): string => values[name]?.trim() ?? '';
+
+/** Returns what the fields lack, by their names; nothing where the action can be done. */
+export function lackOf(fields: readonly Field[], values: Values): Values {
+  const lack: Values = {};
+  for (const { name, kind, isRequired } of fields) {
+    const value = typed(values, name);
+    if (value === '') {
+      if (isRequired) lack[name] = 'It is needed.';
+    } else if (kind === 'json') {
+      try {
+        JSON.parse(value);
+      } catch {
+        lack[name] = `This is not JSON. A text stands in quotes: ${JSON.stringify(value).slice(0, 60)}`;
+      }
+    } else if (kind === 'number' && !/^-?(0|[1-9]\d*)(\.\d+)?$/.test(value)) {
+      lack[name] = 'This is not a number.';
+    }
+  }
+  return lack;
+}
+
+/** Returns the body, with payloads as they were typed: the service keeps every byte of them. */
+export function bodyOf(fields: readonly Field[], values: Values): string {
+  const changed = new Set(
+    fields
+      .filter(
+        ({ name, isKept, initial, choices }) => isKept && typed(values, name) !== (initial ?? choices?.[0]?.[0] ?? ''),
+      )
+      .map(({ name }) => groupOf(name)),
+  );
+  const body: Members = new Map();
+  for (const { name, kind, isKept } of fields) {
+    const value = typed(values, name);
+    if (name.startsWith('/') || value === '' || (isKept && !changed.has(groupOf(name)))) continue;
+    const path = name.split('.');
+    const last = path.pop() ?? '';
+    let members = body;
+    for (const group of path) {
+      const inner = members.get(group) ?? new Map();
+      members.set(group, inner);
+      members = inner as Members;
+    }
+    members.set(last, textOf(kind, value));
+  }
+  return written(body);
+}
+
+/** Members of an object, each as its JSON or as members of its own. */
+type Members = Map<string, string | Members>;
+
+function written(members: Members): string {
+  const all = [...members].map(([name, value]) => {
+    return `${JSON.stringify(name)}:${typeof value === 'string' ? value : written(value)}`;
+  });
+  return `{${all.join(',')}}`;
+}
+
+function textOf(kind: Field['kind'], value: string): string {
+  switch (kind) {
+    case 'json':
+    case 'number':
+      return value;
+    case 'flag':
+      return 'true';
+    case 'lines':
+      return JSON.stringify(linesOf(value));
+    case 'line':
+    case 'choice':
+      return JSON.stringify(value);
+  }
+}
+
+const linesOf = (text: string): string[] =>
+  text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+
+export const initialOf = (fields: readonly Field[]): Values =>
+  Object.fromEntries(fields.map(({ name, initial, choices }) => [name, initial ?? choices?.[0]?.[0] ?? '']));
+
+export type Retry = Schemas['RetryPolicyOutput'];
+
+/** The fields of a retry policy. `isKept`: it is sent whole where any of it was changed, as the service wants it. */
+export function retryFields(retry: Retry | null | undefined, of: 'activity' | 'workflow', isKept: boolean): Field[] {
+  const field = (name: keyof Retry, label: string, kind: Field['kind'], initial: unknown, hint?: string): Field => ({
+    name: `retry.${name}`,
+    label,
+    kind,
+    part: 'Retry policy',
+    ...(hint ? { hint } : {}),
+    ...(initial == null || initial === '' ? {} : { initial: String(initial) }),
+    ...(isKept ? { isKept } : {}),
+  });
+  return [
+    field('initialInterval', 'first wait', 'line', retry?.initialInterval, DURATION),
+    field('backoffCoefficient', 'each wait longer by', 'number', retry?.backoffCoefficient, 'a factor; 2 unless given'),
+    field('maximumInterval', 'longest wait', 'line', retry?.maximumInterval),
+    field('maximumAttempts', 'tries in all', 'number', retry?.maximumAttempts, 'without a limit where it is empty'),
+    field(
+      'nonRetryableReasons',
+      'reasons that end the tries',
+      'lines',
+      retry?.nonRetryableReasons?.join('\n'),
+      'one a line',
+    ),
+    field('jitter', 'share of each wait left to chance', 'number', retry?.jitter || undefined, '0 to 1'),
+    ...(of === 'activity'
+      ? [
+          {
+            ...field('whenExhausted', 'when the tries have run out', 'choice', retry?.whenExhausted ?? 'fail'),
+            choices: [
+              ['fail', 'it fails'],
+              ['pause', 'it waits for somebody'],
+            ] as [string, string][],
+          },
+        ]
+      : []),
+  ];
+}

@@ -1,0 +1,109 @@
+// Starting a run by hand: a plain one, and another one like one that is there. Pure.
+import type { Action } from './actions';
+import { DURATION, type Field, WHO, payload, retryFields } from './fields';
+import type { EventOf } from './fold';
+import { domainPath } from './paths';
+import { rawMembers } from './raw';
+
+/** What a start is filled with. `input` is JSON as it was sent. */
+export type Start = Partial<Omit<EventOf<'WorkflowStarted'>, 'input'>> & { workflowId?: string; input?: string };
+
+const MORE = 'Timeouts and tags';
+const IDS = 'Ids in use';
+
+/** Returns the start of a run. `offers` are types that may be meant. */
+export function startAction(domain: string, like: Start, offers: string[] = []): Action {
+  const line = (name: string, label: string, initial: string | null | undefined, more: Partial<Field> = {}): Field => ({
+    name,
+    label,
+    kind: 'line',
+    ...(initial ? { initial } : {}),
+    ...more,
+  });
+  const wait = (name: string, label: string, initial: string | null | undefined): Field =>
+    line(name, label, initial, { hint: DURATION, part: MORE });
+  const timeouts = like.activityTimeouts ?? {};
+  return {
+    name: 'start',
+    label: 'Start a run',
+    title: 'Start a run',
+    says: 'Its first turn waits on the task list for a decider.',
+    does: 'Start',
+    fields: [
+      line('workflowId', 'workflow id', like.workflowId, { isRequired: true }),
+      line('workflowType', 'workflow type', like.workflowType, { isRequired: true, offers }),
+      line('taskList', 'task list', like.taskList, { hint: 'as its type says, or default, where it is empty' }),
+      { ...payload('input', 'input'), ...(like.input ? { initial: like.input } : {}) },
+      {
+        name: 'tags',
+        label: 'tags',
+        kind: 'lines',
+        hint: 'one a line',
+        part: MORE,
+        initial: like.tags?.join('\n') ?? '',
+      },
+      wait('startAfter', 'first turn after', like.startAfter),
+      wait('executionTimeout', 'execution timeout', like.executionTimeout),
+      wait('runTimeout', 'run timeout', like.runTimeout),
+      wait('deciderStartToClose', 'time of a turn', like.deciderStartToClose),
+      wait('deciderScheduleToStart', 'a turn waits at most', like.deciderScheduleToStart),
+      wait('activityTimeouts.scheduleToStart', 'activities: scheduleToStart', timeouts.scheduleToStart),
+      wait('activityTimeouts.startToClose', 'activities: startToClose', timeouts.startToClose),
+      wait('activityTimeouts.scheduleToClose', 'activities: scheduleToClose', timeouts.scheduleToClose),
+      wait('activityTimeouts.heartbeat', 'activities: heartbeat', timeouts.heartbeat),
+      wait('retention', 'kept after its end', like.retention),
+      {
+        ...line('taskPriority', 'priority', like.taskPriority == null ? undefined : String(like.taskPriority)),
+        kind: 'number',
+        part: MORE,
+      },
+      ...retryFields(like.retry, 'workflow', false),
+      {
+        name: 'conflictPolicy',
+        label: 'where a run of this id is open',
+        kind: 'choice',
+        part: IDS,
+        choices: [
+          ['', 'it is refused'],
+          ['use-existing', 'that run is used'],
+          ['terminate-existing', 'that run is terminated first'],
+        ],
+      },
+      {
+        name: 'reusePolicy',
+        label: 'where a run of this id has closed',
+        kind: 'choice',
+        part: IDS,
+        choices: [
+          ['', 'only after a failure'],
+          ['allow-duplicate', 'it is started'],
+          ['reject-duplicate', 'it is refused'],
+        ],
+      },
+      WHO,
+    ],
+    path: () => `${domainPath(domain)}/workflows`,
+    leadsOn: true,
+  };
+}
+
+/** Returns the start of another run like this one, of which `answer` has the first event as the service sent it. */
+export function anotherLike(domain: string, workflowId: string, answer: string): Action {
+  const events = rawMembers(answer).get('events') ?? '[]';
+  const first = rawMembers(events).get('0') ?? '{}';
+  const started = JSON.parse(first) as EventOf<'WorkflowStarted'>;
+  const { input: _, ...rest } = started;
+  const input = rawMembers(first).get('input');
+  return {
+    ...startAction(domain, { ...rest, workflowId: anotherId(workflowId), ...(input === undefined ? {} : { input }) }),
+    name: 'another',
+    title: `Start another like ${workflowId}`,
+    says: 'It begins as that one began, with an id of its own.',
+  };
+}
+
+/** Returns an id for another one: `a`, `a-again`, `a-again-2`. */
+export function anotherId(id: string): string {
+  const again = id.match(/^(.*-again)(?:-(\d+))?$/s);
+  return again ? `${again[1]}-${Number(again[2] ?? 1) + 1}` : `${id}-again`;
+}

@@ -1,0 +1,51 @@
+// The search field of the runs: a filter as text.
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { type Filter, parseFilter, textOfFilter } from '../filter';
+import { visible } from '../words';
+
+export function Search({ filter, apply }: { filter: Filter; apply: (filter: Filter) => void }): JSX.Element {
+  const text = textOfFilter(filter);
+  const [typed, setTyped] = useState(text);
+  const [problems, setProblems] = useState<string[]>([]);
+  useEffect(() => {
+    setTyped(text);
+    setProblems([]);
+  }, [text]);
+  return (
+    <form
+      class="search"
+      role="search"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const parsed = parseFilter(typed);
+        setProblems(parsed.problems);
+        if (parsed.problems.length === 0) {
+          apply(parsed.filter);
+          (document.activeElement as HTMLElement | null)?.blur();
+        }
+      }}
+    >
+      <label class="unseen" for="search">
+        Filter of runs
+      </label>
+      <input
+        id="search"
+        value={typed}
+        onInput={(event) => setTyped(event.currentTarget.value)}
+        spellcheck={false}
+        autocomplete="off"
+        autocapitalize="off"
+        placeholder="workflow id, or status:open type:order tag:…"
+        aria-describedby="search-problems"
+        aria-invalid={problems.length > 0}
+      />
+      <kbd aria-hidden="true">/</kbd>
+      <div id="search-problems" role="status">
+        {problems.map((problem) => (
+          <p key={problem}>{visible(problem)}</p>
+        ))}
+      </div>
+    </form>
+  );
+}
