@@ -41,7 +41,7 @@ for (const name of ['index.html', 'icon.svg']) {
 
 // What is bundled is others' work, too: their notices go with it.
 const notices = [];
-for (const name of ['preact', '@preact/signals', '@preact/signals-core']) {
+for (const name of ['preact', '@preact/signals', '@preact/signals-core', 'marked']) {
   notices.push(`${name}\n\n${await readFile(new URL(`./node_modules/${name}/LICENSE`, import.meta.url), 'utf8')}`);
 }
 await writeFile(new URL('licenses.txt', dist), notices.join('\n\n'));

@@ -125,6 +125,10 @@ function decideOrder(task) {
     });
   }
   if (state.step === 'shipping') awaiting = ['change-address', 'baton.cancel'];
+  // An end is refused when something has come meanwhile, and is decided once more with that seen.
+  const end = decisions.findLast(({ type }) => type.endsWith('Workflow'));
+  if (end) state.end = end;
+  else if (state.end && last(task, 'WorkflowCloseFailed')) decisions.push(state.end);
   return { decisions, context: state, awaiting };
 }
 
@@ -336,6 +340,20 @@ await post(`${domain}/schedules`, {
   scheduleId: 'hourly-sync',
   paused: true,
   schedule: { spec: { intervals: [{ every: '1h' }] }, action: { workflowId: 'sync-hourly', workflowType: 'archive' } },
+}).catch((error) => console.error(String(error)));
+for (const [kind, type] of [
+  ['workflow', { name: 'order', version: '2', description: 'an order of the shop', defaults: { taskList: 'orders' } }],
+  ['workflow', { name: 'order', version: '1' }],
+  ['workflow', { name: 'approval' }],
+  ['activity', { name: 'charge-card', defaults: { taskList: 'payments', timeouts: { startToClose: '30s' } } }],
+])
+  await post(`${domain}/${kind}-types`, type).catch((error) => console.error(String(error)));
+await post(`${domain}/workflow-types/order%2F1/deprecate`).catch((error) => console.error(String(error)));
+await post(`${base}/domains`, {
+  name: 'archive',
+  description: 'what the shop was before 2024',
+  retention: '365d',
+  tags: { team: 'finance' },
 }).catch((error) => console.error(String(error)));
 // Everybody is where they are meant to be.
 const many = async (query) => (await call('GET', `${domain}/workflows/count?${query}`)).count;

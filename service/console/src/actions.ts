@@ -2,6 +2,7 @@
 import { DURATION, type Field, REASON, type Retry, type Values, WHO, payload, retryFields } from './fields';
 import type { Event, Schemas } from './fold';
 import { workflowPath } from './paths';
+import { pathOf } from './route';
 import type { Described } from './words';
 
 export interface Action {
@@ -19,6 +20,8 @@ export interface Action {
   path: (values: Values) => string;
   /** Whether there is an answer to be read. */
   isAnswered?: boolean;
+  /** Where an answer in Markdown is shown. */
+  pageOf?: (values: Values) => string;
   /** Whether it leads to a run of its own. */
   leadsOn?: boolean;
 }
@@ -89,6 +92,12 @@ export function actionsOfRun(domain: string, run: Described, event: number, know
     fields: [{ name: '/name', label: 'query', kind: 'line', isRequired: true }, payload('input', 'input')],
     path: named('queries'),
     isAnswered: true,
+    pageOf: (values) => {
+      const input = values['input']?.trim();
+      const query = values['/name']?.trim() ?? '';
+      const path = pathOf({ page: 'asked', domain, workflowId: run.workflowId, runId: run.runId, query });
+      return `${path}${input ? `?${new URLSearchParams({ input }).toString()}` : ''}`;
+    },
   };
   if (!isOpen) return [query, reset];
   const awaited = run.awaiting.filter((name) => !name.startsWith('baton.'));

@@ -46,7 +46,8 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
     clockAhead.value = Math.abs(ahead) > CLOCK_DIFFERENCE_MS ? ahead : 0;
   }
   reachable.value = response.status !== 502;
-  if (response.ok) return response;
+  // Nothing new is an answer, too.
+  if (response.ok || response.status === 304) return response;
   const problem = (await response.json().catch(() => ({}))) as Partial<Problem>;
   throw new Problem(
     response.status,

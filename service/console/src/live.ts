@@ -1,7 +1,7 @@
 // One run, live: what the service says of it, and its history as far as it is here, followed by a stream while it is open.
-import { computed, signal } from '@preact/signals';
 import { Problem, get, problemOf, stream } from './api';
-import { type Event, Row, type Schemas, closes, effectsIn, turnsByEvent, turnsOf } from './fold';
+import { type Event, Row, type Schemas, closes } from './fold';
+import { History } from './history';
 import { workflowPath } from './paths';
 import type { Described } from './words';
 
@@ -21,20 +21,8 @@ const AGAIN_MS = [500, 1000, 2000, 5000, 10_000];
     stream holds one of them. */
 const HIDDEN_MS = 30_000;
 
-export type Connection = 'loading' | 'live' | 'closed' | 'lost' | 'gone';
-
-export class Run {
-  readonly described = signal<Described | undefined>(undefined);
-  readonly row = signal(new Row([]));
-  readonly connection = signal<Connection>('loading');
-  readonly problem = signal<Problem | undefined>(undefined);
-  /** The newest event that is known to be there. */
-  readonly lastId = signal(0);
-  /** Whether the events that are here are some from the middle: the newest are not among them. */
-  readonly isElsewhere = computed(() => this.row.value.events.length > 0 && this.row.value.last < this.lastId.value);
-  readonly turns = computed(() => turnsOf(this.row.value));
-  readonly turnOf = computed(() => turnsByEvent(this.turns.value));
-  readonly effects = computed(() => effectsIn(this.row.value));
+export class Run extends History {
+  override readonly isRecorded = false;
   private readonly stop = new AbortController();
   private coming: Event[] = [];
   private deadline: ReturnType<typeof setTimeout> | undefined;
@@ -42,11 +30,8 @@ export class Run {
   private reading = false;
   private isClosed = false;
 
-  constructor(
-    readonly domain: string,
-    readonly workflowId: string,
-    public runId: string | undefined,
-  ) {
+  constructor(domain: string, workflowId: string, runId: string | undefined) {
+    super(domain, workflowId, runId);
     void this.open();
   }
 
@@ -162,7 +147,7 @@ export class Run {
   }
 
   /** Reads a page of older events. */
-  async readEarlier(): Promise<void> {
+  override async readEarlier(): Promise<void> {
     const { first } = this.row.value;
     if (first <= 1 || this.reading) return;
     this.reading = true;
@@ -182,7 +167,7 @@ export class Run {
   }
 
   /** Reads the events around one, in place of those that are here, where it is further away than a page. */
-  async goTo(id: number): Promise<void> {
+  override async goTo(id: number): Promise<void> {
     const { first, last } = this.row.value;
     if ((id >= first && id <= last) || this.reading) return;
     if (id < first && first - id <= PAGE) return this.readEarlier();
@@ -200,7 +185,7 @@ export class Run {
   }
 
   /** Reads a page of newer events, where those that are here are some from the middle. */
-  async readLater(): Promise<void> {
+  override async readLater(): Promise<void> {
     if (!this.isElsewhere.value || this.reading) return;
     this.reading = true;
     try {
@@ -216,7 +201,7 @@ export class Run {
   }
 
   /** Shows the newest events again. */
-  async goToNewest(): Promise<void> {
+  override async goToNewest(): Promise<void> {
     await this.readNewest();
   }
 

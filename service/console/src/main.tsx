@@ -4,22 +4,37 @@ import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { clockAhead, get, reachable } from './api';
 import type { Schemas } from './fold';
-import { pathOf } from './route';
+import { type Route, pathOf } from './route';
 import { clock, domain, go, helpIsOpen, route, theme } from './state';
 import { duration } from './time';
 import { Empty } from './ui';
 import { ActDialog, Said } from './views/act';
 import { BulkDialog } from './views/bulk';
+import { DropTarget, Recorded } from './views/recorded';
 import { RunPage } from './views/run';
 import { Runs } from './views/runs';
 import { Schedules } from './views/schedules';
 import { Lists, Start } from './views/start';
+import { Types } from './views/types';
+import { AskedPage } from './views/asked';
+import { Domains } from './views/domains';
+
+/** Titles of pages; those that are not here say theirs themselves. */
+const TITLES: Partial<Record<Route['page'], string>> = {
+  start: 'Start',
+  runs: 'Runs',
+  lists: 'Task lists',
+  schedules: 'Schedules',
+  types: 'Types',
+  domains: 'Domains',
+  unknown: 'No page',
+};
 
 function Page(): JSX.Element {
   const at = route.value;
   useEffect(() => {
-    if (at.page !== 'run')
-      document.title = `${at.page === 'runs' ? 'Runs' : at.page === 'lists' ? 'Task lists' : at.page === 'schedules' ? 'Schedules' : 'Start'} · Baton`;
+    const title = TITLES[at.page];
+    if (title) document.title = `${title} · Baton`;
   }, [at.page]);
   switch (at.page) {
     case 'start':
@@ -32,6 +47,14 @@ function Page(): JSX.Element {
       return <Lists domain={at.domain} />;
     case 'schedules':
       return <Schedules domain={at.domain} scheduleId={at.scheduleId} />;
+    case 'recorded':
+      return <Recorded view={at.view} />;
+    case 'types':
+      return <Types domain={at.domain} kind={at.kind} />;
+    case 'domains':
+      return <Domains />;
+    case 'asked':
+      return <AskedPage {...at} />;
     case 'unknown':
       return (
         <main class="page" id="main">
@@ -43,7 +66,7 @@ function Page(): JSX.Element {
   }
 }
 
-function Domains(): JSX.Element | null {
+function DomainChoice(): JSX.Element | null {
   const [names, setNames] = useState<string[]>([]);
   useEffect(() => {
     get<Schemas['Domains']>('/v1/domains').then(
@@ -69,11 +92,9 @@ function Domains(): JSX.Element | null {
 
 function Top(): JSX.Element {
   const at = route.value;
-  const link = (page: 'start' | 'runs' | 'lists' | 'schedules', label: string): JSX.Element => (
-    <a
-      href={pathOf(page === 'start' ? { page } : { page, domain: domain.value })}
-      aria-current={at.page === page || (page === 'runs' && at.page === 'run') ? 'page' : undefined}
-    >
+  const isOfRun = at.page === 'run' || at.page === 'asked';
+  const link = (to: Route, label: string): JSX.Element => (
+    <a href={pathOf(to)} aria-current={at.page === to.page || (to.page === 'runs' && isOfRun) ? 'page' : undefined}>
       {label}
     </a>
   );
@@ -99,13 +120,15 @@ function Top(): JSX.Element {
         Baton
       </a>
       <nav aria-label="Pages">
-        {link('start', 'Start')}
-        {link('runs', 'Runs')}
-        {link('lists', 'Task lists')}
-        {link('schedules', 'Schedules')}
+        {link({ page: 'start' }, 'Start')}
+        {link({ page: 'runs', domain: domain.value }, 'Runs')}
+        {link({ page: 'lists', domain: domain.value }, 'Task lists')}
+        {link({ page: 'schedules', domain: domain.value }, 'Schedules')}
+        {link({ page: 'types', domain: domain.value, kind: 'workflow' }, 'Types')}
+        {link({ page: 'domains' }, 'Domains')}
       </nav>
       <span class="grow" />
-      <Domains />
+      <DomainChoice />
       <button
         type="button"
         class="quiet wide"
@@ -151,6 +174,9 @@ const KEYS: [string, string][] = [
   ['g r', 'runs'],
   ['g l', 'task lists'],
   ['g c', 'schedules'],
+  ['g t', 'types'],
+  ['g d', 'domains'],
+  ['g h', 'a recorded history'],
   ['1 – 4', 'turns, timeline, future, events'],
   ['[  ]', 'the run as of an earlier, a later event'],
   ['Esc', 'close the event, select nothing'],
@@ -228,6 +254,7 @@ function Console(): JSX.Element {
       <Help />
       <ActDialog />
       <BulkDialog />
+      <DropTarget />
       <Said />
     </>
   );

@@ -72,7 +72,7 @@ export function registerType(domain: string, kind: KindOfType): Action {
   const wait = (name: string, label: string): Field => ({ name, label, kind: 'line', hint: DURATION });
   return {
     name: 'register',
-    label: `Register a type of ${kind === 'workflow' ? 'workflows' : 'activities'}`,
+    label: 'Register a type',
     title: `Register a type of ${kind === 'workflow' ? 'workflows' : 'activities'}`,
     says: `What ${
       kind === 'workflow' ? 'a start' : 'a decision'

@@ -9,6 +9,10 @@ export type Route =
   | { page: 'run'; domain: string; workflowId: string; runId?: string; view: View }
   | { page: 'lists'; domain: string }
   | { page: 'schedules'; domain: string; scheduleId?: string }
+  | { page: 'types'; domain: string; kind: 'workflow' | 'activity' }
+  | { page: 'domains' }
+  | { page: 'recorded'; view: View }
+  | { page: 'asked'; domain: string; workflowId: string; runId: string; query: string }
   | { page: 'unknown'; path: string };
 
 export const ROOT = '/console';
@@ -24,16 +28,24 @@ export function routeOf(path: string): Route {
       return { page: 'unknown', path };
     }
   }
-  const [domain, page, id, third, fourth] = segments;
+  const [domain, page, id, third, fourth, fifth] = segments;
   if (domain === undefined) return { page: 'start' };
+  // A domain may have these names: its pages have a second part, which none of these is.
+  if (domain === 'domains' && page === undefined) return { page: 'domains' };
+  const recorded = VIEWS.find((name) => name === page);
+  if (domain === 'recorded' && recorded && segments.length === 2) return { page: 'recorded', view: recorded };
   if (page === undefined) return { page: 'runs', domain };
   if (page === 'workflows' && id === undefined) return { page: 'runs', domain };
   if (page === 'workflows' && id !== undefined) {
+    if (fourth === 'query' && third && fifth !== undefined && segments.length === 6)
+      return { page: 'asked', domain, workflowId: id, runId: third, query: fifth };
     const view = VIEWS.find((name) => name === (fourth ?? 'turns'));
     if (view === undefined || segments.length > 5) return { page: 'unknown', path };
     return { page: 'run', domain, workflowId: id, ...(third ? { runId: third } : {}), view };
   }
   if (page === 'lists') return { page: 'lists', domain };
+  if (page === 'types' && (id === undefined || id === 'activity'))
+    return { page: 'types', domain, kind: id ?? 'workflow' };
   if (page === 'schedules') return { page: 'schedules', domain, ...(id === undefined ? {} : { scheduleId: id }) };
   return { page: 'unknown', path };
 }
@@ -54,6 +66,14 @@ export function pathOf(route: Route): string {
       return join(route.domain, 'lists');
     case 'schedules':
       return join(route.domain, 'schedules', ...(route.scheduleId === undefined ? [] : [route.scheduleId]));
+    case 'types':
+      return join(route.domain, 'types', ...(route.kind === 'activity' ? ['activity'] : []));
+    case 'domains':
+      return join('domains');
+    case 'recorded':
+      return join('recorded', route.view);
+    case 'asked':
+      return join(route.domain, 'workflows', route.workflowId, route.runId, 'query', route.query);
     case 'unknown':
       return route.path;
   }

@@ -98,6 +98,9 @@ addEventListener('keydown', (event) => {
         r: { page: 'runs', domain: domain.value },
         l: { page: 'lists', domain: domain.value },
         c: { page: 'schedules', domain: domain.value },
+        t: { page: 'types', domain: domain.value, kind: 'workflow' },
+        d: { page: 'domains' },
+        h: { page: 'recorded', view: 'turns' },
       } as Record<string, Route>
     )[event.key];
     if (to) {

@@ -217,7 +217,8 @@ function openReason(run: Described, now: number): string {
   return `Waits for ${waits.slice(0, 5).join(', ')}${waits.length > 5 ? ` and ${waits.length - 5} more` : ''}.`;
 }
 
-function closedReason(run: Described, last: Event | undefined): string {
+/** Says how a run closed. `last` is its closing event. */
+export function closedReason(run: Pick<Described, 'startedAt' | 'closedAt'>, last: Event | undefined): string {
   const took = run.closedAt ? ` after ${duration(Date.parse(run.closedAt) - Date.parse(run.startedAt))}` : '';
   if (!last || !closes(last)) return `Closed${took}.`;
   switch (last.type) {

@@ -1,6 +1,7 @@
 // The pictures of docs/console.md: each page in light, some in dark and at a phone's width.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { askApproval } from './pages.mjs';
 
 /** Ours: small enough for a repository, and letters that are still sharp. */
 const QUALITY = 70;
@@ -11,7 +12,22 @@ async function retryDialog(browser, open) {
   await browser.type('#act-reason', 'there is room on the disk again');
 }
 
-export async function takePictures(browser, address, open, folder) {
+async function bulkDialog(browser, address) {
+  await browser.go(address('default/workflows?status=open'));
+  await browser.shows('.row.run');
+  await browser.press('X');
+  await browser.click('.bulk .act', 'Terminate');
+  await browser.shows('.planned');
+}
+
+async function recordedHistory(browser, service, address) {
+  const file = join(service.folder, 'order-1003.json');
+  writeFileSync(file, service.command('history', 'order-1003', '--json'));
+  await browser.go(address('recorded/turns'));
+  await browser.type('.choose input', file);
+}
+
+export async function takePictures({ browser, service, address, open }, folder) {
   mkdirSync(folder, { recursive: true });
   const isToLookAt = process.env['PNG'] === '1';
   const take = async (name) => {
@@ -28,6 +44,10 @@ export async function takePictures(browser, address, open, folder) {
     ['future', () => open('site-north', 'future'), '.view'],
     ['events', () => open('order-1005', 'events'), '.event-rows .row'],
     ['by-hand', () => retryDialog(browser, open), 'dialog[open]'],
+    ['bulk', () => bulkDialog(browser, address), 'dialog[open]'],
+    ['recorded', () => recordedHistory(browser, service, address), '.card'],
+    ['query', () => askApproval({ browser, service, address }), '.asked'],
+    ['types', () => browser.go(address('default/types')), '.card'],
     ['lists', () => browser.go(address('default/lists')), 'table'],
     ['schedules', () => browser.go(address('default/schedules')), '.schedule'],
   ];

@@ -1,5 +1,5 @@
 // A service of the walk's own: the binary as it was built, over a folder of its own; it can go away and come back.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -80,16 +80,21 @@ export class Service {
     if (code !== 0) throw new Error(`the fixture ended with ${code}`);
   }
 
-  async call(method, path, body) {
+  async call(method, path, body, headers = {}) {
     const whole = path.startsWith('/v1/') ? path : `/v1/domains/default${path}`;
     const answer = await fetch(this.url + whole, {
       method,
-      headers: { 'content-type': 'application/json' },
+      headers: { 'content-type': 'application/json', ...headers },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const text = await answer.text();
     if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
     return text ? JSON.parse(text) : undefined;
+  }
+
+  /** What a command of the command line prints. */
+  command(...args) {
+    return execFileSync(BINARY, [...args, '--url', `http://${this.address}`], { encoding: 'utf8' });
   }
 
   /** All events of the newest run of a workflow. */

@@ -8,6 +8,8 @@ import test, { after, before } from 'node:test';
 import { Browser, until } from './browser.mjs';
 import { takePictures } from './pictures.mjs';
 import { actionsByHand } from './actions.mjs';
+import { runsByHand } from './bulk.mjs';
+import { askApproval, morePages } from './pages.mjs';
 import { Service } from './service.mjs';
 
 /** Ours: what is promised of a page that is open. */
@@ -200,6 +202,18 @@ async function signalDialog() {
   await browser.click('.run-head .act', 'Signal');
 }
 
+async function bulkDialog() {
+  await browser.go(console_('default/workflows?status=open'));
+  await browser.shows('.row.run');
+  await browser.press('X');
+  await browser.click('.bulk .act', 'Cancel');
+}
+
+async function startDialog() {
+  await open('order-1005');
+  await browser.click('.run-head .act', 'Start another');
+}
+
 /** The pages, each with something that says that it is there. */
 const PAGES = [
   ['start', () => browser.go(console_()), '.number', 'open'],
@@ -212,6 +226,12 @@ const PAGES = [
   ['a dialog', () => signalDialog(), 'dialog[open]', 'Send'],
   ['task lists', () => browser.go(console_('default/lists')), 'table', 'a-list-without-a-decider'],
   ['schedules', () => browser.go(console_('default/schedules')), '.schedule', 'nightly-archive'],
+  ['types', () => browser.go(console_('default/types')), '.card', 'order'],
+  ['domains', () => browser.go(console_('domains')), '.card', 'default'],
+  ['a recorded history', () => browser.go(console_('recorded/turns')), '.choose', 'Choose a file'],
+  ['many runs', () => bulkDialog(), '.planned', 'more'],
+  ['a start', () => startDialog(), 'dialog[open]', 'Retry policy'],
+  ['a query', () => askApproval({ browser, service, address: console_ }), '.asked .act', 'Approve'],
 ];
 
 test('no page has a serious finding of axe, in light and in dark', async () => {
@@ -236,10 +256,13 @@ test('no page has a serious finding of axe, in light and in dark', async () => {
 
 if (pictures > 0)
   test('pictures', async () => {
-    await takePictures(browser, console_, open, process.argv[pictures + 1]);
+    await takePictures(at(), process.argv[pictures + 1]);
   });
 
-actionsByHand(() => ({ browser, service, open, address: console_ }));
+const at = () => ({ browser, service, open, address: console_ });
+actionsByHand(at);
+runsByHand(at);
+morePages(at);
 
 test('pages complain of nothing', async () => {
   assert.deepEqual(await browser.complaints(), []);

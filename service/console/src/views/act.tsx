@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Action } from '../actions';
 import { type Problem, newKey, post, problemOf } from '../api';
 import { type Values, bodyOf, lackOf } from '../fields';
+import { markdownOf } from '../markdown';
 import { go } from '../state';
 import { NoSignIn, Payload } from '../ui';
 import { visible } from '../words';
@@ -111,6 +112,11 @@ function Dialog({ action, domain, done, filled }: Acting): JSX.Element {
       keepWho(values['identity']);
       done?.();
       if (action.isAnswered) {
+        if (action.pageOf && markdownOf(given?.['result']) !== undefined) {
+          close();
+          go(action.pageOf(values));
+          return;
+        }
         setAnswer({ value: given?.['result'] });
         // Asked once more it is another request.
         key.current = newKey();
@@ -161,7 +167,7 @@ function Dialog({ action, domain, done, filled }: Acting): JSX.Element {
 }
 
 /** Why it was refused, and what to do. */
-export function Refused({
+function Refused({
   problem,
   change,
 }: {
@@ -170,6 +176,7 @@ export function Refused({
 }): JSX.Element | null {
   if (!problem) return null;
   const events = [problem.members['before'], problem.members['after']].filter((id) => typeof id === 'number');
+  const known = problem.code === 'unknown-query' ? problem.members['known'] : undefined;
   return (
     <div class="trouble" role="alert">
       <b>{visible(problem.detail)}</b>
@@ -185,6 +192,15 @@ export function Refused({
           {events.map((id) => (
             <button key={id} type="button" class="link" onClick={() => change('eventId', String(id))}>
               from event {id}
+            </button>
+          ))}
+        </p>
+      ) : null}
+      {Array.isArray(known) && known.length > 0 ? (
+        <p>
+          {known.map(String).map((name) => (
+            <button key={name} type="button" class="link" onClick={() => change('/name', name)}>
+              {visible(name)}
             </button>
           ))}
         </p>

@@ -34,68 +34,101 @@ export function Head({ run }: { run: Run }): JSX.Element {
               ? 'This run is no longer there: it was deleted, or its retention is over. What is shown was read before. '
               : reasonOf(described, row.at(row.last), now.value)}
           </p>
-          <dl class="facts">
-            <div>
-              <dt>type</dt>
-              <dd>
-                <a href={`${pathOf({ page: 'runs', domain })}?type=${encodeURIComponent(described.workflowType)}`}>
-                  <Name>{described.workflowType}</Name>
-                </a>
-              </dd>
-            </div>
-            <div>
-              <dt>task list</dt>
-              <dd>
-                <Name>{described.taskList}</Name>
-              </dd>
-            </div>
-            <div>
-              <dt>started</dt>
-              <dd>
-                <Time at={described.startedAt} />
-              </dd>
-            </div>
-            <div>
-              <dt>{described.closedAt ? 'took' : 'open for'}</dt>
-              <dd>
-                {duration(
-                  (described.closedAt ? Date.parse(described.closedAt) : now.value) - Date.parse(described.startedAt),
-                )}
-              </dd>
-            </div>
-            <div>
-              <dt>events</dt>
-              <dd>{run.lastId.value.toLocaleString('en')}</dd>
-            </div>
-            <div>
-              <dt>run</dt>
-              <dd>
-                <Name class="mono">{described.runId}</Name>
-              </dd>
-            </div>
-            {described.tags.length > 0 ? (
-              <div>
-                <dt>tags</dt>
-                <dd>
-                  {described.tags.map((tag) => (
-                    <a
-                      key={tag}
-                      class="tag"
-                      href={`${pathOf({ page: 'runs', domain })}?tag=${encodeURIComponent(tag)}`}
-                    >
-                      <Name>{tag}</Name>
-                    </a>
-                  ))}
-                </dd>
-              </div>
-            ) : null}
-          </dl>
+          <Facts
+            domain={domain}
+            workflowType={described.workflowType}
+            taskList={described.taskList}
+            startedAt={described.startedAt}
+            endedAt={described.closedAt ? Date.parse(described.closedAt) : undefined}
+            isOpen={!described.closedAt}
+            events={run.lastId.value}
+            runId={described.runId}
+            tags={described.tags}
+          />
           <Family run={run} />
           {run.connection.value === 'gone' ? null : <RunActions run={run} />}
         </>
       ) : null}
       <Trouble problem={run.problem.value} />
     </header>
+  );
+}
+
+interface FactsProps {
+  /** Where others of the same type and tag are; absent for a recorded one. */
+  domain?: string;
+  workflowType: string;
+  taskList: string;
+  startedAt: string;
+  /** When it closed, if that is known. */
+  endedAt: number | undefined;
+  /** Whether it is open now, so that its time goes on. */
+  isOpen?: boolean;
+  events: number;
+  runId: string | undefined;
+  tags: readonly string[];
+}
+
+export function Facts(facts: FactsProps): JSX.Element {
+  const { domain, workflowType, taskList, startedAt, isOpen, events, runId, tags } = facts;
+  const end = facts.endedAt ?? (isOpen ? now.value : undefined);
+  const others = (name: string, value: string): string | undefined =>
+    domain === undefined
+      ? undefined
+      : `${pathOf({ page: 'runs', domain })}?${new URLSearchParams({ [name]: value }).toString()}`;
+  return (
+    <dl class="facts">
+      <div>
+        <dt>type</dt>
+        <dd>
+          <a href={others('type', workflowType)}>
+            <Name>{workflowType}</Name>
+          </a>
+        </dd>
+      </div>
+      <div>
+        <dt>task list</dt>
+        <dd>
+          <Name>{taskList}</Name>
+        </dd>
+      </div>
+      <div>
+        <dt>started</dt>
+        <dd>
+          <Time at={startedAt} />
+        </dd>
+      </div>
+      {end === undefined ? null : (
+        <div>
+          <dt>{isOpen ? 'open for' : 'took'}</dt>
+          <dd>{duration(end - Date.parse(startedAt))}</dd>
+        </div>
+      )}
+      <div>
+        <dt>events</dt>
+        <dd>{events.toLocaleString('en')}</dd>
+      </div>
+      {runId ? (
+        <div class="fact-run">
+          <dt>run</dt>
+          <dd>
+            <Name class="mono">{runId}</Name>
+          </dd>
+        </div>
+      ) : null}
+      {tags.length > 0 ? (
+        <div>
+          <dt>tags</dt>
+          <dd>
+            {tags.map((tag) => (
+              <a key={tag} class="tag" href={others('tag', tag)}>
+                <Name>{tag}</Name>
+              </a>
+            ))}
+          </dd>
+        </div>
+      ) : null}
+    </dl>
   );
 }
 

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { stateAsOf } from '../fold';
+import type { History } from '../history';
 import { Run } from '../live';
 import { type View, VIEWS, pathOf } from '../route';
 import { go, place, setQuery } from '../state';
@@ -33,14 +34,34 @@ export function RunPage({
     setRun(opened);
     return () => opened.close();
   }, [domain, workflowId, runId]);
+  // The same node each time: it is drawn anew by what it shows alone.
+  const head = useMemo(() => (run ? <Head run={run} /> : null), [run]);
+  const described = run?.described.value;
+  useEffect(() => {
+    if (run && runId === undefined && described)
+      go({ page: 'run', domain, workflowId, runId: described.runId, view }, place.value.query, true);
+  }, [runId, described?.runId]);
   if (!run) return <main class="page" id="main" />;
-  return <RunOf run={run} view={view} hasRunId={runId !== undefined} />;
+  const hrefOf = (to: View): string =>
+    pathOf({ page: 'run', domain, workflowId, ...(run.runId ? { runId: run.runId } : {}), view: to });
+  return <RunOf run={run} view={view} head={head} hrefOf={hrefOf} />;
 }
 
-function RunOf({ run, view, hasRunId }: { run: Run; view: View; hasRunId: boolean }): JSX.Element {
-  const described = run.described.value;
+/** The four views of a history. */
+export function RunOf({
+  run,
+  view,
+  head,
+  hrefOf,
+}: {
+  run: History;
+  view: View;
+  /** What is said of the run above them. */
+  head: JSX.Element | null;
+  hrefOf: (view: View) => string;
+}): JSX.Element {
   const row = run.row.value;
-  const { domain, workflowId } = run;
+  const { workflowId } = run;
   const { query } = place.value;
   const number = (name: string): number | undefined => {
     const text = query.get(name);
@@ -52,10 +73,11 @@ function RunOf({ run, view, hasRunId }: { run: Run; view: View; hasRunId: boolea
   const state = useMemo(() => stateAsOf(row, asOf), [row, asOf]);
   const select = (id: number): void => setQuery({ event: String(id) });
   const newest = Math.max(row.last, run.lastId.value);
-  const shown: Shown = { run, selected, asOf, isPast: asOf < newest, state, select };
+  const isEarlier = asOf < newest;
+  // Of a recorded one nobody knows what came later: it is always shown as of an event.
+  const shown: Shown = { run, selected, asOf, isPast: isEarlier || run.isRecorded, state, select };
   const scrub = (id: number): void => setQuery({ asof: id >= row.last ? undefined : String(Math.max(row.first, id)) });
-  const show = (to: View): void =>
-    go({ page: 'run', domain, workflowId, ...(run.runId ? { runId: run.runId } : {}), view: to }, query, true);
+  const show = (to: View): void => go(hrefOf(to), query, true);
   const step = (by: number): void =>
     select(Math.max(row.first, Math.min(asOf, (selected ?? (by > 0 ? row.first - 1 : asOf + 1)) + by)));
   useKeys({
@@ -69,9 +91,6 @@ function RunOf({ run, view, hasRunId }: { run: Run; view: View; hasRunId: boolea
     k: () => step(-1),
     Escape: () => setQuery({ event: undefined }),
   });
-  useEffect(() => {
-    if (!hasRunId && described) go({ page: 'run', domain, workflowId, runId: described.runId, view }, query, true);
-  }, [hasRunId, described?.runId]);
   useEffect(() => {
     document.title = `${workflowId} · Baton`;
   }, [workflowId]);
@@ -89,8 +108,6 @@ function RunOf({ run, view, hasRunId }: { run: Run; view: View; hasRunId: boolea
   }, [selected, row.first, row.last]);
 
   const event = row.at(selected);
-  // The same node each time: it is drawn anew by what it shows alone.
-  const head = useMemo(() => <Head run={run} />, [run]);
   return (
     <main class="page run-page" id="main">
       {head}
@@ -101,7 +118,7 @@ function RunOf({ run, view, hasRunId }: { run: Run; view: View; hasRunId: boolea
               key={name}
               aria-current={name === view ? 'page' : undefined}
               title={`Key ${index + 1}`}
-              href={`${pathOf({ page: 'run', domain, workflowId, ...(run.runId ? { runId: run.runId } : {}), view: name })}${query.toString() ? `?${query}` : ''}`}
+              href={`${hrefOf(name)}${query.toString() ? `?${query}` : ''}`}
             >
               {name}
             </a>
@@ -125,7 +142,7 @@ function RunOf({ run, view, hasRunId }: { run: Run; view: View; hasRunId: boolea
           <button
             type="button"
             class="quiet"
-            disabled={!shown.isPast}
+            disabled={!isEarlier}
             onClick={() => {
               setQuery({ asof: undefined, ...(run.isElsewhere.value ? { event: undefined } : {}) });
               if (run.isElsewhere.value) void run.goToNewest();

@@ -16,7 +16,7 @@ import { Badge, Empty, Name, Rows, Time, Trouble, useKeys, useNarrow } from '../
 import { standingOf } from '../words';
 import { acting } from './act';
 import { BulkBar, bulk } from './bulk';
-import { SavedViews } from './saved';
+import { SaveView, SavedViews } from './saved';
 import { Search } from './search';
 
 type Listed = Schemas['Listed'];
@@ -160,6 +160,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
         <button type="button" class="act" onClick={start}>
           Start a run
         </button>
+        <SaveView domain={domain} query={query} />
         <button type="button" class="quiet" onClick={() => void refresh()} title="Refresh (r)">
           Refresh
         </button>

@@ -1,7 +1,7 @@
 // Saved views of the list of runs: in this browser alone, each a link to the URL that it is.
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { pathOf } from '../route';
 import { Name } from '../ui';
 import { type Kept, dropView, keepView, readViews } from '../kept';
@@ -30,11 +30,33 @@ function write(changed: Kept[]): void {
   }
 }
 
+/** Whether a name is being typed. */
+const naming = signal(false);
+
+/** Keeps what the list shows now, which the views that are kept are not. */
+export function SaveView({ domain, query }: { domain: string; query: string }): JSX.Element | null {
+  if (!query || views.value.some((view) => view.domain === domain && view.query === query)) return null;
+  return (
+    <button
+      type="button"
+      class="quiet"
+      title="Keep this list in this browser, under a name"
+      onClick={() => {
+        naming.value = true;
+      }}
+    >
+      Save view
+    </button>
+  );
+}
+
 export function SavedViews({ domain, query }: { domain: string; query: string }): JSX.Element | null {
-  const [naming, setNaming] = useState(false);
   const mine = views.value.filter((view) => view.domain === domain);
-  const isSaved = mine.some((view) => view.query === query);
-  if (mine.length === 0 && !query) return null;
+  const isNaming = naming.value && query !== '';
+  useEffect(() => {
+    naming.value = false;
+  }, [domain, query]);
+  if (mine.length === 0 && !isNaming) return null;
   return (
     <div class="saved" role="group" aria-label="Saved views">
       {mine.map((view) => (
@@ -54,36 +76,37 @@ export function SavedViews({ domain, query }: { domain: string; query: string })
           </button>
         </span>
       ))}
-      {naming ? (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            const name = String(new FormData(event.currentTarget).get('name')).trim();
-            if (name) write(keepView(read(), { name, domain, query }));
-            setNaming(false);
-          }}
-        >
-          <label class="unseen" for="view-name">
-            Name of the view
-          </label>
-          <input
-            id="view-name"
-            name="name"
-            size={18}
-            maxLength={60}
-            autocomplete="off"
-            placeholder="name of the view"
-            ref={(field) => field?.focus()}
-            onKeyDown={(event) => {
-              if (event.key === 'Escape') setNaming(false);
-            }}
-          />
-        </form>
-      ) : query && !isSaved ? (
-        <button type="button" class="quiet" onClick={() => setNaming(true)}>
-          save this view
-        </button>
-      ) : null}
+      {isNaming ? <NameOf domain={domain} query={query} /> : null}
     </div>
+  );
+}
+
+function NameOf({ domain, query }: { domain: string; query: string }): JSX.Element {
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), []);
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        const name = field.current?.value.trim();
+        if (name) write(keepView(read(), { name, domain, query }));
+        naming.value = false;
+      }}
+    >
+      <label class="unseen" for="view-name">
+        Name of the view
+      </label>
+      <input
+        id="view-name"
+        ref={field}
+        size={18}
+        maxLength={60}
+        autocomplete="off"
+        placeholder="name of the view"
+        onKeyDown={(event) => {
+          if (event.key === 'Escape') naming.value = false;
+        }}
+      />
+    </form>
   );
 }

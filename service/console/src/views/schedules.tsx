@@ -1,7 +1,7 @@
 // Schedules: what starts runs at times, with the next times and the last runs of each.
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { Problem, get } from '../api';
+import { Problem, get, problemOf } from '../api';
 import type { Schemas } from '../fold';
 import { domainPath } from '../paths';
 import { pathOf } from '../route';
@@ -10,6 +10,10 @@ import { exactTime, relative } from '../time';
 import { actionsOfSchedule } from '../manage';
 import { Empty, Name, Payload, Time, Trouble, useKeys } from '../ui';
 import { Actions } from './act';
+
+/** Ours: times and actions that are shown of each. */
+const NEXT = 10;
+const LAST = 10;
 
 export function Schedules({ domain, scheduleId }: { domain: string; scheduleId: string | undefined }): JSX.Element {
   const [list, setList] = useState<Schemas['ListedSchedule'][]>();
@@ -84,15 +88,26 @@ export function Schedules({ domain, scheduleId }: { domain: string; scheduleId: 
 
 function Details({ domain, id }: { domain: string; id: string }): JSX.Element | null {
   const [one, setOne] = useState<Schemas['DescribedSchedule']>();
+  const [next, setNext] = useState<string[]>([]);
+  const [problem, setProblem] = useState<Problem>();
   useEffect(() => {
     const stop = new AbortController();
-    get<Schemas['DescribedSchedule']>(`${domainPath(domain)}/schedules/${encodeURIComponent(id)}`, stop.signal).then(
-      setOne,
-      () => undefined,
+    const path = `${domainPath(domain)}/schedules/${encodeURIComponent(id)}`;
+    Promise.all([
+      get<Schemas['DescribedSchedule']>(path, stop.signal),
+      get<Schemas['NextTimes']>(`${path}/next?limit=${NEXT}`, stop.signal),
+    ]).then(
+      ([described, { times }]) => {
+        setOne(described);
+        setNext(times);
+      },
+      (error: unknown) => {
+        if (!stop.signal.aborted) setProblem(problemOf(error));
+      },
     );
     return () => stop.abort();
   }, [domain, id]);
-  if (!one) return null;
+  if (!one) return <Trouble problem={problem} />;
   const { totals } = one;
   return (
     <>
@@ -105,11 +120,12 @@ function Details({ domain, id }: { domain: string; id: string }): JSX.Element | 
       <div class="columns two">
         <div>
           <h3>next</h3>
-          <ol class="plain">
-            {one.nextTimes.length === 0 ? (
-              <li class="quieter">{one.pausedAt ? 'none while it is paused' : 'none'}</li>
+          <ol class="plain next-times">
+            {one.pausedAt ? <li class="quieter">none while it is paused; without that, these</li> : null}
+            {next.length === 0 ? (
+              <li class="quieter">none</li>
             ) : (
-              one.nextTimes.map((at) => (
+              next.map((at) => (
                 <li key={at} class="time">
                   {exactTime(Date.parse(at)).slice(0, 19)}{' '}
                   <span class="quieter">{relative(Date.parse(at), now.value)}</span>
@@ -124,29 +140,27 @@ function Details({ domain, id }: { domain: string; id: string }): JSX.Element | 
             {one.recentActions.length === 0 ? (
               <li class="quieter">nothing yet</li>
             ) : (
-              one.recentActions
-                .slice(-10)
-                .reverse()
-                .map((action) => (
-                  <li key={action.action}>
-                    <Time at={action.at} /> {action.outcome}{' '}
-                    {action.workflowId && action.runId ? (
-                      <a
-                        href={pathOf({
-                          page: 'run',
-                          domain,
-                          workflowId: action.workflowId,
-                          runId: action.runId,
-                          view: 'turns',
-                        })}
-                      >
-                        <Name>{action.workflowId}</Name>
-                      </a>
-                    ) : (
-                      (action.refusal ?? '')
-                    )}
-                  </li>
-                ))
+              one.recentActions.slice(0, LAST).map((action) => (
+                <li key={action.action}>
+                  <Time at={action.at} /> {action.outcome}
+                  {action.cause === 'time' ? '' : `, ${action.cause}`}{' '}
+                  {action.workflowId && action.runId ? (
+                    <a
+                      href={pathOf({
+                        page: 'run',
+                        domain,
+                        workflowId: action.workflowId,
+                        runId: action.runId,
+                        view: 'turns',
+                      })}
+                    >
+                      <Name>{action.workflowId}</Name>
+                    </a>
+                  ) : (
+                    (action.refusal ?? '')
+                  )}
+                </li>
+              ))
             )}
           </ol>
           <p class="quieter">

@@ -1,10 +1,10 @@
 // What the four views of a run have in common.
 import type { State } from '../fold';
-import type { Run } from '../live';
+import type { History } from '../history';
 
 /** What the four views have in common. */
 export interface Shown {
-  run: Run;
+  run: History;
   /** The event that is selected. */
   selected: number | undefined;
   /** The event as of which the run is shown; its newest one unless the slider says otherwise. */

@@ -149,6 +149,13 @@ export function Start(): JSX.Element {
           {(values.get('events_total') ?? 0).toLocaleString('en')} events since the service started.
         </p>
       ) : null}
+      <p class="quieter">
+        A{' '}
+        <a class="link" href={pathOf({ page: 'recorded', view: 'turns' })}>
+          recorded history
+        </a>{' '}
+        can be dropped on any page, and read like a run.
+      </p>
     </main>
   );
 }

@@ -1,0 +1,36 @@
+// A history as the four views show it: what is here of it, and what is folded of that. `Run` follows one of the service's.
+import { computed, signal } from '@preact/signals';
+import type { Problem } from './api';
+import { Row, effectsIn, turnsByEvent, turnsOf } from './fold';
+import type { Described } from './words';
+
+export type Connection = 'loading' | 'live' | 'closed' | 'lost' | 'gone';
+
+export class History {
+  /** What the service says of the run; nothing of a recorded one. */
+  readonly described = signal<Described | undefined>(undefined);
+  readonly row = signal(new Row([]));
+  readonly connection = signal<Connection>('loading');
+  readonly problem = signal<Problem | undefined>(undefined);
+  /** The newest event that is known to be there. */
+  readonly lastId = signal(0);
+  /** Whether the events that are here are some from the middle: the newest are not among them. */
+  readonly isElsewhere = computed(() => this.row.value.events.length > 0 && this.row.value.last < this.lastId.value);
+  readonly turns = computed(() => turnsOf(this.row.value));
+  readonly turnOf = computed(() => turnsByEvent(this.turns.value));
+  readonly effects = computed(() => effectsIn(this.row.value));
+  /** Whether it was read from a file: nobody can say how the run stands now. */
+  readonly isRecorded: boolean = true;
+
+  constructor(
+    readonly domain: string,
+    readonly workflowId: string,
+    public runId: string | undefined,
+  ) {}
+
+  // What is recorded is all here.
+  async readEarlier(): Promise<void> {}
+  async readLater(): Promise<void> {}
+  async goTo(_id: number): Promise<void> {}
+  async goToNewest(): Promise<void> {}
+}

@@ -1,0 +1,69 @@
+// A history out of a file: what `baton history --json` prints, what the REST API answers, and what the events page downloads. Pure.
+import { type Event, Row, deadlinesOf, effectsIn, stateAsOf, timeOf, turnsByEvent, turnsOf } from './fold';
+import { fieldsOf, payloadsOf, subjectOf } from './words';
+
+/** Says in words why a file is no history. */
+export class NoHistory extends Error {}
+
+/** Reads a history, oldest event first, whichever way round it stands in the file. Throws `NoHistory` with the reason. */
+export function readHistory(text: string): Row {
+  const events = listIn(text);
+  if (events.length === 0) throw new NoHistory('There is no event in it.');
+  events.forEach((event, index) => {
+    const { id, type, timestamp } = (event ?? {}) as Partial<Event>;
+    if (typeof id !== 'number' || typeof type !== 'string' || Number.isNaN(Date.parse(timestamp ?? '')))
+      throw new NoHistory(`What stands at place ${index + 1} is no event: it needs an id, a type and a timestamp.`);
+  });
+  const history = events as Event[];
+  const [first, second] = history;
+  if (first && second && first.id > second.id) history.reverse();
+  const row = new Row(history);
+  const gap = history.find((event, index) => event.id !== row.first + index);
+  if (gap)
+    throw new NoHistory(
+      `Event ${gap.id} does not follow the one before it: some are missing, or it is several histories.`,
+    );
+  try {
+    fold(row);
+  } catch (error) {
+    throw new NoHistory(`Its events are not as Baton writes them: ${(error as Error).message}.`);
+  }
+  return row;
+}
+
+/** Folds it as the views do: what breaks here would break them. */
+function fold(row: Row): void {
+  const turns = turnsOf(row);
+  turnsByEvent(turns);
+  effectsIn(row);
+  deadlinesOf(stateAsOf(row, row.last));
+  for (const event of row.events) {
+    subjectOf(event, (id) => row.at(id));
+    payloadsOf(event);
+    fieldsOf(event);
+    timeOf(event);
+  }
+}
+
+function listIn(text: string): unknown[] {
+  let found: unknown;
+  try {
+    found = JSON.parse(text);
+  } catch {
+    // One event a line, as `baton history --follow --json` prints them.
+    try {
+      found = text
+        .split('\n')
+        .filter((line) => line.trim() !== '')
+        .map((line) => JSON.parse(line) as unknown);
+    } catch {
+      throw new NoHistory('It is not JSON.');
+    }
+  }
+  if (Array.isArray(found)) return found;
+  const { events, type } = (found ?? {}) as { events?: unknown; type?: unknown };
+  if (Array.isArray(events)) return events;
+  // A single line.
+  if (type !== undefined) return [found];
+  throw new NoHistory('It has no list of events.');
+}

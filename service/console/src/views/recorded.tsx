@@ -1,0 +1,176 @@
+// A recorded history, read like a run: dropped on any page, or chosen here. Nothing of it is sent anywhere.
+import { signal } from '@preact/signals';
+import type { JSX } from 'preact';
+import { useEffect, useErrorBoundary } from 'preact/hooks';
+import { type Row, stateAsOf } from '../fold';
+import { History } from '../history';
+import { NoHistory, readHistory } from '../recorded';
+import { type View, pathOf } from '../route';
+import { go, route } from '../state';
+import { Badge, Empty, Time } from '../ui';
+import { closedReason, visible } from '../words';
+import { Facts } from './head';
+import { RunOf } from './run';
+
+/** Ours: a file above this is not read into the page. A history that is full is smaller. */
+const BYTES_MAX = 256 * 1024 * 1024;
+
+interface Opened {
+  name: string;
+  history?: History;
+  /** Why it is none. */
+  problem?: string;
+}
+const opened = signal<Opened | undefined>(undefined);
+const isOver = signal(false);
+
+function historyOf(row: Row): History {
+  const first = row.events[0];
+  const started = first?.type === 'WorkflowStarted' ? first : undefined;
+  const history = new History('', started?.workflowId ?? 'a recorded history', started?.runId);
+  history.row.value = row;
+  history.lastId.value = row.last;
+  history.connection.value = 'closed';
+  return history;
+}
+
+/** Reads a file and shows it, or why it is none. */
+export async function openFile(file: File): Promise<void> {
+  try {
+    if (file.size > BYTES_MAX) throw new NoHistory('It is too large for a history.');
+    opened.value = { name: file.name, history: historyOf(readHistory(await file.text())) };
+  } catch (error) {
+    const problem = error instanceof NoHistory ? error.message : `It could not be read: ${String(error)}`;
+    opened.value = { name: file.name, problem };
+  }
+  const at = route.value;
+  go({ page: 'recorded', view: at.page === 'recorded' ? at.view : 'turns' });
+}
+
+/** Takes a file that is dropped, wherever that is. */
+export function DropTarget(): JSX.Element | null {
+  useEffect(() => {
+    const hasFiles = (event: DragEvent): boolean => event.dataTransfer?.types.includes('Files') ?? false;
+    const over = (event: DragEvent): void => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      isOver.value = true;
+    };
+    const leave = (event: DragEvent): void => {
+      if (event.relatedTarget === null) isOver.value = false;
+    };
+    const drop = (event: DragEvent): void => {
+      isOver.value = false;
+      const file = event.dataTransfer?.files[0];
+      if (!file) return;
+      event.preventDefault();
+      void openFile(file);
+    };
+    addEventListener('dragover', over);
+    addEventListener('dragleave', leave);
+    addEventListener('drop', drop);
+    return () => {
+      removeEventListener('dragover', over);
+      removeEventListener('dragleave', leave);
+      removeEventListener('drop', drop);
+    };
+  }, []);
+  return isOver.value ? <div class="drop">Drop a recorded history here to read it</div> : null;
+}
+
+export function Recorded({ view }: { view: View }): JSX.Element {
+  const { history, name, problem } = opened.value ?? {};
+  useEffect(() => {
+    document.title = `${name ?? 'A recorded history'} · Baton`;
+  }, [name]);
+  if (history && name !== undefined) return <Shown key={name} name={name} history={history} view={view} />;
+  return (
+    <main class="page" id="main">
+      <h1>A recorded history</h1>
+      {problem ? (
+        <div class="trouble" role="alert">
+          <b>{visible(name ?? '')} is no history that can be shown.</b> <span>{visible(problem)}</span>
+        </div>
+      ) : null}
+      <Empty>
+        Drop a file on any page, or choose one: what <code>baton history ID --json</code> prints, what the REST API
+        answers, or what the events of a run were downloaded to. It is read here, and sent nowhere.
+      </Empty>
+      <Choose />
+    </main>
+  );
+}
+
+function Choose(): JSX.Element {
+  return (
+    <label class="choose">
+      Choose a file
+      <input
+        type="file"
+        accept=".json,.jsonl,application/json"
+        onChange={(event) => {
+          const file = event.currentTarget.files?.[0];
+          event.currentTarget.value = '';
+          if (file) void openFile(file);
+        }}
+      />
+    </label>
+  );
+}
+
+function Shown({ name, history, view }: { name: string; history: History; view: View }): JSX.Element {
+  // What another program wrote may be of a shape that no view knows.
+  const [broken] = useErrorBoundary();
+  if (broken)
+    return (
+      <main class="page" id="main">
+        <div class="trouble" role="alert">
+          <b>{visible(name)} cannot be shown.</b> <span>Its events are not as Baton writes them.</span>
+        </div>
+        <Choose />
+      </main>
+    );
+  const row = history.row.value;
+  const { started, closed } = stateAsOf(row, row.last);
+  const head = (
+    <header class="run-head">
+      <div class="title">
+        <Badge status={closed ? statusOf(closed.type) : 'open'} />
+        <h1>
+          <bdi class="name">{visible(history.workflowId)}</bdi>
+        </h1>
+        <span class="connection">recorded, read-only</span>
+        <span class="grow" />
+        <Choose />
+      </div>
+      <p class="reason">
+        {closed && started
+          ? closedReason({ startedAt: started.timestamp, closedAt: closed.timestamp }, closed)
+          : 'It was open when it was recorded.'}{' '}
+        <span class="quieter">
+          From {visible(name)}, up to event {row.last} (<Time at={row.at(row.last)?.timestamp} />
+          ).
+        </span>
+      </p>
+      {started ? (
+        <Facts
+          workflowType={started.workflowType}
+          taskList={started.taskList}
+          startedAt={started.timestamp}
+          endedAt={closed ? Date.parse(closed.timestamp) : undefined}
+          events={row.events.length}
+          runId={started.runId}
+          tags={started.tags ?? []}
+        />
+      ) : null}
+    </header>
+  );
+  return <RunOf run={history} view={view} head={head} hrefOf={(to) => pathOf({ page: 'recorded', view: to })} />;
+}
+
+/** `WorkflowTimedOut` is `timed-out`. */
+const statusOf = (type: string): string =>
+  type
+    .replace('Workflow', '')
+    .replace(/(?<!^)([A-Z])/g, '-$1')
+    .toLowerCase();

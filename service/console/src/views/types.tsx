@@ -1,0 +1,176 @@
+// Types of workflows and of activities: those that are registered, with what they say, and what can be done with them.
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { type Problem, get, problemOf } from '../api';
+import type { Schemas } from '../fold';
+import { type KindOfType, actionsOfType, registerType } from '../manage';
+import { domainPath } from '../paths';
+import { pathOf } from '../route';
+import { Empty, Name, Payload, Time, Trouble, useKeys } from '../ui';
+import { Actions } from './act';
+
+type Listed = Schemas['ListedType'];
+type Described = Schemas['RegisteredTypeWithWorkflowDefaults'] | Schemas['RegisteredTypeWithActivityDefaults'];
+const PAGE = 200;
+const KINDS: [KindOfType, string][] = [
+  ['workflow', 'Workflows'],
+  ['activity', 'Activities'],
+];
+
+export function Types({ domain, kind }: { domain: string; kind: KindOfType }): JSX.Element {
+  const [types, setTypes] = useState<Listed[]>();
+  const [next, setNext] = useState<string>();
+  const [problem, setProblem] = useState<Problem>();
+  const [asked, setAsked] = useState(0);
+  const refresh = (): void => setAsked((count) => count + 1);
+  useKeys({ r: refresh });
+  const list = (after?: string, signal?: AbortSignal): Promise<Schemas['Types']> => {
+    const query = new URLSearchParams({ limit: String(PAGE), ...(after === undefined ? {} : { after }) });
+    return get<Schemas['Types']>(`${domainPath(domain)}/${kind}-types?${query}`, signal);
+  };
+  useEffect(() => {
+    setTypes(undefined);
+  }, [domain, kind]);
+  useEffect(() => {
+    const stop = new AbortController();
+    list(undefined, stop.signal).then(
+      (page) => {
+        setTypes(page.types);
+        setNext(page.next ?? undefined);
+        setProblem(undefined);
+      },
+      (error: unknown) => {
+        if (!stop.signal.aborted) setProblem(problemOf(error));
+      },
+    );
+    return () => stop.abort();
+  }, [domain, kind, asked]);
+  const more = (): void => {
+    list(next).then(
+      (page) => {
+        setTypes((old) => [...(old ?? []), ...page.types]);
+        setNext(page.next ?? undefined);
+      },
+      (error: unknown) => setProblem(problemOf(error)),
+    );
+  };
+  return (
+    <main class="page" id="main">
+      <div class="bar">
+        <h1>Types</h1>
+        <span class="grow" />
+        <Actions actions={[registerType(domain, kind)]} domain={domain} label="Register a type" done={refresh} />
+        <button type="button" class="quiet" onClick={refresh} title="Refresh (r)">
+          Refresh
+        </button>
+      </div>
+      <nav class="tabs kinds" aria-label="Kinds of types">
+        {KINDS.map(([one, label]) => (
+          <a
+            key={one}
+            href={pathOf({ page: 'types', domain, kind: one })}
+            aria-current={one === kind ? 'page' : undefined}
+          >
+            {label}
+          </a>
+        ))}
+      </nav>
+      <Trouble problem={problem} />
+      {types?.length === 0 ? (
+        <Empty>
+          None is registered. Nothing needs to be: a type that is not registered has no defaults of its own.
+        </Empty>
+      ) : null}
+      <div class="cards">
+        {(types ?? []).map((one) => (
+          <Type key={`${kind}${one.type}`} domain={domain} kind={kind} one={one} done={refresh} />
+        ))}
+      </div>
+      {next === undefined ? null : (
+        <button type="button" class="newer" onClick={more}>
+          show more
+        </button>
+      )}
+    </main>
+  );
+}
+
+function Type({
+  domain,
+  kind,
+  one,
+  done,
+}: {
+  domain: string;
+  kind: KindOfType;
+  one: Listed;
+  done: () => void;
+}): JSX.Element {
+  const [described, setDescribed] = useState<Described>();
+  const [problem, setProblem] = useState<Problem>();
+  const read = (): void => {
+    get<Described>(`${domainPath(domain)}/${kind}-types/${encodeURIComponent(one.type)}`).then(
+      setDescribed,
+      (error: unknown) => setProblem(problemOf(error)),
+    );
+  };
+  return (
+    <section class="card compact">
+      <header>
+        <h2>
+          <Name>{one.name}</Name>
+          {one.version == null ? null : (
+            <span class="quieter">
+              {' '}
+              / <Name>{one.version}</Name>
+            </span>
+          )}
+        </h2>
+        <span class="meta">
+          {one.deprecated ? <span class="warn">deprecated</span> : null}
+          {kind === 'workflow' ? (
+            <a
+              class="link"
+              href={`${pathOf({ page: 'runs', domain })}?${new URLSearchParams({ type: one.type }).toString()}`}
+            >
+              its runs
+            </a>
+          ) : null}
+        </span>
+        <span class="grow" />
+        <Actions
+          actions={actionsOfType(domain, kind, one.type, one.deprecated)}
+          domain={domain}
+          label={`What can be done with ${one.type}`}
+          done={done}
+        />
+      </header>
+      <details
+        onToggle={(event) => {
+          if (event.currentTarget.open && !described) read();
+        }}
+      >
+        <summary class="quieter">what it says</summary>
+        <Trouble problem={problem} />
+        {described ? (
+          <>
+            <p class="quieter">
+              {described.description ? (
+                <>
+                  <Name>{described.description}</Name> ·{' '}
+                </>
+              ) : null}
+              registered <Time at={described.createdAt} />
+              {described.deprecatedAt ? (
+                <>
+                  , deprecated <Time at={described.deprecatedAt} />
+                </>
+              ) : null}
+            </p>
+            <Payload name="defaults" value={described.defaults} />
+          </>
+        ) : null}
+      </details>
+    </section>
+  );
+}

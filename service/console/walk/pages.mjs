@@ -1,0 +1,297 @@
+// Pages beside the runs: recorded histories, types, domains, schedules' times, and what a decider says in Markdown.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { until } from './browser.mjs';
+import { Service } from './service.mjs';
+
+/** What an approval's decider answers to the query `page`. */
+const PAGE = `# Budget 2027
+
+Ann asks for **12,900 EUR**, *for the first half of the year*.
+
+| for | EUR |
+|---|--:|
+| travel | 2,900 |
+| tools | 10,000 |
+
+> The last one was approved in two days.
+
+[Approve](signal:approve) [Approve half](<signal:approve?{"share": 0.5}>) [Set a limit](update:limit?9000)
+
+See [what was asked](query:asked), [the runs](/console/default/workflows) or [the rules](https://example.org/).
+`;
+/** What somebody else would have in it. */
+const HOSTILE = `
+> <img src=x onerror=alert(1)> [nothing](javascript:alert(1)) ![alt](https://example.org/x.png)
+
+\`\`\`
+<script>alert(1)</script>
+\`\`\`
+`;
+
+/** Answers the next task of a list, if one comes in time, as a decider that knows these queries and decides this. */
+async function answerNext(service, list, answers, decisions = [], seconds = 20) {
+  const poll = { queries: true, identity: 'decider@walk' };
+  const task = await service.call('POST', `/task-lists/${list}/decider/poll`, poll, { prefer: `wait=${seconds}` });
+  if (!task) return;
+  const queryResults = (task.queries ?? []).map(({ id, name }) =>
+    name in answers
+      ? { id, result: answers[name] }
+      : { id, error: { reason: 'unknown-query', known: Object.keys(answers) } },
+  );
+  const body = task.onlyAsks ? { queryResults } : { decisions, queryResults };
+  await service.call('POST', `/v1/decider-tasks/${task.token}/complete`, body);
+}
+
+/** Opens the page of an approval whose decider is this test, and answers it. */
+export async function askApproval({ browser, service, address }, more = '') {
+  const workflowId = 'approve-budget-page';
+  const taskList = 'approvals-page';
+  const wait = [{ type: 'StartTimer', timerId: 'long', after: '9d' }];
+  await service.call('POST', '/workflows', {
+    workflowId,
+    workflowType: 'approval-page',
+    taskList,
+    conflictPolicy: 'use-existing',
+  });
+  if ((await service.history(workflowId)).length === 2) await answerNext(service, taskList, {}, wait);
+  const [{ runId }] = await service.history(workflowId);
+  await browser.go(address(`default/workflows/${workflowId}/${runId}/query/page`));
+  await answerNext(service, taskList, { page: { markdown: PAGE + more } });
+  return { workflowId, taskList, runId };
+}
+
+/** `at` gives the browser, the service, and how a run is opened; it is asked within tests alone. */
+export function morePages(at) {
+  const fill = (field, text) => at().browser.type(`#act-${field}`, text);
+  const submit = () => at().browser.click('dialog[open] .main');
+  const isClosed = () =>
+    until('the dialog is gone', () => at().browser.run('() => !document.querySelector("dialog[open]")'));
+  const drop = (name, text) =>
+    at().browser.run(
+      `(name, text) => {
+        const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(new File([text], name));
+        for (const type of ['dragover', 'drop'])
+          document.body.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+      }`,
+      name,
+      text,
+    );
+  /** Answers what is asked, one task after the other, until the page shows these words. */
+  const answerUntil = (what, selector, words, list, answers) =>
+    until(what, async () => {
+      const { browser, service } = at();
+      const seen = `(selector, words) => [...document.querySelectorAll(selector)]
+        .some((one) => one.innerText.includes(words))`;
+      if (await browser.run(seen, selector, words)) return true;
+      await answerNext(service, list, answers, [], 1);
+      return false;
+    });
+  const count = (selector) => at().browser.run(`() => document.querySelectorAll(${JSON.stringify(selector)}).length`);
+
+  test('a history that the command line has printed is dropped on a page, and read like a run', async () => {
+    const { browser, service, address } = at();
+    const events = await service.history('order-1008');
+    await browser.go(address('default/lists'));
+    await browser.shows('h1', 'Task lists');
+    await drop('order.json', service.command('history', 'order-1008', '--json'));
+    await browser.shows('.run-head h1', 'order-1008');
+    await browser.shows('.run-head', 'recorded, read-only');
+    await browser.shows('.run-head .badge', 'failed');
+    assert.equal(await browser.path(), '/console/recorded/turns');
+    await browser.click('.card .event', 'refund · refund-card');
+    await browser.shows('.panel h2', 'ActivityScheduled');
+    await browser.press('4');
+    await browser.shows('.event-rows', 'WorkflowFailed');
+    await browser.press('[');
+    await browser.shows('.scrub output', String(events.length - 1));
+    await browser.press('3');
+    await browser.shows('.view', 'What time will do');
+    await browser.press('2');
+    await browser.shows('.view svg');
+    assert.equal(await count('.act'), 0, 'nothing can be done with it');
+    // One event a line, of a run that was open.
+    const open = (await service.history('site-north')).map((event) => JSON.stringify(event)).join('\n');
+    await drop('lines.jsonl', open);
+    await browser.shows('.run-head h1', 'site-north');
+    await browser.shows('.run-head .reason', 'It was open when it was recorded.');
+    await browser.press('3');
+    await browser.shows('.view', 'escalate');
+  });
+
+  test('a file that is no history says so', async () => {
+    const { browser, address } = at();
+    await browser.go(address('recorded/turns'));
+    for (const [text, words] of [
+      ['<html>', 'It is not JSON.'],
+      ['{"a": 1}', 'It has no list of events.'],
+      ['[{"id": 1}]', 'What stands at place 1 is no event'],
+    ]) {
+      await drop('some.json', text);
+      await browser.shows('.trouble', 'some.json is no history that can be shown.');
+      await browser.shows('.trouble', words);
+    }
+  });
+
+  test('a type is registered, deprecated and taken back', async () => {
+    const { browser, address, service } = at();
+    await browser.go(address('default/types'));
+    await browser.shows('.card.compact', 'deprecated');
+    await browser.click('.bar .act', 'Register');
+    await fill('name', 'walked');
+    await fill('version', '7');
+    await fill('defaults-taskList', 'walkers');
+    await submit();
+    await isClosed();
+    await browser.shows('.card.compact', 'walked / 7');
+    const path = '/workflow-types/walked%2F7';
+    assert.equal((await service.call('GET', path)).defaults.taskList, 'walkers');
+    const group = '[aria-label="What can be done with walked/7"] .act';
+    await browser.click(group, 'Deprecate');
+    await submit();
+    await isClosed();
+    await browser.shows(group, 'Undeprecate');
+    assert.ok((await service.call('GET', path)).deprecatedAt);
+    await browser.click(group, 'Undeprecate');
+    await submit();
+    await isClosed();
+    await until('it is in use', async () => !(await service.call('GET', path)).deprecatedAt);
+    await browser.click('.tabs a', 'Activities');
+    await browser.shows('.card.compact h2', 'charge-card');
+    await browser.click('.card.compact summary');
+    await browser.shows('.card.compact .payload', 'payments');
+  });
+
+  test('a domain is registered, deprecated and taken back; what is refused is said in the service’s words', async () => {
+    const { browser, address } = at();
+    await browser.go(address('domains'));
+    await browser.click('.bar .act', 'Register');
+    await fill('name', 'walk');
+    await fill('description', 'for a walk');
+    await fill('retention', '2d');
+    await submit();
+    await isClosed();
+    await browser.shows('.card.compact', 'keeps closed runs for 2\u00a0d');
+    await browser.click('.bar .act', 'Register');
+    await fill('name', 'walk');
+    await submit();
+    await browser.shows('.act-dialog .trouble', 'domain-exists');
+    await browser.press('Escape');
+    await isClosed();
+    const group = '[aria-label="What can be done with walk"] .act';
+    await browser.click(group, 'Deprecate');
+    await submit();
+    await isClosed();
+    await browser.shows('.card.compact .warn', 'deprecated');
+    await browser.click(group, 'Undeprecate');
+    await submit();
+    await isClosed();
+    await browser.shows(group, 'Deprecate');
+    await browser.complaints();
+  });
+
+  test('a schedule shows its next ten times and its last runs, and is backfilled', async () => {
+    const { browser, address } = at();
+    await browser.go(address('default/schedules'));
+    const card = '[aria-label="What can be done with hourly-sync"]';
+    await browser.shows(card);
+    const times = `() => document.querySelector('${card}').closest('.schedule').querySelectorAll('li.time').length`;
+    await until('ten times are shown, although it is paused', async () => (await browser.run(times)) === 10);
+    await browser.click(`${card} .act`, 'Backfill');
+    await fill('from', '2026-11-20T10:00:00Z');
+    await fill('to', '2026-11-20T12:00:00Z');
+    await browser.click('#act-overlap option', 'they run beside each other');
+    await submit();
+    await isClosed();
+    const text = `() => document.querySelector('${card}').closest('.schedule').innerText`;
+    await until('its runs are there', async () => {
+      await browser.press('r');
+      return (await browser.run(text)).includes('3 started');
+    });
+    assert.match(await browser.run(text), /backfill sync-hourly-2026-11-20T1/);
+  });
+
+  test('a query that answers in Markdown is a page, whose buttons open dialogs filled in', async () => {
+    const { browser, service, address } = at();
+    const { workflowId, taskList } = await askApproval({ browser, service, address }, HOSTILE);
+    await browser.shows('.asked h2', 'Budget 2027');
+    await browser.shows('.asked td', '10,000');
+    // What is markup is shown, and no link leads to a script.
+    await browser.shows('.asked blockquote', '<img src=x onerror=alert(1)> nothing [alt]');
+    await browser.shows('.asked pre', '<script>alert(1)</script>');
+    assert.equal(await count('.asked img, .asked script, .asked a[href^="javascript"]'), 0);
+    assert.equal(await count('.asked a'), 3);
+    await browser.click('.asked .act', 'Approve half');
+    await browser.shows('.act-dialog h2', `Signal ${workflowId}`);
+    const value = (field) => browser.run(`() => document.querySelector('#act-${field}').value`);
+    assert.deepEqual([await value('-name'), await value('input')], ['approve', '{"share": 0.5}']);
+    await submit();
+    await isClosed();
+    // The page asks again, and its decider has something else to say.
+    const [signal] = (await service.history(workflowId)).filter(({ type }) => type === 'Signal');
+    assert.deepEqual([signal.name, signal.input], ['approve', { share: 0.5 }]);
+    const answers = { page: { markdown: 'It **is** approved.' }, asked: { euros: 12900 } };
+    await answerUntil('the page has the news', '.asked strong', 'is', taskList, answers);
+    assert.equal(await count('.asked .act'), 0);
+  });
+
+  test('the query dialog leads to the page, and a query that is not known names those that are', async () => {
+    const { browser, open } = at();
+    await open('approve-budget-page');
+    await browser.click('.run-head .act', 'Query');
+    await fill('-name', 'nothing');
+    await submit();
+    const answers = { page: { markdown: 'Hello *there*.' } };
+    await answerUntil('it is not known', '.act-dialog .trouble', 'unknown-query', 'approvals-page', answers);
+    await browser.click('.act-dialog .trouble .link', 'page');
+    await submit();
+    await answerUntil('the page has the answer', '.asked em', 'there', 'approvals-page', answers);
+    assert.match(await browser.path(), /\/query\/page$/);
+    await isClosed();
+    await browser.complaints();
+  });
+
+  test('the retry policy of an activity is changed from the page, and names that the history knows are offered', async () => {
+    const { browser, service, open } = at();
+    await open('sync-prices');
+    await browser.click('.by-hand summary');
+    await browser.click('.by-hand .act', 'Move or change');
+    await browser.click('.part summary', 'Retry policy');
+    assert.equal(await browser.run('() => document.querySelector("#act-retry-maximumAttempts").value'), '50');
+    await browser.run('() => document.querySelector("#act-retry-maximumAttempts").select()');
+    await fill('retry-maximumAttempts', '7');
+    await submit();
+    await isClosed();
+    const changed = () => service.history('sync-prices').then((all) => all.find(({ type }) => /Options/.test(type)));
+    const { retry, taskList } = await until('it is recorded', changed);
+    assert.deepEqual([retry.maximumAttempts, retry.initialInterval, taskList], [7, 'PT20M', 'feeds']);
+    await open('chatty');
+    await browser.click('.run-head .act', 'Signal');
+    const offers = '() => [...document.querySelectorAll("datalist option")].map((one) => one.value)';
+    assert.deepEqual(await browser.run(offers), ['order-paid']);
+    await browser.press('Escape');
+    await isClosed();
+  });
+
+  test('what a level may not do is refused in the service’s words', async () => {
+    const { browser } = at();
+    const secret = 'a-secret-that-is-long-enough-for-a-reader-0123456789';
+    const digest = Buffer.from(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(secret))).toString('hex');
+    const reader = `[[credentials]]\nname = "looker"\nsecret-sha256 = "${digest}"\nreaders = ["default"]\n`;
+    const guarded = await Service.open(reader);
+    try {
+      await browser.devtools('Network.enable');
+      await browser.devtools('Network.setExtraHTTPHeaders', { headers: { Authorization: `Bearer ${secret}` } });
+      await browser.go(`${guarded.url}/console/default/types`);
+      await browser.click('.bar .act', 'Register');
+      await fill('name', 'mine');
+      await submit();
+      await browser.shows('.act-dialog .trouble', 'forbidden');
+    } finally {
+      await browser.devtools('Network.setExtraHTTPHeaders', { headers: {} });
+      await guarded.close();
+    }
+    await browser.complaints();
+  });
+}
