@@ -16,9 +16,10 @@ async function until(what, isSo, patience = 60_000) {
   }
 }
 
-async function call(method, url, body, headers = {}) {
+async function call(method, url, body, headers = {}, signal = null) {
   const response = await fetch(url, {
     method,
+    signal,
     headers: { 'content-type': 'application/json', ...headers },
     body: body === undefined ? undefined : JSON.stringify(body),
   });
@@ -26,7 +27,7 @@ async function call(method, url, body, headers = {}) {
   if (!response.ok) throw new Error(`${method} ${url}: ${response.status} ${text.slice(0, 400)}`);
   return text ? JSON.parse(text) : null;
 }
-const post = (url, body = {}, headers) => call('POST', url, body, headers);
+const post = (url, body = {}, headers, signal) => call('POST', url, body, headers, signal);
 const workflow = (id) => `${domain}/workflows/${encodeURIComponent(id)}`;
 const start = (workflowId, workflowType, more = {}) =>
   post(`${domain}/workflows`, { workflowId, workflowType, identity: 'fixture', ...more });
@@ -216,12 +217,15 @@ function run(task) {
   }
 }
 
-let stopped = false;
+const over = new AbortController();
+/** Waits for a task as long as the service lets one wait: a task that comes as a wait ends is lost, and a decider hears of that. */
+const poll = (taskList, side, identity) =>
+  post(`${domain}/task-lists/${taskList}/${side}/poll`, { identity }, { prefer: 'wait=60' }, over.signal).catch(
+    () => null,
+  );
 async function decider(taskList, identity) {
-  while (!stopped) {
-    const task = await post(`${domain}/task-lists/${taskList}/decider/poll`, { identity }, { prefer: 'wait=1' }).catch(
-      () => null,
-    );
+  while (!over.signal.aborted) {
+    const task = await poll(taskList, 'decider', identity);
     if (!task) continue;
     await sleep(20 + Math.random() * 60);
     const answer = deciders[task.workflowType]?.(task);
@@ -237,10 +241,8 @@ async function decider(taskList, identity) {
   }
 }
 async function runner(taskList, identity) {
-  while (!stopped) {
-    const task = await post(`${domain}/task-lists/${taskList}/activity/poll`, { identity }, { prefer: 'wait=1' }).catch(
-      () => null,
-    );
+  while (!over.signal.aborted) {
+    const task = await poll(taskList, 'activity', identity);
     if (!task) continue;
     await sleep(80 + Math.random() * 500);
     const answer = run(task);
@@ -377,7 +379,7 @@ if (goesOn) {
     await sleep(3000);
   }
 }
-stopped = true;
+over.abort();
 await Promise.all(workers);
 const { count } = await call('GET', `${domain}/workflows/count`);
 console.log(`${count} runs`);

@@ -1,5 +1,6 @@
 // The timeline: bars of turns, activities, timers and children, and a time axis that folds idle time. Pure.
-import { type Event, Row, type State, closes, deadlinesOf, stateAsOf, timeOf, turnsOf } from './fold';
+import { deadlinesOf } from './deadlines';
+import { type Event, Row, type State, closes, stateAsOf, timeOf, turnsOf } from './fold';
 
 export interface Part {
   from: number;

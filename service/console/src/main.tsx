@@ -98,6 +98,10 @@ function Top(): JSX.Element {
       {label}
     </a>
   );
+  // On a phone the pages are a row that is wider than the window.
+  useEffect(() => {
+    document.querySelector('.top nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  }, [at.page]);
   const themes = { auto: 'light', light: 'dark', dark: 'auto' } as const;
   const signs = { auto: '◐', light: '☀', dark: '☾' } as const;
   return (

@@ -1,5 +1,6 @@
 // A history out of a file: what `baton history --json` prints, what the REST API answers, and what the events page downloads. Pure.
-import { type Event, Row, deadlinesOf, effectsIn, stateAsOf, timeOf, turnsByEvent, turnsOf } from './fold';
+import { deadlinesOf } from './deadlines';
+import { type Event, Row, effectsIn, stateAsOf, timeOf, turnsByEvent, turnsOf } from './fold';
 import { fieldsOf, payloadsOf, subjectOf } from './words';
 
 /** Says in words why a file is no history. */

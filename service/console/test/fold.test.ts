@@ -1,16 +1,7 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import {
-  type Event,
-  Row,
-  causesOf,
-  consequenceOf,
-  deadlinesOf,
-  effectsIn,
-  stateAsOf,
-  turnsByEvent,
-  turnsOf,
-} from '../src/fold';
+import { consequenceOf, deadlinesOf } from '../src/deadlines';
+import { type Event, Row, causesOf, effectsIn, stateAsOf, turnsByEvent, turnsOf } from '../src/fold';
 import { barsOf, barsOfAll, scaleOf } from '../src/bars';
 
 const START = Date.parse('2026-11-23T06:00:00.000Z');

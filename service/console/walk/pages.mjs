@@ -200,16 +200,18 @@ export function morePages(at) {
     await until('ten times are shown, although it is paused', async () => (await browser.run(times)) === 10);
     await browser.click(`${card} .act`, 'Backfill');
     await fill('from', '2026-11-20T10:00:00Z');
-    await fill('to', '2026-11-20T12:00:00Z');
+    await fill('to', '2026-11-20T21:00:00Z');
     await browser.click('#act-overlap option', 'they run beside each other');
     await submit();
     await isClosed();
     const text = `() => document.querySelector('${card}').closest('.schedule').innerText`;
     await until('its runs are there', async () => {
       await browser.press('r');
-      return (await browser.run(text)).includes('3 started');
+      return (await browser.run(text)).includes('12 started');
     });
-    assert.match(await browser.run(text), /backfill sync-hourly-2026-11-20T1/);
+    const shown = await browser.run(text);
+    assert.match(shown, /backfill sync-hourly-2026-11-20T21/);
+    assert.doesNotMatch(shown, /sync-hourly-2026-11-20T10/, 'the newest ten are shown');
   });
 
   test('a query that answers in Markdown is a page, whose buttons open dialogs filled in', async () => {

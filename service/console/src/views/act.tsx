@@ -144,15 +144,21 @@ function Dialog({ action, domain, done, filled }: Acting): JSX.Element {
           if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) void act();
         }}
       >
-        <h2 id="act-title">{visible(action.title)}</h2>
-        <p id="act-says">{visible(action.says)}</p>
-        <Fields form={form} />
-        <Refused problem={problem} change={change} />
-        {answer ? (
-          <div class="answer" role="status">
-            {answer.value === undefined ? 'It answered with nothing.' : <Payload name="answer" value={answer.value} />}
-          </div>
-        ) : null}
+        <div class="dialog-body">
+          <h2 id="act-title">{visible(action.title)}</h2>
+          <p id="act-says">{visible(action.says)}</p>
+          <Fields form={form} />
+          <Refused problem={problem} change={change} />
+          {answer ? (
+            <div class="answer" role="status">
+              {answer.value === undefined ? (
+                'It answered with nothing.'
+              ) : (
+                <Payload name="answer" value={answer.value} />
+              )}
+            </div>
+          ) : null}
+        </div>
         <div class="dialog-buttons">
           <button type="submit" class={action.isGrave ? 'main grave' : 'main'} disabled={isUnderWay}>
             {isUnderWay ? 'waiting for the answer…' : action.does}

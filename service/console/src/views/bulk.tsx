@@ -126,19 +126,21 @@ function Dialog(asked: Bulk): JSX.Element {
           if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) begin();
         }}
       >
-        <h2 id="bulk-title">
-          {action.verb} {how}
-        </h2>
-        {stage === 'planned' ? (
-          <>
-            <p class="says">{action.says}</p>
-            <Planned plan={plan} closed={closed} domain={domain} isAll={!chosen} />
-            {plan?.count === 0 ? null : <Fields form={form} />}
-          </>
-        ) : (
-          <Progress work={work} plan={plan} action={action} domain={domain} />
-        )}
-        <Trouble problem={problem ?? work.problem.value} />
+        <div class="dialog-body">
+          <h2 id="bulk-title">
+            {action.verb} {how}
+          </h2>
+          {stage === 'planned' ? (
+            <>
+              <p class="says">{action.says}</p>
+              <Planned plan={plan} closed={closed} domain={domain} isAll={!chosen} />
+              {plan?.count === 0 ? null : <Fields form={form} />}
+            </>
+          ) : (
+            <Progress work={work} plan={plan} action={action} domain={domain} />
+          )}
+          <Trouble problem={problem ?? work.problem.value} />
+        </div>
         <div class="dialog-buttons">
           {stage === 'planned' ? (
             <button type="submit" class={action.isGrave ? 'main grave' : 'main'} disabled={!plan?.count}>

@@ -1,6 +1,6 @@
 // Future: what time will do, in order, and who could have the run go on.
 import type { JSX } from 'preact';
-import { type Deadline, consequenceOf, deadlinesOf } from '../fold';
+import { type Deadline, consequenceOf, deadlinesOf } from '../deadlines';
 import { now } from '../state';
 import { duration, exactTime } from '../time';
 import { Empty, Name, Time } from '../ui';

@@ -7,7 +7,7 @@ import { History } from '../history';
 import { NoHistory, readHistory } from '../recorded';
 import { type View, pathOf } from '../route';
 import { go, route } from '../state';
-import { Badge, Empty, Time } from '../ui';
+import { Badge, Time } from '../ui';
 import { closedReason, visible } from '../words';
 import { Facts } from './head';
 import { RunOf } from './run';
@@ -92,11 +92,14 @@ export function Recorded({ view }: { view: View }): JSX.Element {
           <b>{visible(name ?? '')} is no history that can be shown.</b> <span>{visible(problem)}</span>
         </div>
       ) : null}
-      <Empty>
-        Drop a file on any page, or choose one: what <code>baton history ID --json</code> prints, what the REST API
-        answers, or what the events of a run were downloaded to. It is read here, and sent nowhere.
-      </Empty>
-      <Choose />
+      <section class="drop-here">
+        <p>Drop a file here, or on any page.</p>
+        <Choose />
+        <p class="quieter">
+          What <code>baton history ID --json</code> prints, what the REST API answers, or what the events of a run were
+          downloaded to. It is read in this page, and sent nowhere.
+        </p>
+      </section>
     </main>
   );
 }

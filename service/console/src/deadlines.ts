@@ -1,0 +1,97 @@
+// What time will do to a run, as far as its history says, and what comes of that. Pure.
+import { type State, timeOf } from './fold';
+import { millisecondsOf } from './time';
+
+export interface Deadline {
+  at: number;
+  what: string;
+  name?: string;
+  eventId?: number;
+}
+
+/**
+ * Returns what time would do to a run that stands so, in order, as far as its history says. The tries of an activity with
+ * a retry policy are not in it while it is open; the service's own deadlines know them.
+ */
+export function deadlinesOf(state: State): Deadline[] {
+  if (state.closed || state.paused?.stopClocks) return [];
+  const deadlines: Deadline[] = [];
+  const add = (
+    from: number | undefined,
+    after: string | null | undefined,
+    what: string,
+    name?: string,
+    eventId?: number,
+  ): void => {
+    const ms = millisecondsOf(after);
+    if (from !== undefined && ms !== undefined) {
+      deadlines.push({
+        at: from + ms,
+        what,
+        ...(name === undefined ? {} : { name }),
+        ...(eventId === undefined ? {} : { eventId }),
+      });
+    }
+  };
+  for (const { scheduled, at } of state.timers.values())
+    deadlines.push({ at, what: 'timer', name: scheduled.timerId, eventId: scheduled.id });
+  for (const { scheduled, started, timeouts, paused } of state.activities.values()) {
+    const { id, activityId } = scheduled;
+    add(timeOf(scheduled), timeouts.scheduleToClose, 'activity-schedule-to-close', activityId, id);
+    if (started) add(timeOf(started), timeouts.startToClose, 'activity-start-to-close', activityId, id);
+    else if (!paused && !scheduled.retry)
+      add(timeOf(scheduled), timeouts.scheduleToStart, 'activity-schedule-to-start', activityId, id);
+  }
+  const turn = state.turnScheduled;
+  if (turn && state.turn === 'running' && state.turnSince)
+    add(timeOf(state.turnSince), turn.startToClose, 'turn-start-to-close', undefined, turn.id);
+  if (turn && state.turn === 'waiting') {
+    if (turn.notBefore && Date.parse(turn.notBefore) > state.at) {
+      deadlines.push({ at: Date.parse(turn.notBefore), what: 'turn-again', eventId: turn.id });
+    } else {
+      add(timeOf(turn), turn.scheduleToStart, 'turn-schedule-to-start', undefined, turn.id);
+    }
+  }
+  if (state.started) {
+    const from = timeOf(state.started) + state.stoodMs;
+    const waits = millisecondsOf(state.started.startAfter) ?? 0;
+    const since = state.started.executionFrom ? Date.parse(state.started.executionFrom) + state.stoodMs : from + waits;
+    add(since, state.started.executionTimeout, 'execution');
+    if (state.started.runTimeout) add(from + waits, state.started.runTimeout, 'run');
+  }
+  return deadlines.sort((a, b) => a.at - b.at);
+}
+
+/** Says what a deadline will cause, as the event that it records and what follows. */
+export function consequenceOf(deadline: { what: string; name?: string | null }): { event: string; then: string } {
+  switch (deadline.what) {
+    case 'timer':
+      return { event: 'TimerExpired', then: 'a turn' };
+    case 'execution':
+      return { event: 'WorkflowTimedOut', then: 'the workflow ends' };
+    case 'run':
+      return { event: 'WorkflowTimedOut', then: 'the run ends' };
+    case 'turn-start-to-close':
+      return { event: 'DeciderTimedOut', then: 'the turn is given to another decider' };
+    case 'turn-schedule-to-start':
+      return { event: 'DeciderTimedOut', then: 'the turn is scheduled again on the run’s task list' };
+    case 'turn-again':
+      return { event: 'no event', then: 'the turn is handed out again' };
+    case 'first-turn':
+      return { event: 'DeciderScheduled', then: 'the first turn' };
+    case 'activity-schedule-to-start':
+      return { event: 'ActivityScheduledTimeout', then: 'a turn' };
+    case 'activity-retry':
+      return { event: 'no event', then: 'another try is handed out' };
+    case 'activity-start-to-close':
+      return { event: 'ActivityTimedOut', then: 'another try by its retry policy, or a turn' };
+    case 'activity-heartbeat':
+      return { event: 'ActivityTimedOut', then: 'another try by its retry policy, or a turn' };
+    case 'activity-schedule-to-close':
+      return { event: 'ActivityTimedOut', then: 'a turn' };
+    case 'effects':
+      return { event: 'no event', then: 'what is owed to other runs is delivered' };
+    default:
+      return { event: deadline.what, then: '' };
+  }
+}
