@@ -111,7 +111,11 @@ function decideOrder(task) {
         name: 'order-paid',
         input: { order: task.workflowId, total: state.total },
       });
-    } else if (event.type === 'WorkflowCancelRequested') {
+    } else if (
+      event.type === 'WorkflowCancelRequested' ||
+      // The end was refused, as something has come meanwhile: now that is seen.
+      (event.type === 'WorkflowCloseFailed' && state.step === 'canceled')
+    ) {
       state.step = 'canceled';
       decisions.push({ type: 'CancelWorkflow', details: { by: 'customer' } });
     } else if (event.type === 'Signal' && event.name === 'change-address') {
@@ -126,10 +130,6 @@ function decideOrder(task) {
     });
   }
   if (state.step === 'shipping') awaiting = ['change-address', 'baton.cancel'];
-  // An end is refused when something has come meanwhile, and is decided once more with that seen.
-  const end = decisions.findLast(({ type }) => type.endsWith('Workflow'));
-  if (end) state.end = end;
-  else if (state.end && last(task, 'WorkflowCloseFailed')) decisions.push(state.end);
   return { decisions, context: state, awaiting };
 }
 

@@ -32,6 +32,11 @@ export function runsByHand(at) {
     await browser.press('k', 'x', 'x');
     await browser.shows('.bulk', '2 selected');
     assert.equal(await rows('.row.selected input:checked'), 2);
+    // The mouse does the same, and keys go on being heard.
+    await browser.click('.row.run .select input');
+    await browser.shows('.bulk', '1 selected');
+    await browser.press('k', 'k', 'x');
+    await browser.shows('.bulk', '2 selected');
     await browser.click('.bulk .act', 'Signal');
     await browser.shows('dialog h2', 'Signal 2 runs');
     const ids = await browser.shows('.planned ul', 'few-');
@@ -166,6 +171,7 @@ export function runsByHand(at) {
     const { browser, address } = at();
     await browser.go(address('default/workflows?status=failed&type=report'));
     await browser.click('.bar .quiet', 'Save view');
+    await until('a name is asked for', () => browser.run('() => document.activeElement.id === "view-name"'));
     await browser.press(...'broken reports', 'Enter');
     await browser.shows('.saved-view.here', 'broken reports');
     await browser.go(address('default/workflows'));

@@ -239,7 +239,7 @@ export function morePages(at) {
   });
 
   test('the query dialog leads to the page, and a query that is not known names those that are', async () => {
-    const { browser, open } = at();
+    const { browser, service, open } = at();
     await open('approve-budget-page');
     await browser.click('.run-head .act', 'Query');
     await fill('-name', 'nothing');
@@ -249,8 +249,11 @@ export function morePages(at) {
     await browser.click('.act-dialog .trouble .link', 'page');
     await submit();
     await answerUntil('the page has the answer', '.asked em', 'there', 'approvals-page', answers);
-    assert.match(await browser.path(), /\/query\/page$/);
+    const path = await browser.path();
+    assert.match(path, /\/query\/page$/);
     await isClosed();
+    await browser.go(`${service.url}${path}?input=1,`);
+    await browser.shows('.trouble', 'the input in the address is not JSON');
     await browser.complaints();
   });
 

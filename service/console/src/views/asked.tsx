@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { actionsOfRun } from '../actions';
-import { type Problem, get, problemOf, request } from '../api';
+import { Problem, get, problemOf, request } from '../api';
 import { markdownOf } from '../markdown';
 import { workflowPath } from '../paths';
 import { pathOf } from '../route';
@@ -60,6 +60,8 @@ export function AskedPage({ domain, workflowId, runId, query }: Props): JSX.Elem
     const follow = async (): Promise<void> => {
       setAsking(true);
       setProblem(undefined);
+      if (!isJson(input))
+        throw new Problem(400, 'bad-json', 'the input in the address is not JSON', 'mend the address');
       let isOpen = await describe();
       let etag: string | undefined;
       do {
@@ -142,6 +144,16 @@ export function AskedPage({ domain, workflowId, runId, query }: Props): JSX.Elem
       )}
     </main>
   );
+}
+
+/** Says whether it is JSON, or nothing. */
+function isJson(text: string): boolean {
+  try {
+    if (text.trim() !== '') JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Draws a signal or an update as a button that opens its dialog, filled in, and a query as a link to its page. */

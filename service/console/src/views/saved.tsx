@@ -1,7 +1,7 @@
 // Saved views of the list of runs: in this browser alone, each a link to the URL that it is.
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { pathOf } from '../route';
 import { Name } from '../ui';
 import { type Kept, dropView, keepView, readViews } from '../kept';
@@ -30,8 +30,9 @@ function write(changed: Kept[]): void {
   }
 }
 
-/** Whether a name is being typed. */
-const naming = signal(false);
+/** The list that a name is being typed for. */
+const naming = signal<string | undefined>(undefined);
+const listOf = (domain: string, query: string): string => `${domain}?${query}`;
 
 /** Keeps what the list shows now, which the views that are kept are not. */
 export function SaveView({ domain, query }: { domain: string; query: string }): JSX.Element | null {
@@ -42,7 +43,7 @@ export function SaveView({ domain, query }: { domain: string; query: string }): 
       class="quiet"
       title="Keep this list in this browser, under a name"
       onClick={() => {
-        naming.value = true;
+        naming.value = listOf(domain, query);
       }}
     >
       Save view
@@ -52,10 +53,7 @@ export function SaveView({ domain, query }: { domain: string; query: string }): 
 
 export function SavedViews({ domain, query }: { domain: string; query: string }): JSX.Element | null {
   const mine = views.value.filter((view) => view.domain === domain);
-  const isNaming = naming.value && query !== '';
-  useEffect(() => {
-    naming.value = false;
-  }, [domain, query]);
+  const isNaming = naming.value === listOf(domain, query);
   if (mine.length === 0 && !isNaming) return null;
   return (
     <div class="saved" role="group" aria-label="Saved views">
@@ -83,14 +81,15 @@ export function SavedViews({ domain, query }: { domain: string; query: string })
 
 function NameOf({ domain, query }: { domain: string; query: string }): JSX.Element {
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  // At once: who clicks goes on by typing.
+  useLayoutEffect(() => field.current?.focus(), []);
   return (
     <form
       onSubmit={(event) => {
         event.preventDefault();
         const name = field.current?.value.trim();
         if (name) write(keepView(read(), { name, domain, query }));
-        naming.value = false;
+        naming.value = undefined;
       }}
     >
       <label class="unseen" for="view-name">
@@ -104,7 +103,7 @@ function NameOf({ domain, query }: { domain: string; query: string }): JSX.Eleme
         autocomplete="off"
         placeholder="name of the view"
         onKeyDown={(event) => {
-          if (event.key === 'Escape') naming.value = false;
+          if (event.key === 'Escape') naming.value = undefined;
         }}
       />
     </form>
