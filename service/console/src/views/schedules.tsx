@@ -119,9 +119,8 @@ function Details({ domain, id }: { domain: string; id: string }): JSX.Element | 
       </p>
       <div class="columns two">
         <div>
-          <h3>next</h3>
+          <h3>{one.pausedAt ? 'next, were it not paused' : 'next'}</h3>
           <ol class="plain next-times">
-            {one.pausedAt ? <li class="quieter">none while it is paused; without that, these</li> : null}
             {next.length === 0 ? (
               <li class="quieter">none</li>
             ) : (
