@@ -95,12 +95,6 @@ function decideOrder(task) {
       );
     } else if (event.type === 'ActivitySuccess' && state.step === 'refunding') {
       state.refunds = (state.refunds ?? 0) + 1;
-      if (state.refunds === 2)
-        decisions.push({
-          type: 'FailWorkflow',
-          reason: 'card-declined',
-          details: { total: state.total, refunded: true },
-        });
     } else if (event.type === 'ChildSuccess') {
       state.shipped = event.result ?? true;
     } else if (event.type === 'TimerExpired' && event.timerId === 'ask-for-review') {
@@ -111,18 +105,22 @@ function decideOrder(task) {
         name: 'order-paid',
         input: { order: task.workflowId, total: state.total },
       });
-    } else if (
-      event.type === 'WorkflowCancelRequested' ||
-      // The end was refused, as something has come meanwhile: now that is seen.
-      (event.type === 'WorkflowCloseFailed' && state.step === 'canceled')
-    ) {
+    } else if (event.type === 'WorkflowCancelRequested') {
       state.step = 'canceled';
-      decisions.push({ type: 'CancelWorkflow', details: { by: 'customer' } });
     } else if (event.type === 'Signal' && event.name === 'change-address') {
       decisions.push({ type: 'RecordMarker', name: 'address-changed', details: event.input });
     }
   }
-  if (state.shipped && state.asked && state.step === 'shipping') {
+  // Decided from the state, in each turn that finds it so: an end is refused when something has come meanwhile.
+  if (state.step === 'canceled') {
+    decisions.push({ type: 'CancelWorkflow', details: { by: 'customer' } });
+  } else if (state.step === 'refunding' && state.refunds === 2) {
+    decisions.push({
+      type: 'FailWorkflow',
+      reason: 'card-declined',
+      details: { total: state.total, refunded: true },
+    });
+  } else if (state.shipped && state.asked) {
     state.step = 'done';
     decisions.push({
       type: 'SucceedWorkflow',
