@@ -23,24 +23,24 @@ fn poll() -> Poll {
 }
 
 async fn decide(engine: &Arc<Engine>, turn: Delivery<DeciderTask>, decision: Decision) {
-    let token = engine.decider_token(&turn.task().token).expect("a token of ours");
+    let token = engine.tasks().decider_token(&turn.task().token).expect("a token of ours");
     turn.delivered();
     let command =
         Command::CompleteTurn { turn: token.turn, decisions: vec![decision], context: None, awaiting: Vec::new() };
-    engine.answer_turn(&token, command).await.expect("an answer that is recorded");
+    engine.tasks().answer_turn(&token, command).await.expect("an answer that is recorded");
 }
 
 async fn succeed(engine: &Arc<Engine>, task: Delivery<ActivityTask>) {
-    let token = engine.activity_token(&task.task().token).expect("a token of ours");
+    let token = engine.tasks().activity_token(&task.task().token).expect("a token of ours");
     task.delivered();
     let command = Command::SucceedActivity { task: token.task, result: None };
-    engine.answer_activity(&token, command).await.expect("an answer that is recorded");
+    engine.tasks().answer_activity(&token, command).await.expect("an answer that is recorded");
 }
 
 /// One start, three activities one after the other, one close: every task is polled for before it is made.
 async fn canonical(engine: &Arc<Engine>, id: &str) {
-    let turn = engine.poll_decider(DOMAIN, LIST, poll());
-    let start = engine.start(DOMAIN, Start::new(id, "bench", LIST));
+    let turn = engine.tasks().poll_decider(DOMAIN, LIST, poll());
+    let start = engine.commands().start(DOMAIN, Start::new(id, "bench", LIST));
     let (turn, started) = tokio::join!(turn, start);
     started.expect("a start");
     let mut turn = turn.expect("a poll").expect("a turn");
@@ -51,9 +51,9 @@ async fn canonical(engine: &Arc<Engine>, id: &str) {
             task_list: Some(LIST.to_owned()),
             ..ScheduleActivity::default()
         };
-        let task = engine.poll_activity(DOMAIN, LIST, poll());
+        let task = engine.tasks().poll_activity(DOMAIN, LIST, poll());
         let (task, ()) = tokio::join!(task, decide(engine, turn, schedule.into()));
-        let next = engine.poll_decider(DOMAIN, LIST, poll());
+        let next = engine.tasks().poll_decider(DOMAIN, LIST, poll());
         let (next, ()) = tokio::join!(next, succeed(engine, task.expect("a poll").expect("an activity")));
         turn = next.expect("a poll").expect("a turn");
     }
@@ -76,13 +76,13 @@ fn engines(criterion: &mut Criterion) {
                 runtime.block_on(canonical(&engine, &format!("w-{number}")));
             });
         });
-        runtime.block_on(engine.start(DOMAIN, Start::new("signaled", "bench", "nobody"))).expect("a start");
+        runtime.block_on(engine.commands().start(DOMAIN, Start::new("signaled", "bench", "nobody"))).expect("a start");
         let at = RunRef { domain: DOMAIN.into(), workflow_id: "signaled".into(), run_id: None };
         criterion.bench_function(&format!("signal, {name}"), |bencher| {
             bencher.iter(|| {
                 let signal =
                     Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version: None };
-                runtime.block_on(engine.tell(&at, signal)).expect("a signal that is recorded");
+                runtime.block_on(engine.commands().tell(&at, signal)).expect("a signal that is recorded");
             });
         });
         runtime.block_on(engine.shutdown()).expect("a clean end");

@@ -4,14 +4,10 @@
 //! one commit → the [store](store::Store) → answers, waiting pollers and watchers are told.
 
 mod after;
-mod background;
-mod clock;
+mod base;
 mod commit;
-mod forms;
 mod lists;
-mod metrics;
 mod nodes;
-mod refusal;
 mod registry;
 mod riders;
 mod run;
@@ -25,15 +21,11 @@ mod watch;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 
-use background::Background;
-use forms::head_key;
-use history::{Author, Command, Duration, Run, Start, Timestamp};
+use base::background::Background;
+use history::{Duration, Run, Timestamp};
 use lists::ListKey;
-use run::cell::{Reply, Request};
-use store::{Count, HeadKey, ListPage, ListQuery, PageToken, Store};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
-use uuid::Uuid;
+use store::Store;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use views::metrics_page;
 
 use crate::audit;
@@ -43,30 +35,34 @@ use crate::reload::Reloads;
 use crate::shares::Shares;
 use crate::tls::TlsStanding;
 
-pub use clock::{Clock, SystemClock};
-pub use forms::{Described, HistoryPage, Outcome, Page, RunRef, Seen, Started, Told, Unpolled};
-pub use lists::WaitingBounds;
-pub use metrics::Metrics;
+pub use base::clock::{Clock, SystemClock};
+pub use base::forms::{
+    Deletion, Described, HistoryPage, Outcome, Page, Reset, RunRef, Seen, Started, Told, Unpolled, WasReset,
+};
+pub use base::metrics::Metrics;
+pub(crate) use base::refusal::Row;
+pub use base::refusal::{Limited, Recorded, Refusal};
+pub use lists::hand_out::TaskLists;
+pub use lists::matching::WaitingBounds;
+pub use lists::polls::Poll;
 pub use nodes::Node;
 pub use nodes::messages::{
     Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
     Said,
 };
-pub(crate) use refusal::Row;
-pub use refusal::{Limited, Recorded, Refusal};
 pub use registry::quotas::Quotas;
 pub use registry::{DEFAULT_DOMAIN, Domain, RegisteredType, Registry, TYPES_MAX, TypeKind, split_type_name, type_name};
 pub use riders::query::{Answered, Ask};
+pub use riders::task::RequestReply;
 pub use riders::update::{Update, Updated};
-pub use run::delete::Deletion;
-pub use run::reset::{Reset, WasReset};
-pub use schedules::{ScheduleRow, ScheduleView};
-pub use tasks::polls::Poll;
-pub use tasks::{ActivityTask, DeciderTask, Delivery, Question, Receipt};
+pub use run::commands::Commands;
+pub use schedules::{ScheduleRow, ScheduleView, Scheduler};
+pub use tasks::{ActivityTask, DeciderTask, Delivery, Question, Receipt, Tasks};
 pub use time::guard::{CLOCK_AHEAD_MAX, Doubt};
 pub(crate) use token::TOKEN_CHARS_MAX;
-pub use token::secrets::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX};
+pub use token::keeper::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX};
 pub use token::{ActivityToken, TurnToken};
+pub use views::Views;
 pub use views::fsck::{Finding, FsckReport};
 
 /// What an operator may set.
@@ -102,27 +98,35 @@ impl Default for Settings {
     }
 }
 
+/// Has these names mean one more owner of what they mean.
+macro_rules! share {
+    ($($name:ident),*) => {
+        $(let $name = Arc::clone(&$name);)*
+    };
+}
+
 /// See the module. Always behind an [`Arc`].
 pub struct Engine {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    limits: store::Limits,
-    ids: clock::Ids,
     mint: Arc<token::Mint>,
-    secrets: token::secrets::SecretKeeper,
-    reader: commit::read::Reader,
-    marks: registry::known::Marks,
+    secrets: Arc<token::keeper::SecretKeeper>,
     registry: Arc<Registry>,
-    cache: run::cache::Cache,
-    matching: Arc<lists::Matching>,
-    backlog: lists::backlog::Backlog,
     nodes: Arc<nodes::Nodes>,
-    elsewhere: Arc<lists::elsewhere::Elsewhere>,
-    polls: tasks::polls::Polls,
-    pollers: lists::pollers::Pollers,
-    agenda: time::agenda::Agenda,
-    watchers: watch::Watchers,
-    riders: riders::waiting::Riders,
+    runs: Arc<run::runs::Runs>,
+    commands: Arc<run::commands::Commands>,
+    lists: Arc<lists::hand_out::TaskLists>,
+    riders: Arc<riders::waiting::Riders>,
+    request_reply: Arc<riders::task::RequestReply>,
+    tasks: tasks::Tasks,
+    schedules: Arc<schedules::Scheduler>,
+    views: Arc<views::Views>,
+    watchers: Arc<watch::Watchers>,
+    agenda: Arc<time::agenda::Agenda>,
+    sweep: Arc<time::sweep::Sweeper>,
+    guard: Arc<time::guard::Guard>,
+    open_runs: Arc<registry::quotas::OpenRuns>,
+    run_counts: Arc<registry::run_counts::RunCounts>,
     metrics: Arc<Metrics>,
     budget: Arc<Budget>,
     shares: Arc<Shares>,
@@ -132,14 +136,9 @@ pub struct Engine {
     tls: OnceLock<Arc<TlsStanding>>,
     /// Of the audit log, where there is one.
     audit: OnceLock<Arc<audit::Counts>>,
-    open_runs: Arc<registry::quotas::OpenRuns>,
-    run_counts: Arc<registry::run_counts::RunCounts>,
-    guard: time::guard::Guard,
-    /// Who calls functions is told the domains in which Lambda tasks wait.
-    lambda: OnceLock<UnboundedSender<Arc<str>>>,
-    /// How often the due index was read.
-    rescans: AtomicU32,
     background: Arc<Background>,
+    /// Works on runs, for as long as the engine is there: the runs themselves do not know who does.
+    _workshop: Arc<run::workshop::Workshop>,
 }
 
 impl Engine {
@@ -157,7 +156,7 @@ impl Engine {
         if let Err(refusal) = engine.guard.believed_now().await {
             tracing::warn!(%refusal, "it could not be seen whether the clock is right");
         }
-        engine.start_sweeping();
+        engine.sweep.start_sweeping();
         Ok(engine)
     }
 
@@ -174,69 +173,267 @@ impl Engine {
         let limits = store.limits();
         commit::must_have_room(&limits)?;
         let secrets = token::secrets::secrets(&*store, settings.seed).await?;
-        let ids = clock::Ids::new(settings.seed);
-        let records = registry::Records::new(Arc::clone(&store));
-        let nodes = Arc::new(nodes::Nodes::new(records.clone(), settings.node, ids.op()));
+        Ok(Arc::new(Self::compose(store, clock, &secrets, settings)))
+    }
+
+    /// Puts the rooms together: each is given what it needs of those before it, and knows of no other.
+    fn compose(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        secrets: &token::secrets::Secrets,
+        settings: Settings,
+    ) -> Self {
+        let limits = store.limits();
+        let background = Background::new();
         let shares = Arc::<Shares>::default();
         let metrics = Arc::new(Metrics::new(shares.counts()));
+        let ids = Arc::new(base::clock::Ids::new(settings.seed));
+        let mint = Arc::new(token::Mint::new(Arc::clone(&clock), secrets));
+        let records = base::records::Records::new(Arc::clone(&store));
+        let nodes = Arc::new(nodes::Nodes::new(records.clone(), settings.node, ids.op()));
+        let secrets = Arc::new(token::keeper::SecretKeeper::new(
+            records.clone(),
+            Arc::clone(&clock),
+            Arc::clone(&nodes),
+            Arc::clone(&mint),
+        ));
         let registry = Arc::new(Registry::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&nodes)));
+        let marks = registry::known::Marks::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&metrics));
+        let marks = Arc::new(marks);
+        let open_runs = registry::quotas::OpenRuns::new(Arc::clone(&store), Arc::clone(&shares), settings.quotas);
+        let open_runs = Arc::new(open_runs);
+        let run_counts = Arc::new(registry::run_counts::RunCounts::new(
+            Arc::clone(&store),
+            Arc::clone(&clock),
+            Arc::clone(&registry),
+            Arc::clone(&background),
+        ));
+        let guard = Arc::new(time::guard::Guard::new(records, Arc::clone(&clock)));
         let agenda = time::agenda::Agenda::new(nodes.is_shared().then_some(time::sweep::RESCAN_EVERY));
-        let mint = Arc::new(token::Mint::new(Arc::clone(&clock), &secrets));
-        let (matching, elsewhere) = (Arc::new(lists::Matching::new(settings.waiting)), Arc::default());
-        let background = Background::new();
-        Ok(Arc::new(Self {
-            limits,
-            ids,
-            secrets: token::secrets::SecretKeeper::new(
-                records.clone(),
-                Arc::clone(&clock),
-                Arc::clone(&nodes),
-                Arc::clone(&mint),
-            ),
-            pollers: lists::pollers::Pollers::new(
-                Arc::clone(&clock),
-                Arc::clone(&shares),
-                Arc::clone(&matching),
-                Arc::clone(&elsewhere),
-            ),
-            open_runs: Arc::new(registry::quotas::OpenRuns::new(
-                Arc::clone(&store),
-                Arc::clone(&shares),
-                settings.quotas,
-            )),
-            run_counts: Arc::new(registry::run_counts::RunCounts::new(
-                Arc::clone(&store),
-                Arc::clone(&clock),
-                Arc::clone(&registry),
-                Arc::clone(&background),
-            )),
-            guard: time::guard::Guard::new(records, Arc::clone(&clock)),
-            nodes,
-            elsewhere,
-            polls: tasks::polls::Polls::default(),
+        let agenda = Arc::new(agenda);
+        let watchers = Arc::<watch::Watchers>::default();
+        let riders = Arc::<riders::waiting::Riders>::default();
+        let reader = Arc::new(commit::read::Reader::new(Arc::clone(&store)));
+
+        let runs = Arc::new(run::runs::Runs::new(
+            Arc::clone(&store),
+            Arc::clone(&reader),
+            Arc::clone(&nodes),
+            settings.cache_bytes,
+            Arc::clone(&background),
+        ));
+        let commands = {
+            share!(runs, reader, registry);
+            Arc::new(run::commands::Commands { runs, reader, registry })
+        };
+        let matching = Arc::new(lists::matching::Matching::new(settings.waiting));
+        let elsewhere = Arc::<lists::elsewhere::Elsewhere>::default();
+        let pollers = Arc::new(lists::pollers::Pollers::new(
+            Arc::clone(&clock),
+            Arc::clone(&shares),
+            Arc::clone(&matching),
+            Arc::clone(&elsewhere),
+        ));
+        let lists = {
+            share!(runs, store, clock, registry, nodes, agenda, background, pollers);
+            Arc::new(lists::hand_out::TaskLists {
+                runs,
+                store,
+                clock,
+                registry,
+                nodes,
+                agenda,
+                background,
+                matching,
+                backlog: lists::backlog::Backlog::new(settings.waiting),
+                elsewhere,
+                polls: lists::polls::Polls::default(),
+                pollers,
+                lambda: OnceLock::new(),
+            })
+        };
+        let views = {
+            share!(runs, reader, store, registry, nodes, watchers, background);
+            Arc::new(views::Views { runs, reader, store, registry, nodes, pollers, watchers, background })
+        };
+        let request_reply = {
+            share!(
+                runs, lists, riders, views, reader, marks, registry, nodes, watchers, mint, ids, clock, metrics,
+                background
+            );
+            Arc::new(riders::task::RequestReply {
+                runs,
+                lists,
+                riders,
+                views,
+                reader,
+                marks,
+                registry,
+                nodes,
+                watchers,
+                mint,
+                ids,
+                clock,
+                metrics,
+                background,
+            })
+        };
+        let effects = {
+            share!(runs, reader, store, open_runs, metrics, background);
+            Arc::new(run::effects::Effects { runs, reader, store, open_runs, metrics, background })
+        };
+        let workshop = {
+            share!(
+                runs,
+                store,
+                reader,
+                open_runs,
+                nodes,
+                lists,
+                riders,
+                request_reply,
+                watchers,
+                agenda,
+                ids,
+                clock,
+                metrics
+            );
+            Arc::new(run::workshop::Workshop {
+                runs,
+                store,
+                limits,
+                reader,
+                marks,
+                open_runs,
+                nodes,
+                lists,
+                riders,
+                request_reply,
+                effects,
+                watchers,
+                agenda,
+                ids,
+                clock,
+                metrics,
+            })
+        };
+        runs.are_worked_on_by(Arc::downgrade(&workshop) as _);
+        background.keeps(Arc::downgrade(&workshop) as _);
+        let tasks = {
+            share!(runs, lists, request_reply, riders, views, registry, open_runs, nodes, mint, background);
+            tasks::Tasks {
+                runs,
+                lists,
+                request_reply,
+                riders,
+                views,
+                reader,
+                registry,
+                open_runs,
+                nodes,
+                mint,
+                background,
+            }
+        };
+        let schedules = {
+            share!(runs, commands, store, registry, agenda, clock, metrics);
+            Arc::new(schedules::Scheduler { runs, commands, store, registry, agenda, ids, clock, metrics })
+        };
+        let sweep = {
+            share!(runs, lists, schedules, store, nodes, agenda, watchers, secrets, guard, clock, metrics, background);
+            Arc::new(time::sweep::Sweeper {
+                runs,
+                lists,
+                schedules,
+                store,
+                limits,
+                nodes,
+                agenda,
+                watchers,
+                secrets,
+                guard,
+                clock,
+                metrics,
+                background,
+                rescans: AtomicU32::new(0),
+            })
+        };
+        Self {
+            store,
+            clock,
             mint,
-            reader: commit::read::Reader::new(Arc::clone(&store)),
-            marks: registry::known::Marks::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&metrics)),
+            secrets,
             registry,
-            cache: run::cache::Cache::new(settings.cache_bytes),
-            matching,
-            backlog: lists::backlog::Backlog::new(settings.waiting),
+            nodes,
+            runs,
+            commands,
+            lists,
+            riders,
+            request_reply,
+            tasks,
+            schedules,
+            views,
+            watchers,
             agenda,
-            watchers: watch::Watchers::default(),
-            riders: riders::waiting::Riders::default(),
+            sweep,
+            guard,
+            open_runs,
+            run_counts,
             metrics,
-            shares,
             budget: Budget::new(settings.bytes_in_flight_max),
+            shares,
             places: Places::new(settings.requests_at_once),
             reloads: Reloads::default(),
             tls: OnceLock::new(),
             audit: OnceLock::new(),
-            lambda: OnceLock::new(),
-            rescans: AtomicU32::new(0),
             background,
-            store,
-            clock,
-        }))
+            _workshop: workshop,
+        }
+    }
+
+    /// What callers have done to runs.
+    pub fn commands(&self) -> &Commands {
+        &self.commands
+    }
+
+    /// Polls and answers.
+    pub fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// Task lists.
+    pub fn lists(&self) -> &Arc<TaskLists> {
+        &self.lists
+    }
+
+    /// Queries and updates.
+    pub fn request_reply(&self) -> &Arc<RequestReply> {
+        &self.request_reply
+    }
+
+    /// Schedules.
+    pub fn schedules(&self) -> &Scheduler {
+        &self.schedules
+    }
+
+    /// What is read of runs.
+    pub fn views(&self) -> &Views {
+        &self.views
+    }
+
+    /// Says how this node reaches the others. Without it they find each other's tasks by the due index alone.
+    pub fn join(&self, peers: Arc<dyn Peers>) {
+        self.lists.elsewhere.join(peers);
+    }
+
+    /// What nodes show each other: only who can read the store can know it.
+    pub fn node_pass(&self) -> String {
+        self.mint.node_pass()
+    }
+
+    /// Whether this is [`node_pass`](Self::node_pass).
+    pub fn is_node_pass(&self, pass: &str) -> bool {
+        self.mint.is_node_pass(pass)
     }
 
     /// Counters and gauges.
@@ -277,7 +474,7 @@ impl Engine {
     /// Everything that is measured, as Prometheus text; runs as they were [counted](Self::count_runs) last. Takes some
     /// milliseconds of a processor where there are many lists.
     pub fn render_metrics(&self) -> String {
-        let (cached_runs, cached_bytes) = self.cache.size();
+        let (cached_runs, cached_bytes) = self.runs.in_memory();
         let gauges = metrics_page::Gauges {
             cached_runs,
             cached_bytes,
@@ -288,7 +485,7 @@ impl Engine {
             bytes_in_flight: self.budget.taken(),
             requests_put_off: self.budget.put_off(),
             waits: self.places.waits(),
-            lists: metrics_page::shown(self.matching.depths()),
+            lists: metrics_page::shown(self.lists.matching.depths()),
             store: self.store.stats(),
             runs: self.run_counts.gauged(),
             is_clock_doubted: self.guard.doubt().is_some(),
@@ -303,8 +500,8 @@ impl Engine {
     /// that one waits; to the first who asks.
     pub fn lambda_tasks(self: &Arc<Self>) -> UnboundedReceiver<Arc<str>> {
         let (sender, receiver) = unbounded_channel();
-        drop(self.lambda.set(sender));
-        self.seek_lambda_tasks();
+        drop(self.lists.lambda.set(sender));
+        self.lists.seek_lambda_tasks();
         receiver
     }
 
@@ -348,81 +545,6 @@ impl Engine {
         Ok(self.store.close().await?)
     }
 
-    /// Starts a run.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], a fault of the rules, or the store's. Nothing was recorded,
-    /// but for [`Refusal::OutcomeUnknown`].
-    pub async fn start(self: &Arc<Self>, domain: &str, start: Start) -> Result<Started, Refusal> {
-        let domain = self.registry.domain_in_use(domain).await?.name;
-        let key = commit::head_key(&domain, &start.workflow_id);
-        let start = Box::new(start);
-        self.ask(&key, |reply| Request::Start { start, reply }).await
-    }
-
-    /// Has a command admitted to a run: a signal, a cancel request, a termination.
-    ///
-    /// # Errors
-    ///
-    /// As for [`start`](Self::start); also when there is no such run, or it is not the current one.
-    pub async fn tell(self: &Arc<Self>, at: &RunRef, command: Command) -> Result<Told, Refusal> {
-        self.tell_of(at, command, Author::default()).await
-    }
-
-    /// The same, of this author.
-    ///
-    /// # Errors
-    ///
-    /// As for [`tell`](Self::tell).
-    pub async fn tell_of(self: &Arc<Self>, at: &RunRef, command: Command, author: Author) -> Result<Told, Refusal> {
-        self.registry.must_know(&at.domain).await?;
-        let told = self.tell_key_of(&head_key(at), at.run_id, command, author).await;
-        if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&told, at.run_id) {
-            // An earlier run, or none at all?
-            self.reader.load_run(&head_key(at), run_id).await?;
-        }
-        told
-    }
-
-    async fn tell_key(
-        self: &Arc<Self>,
-        key: &HeadKey,
-        run_id: Option<Uuid>,
-        command: Command,
-    ) -> Result<Told, Refusal> {
-        self.tell_key_of(key, run_id, command, Author::default()).await
-    }
-
-    /// The same, of this author.
-    async fn tell_key_of(
-        self: &Arc<Self>,
-        key: &HeadKey,
-        run_id: Option<Uuid>,
-        command: Command,
-        author: Author,
-    ) -> Result<Told, Refusal> {
-        self.ask(key, |reply| Request::Tell { run_id, command, author, reply }).await
-    }
-
-    /// Asks something of a run and waits for the answer.
-    async fn ask<T>(self: &Arc<Self>, key: &HeadKey, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Refusal> {
-        let (reply, mut answer) = oneshot::channel();
-        let cell = self.cache.cell(key);
-        let work = self.submit(&cell, request(reply));
-        drop(cell);
-        let answered = match work {
-            None => answer.await,
-            Some(work) => tokio::select! {
-                biased;
-                answered = &mut answer => answered,
-                () = work => answer.await,
-            },
-        };
-        let lost = |_| Refusal::OutcomeUnknown { why: "the task that worked on this run has ended early".to_owned() };
-        answered.map_err(lost)?
-    }
-
     /// What programs over SWF's wire are held to, if anything.
     pub fn quotas(&self) -> Option<&Quotas> {
         self.open_runs.quotas()
@@ -435,7 +557,7 @@ impl Engine {
     /// [`Refusal::LimitExceeded`].
     pub fn must_have_room_for_poller(&self, domain: &str, list: &str, is_decider: bool) -> Result<(), Refusal> {
         let list = ListKey::new(domain, is_decider, list);
-        match self.quotas().map(|quotas| quotas.pollers).filter(|max| self.matching.pollers(&list) >= *max) {
+        match self.quotas().map(|quotas| quotas.pollers).filter(|max| self.lists.matching.pollers(&list) >= *max) {
             Some(max) => Err(Refusal::LimitExceeded { what: Limited::Pollers, max }),
             None => Ok(()),
         }
@@ -457,12 +579,12 @@ impl Engine {
 
     /// Lists on which tasks of a run wait and nobody polls.
     pub fn unpolled(&self, domain: &Arc<str>, run: &Run) -> Vec<Unpolled> {
-        self.pollers.unpolled(domain, run)
+        self.lists.pollers.unpolled(domain, run)
     }
 
     /// Lists of a domain on which tasks wait at this node and nobody polls: some of them, where there are very many lists.
     pub fn unpolled_lists(&self, domain: &str) -> Vec<Unpolled> {
-        self.pollers.unpolled_lists(domain)
+        self.lists.pollers.unpolled_lists(domain)
     }
 
     /// Counts what is open and how it stands, if that was not done a moment ago. Where it takes long, it goes on when this
@@ -470,16 +592,6 @@ impl Engine {
     /// be read.
     pub async fn count_runs(&self) {
         self.run_counts.refresh().await;
-    }
-
-    /// How many runs a list would have; stops counting when there are `at_most`, or some more.
-    ///
-    /// # Errors
-    ///
-    /// As for [`list`](Self::list).
-    pub async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Refusal> {
-        self.registry.must_know(&query.domain).await?;
-        Ok(self.store.count(query, at_most).await?)
     }
 
     /// Whether this is one of several nodes over one store.
@@ -518,13 +630,26 @@ impl Engine {
         self.secrets.rotate(overlap).await
     }
 
-    /// Runs, in the order that the query asks for.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::UnknownDomain`], or the store's.
-    pub async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Refusal> {
-        self.registry.must_know(&query.domain).await?;
-        Ok(self.store.list(query, page).await?)
+    /// Counts lines of the access log that were lost.
+    pub fn count_lost_access_lines(&self, lines: u64) {
+        self.metrics.access_log_lost(lines);
+    }
+
+    /// Counts a request that was not let in.
+    pub(crate) fn count_denied(&self, why: &'static str) {
+        self.metrics.denied(why);
+    }
+
+    /// The seal of what leads to a page, so that nobody makes one up.
+    pub(crate) fn page_seal(&self, parts: &[&[u8]]) -> String {
+        self.mint.page_seal(parts)
+    }
+
+    /// Whether this is the seal of these parts.
+    pub(crate) fn is_page_seal(&self, parts: &[&[u8]], seal: &str) -> bool {
+        self.mint.is_page_seal(parts, seal)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -81,7 +81,7 @@ impl Runner {
         while !self.engine.is_stopping() {
             let Ok(call) = Arc::clone(&calls).acquire_owned().await else { return };
             let poll = Poll { wait: POLL_WAIT, identity: Some(IDENTITY.to_owned()), ..Poll::default() };
-            match self.engine.poll_activity(&domain, LAMBDA_LIST, poll).await {
+            match self.engine.tasks().poll_activity(&domain, LAMBDA_LIST, poll).await {
                 Ok(None) => {}
                 Ok(Some(delivery)) => {
                     let share = Arc::clone(&self.calls.under_way).read_owned().await;
@@ -102,7 +102,7 @@ impl Runner {
     }
 
     async fn call(&self, task: ActivityTask) {
-        let Ok(token) = self.engine.activity_token(&task.token) else { return };
+        let Ok(token) = self.engine.tasks().activity_token(&task.token) else { return };
         let most = task.timeouts.start_to_close.map_or(Duration::MAX, Duration::from);
         // That it took too long is for its timeout to say.
         let Ok(result) = tokio::time::timeout(most, self.result(&task)).await else { return };
@@ -116,7 +116,7 @@ impl Runner {
                 retry_after: None,
             },
         };
-        if let Err(refusal) = self.engine.answer_activity(&token, command).await {
+        if let Err(refusal) = self.engine.tasks().answer_activity(&token, command).await {
             tracing::debug!(%refusal, function = task.activity_type, "the answer of a function came in vain");
         }
     }

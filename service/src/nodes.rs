@@ -56,38 +56,38 @@ struct FoundTask {
 }
 
 async fn waiting(State(engine): AppState, Json(waiting): Json<WaitingThere>) -> Answer {
-    engine.waits_at(waiting.at, &waiting.list);
+    engine.lists().waits_at(waiting.at, &waiting.list);
     Ok(json(StatusCode::OK, &serde_json::json!({})))
 }
 
 async fn lost(State(engine): AppState, Json(lost): Json<Lost>) -> Answer {
-    let offer = engine.find_lost_for_peer(&lost.polls);
+    let offer = engine.lists().find_lost_for_peer(&lost.polls);
     Ok(json(StatusCode::OK, &FoundTask { offer }))
 }
 
 async fn offered(State(engine): AppState, Json(offered): Json<OfferedTask>) -> Answer {
-    let taken = engine.take_offer(&offered.by, &offered.offer);
+    let taken = engine.lists().take_offer(&offered.by, &offered.offer);
     Ok(json(StatusCode::OK, &IsTaken { taken }))
 }
 
 async fn asked(State(engine): AppState, Json(forwarded): Json<Forwarded>) -> Answer {
-    Ok(json(StatusCode::OK, &engine.query_for_node(forwarded).await))
+    Ok(json(StatusCode::OK, &engine.request_reply().query_for_node(forwarded).await))
 }
 
 async fn judged(State(engine): AppState, Json(lent): Json<LentUpdate>) -> Answer {
-    Ok(json(StatusCode::OK, &engine.judge_for_node(lent).await))
+    Ok(json(StatusCode::OK, &engine.request_reply().judge_for_node(lent).await))
 }
 
 async fn recorded(State(engine): AppState, Json(answer): Json<PassedAnswer, TURN_BYTES_MAX>) -> Answer {
-    Ok(json(StatusCode::OK, &engine.record_for_node(answer).await))
+    Ok(json(StatusCode::OK, &engine.tasks().record_for_node(answer).await))
 }
 
 async fn given_up(State(engine): AppState, Json(rejected): Json<RejectedUpdate>) -> Answer {
-    Ok(json(StatusCode::OK, &IsTaken { taken: engine.give_up_for_node(rejected) }))
+    Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().give_up_for_node(rejected) }))
 }
 
 async fn said(State(engine): AppState, Json(said): Json<Said, TURN_BYTES_MAX>) -> Answer {
-    Ok(json(StatusCode::OK, &IsTaken { taken: engine.hear_answers(said) }))
+    Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().hear_answers(said) }))
 }
 
 /// What nodes say to each other.

@@ -48,27 +48,27 @@ impl Service {
     /// Starts a run whose deciders poll a list of its own.
     async fn start(&self, id: &str) -> Uuid {
         let start = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new(id, "test", id) };
-        self.engine.start(DOMAIN, start).await.unwrap().run_id
+        self.engine.commands().start(DOMAIN, start).await.unwrap().run_id
     }
 
     async fn turn(&self, id: &str) -> Delivery<DeciderTask> {
         let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
-        self.engine.poll_decider(DOMAIN, id, poll).await.unwrap().expect("a turn comes")
+        self.engine.tasks().poll_decider(DOMAIN, id, poll).await.unwrap().expect("a turn comes")
     }
 
     /// Takes the next turn of a run and decides it; the events that were new to it.
     async fn decide(&self, id: &str, decisions: Vec<Decision>) -> Vec<&'static str> {
         let turn = self.turn(id).await;
         let seen = turn.task().events.iter().map(|event| event.kind.name()).collect();
-        let token = self.engine.decider_token(&turn.task().token).unwrap();
+        let token = self.engine.tasks().decider_token(&turn.task().token).unwrap();
         turn.delivered();
         let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
-        self.engine.answer_turn(&token, command).await.unwrap();
+        self.engine.tasks().answer_turn(&token, command).await.unwrap();
         seen
     }
 
     async fn events(&self, id: &str) -> Vec<Event> {
-        let events = self.engine.history(&at(id), &Page::default()).await.unwrap().events;
+        let events = self.engine.views().history(&at(id), &Page::default()).await.unwrap().events;
         check::history(&events).unwrap();
         events
     }
@@ -203,13 +203,13 @@ async fn a_closed_run_delivers_what_it_owes_whoever_takes_its_place() {
     while !service.names("target").await.contains(&"Signal") {
         tokio::task::yield_now().await;
     }
-    while !service.engine.describe(&at("source")).await.unwrap().owed.is_empty() {
+    while !service.engine.views().describe(&at("source")).await.unwrap().owed.is_empty() {
         tokio::task::yield_now().await;
     }
     assert_eq!(service.names("target").await.iter().filter(|name| **name == "Signal").count(), 1);
     assert_eq!(service.names("source").await, ["WorkflowStarted", "DeciderScheduled"], "not its own to tell of");
     let closed = RunRef { run_id: Some(first), ..at("source") };
-    let events = service.engine.history(&closed, &Page::default()).await.unwrap().events;
+    let events = service.engine.views().history(&closed, &Page::default()).await.unwrap().events;
     assert_eq!(events.last().unwrap().kind.name(), "WorkflowSuccess");
 }
 
@@ -220,22 +220,22 @@ async fn a_parent_that_goes_on_as_new_has_closed_for_its_children() {
     let both = vec![child("ended", ChildPolicy::Terminate), child("left", ChildPolicy::Abandon)];
     service.decide("parent", both).await;
     service.decide("left", vec![]).await;
-    service.engine.tell(&at("parent"), signal_command("go")).await.unwrap();
+    service.engine.commands().tell(&at("parent"), signal_command("go")).await.unwrap();
     service.decide("parent", vec![ContinueAsNew { force: true, ..ContinueAsNew::default() }.into()]).await;
     while !service.names("ended").await.contains(&"WorkflowTerminated") {
         tokio::task::yield_now().await;
     }
     // Whom the other answers to does not change, and nobody hears how it closes.
-    let parent = service.engine.describe(&at("left")).await.unwrap().run.started.parent.clone().unwrap();
+    let parent = service.engine.views().describe(&at("left")).await.unwrap().run.started.parent.clone().unwrap();
     assert_eq!(parent.run_id, first);
-    service.engine.tell(&at("left"), signal_command("go")).await.unwrap();
+    service.engine.commands().tell(&at("left"), signal_command("go")).await.unwrap();
     service.decide("left", vec![succeed()]).await;
     for id in ["left", "ended", "parent"] {
-        while !service.engine.describe(&at(id)).await.unwrap().owed.is_empty() {
+        while !service.engine.views().describe(&at(id)).await.unwrap().owed.is_empty() {
             tokio::task::yield_now().await;
         }
     }
-    let parent = service.engine.describe(&at("parent")).await.unwrap().run;
+    let parent = service.engine.views().describe(&at("parent")).await.unwrap().run;
     assert!(parent.children.is_empty() && parent.started.continued_from == Some(first));
     assert_eq!(service.names("parent").await, ["WorkflowStarted", "DeciderScheduled"]);
 }
@@ -268,7 +268,7 @@ async fn a_child_starts_and_tells_its_parent_how_it_closed() {
     let parent = service.start("parent").await;
     service.decide("parent", vec![child("child", ChildPolicy::Terminate)]).await;
     assert!(service.decide("child", vec![]).await.contains(&"WorkflowStarted"));
-    let described = service.engine.describe(&at("child")).await.unwrap().run;
+    let described = service.engine.views().describe(&at("child")).await.unwrap().run;
     let link = described.started.parent.clone().unwrap();
     assert_eq!((link.workflow_id.as_str(), link.run_id, link.event_id), ("parent", parent, 5));
     let told = |name: &'static str| {
@@ -281,9 +281,9 @@ async fn a_child_starts_and_tells_its_parent_how_it_closed() {
     };
     told("ChildStarted").await;
     assert_eq!(*service.names("parent").await.last().unwrap(), "ChildStarted", "no turn (S3.30)");
-    assert_eq!(service.engine.describe(&at("parent")).await.unwrap().run.children.len(), 1);
+    assert_eq!(service.engine.views().describe(&at("parent")).await.unwrap().run.children.len(), 1);
     // Signals, both ways.
-    service.engine.tell(&at("parent"), signal_command("go")).await.unwrap();
+    service.engine.commands().tell(&at("parent"), signal_command("go")).await.unwrap();
     service.decide("parent", vec![signal("child", "hello")]).await;
     assert!(service.decide("child", vec![signal("parent", "hello to you"), succeed()]).await.contains(&"Signal"));
     told("ChildSuccess").await;
@@ -309,7 +309,7 @@ async fn children_of_a_parent_that_closes_are_ended_as_they_are_meant_to_be() {
     decisions.push(succeed());
     service.decide("parent", decisions).await;
     for (id, event) in [("killed", "WorkflowTerminated"), ("asked", "WorkflowCancelRequested")] {
-        while service.engine.describe(&at(id)).await.is_err() || !service.names(id).await.contains(&event) {
+        while service.engine.views().describe(&at(id)).await.is_err() || !service.names(id).await.contains(&event) {
             tokio::task::yield_now().await;
         }
     }
@@ -333,7 +333,7 @@ async fn a_child_whose_id_is_in_use_is_not_started() {
     assert!(service.decide("parent", vec![]).await.contains(&"ChildScheduleFailed"));
     service.decide("other", vec![succeed()]).await;
     // A run that succeeded stands in the way unless the policy says otherwise.
-    service.engine.tell(&at("parent"), signal_command("again")).await.unwrap();
+    service.engine.commands().tell(&at("parent"), signal_command("again")).await.unwrap();
     service.decide("parent", vec![child("other", ChildPolicy::Terminate)]).await;
     service.decide("parent", vec![]).await;
     let causes: Vec<_> = service

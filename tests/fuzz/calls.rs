@@ -225,8 +225,8 @@ pub(super) fn token(input: &[u8]) {
     at_once(async {
         let engine = engine().await;
         let text = String::from_utf8_lossy(input);
-        assert!(engine.decider_token(&text).is_err(), "a turn of {text}");
-        assert!(engine.activity_token(&text).is_err(), "an activity of {text}");
+        assert!(engine.tasks().decider_token(&text).is_err(), "a turn of {text}");
+        assert!(engine.tasks().activity_token(&text).is_err(), "an activity of {text}");
         let router = router(engine);
         let escaped = input.iter().fold(String::new(), |escaped, byte| format!("{escaped}%{byte:02X}"));
         for path in ["workflows", "schedules", "workflow-types", "activity-types"] {

@@ -122,10 +122,10 @@ fn signal(name: &str, key: u64) -> Command {
 /// A run with something open of every kind, events that have left its head, and requests that have, too.
 async fn fill(engine: &Arc<Engine>) {
     let start = Start { key: Some(history::RequestKey(1)), ..Start::new(ID, "order", "deciders") };
-    engine.start(DOMAIN, start).await.expect("a start");
+    engine.commands().start(DOMAIN, start).await.expect("a start");
     let poll = Poll { wait: Duration::from_secs(1), ..Poll::default() };
-    let turn = engine.poll_decider(DOMAIN, "deciders", poll).await.expect("a poll").expect("a turn");
-    let token = engine.decider_token(&turn.task().token).expect("its token");
+    let turn = engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.expect("a poll").expect("a turn");
+    let token = engine.tasks().decider_token(&turn.task().token).expect("its token");
     turn.delivered();
     let text = |text: &str| text.to_owned();
     let decisions: Vec<Decision> = vec![
@@ -143,9 +143,9 @@ async fn fill(engine: &Arc<Engine>) {
     ];
     let context = Payload::of(&"context").ok();
     let command = Command::CompleteTurn { turn: token.turn, decisions, context, awaiting: Vec::new() };
-    engine.answer_turn(&token, command).await.expect("an answer");
+    engine.tasks().answer_turn(&token, command).await.expect("an answer");
     for number in 0..80 {
-        engine.tell(&run(), signal("s", 100 + number)).await.expect("a signal");
+        engine.commands().tell(&run(), signal("s", 100 + number)).await.expect("a signal");
     }
 }
 
@@ -163,25 +163,25 @@ pub(super) fn row(input: &[u8]) {
         let changed = Arc::new(Meddled(Changed { store, change }));
         let Ok(engine) = Engine::open(changed, Arc::clone(&clock) as _, settings()).await else { return };
         // Whatever is answered, it is an answer.
-        drop(engine.describe(&run()).await);
+        drop(engine.views().describe(&run()).await);
         for page in [Page::default(), Page { reverse: true, ..Page::default() }] {
-            drop(engine.history(&run(), &page).await);
+            drop(engine.views().history(&run(), &page).await);
         }
-        drop(engine.tell(&run(), signal("s", 100)).await);
-        drop(engine.tell(&run(), signal("s", 7)).await);
+        drop(engine.commands().tell(&run(), signal("s", 100)).await);
+        drop(engine.commands().tell(&run(), signal("s", 7)).await);
         for list in ["deciders", "runners"] {
             let poll = Poll { wait: Duration::from_secs(1), ..Poll::default() };
             if list == "deciders" {
-                drop(engine.poll_decider(DOMAIN, list, poll).await);
+                drop(engine.tasks().poll_decider(DOMAIN, list, poll).await);
             } else {
-                drop(engine.poll_activity(DOMAIN, list, poll).await);
+                drop(engine.tasks().poll_activity(DOMAIN, list, poll).await);
             }
         }
         clock.advance(history::Duration::from_days(2));
         tokio::time::sleep(Duration::from_secs(5)).await;
         let terminate =
             Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-        drop(engine.tell(&run(), terminate).await);
+        drop(engine.commands().tell(&run(), terminate).await);
         engine.begin_shutdown();
     });
 }

@@ -113,7 +113,7 @@ async fn start(world: &World, workflow_id: &str) {
     }
     for _ in 0..REPEATS {
         let (node, since) = (world.node(), world.time.now());
-        match answer(world, node.start(DOMAIN, start.clone())).await {
+        match answer(world, node.commands().start(DOMAIN, start.clone())).await {
             Ok(started) => {
                 world.facts().promises.push(Promise::Start { run_id: started.run_id, key });
                 if !world.bad_luck(20) {
@@ -142,7 +142,7 @@ async fn talk(world: &World, at: &RunRef) {
     let is_signal = matches!(command, Command::Signal { .. });
     for _ in 0..REPEATS {
         let node = world.node();
-        match answer(world, node.tell(at, command.clone())).await {
+        match answer(world, node.commands().tell(at, command.clone())).await {
             Ok(told) if is_signal => {
                 world.facts().promises.push(Promise::Signal { run_id: told.run_id, name });
                 return;
@@ -174,7 +174,7 @@ pub(crate) async fn single(world: Arc<World>, workflow_id: &'static str) {
         Command::Signal { name: name.clone(), input: None, identity: None, key: Some(RequestKey(1)), if_version: None };
     for _ in 0..PATIENT_REPEATS {
         let node = world.node();
-        match answer(&world, node.tell(&at, signal.clone())).await {
+        match answer(&world, node.commands().tell(&at, signal.clone())).await {
             Ok(told) => {
                 world.facts().promises.push(Promise::Signal { run_id: told.run_id, name });
                 return;
@@ -210,7 +210,7 @@ pub(crate) async fn decider(world: Arc<World>) {
     while !world.is_over() {
         world.while_deserted().await;
         let node = world.node();
-        let polled = answer(&world, node.poll_decider(DOMAIN, LIST, polls.deciding(&world))).await;
+        let polled = answer(&world, node.tasks().poll_decider(DOMAIN, LIST, polls.deciding(&world))).await;
         match polls.hear(&world, polled) {
             Ok(Some(delivery)) => turn(&world, delivery).await,
             Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,
@@ -235,7 +235,7 @@ async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
     if world.bad_luck(10) {
         pause(world, 20_000).await;
     }
-    let Ok(token) = world.node().decider_token(&task.token) else {
+    let Ok(token) = world.node().tasks().decider_token(&task.token) else {
         world.facts().violations.push("a token is not known to another node".to_owned());
         return;
     };
@@ -257,7 +257,9 @@ async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
     let completes = is_turn && matches!(command, Command::CompleteTurn { .. });
     for _ in 0..REPEATS {
         let node = world.node();
-        match answer(world, node.answer_turn_with(&token, command.clone(), results.clone(), verdicts.clone())).await {
+        match answer(world, node.tasks().answer_turn_with(&token, command.clone(), results.clone(), verdicts.clone()))
+            .await
+        {
             Ok(()) => {
                 let (run_id, started, at) = (token.run_id, token.turn.started_event_id, world.time.now());
                 let promise = Promise::Turn { run_id, started, at };
@@ -288,8 +290,8 @@ fn check_window(world: &World, task: &DeciderTask) {
 async fn whole_history(world: &World, task: &DeciderTask) -> Option<Vec<Event>> {
     for _ in 0..REPEATS {
         let node = world.node();
-        let token = node.decider_token(&task.token).ok()?;
-        match answer(world, node.turn_history(&token, &Page { limit: 100_000, ..Page::default() })).await {
+        let token = node.tasks().decider_token(&task.token).ok()?;
+        match answer(world, node.tasks().turn_history(&token, &Page { limit: 100_000, ..Page::default() })).await {
             // Its last two events are not recorded yet, and what the window has is what counts.
             Ok(mut page) if task.speculative => {
                 let first = task.events.first().map_or(0, |event| event.id);
@@ -321,7 +323,7 @@ pub(crate) async fn runner(world: Arc<World>) {
     while !world.is_over() {
         world.while_deserted().await;
         let node = world.node();
-        let polled = answer(&world, node.poll_activity(DOMAIN, LIST, polls.poll())).await;
+        let polled = answer(&world, node.tasks().poll_activity(DOMAIN, LIST, polls.poll())).await;
         match polls.hear(&world, polled) {
             Ok(Some(delivery)) => activity(&world, delivery).await,
             Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,
@@ -343,10 +345,10 @@ async fn activity(world: &World, delivery: Delivery<ActivityTask>) {
     if world.bad_luck(10) {
         pause(world, 10_000).await;
     }
-    let Ok(token) = world.node().activity_token(&task.token) else { return };
+    let Ok(token) = world.node().tasks().activity_token(&task.token) else { return };
     if world.bad_luck(30) {
         let node = world.node();
-        match answer(world, node.heartbeat(&token, None)).await {
+        match answer(world, node.tasks().heartbeat(&token, None)).await {
             Err(refusal) if !refusal.is_retryable() => {
                 late(world, token.run_id, token.task.started_event_id, &refusal);
             }
@@ -362,7 +364,7 @@ async fn activity(world: &World, delivery: Delivery<ActivityTask>) {
     };
     for _ in 0..REPEATS {
         let node = world.node();
-        match answer(world, node.answer_activity(&token, command.clone())).await {
+        match answer(world, node.tasks().answer_activity(&token, command.clone())).await {
             Ok(()) => {
                 let promise = Promise::Activity { run_id: token.run_id, scheduled: token.task.scheduled_event_id };
                 world.facts().promises.extend((!fails).then_some(promise));

@@ -88,7 +88,7 @@ pub(crate) async fn asker(world: Arc<World>, workflow_id: String) {
 async fn signal(world: &World, at: &RunRef) {
     let name = format!("s{}", world.dice(u64::MAX));
     let command = Command::Signal { name: name.clone(), input: None, identity: None, key: None, if_version: None };
-    if let Ok(told) = answer(world, world.node().tell(at, command)).await {
+    if let Ok(told) = answer(world, world.node().commands().tell(at, command)).await {
         let mut facts = world.facts();
         facts.promises.push(Promise::Signal { run_id: told.run_id, name });
         facts.acknowledge(told.run_id, told.event_id);
@@ -99,7 +99,7 @@ async fn signal(world: &World, at: &RunRef) {
 async fn ask(world: &World, at: &RunRef) {
     let acknowledged = world.facts().acknowledged.clone();
     let ask = Ask { name: "seen".to_owned(), input: None, seen: None };
-    let answered = answer(world, world.node().query(at, ask, WAIT)).await;
+    let answered = answer(world, world.node().request_reply().query(at, ask, WAIT)).await;
     let Ok(Answered::Result { run_id, result, .. }) = answered else { return };
     let seen: u64 = result.as_ref().and_then(Payload::text).and_then(|text| text.parse().ok()).unwrap_or_default();
     let floor = acknowledged.get(&run_id).copied().unwrap_or_default();
@@ -112,7 +112,7 @@ async fn ask(world: &World, at: &RunRef) {
 
 /// One update, of one run, asked for until it is known what became of it.
 async fn update(world: &World, at: &RunRef) {
-    let Ok(described) = answer(world, world.node().describe(at)).await else { return };
+    let Ok(described) = answer(world, world.node().views().describe(at)).await else { return };
     let run_id = described.run.started.run_id;
     let update_id = format!("u{:x}", world.dice(u64::MAX));
     let if_version = (world.dice(3) == 0).then_some(described.run.version);
@@ -127,7 +127,7 @@ async fn update(world: &World, at: &RunRef) {
             start: None,
             by: None,
         };
-        match Box::pin(answer(world, world.node().update(&at, update, WAIT))).await {
+        match Box::pin(answer(world, world.node().request_reply().update(&at, update, WAIT))).await {
             Ok(updated) => {
                 if updated.done.is_some() {
                     let event_id = updated.event_id;

@@ -101,12 +101,12 @@ impl Crowd {
 
     async fn start(&self, id: &str) {
         let start = Start { tags: vec!["eu".to_owned()], ..Start::new(id, "ship-order/2", id) };
-        self.engine.start(DOMAIN, start).await.expect("it starts");
+        self.engine.commands().start(DOMAIN, start).await.expect("it starts");
     }
 
     async fn turn(&self, updates: usize) -> Delivery<DeciderTask> {
         let poll = Poll { wait: Duration::from_secs(60), updates, identity: Some(long("d", 256)), ..Poll::default() };
-        self.engine.poll_decider(DOMAIN, ID, poll).await.expect("a poll").expect("a turn comes")
+        self.engine.tasks().poll_decider(DOMAIN, ID, poll).await.expect("a poll").expect("a turn comes")
     }
 
     async fn answer(&self, turn: Delivery<DeciderTask>, decisions: Vec<Decision>, answers: Vec<UpdateAnswer>) {
@@ -120,14 +120,14 @@ impl Crowd {
         answers: Vec<UpdateAnswer>,
         awaiting: Vec<String>,
     ) {
-        let token = self.engine.decider_token(&turn.task().token).expect("its own token");
+        let token = self.engine.tasks().decider_token(&turn.task().token).expect("its own token");
         turn.delivered();
         let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
-        self.engine.answer_turn_with(&token, command, Vec::new(), answers).await.expect("an answer has room");
+        self.engine.tasks().answer_turn_with(&token, command, Vec::new(), answers).await.expect("an answer has room");
     }
 
     async fn tell(&self, command: Command) {
-        self.engine.tell(&at(ID), command).await.expect("it has room");
+        self.engine.commands().tell(&at(ID), command).await.expect("it has room");
     }
 
     async fn signal(&self) {
@@ -136,14 +136,14 @@ impl Crowd {
     }
 
     async fn run(&self) -> Run {
-        self.engine.describe(&at(ID)).await.expect("it is there").run
+        self.engine.views().describe(&at(ID)).await.expect("it is there").run
     }
 
     /// Every event, as whoever asks reads them.
     async fn events(&self) -> Vec<Event> {
         let (mut events, mut page) = (Vec::new(), Page::default());
         loop {
-            let read = self.engine.history(&at(ID), &page).await.expect("its history");
+            let read = self.engine.views().history(&at(ID), &page).await.expect("its history");
             events.extend(read.events);
             match read.next {
                 Some(after) => page.after = after,
@@ -167,7 +167,7 @@ impl Crowd {
         self.start(ID).await;
         each((0..LEDGERS).map(|index| named("ledger", index)), |id| {
             let engine = Arc::clone(&self.engine);
-            async move { engine.start(DOMAIN, Start::new(&id, "ledger/1", "ledgers")).await.expect("it starts") }
+            async move { engine.commands().start(DOMAIN, Start::new(&id, "ledger/1", "ledgers")).await.expect("it starts") }
         })
         .await;
         let retry = RetryPolicy { maximum_attempts: Some(3), ..RetryPolicy::default() };
@@ -246,7 +246,9 @@ impl Crowd {
                 let (engine, update_id, name) = (Arc::clone(&self.engine), Some(id.clone()), "change".to_owned());
                 let update =
                     Update { update_id, name, input: None, identity: None, if_version: None, start: None, by: None };
-                tokio::spawn(async move { engine.update(&at(ID), update, Duration::from_secs(600)).await })
+                tokio::spawn(
+                    async move { engine.request_reply().update(&at(ID), update, Duration::from_secs(600)).await },
+                )
             })
             .collect();
         let mut left = ids.len();
@@ -267,8 +269,9 @@ impl Crowd {
             async move {
                 let (wait, identity) = (Duration::from_secs(60), Some(long("漢", 256)));
                 let poll = Poll { wait, identity, poll_id: Some(format!("poll-{index}")), ..Poll::default() };
-                let task = engine.poll_activity(DOMAIN, "work", poll).await.expect("a poll").expect("a task waits");
-                let token = engine.activity_token(&task.task().token).expect("its own token");
+                let task =
+                    engine.tasks().poll_activity(DOMAIN, "work", poll).await.expect("a poll").expect("a task waits");
+                let token = engine.tasks().activity_token(&task.task().token).expect("its own token");
                 task.delivered();
                 token
             }
@@ -285,7 +288,7 @@ impl Crowd {
             async move {
                 let (task, retry_after) = (token.task, None);
                 let fail = Command::FailActivity { task, reason, details, non_retryable: false, retry_after };
-                engine.answer_activity(&token, fail).await.expect("a failure has room");
+                engine.tasks().answer_activity(&token, fail).await.expect("a failure has room");
             }
         })
         .await;
@@ -293,7 +296,7 @@ impl Crowd {
         let settings = Settings { seed: Some(8), ..Settings::default() };
         let other = Engine::open_for_reading(Arc::clone(&self.store), Arc::clone(&self.clock) as _, settings);
         for engine in [Arc::clone(&self.engine), other.await.expect("a store that opens")] {
-            let run = engine.describe(&at(ID)).await.expect("it is there").run;
+            let run = engine.views().describe(&at(ID)).await.expect("it is there").run;
             assert_eq!(run.activities.len(), 1_000);
             for activity in run.activities.values() {
                 let failure = activity.last_failure().expect("it has failed");
@@ -314,7 +317,7 @@ impl Crowd {
             let result = (index % LARGE_EVERY == 0).then(|| large.clone());
             async move {
                 let succeed = Command::SucceedActivity { task: token.task, result };
-                engine.answer_activity(&token, succeed).await.expect("a result has room");
+                engine.tasks().answer_activity(&token, succeed).await.expect("a result has room");
             }
         })
         .await;
@@ -327,7 +330,7 @@ impl Crowd {
             async move {
                 let (reason, details, identity, child_policy) = (None, None, None, None);
                 let terminate = Command::Terminate { reason, details, identity, key: None, child_policy };
-                engine.tell(&at(&id), terminate).await.expect("a child ends");
+                engine.commands().tell(&at(&id), terminate).await.expect("a child ends");
             }
         })
         .await;

@@ -340,7 +340,7 @@ async fn drive(drill: Arc<Drill>) {
         drill
             .insist(|node| {
                 let start = start.clone();
-                async move { node.start(DOMAIN, start).await }
+                async move { node.commands().start(DOMAIN, start).await }
             })
             .await;
         let key = Some(RequestKey(drill.number()));
@@ -348,7 +348,7 @@ async fn drive(drill: Arc<Drill>) {
         drill
             .insist(|node| {
                 let (at, signal) = (at(&id), signal.clone());
-                async move { node.tell(&at, signal).await }
+                async move { node.commands().tell(&at, signal).await }
             })
             .await;
         loop {
@@ -357,7 +357,7 @@ async fn drive(drill: Arc<Drill>) {
             let described = drill
                 .insist(|node| {
                     let at = at.clone();
-                    async move { node.describe(&at).await }
+                    async move { node.views().describe(&at).await }
                 })
                 .await;
             if !described.run.is_open() {
@@ -401,17 +401,17 @@ async fn decide(drill: Arc<Drill>) {
     let mut polls = Polls::new(&drill);
     loop {
         let poll = polls.poll();
-        let heard = drill.ask(|node| async move { node.poll_decider(DOMAIN, LIST, poll).await }).await;
+        let heard = drill.ask(|node| async move { node.tasks().poll_decider(DOMAIN, LIST, poll).await }).await;
         let Some(delivery): Option<Delivery<DeciderTask>> = polls.hear(&drill, heard).await else { continue };
         let task = delivery.task().clone();
         delivery.delivered();
         let page = Page { limit: 1_000, ..Page::default() };
-        let Ok(token) = drill.node().engine.decider_token(&task.token) else { continue };
+        let Ok(token) = drill.node().engine.tasks().decider_token(&task.token) else { continue };
         let history = timeout(
             Duration::from_secs(30),
             drill.insist(|node| {
                 let token = token.clone();
-                async move { node.turn_history(&token, &page).await }
+                async move { node.tasks().turn_history(&token, &page).await }
             }),
         );
         let Ok(history) = history.await else { continue };
@@ -419,7 +419,7 @@ async fn decide(drill: Arc<Drill>) {
         let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
         answer(&drill, |node| {
             let (token, command) = (token.clone(), command.clone());
-            async move { node.answer_turn(&token, command).await }
+            async move { node.tasks().answer_turn(&token, command).await }
         })
         .await;
     }
@@ -469,15 +469,15 @@ async fn work(drill: Arc<Drill>) {
     let mut polls = Polls::new(&drill);
     loop {
         let poll = polls.poll();
-        let heard = drill.ask(|node| async move { node.poll_activity(DOMAIN, LIST, poll).await }).await;
+        let heard = drill.ask(|node| async move { node.tasks().poll_activity(DOMAIN, LIST, poll).await }).await;
         let Some(delivery): Option<Delivery<ActivityTask>> = polls.hear(&drill, heard).await else { continue };
         let task = delivery.task().clone();
         delivery.delivered();
-        let Ok(token) = drill.node().engine.activity_token(&task.token) else { continue };
+        let Ok(token) = drill.node().engine.tasks().activity_token(&task.token) else { continue };
         let command = Command::SucceedActivity { task: token.task, result: None };
         answer(&drill, |node| {
             let (token, command) = (token.clone(), command.clone());
-            async move { node.answer_activity(&token, command).await }
+            async move { node.tasks().answer_activity(&token, command).await }
         })
         .await;
     }
@@ -573,7 +573,7 @@ async fn measure(drill: &Drill, deaths: &[Timestamp]) -> Drilled {
     let (mut drilled, mut longest) = (Drilled { runs: rows.len(), ..Drilled::default() }, Duration::ZERO);
     for row in rows {
         let page = Page { limit: 10_000, ..Page::default() };
-        let history = engine.history(&at(&row.workflow_id), &page).await.expect("a history");
+        let history = engine.views().history(&at(&row.workflow_id), &page).await.expect("a history");
         drilled.open += usize::from(!history.closed);
         for gaps::Gap { what, from, to } in gaps::gaps(&history.events) {
             let within: Vec<Timestamp> = deaths.iter().copied().filter(|at| from <= *at && *at <= to).collect();

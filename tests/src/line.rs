@@ -76,49 +76,49 @@ struct From {
 impl Peers for From {
     async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String> {
         self.line.pass().await?;
-        self.line.node(node)?.waits_at(self.me.clone(), list);
+        self.line.node(node)?.lists().waits_at(self.me.clone(), list);
         self.line.pass().await
     }
 
     async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String> {
         self.line.pass().await?;
-        let is_taken = self.line.node(node)?.take_offer(&self.me, offer);
+        let is_taken = self.line.node(node)?.lists().take_offer(&self.me, offer);
         self.line.pass().await.map(|()| is_taken)
     }
 
     async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String> {
         self.line.pass().await?;
-        let found = self.line.node(node)?.find_lost_for_peer(polls);
+        let found = self.line.node(node)?.lists().find_lost_for_peer(polls);
         self.line.pass().await.map(|()| found)
     }
 
     async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String> {
         self.line.pass().await?;
-        let answer = self.line.node(node)?.query_for_node(forwarded.clone()).await;
+        let answer = self.line.node(node)?.request_reply().query_for_node(forwarded.clone()).await;
         self.line.still(node).await.map(|()| answer)
     }
 
     async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String> {
         self.line.pass().await?;
-        let answer = self.line.node(node)?.judge_for_node(lent.clone()).await;
+        let answer = self.line.node(node)?.request_reply().judge_for_node(lent.clone()).await;
         self.line.still(node).await.map(|()| answer)
     }
 
     async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String> {
         self.line.pass().await?;
-        let recorded = self.line.node(node)?.record_for_node(answer.clone()).await;
+        let recorded = self.line.node(node)?.tasks().record_for_node(answer.clone()).await;
         self.line.still(node).await.map(|()| recorded)
     }
 
     async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
         self.line.pass().await?;
-        let has_given_up = self.line.node(node)?.give_up_for_node(rejected.clone());
+        let has_given_up = self.line.node(node)?.request_reply().give_up_for_node(rejected.clone());
         self.line.still(node).await.map(|()| has_given_up)
     }
 
     async fn say(&self, node: &str, said: &Said) -> Result<bool, String> {
         self.line.pass().await?;
-        let is_heard = self.line.node(node)?.hear_answers(said.clone());
+        let is_heard = self.line.node(node)?.request_reply().hear_answers(said.clone());
         self.line.still(node).await.map(|()| is_heard)
     }
 }

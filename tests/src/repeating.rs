@@ -167,18 +167,18 @@ async fn ask(world: &World, at: &RunRef, asked: Asked) -> Answered {
         let (node, deaths) = (world.node(), world.deaths());
         let answered = match &asked {
             Asked::Start(start) => {
-                let started = answer(world, node.start(DOMAIN, (**start).clone())).await;
+                let started = answer(world, node.commands().start(DOMAIN, (**start).clone())).await;
                 started.map(|started| (started.run_id, None, started.repeated))
             }
             Asked::Tell(command) => {
-                let told = answer(world, node.tell(at, command.clone())).await;
+                let told = answer(world, node.commands().tell(at, command.clone())).await;
                 told.map(|told| (told.run_id, Some(told.event_id), told.repeated))
             }
             Asked::Update(update_id) => {
                 let input = Payload::from_json("1").ok();
                 let (update_id, name) = (Some(update_id.clone()), "u".to_owned());
                 let update = Update { update_id, name, input, identity: None, if_version: None, start: None, by: None };
-                match Box::pin(answer(world, node.update(at, update, WAIT))).await {
+                match Box::pin(answer(world, node.request_reply().update(at, update, WAIT))).await {
                     // Accepted, which is not yet all that its caller wants.
                     Ok(updated) if updated.done.is_none() => return Answered::Refused("not done".to_owned()),
                     updated => updated.map(|updated| (updated.run_id, Some(updated.event_id), true)),

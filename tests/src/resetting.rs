@@ -17,7 +17,7 @@ pub(crate) async fn resetter(world: Arc<World>, workflow_id: String) {
     let mut earlier = None;
     while !world.is_calm() {
         pause(&world, 6_000).await;
-        let Ok(described) = answer(&world, world.node().describe(&newest)).await else { continue };
+        let Ok(described) = answer(&world, world.node().views().describe(&newest)).await else { continue };
         let run_id = earlier.filter(|_| world.dice(4) == 0).unwrap_or(described.run.started.run_id);
         earlier = Some(run_id);
         reset(&world, &RunRef { run_id: Some(run_id), ..newest.clone() }).await;
@@ -26,7 +26,7 @@ pub(crate) async fn resetter(world: Arc<World>, workflow_id: String) {
 
 async fn reset(world: &World, at: &RunRef) {
     let page = Page { limit: 1, reverse: true, ..Page::default() };
-    let Ok(page) = answer(world, world.node().history(at, &page)).await else { return };
+    let Ok(page) = answer(world, world.node().views().history(at, &page)).await else { return };
     let last = page.events.first().map_or(1, |event| event.id);
     let mut event_id = 1 + world.dice(last);
     let key = RequestKey(world.dice(u64::MAX));
@@ -34,7 +34,7 @@ async fn reset(world: &World, at: &RunRef) {
     for _ in 0..REPEATS {
         let reset =
             Reset { branching: Branching { event_id, signals }, by_hand: ByHand::default(), key: Some(key), by: None };
-        match answer(world, world.node().reset(at, reset)).await {
+        match answer(world, world.node().commands().reset(at, reset)).await {
             Ok(reset) => {
                 world.facts().promises.push(Promise::Reset { run_id: reset.run_id, key });
                 // Heard, or not.

@@ -308,7 +308,7 @@ impl World {
             let run_id = Uuid::from_bytes(row.run);
             let at = RunRef { domain: DOMAIN.into(), workflow_id: row.workflow_id, run_id: Some(run_id) };
             let page = Page { limit: 100_000, ..Page::default() };
-            match (engine.history(&at, &page).await, engine.describe(&at).await) {
+            match (engine.views().history(&at, &page).await, engine.views().describe(&at).await) {
                 (Ok(page), Ok(described)) => {
                     if Run::replay(&page.events).map(Run::told) != Some(described.run.told()) {
                         self.facts().violations.push(format!("run {run_id}: the state is not the fold of the history"));

@@ -76,17 +76,18 @@ fn at(id: &str) -> RunRef {
 }
 
 async fn names(engine: &Arc<Engine>, id: &str) -> Vec<&'static str> {
-    let events = engine.history(&at(id), &Page::default()).await.unwrap().events;
+    let events = engine.views().history(&at(id), &Page::default()).await.unwrap().events;
     events.iter().map(|event| event.kind.name()).collect()
 }
 
 async fn decide(engine: &Arc<Engine>, list: &str, decision: Decision) -> Result<(), Refusal> {
     let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
-    let turn = engine.poll_decider(DOMAIN, list, poll).await?.expect("a turn");
-    let token = engine.decider_token(&turn.task().token)?;
+    let turn = engine.tasks().poll_decider(DOMAIN, list, poll).await?.expect("a turn");
+    let token = engine.tasks().decider_token(&turn.task().token)?;
     turn.delivered();
     let decisions = vec![decision];
     engine
+        .tasks()
         .answer_turn(&token, Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() })
         .await
 }
@@ -96,7 +97,7 @@ async fn told(looks: bool) -> &'static str {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let deaf = Arc::new(Meddled(Deaf { store: Arc::clone(&store), is_deaf: AtomicBool::new(false) }));
     let one = open(Arc::clone(&deaf) as _, 1).await;
-    one.start(DOMAIN, Start::new("parent", "test", "parent")).await.unwrap();
+    one.commands().start(DOMAIN, Start::new("parent", "test", "parent")).await.unwrap();
     let child = StartChild {
         workflow_id: "child".to_owned(),
         workflow_type: "test".to_owned(),
@@ -110,7 +111,7 @@ async fn told(looks: bool) -> &'static str {
         tokio::task::yield_now().await;
     }
     let stranger = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new("child", "test", "child") };
-    one.start(DOMAIN, stranger).await.unwrap();
+    one.commands().start(DOMAIN, stranger).await.unwrap();
     one.begin_shutdown();
 
     let two = open(Arc::new(Meddled(Second { store, looks })), 2).await;

@@ -75,12 +75,12 @@ fn at(run_id: Option<Uuid>) -> RunRef {
 
 async fn decide(engine: &Arc<Engine>, decision: Decision) {
     let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
-    let turn = engine.poll_decider(DOMAIN, "w", poll).await.unwrap().expect("a turn");
-    let token = engine.decider_token(&turn.task().token).unwrap();
+    let turn = engine.tasks().poll_decider(DOMAIN, "w", poll).await.unwrap().expect("a turn");
+    let token = engine.tasks().decider_token(&turn.task().token).unwrap();
     turn.delivered();
     let (decisions, awaiting) = (vec![decision], Vec::new());
     let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
-    engine.answer_turn(&token, command).await.unwrap();
+    engine.tasks().answer_turn(&token, command).await.unwrap();
 }
 
 /// Three runs of one workflow id, the newest of them open, with a timer; whose histories do not fit into their heads.
@@ -88,12 +88,12 @@ async fn three_runs(store: &Arc<dyn Store>) -> Vec<Uuid> {
     let engine = open(Arc::clone(store), 1).await;
     let large = || Payload::from_json(&format!("\"{}\"", "x".repeat(200 * 1024))).unwrap();
     let start = Start { input: Some(large()), ..Start::new("w", "test", "w") };
-    let mut runs = vec![engine.start(DOMAIN, start).await.unwrap().run_id];
+    let mut runs = vec![engine.commands().start(DOMAIN, start).await.unwrap().run_id];
     for _ in 0..2 {
         decide(&engine, ContinueAsNew { input: Some(large()), ..ContinueAsNew::default() }.into()).await;
         // The next run begins when what the earlier one owes it is delivered: its turn says that it has.
         let described = loop {
-            let run_id = engine.describe(&at(None)).await.unwrap().run.started.run_id;
+            let run_id = engine.views().describe(&at(None)).await.unwrap().run.started.run_id;
             if !runs.contains(&run_id) {
                 break run_id;
             }
@@ -122,18 +122,18 @@ async fn a_deletion_that_is_cut_short_goes_on_where_it_was() {
             assert_eq!(rows(&store).await, 3);
             let dying = Dying { store: Arc::clone(&store), left: AtomicU32::new(write), writes_its_last };
             let node = open(Arc::new(Meddled(dying)), 2).await;
-            let is_over = node.delete(&at(None), &deletion).await.is_ok();
+            let is_over = node.commands().delete(&at(None), &deletion).await.is_ok();
             drop(node);
 
             let node = open(Arc::clone(&store), 3).await;
             for run in &runs {
-                match node.history(&at(Some(*run)), &Page { limit: 1_000, ..Page::default() }).await {
+                match node.views().history(&at(Some(*run)), &Page { limit: 1_000, ..Page::default() }).await {
                     Ok(page) => check::history(&page.events).unwrap(),
                     Err(Refusal::UnknownRun { .. } | Refusal::UnknownWorkflow { .. }) => {}
                     Err(other) => panic!("run {run} after write {write}: {other}"),
                 }
             }
-            match node.delete(&at(None), &deletion).await {
+            match node.commands().delete(&at(None), &deletion).await {
                 Ok(count) => assert!(!is_over && count > 0),
                 Err(Refusal::UnknownWorkflow { .. }) => {}
                 Err(other) => panic!("after write {write}: {other}"),

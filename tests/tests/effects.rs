@@ -153,20 +153,20 @@ fn at(id: &str) -> RunRef {
 }
 
 async fn names(engine: &Arc<Engine>, id: &str) -> Vec<&'static str> {
-    let events = engine.history(&at(id), &Page::default()).await.unwrap().events;
+    let events = engine.views().history(&at(id), &Page::default()).await.unwrap().events;
     events.iter().map(|event| event.kind.name()).collect()
 }
 
 /// Starts a run that signals `target` at once.
 async fn start_source(engine: &Arc<Engine>, id: &str) {
-    engine.start(DOMAIN, Start::new(id, "test", id)).await.unwrap();
-    let turn = engine.poll_decider(DOMAIN, id, Poll::default()).await.unwrap().expect("it waits");
-    let token = engine.decider_token(&turn.task().token).unwrap();
+    engine.commands().start(DOMAIN, Start::new(id, "test", id)).await.unwrap();
+    let turn = engine.tasks().poll_decider(DOMAIN, id, Poll::default()).await.unwrap().expect("it waits");
+    let token = engine.tasks().decider_token(&turn.task().token).unwrap();
     turn.delivered();
     let signal = SignalExternal { workflow_id: "target".to_owned(), name: id.to_owned(), ..SignalExternal::default() };
     let decisions: Vec<Decision> = vec![signal.into()];
     let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
-    engine.answer_turn(&token, command).await.unwrap();
+    engine.tasks().answer_turn(&token, command).await.unwrap();
 }
 
 /// A target that has four signals, from runs that know so, and a fifth, from `source`, which does not.
@@ -174,7 +174,7 @@ async fn five_signals() -> (Arc<Holding>, Arc<Engine>) {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let holding = Arc::new(Holding { store, is_released: AtomicBool::new(false), released: Notify::new() });
     let one = open(Arc::new(Meddled(Held(Arc::clone(&holding)))), 1).await;
-    one.start(DOMAIN, Start::new("target", "test", "target")).await.unwrap();
+    one.commands().start(DOMAIN, Start::new("target", "test", "target")).await.unwrap();
     // Enough that the target looks what it can forget when the next one comes.
     for number in 0..4 {
         let id = format!("before{number}");
@@ -188,7 +188,7 @@ async fn five_signals() -> (Arc<Holding>, Arc<Engine>) {
 
 /// The signals that the target has, by name.
 async fn signals(engine: &Arc<Engine>) -> Vec<String> {
-    let events = engine.history(&at("target"), &Page::default()).await.unwrap().events;
+    let events = engine.views().history(&at("target"), &Page::default()).await.unwrap().events;
     let names = events.into_iter().filter_map(|event| match event.kind {
         EventKind::Signal(signal) => Some(signal.name),
         _ => None,

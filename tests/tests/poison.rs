@@ -23,18 +23,22 @@ fn at(id: &str) -> RunRef {
 async fn wants(trouble: Trouble, decision: Decision) -> (Arc<dyn Store>, Arc<Engine>) {
     let store: Arc<dyn Store> = Arc::new(Memory::new());
     let engine = open(Poison::over(Arc::clone(&store), trouble), 7).await;
-    engine.start(DOMAIN, Start::new("w", "t", "l")).await.unwrap();
+    engine.commands().start(DOMAIN, Start::new("w", "t", "l")).await.unwrap();
     decide(&engine, decision).await;
     (store, engine)
 }
 
 async fn decide(engine: &Arc<Engine>, decision: Decision) {
     let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
-    let turn = engine.poll_decider(DOMAIN, "l", poll).await.unwrap().unwrap();
-    let token = engine.decider_token(&turn.task().token).unwrap();
+    let turn = engine.tasks().poll_decider(DOMAIN, "l", poll).await.unwrap().unwrap();
+    let token = engine.tasks().decider_token(&turn.task().token).unwrap();
     turn.delivered();
     let (decisions, context, awaiting) = (vec![decision], None, Vec::new());
-    engine.answer_turn(&token, Command::CompleteTurn { turn: token.turn, decisions, context, awaiting }).await.unwrap();
+    engine
+        .tasks()
+        .answer_turn(&token, Command::CompleteTurn { turn: token.turn, decisions, context, awaiting })
+        .await
+        .unwrap();
 }
 
 fn child() -> Decision {
@@ -48,13 +52,13 @@ fn signal() -> Decision {
 
 async fn newest(engine: &Engine) -> EventKind {
     let page = Page { after: 5, ..Page::default() };
-    engine.history(&at("w"), &page).await.unwrap().events.swap_remove(0).kind
+    engine.views().history(&at("w"), &page).await.unwrap().events.swap_remove(0).kind
 }
 
 #[tokio::test]
 async fn a_child_that_can_never_begin_is_said_to_have_failed() {
     let (_, engine) = wants(Trouble::TooLarge, child()).await;
-    while engine.describe(&at("w")).await.unwrap().run.last_event_id < 6 {
+    while engine.views().describe(&at("w")).await.unwrap().run.last_event_id < 6 {
         tokio::task::yield_now().await;
     }
     let EventKind::ChildScheduleFailed(ChildScheduleFailed { cause, scheduled_event_id, .. }) = newest(&engine).await
@@ -62,8 +66,8 @@ async fn a_child_that_can_never_begin_is_said_to_have_failed() {
         panic!()
     };
     assert_eq!((cause, scheduled_event_id), (ChildScheduleFailedCause::StartRefused, Some(5)));
-    assert!(engine.describe(&at("w")).await.unwrap().owed.is_empty());
-    let report = engine.fsck(DOMAIN, |_| {}).await.unwrap();
+    assert!(engine.views().describe(&at("w")).await.unwrap().owed.is_empty());
+    let report = engine.views().fsck(DOMAIN, |_| {}).await.unwrap();
     assert_eq!(report.findings, vec![]);
 }
 
@@ -78,9 +82,9 @@ async fn what_somebody_may_still_mend_stays_owed_and_is_seen_to_be() {
         while !has_failed(&engine) {
             tokio::task::yield_now().await;
         }
-        let owed = engine.describe(&at("w")).await.unwrap().owed;
+        let owed = engine.views().describe(&at("w")).await.unwrap().owed;
         assert_eq!(owed.iter().map(|effect| (effect.kind, effect.event_id)).collect::<Vec<_>>(), [(kind, 5)]);
-        let report = engine.fsck(DOMAIN, |_| {}).await.unwrap();
+        let report = engine.views().fsck(DOMAIN, |_| {}).await.unwrap();
         assert_eq!(report.findings, vec![]);
     }
 }
@@ -89,16 +93,16 @@ async fn what_somebody_may_still_mend_stays_owed_and_is_seen_to_be() {
 async fn a_signal_to_a_run_that_is_full_waits_until_that_has_room() {
     let (store, engine) = wants(Trouble::TooLarge, signal()).await;
     // There is no such run: that settles it.
-    while engine.describe(&at("w")).await.unwrap().run.last_event_id < 6 {
+    while engine.views().describe(&at("w")).await.unwrap().run.last_event_id < 6 {
         tokio::task::yield_now().await;
     }
     assert!(matches!(newest(&engine).await, EventKind::ExternalSignalFailed(_)));
-    open(Arc::clone(&store), 8).await.start(DOMAIN, Start::new("poison", "t", "other")).await.unwrap();
+    open(Arc::clone(&store), 8).await.commands().start(DOMAIN, Start::new("poison", "t", "other")).await.unwrap();
     drop(engine);
     let engine = open(Poison::over(store, Trouble::TooLarge), 9).await;
     decide(&engine, signal()).await;
     while !engine.render_metrics().contains("baton_effects_put_off_total{code=\"run-too-large\"}") {
         tokio::task::yield_now().await;
     }
-    assert_eq!(engine.describe(&at("w")).await.unwrap().owed.iter().len(), 1);
+    assert_eq!(engine.views().describe(&at("w")).await.unwrap().owed.iter().len(), 1);
 }

@@ -28,13 +28,17 @@ async fn node(store: Arc<dyn Store>) -> Arc<Engine> {
 /// A run with a signal, closed or not.
 async fn begin(store: &Arc<dyn Store>, is_closed: bool) -> Uuid {
     let engine = node(Arc::clone(store)).await;
-    let run_id = engine.start(DOMAIN, Start::new("w", "t", "l")).await.unwrap().run_id;
+    let run_id = engine.commands().start(DOMAIN, Start::new("w", "t", "l")).await.unwrap().run_id;
     let (name, key) = ("s".to_owned(), Some(RequestKey(1)));
     let signal = Command::Signal { name, input: None, identity: None, key, if_version: None };
-    engine.tell(&at(None), signal).await.unwrap();
+    engine.commands().tell(&at(None), signal).await.unwrap();
     if is_closed {
         let (reason, details, identity, key, child_policy) = (None, None, None, None, None);
-        engine.tell(&at(None), Command::Terminate { reason, details, identity, key, child_policy }).await.unwrap();
+        engine
+            .commands()
+            .tell(&at(None), Command::Terminate { reason, details, identity, key, child_policy })
+            .await
+            .unwrap();
     }
     run_id
 }
@@ -45,7 +49,7 @@ fn reset() -> Reset {
 }
 
 async fn names(engine: &Arc<Engine>, run_id: Uuid) -> Vec<&'static str> {
-    let events = engine.history(&at(Some(run_id)), &Page::default()).await.unwrap().events;
+    let events = engine.views().history(&at(Some(run_id)), &Page::default()).await.unwrap().events;
     check::history(&events).unwrap();
     events.iter().map(|event| event.kind.name()).collect()
 }
@@ -61,7 +65,7 @@ async fn a_reset_whose_node_dies_at_any_write_has_happened_or_not_and_happens_on
             let engine = node(Arc::clone(&dying) as _).await;
             let place = at(None);
             let is_over = tokio::select! {
-                done = engine.reset(&place, reset()) => done.map(|_| true).unwrap(),
+                done = engine.commands().reset(&place, reset()) => done.map(|_| true).unwrap(),
                 () = dying.died() => false,
             };
             engine.begin_shutdown();
@@ -75,17 +79,17 @@ async fn a_reset_whose_node_dies_at_any_write_has_happened_or_not_and_happens_on
             // Whoever comes to the run finds it decided, and begun before anything else is done to it.
             let (name, key) = ("t".to_owned(), Some(RequestKey(2)));
             let signal = Command::Signal { name, input: None, identity: None, key, if_version: None };
-            let told = engine.tell(&at(None), signal).await;
+            let told = engine.commands().tell(&at(None), signal).await;
             assert_eq!(told.is_ok(), decided || !is_closed, "write {died}, {lands}: {told:?}");
             // The same request once more does nothing more, or all of it.
-            let again = engine.reset(&at(None), reset()).await.unwrap();
+            let again = engine.commands().reset(&at(None), reset()).await.unwrap();
             assert_eq!((again.repeated, again.base_run_id), (decided, old), "write {died}, landed: {lands}");
-            assert_eq!(engine.describe(&at(Some(old))).await.unwrap().reset_as, Some(again.run_id));
+            assert_eq!(engine.views().describe(&at(Some(old))).await.unwrap().reset_as, Some(again.run_id));
             let mut expected = vec!["WorkflowStarted", "DeciderScheduled", "WorkflowReset", "Signal"];
             expected.extend(told.is_ok().then_some("Signal"));
             assert_eq!(names(&engine, again.run_id).await, expected, "write {died}, landed: {lands}");
             names(&engine, old).await;
-            let report = engine.fsck(DOMAIN, |_| {}).await.unwrap();
+            let report = engine.views().fsck(DOMAIN, |_| {}).await.unwrap();
             assert_eq!((report.runs, report.findings), (2, vec![]));
             died += 1;
         }
@@ -100,12 +104,12 @@ async fn two_nodes_that_go_on_for_a_reset_run_begin_the_same_one() {
     let engine = node(Arc::clone(&dying) as _).await;
     let place = at(None);
     tokio::select! {
-        _ = engine.reset(&place, reset()) => panic!("it dies before"),
+        _ = engine.commands().reset(&place, reset()) => panic!("it dies before"),
         () = dying.died() => {}
     }
     let (one, other) = (node(Arc::clone(&store)).await, node(Arc::clone(&store)).await);
-    let (a, b) = tokio::join!(one.reset(&place, reset()), other.reset(&place, reset()));
+    let (a, b) = tokio::join!(one.commands().reset(&place, reset()), other.commands().reset(&place, reset()));
     let (a, b) = (a.unwrap(), b.unwrap());
     assert_eq!((a.run_id, a.repeated, b.repeated), (b.run_id, true, true));
-    assert_eq!(one.describe(&at(Some(old))).await.unwrap().reset_as, Some(a.run_id));
+    assert_eq!(one.views().describe(&at(Some(old))).await.unwrap().reset_as, Some(a.run_id));
 }

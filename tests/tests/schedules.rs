@@ -31,13 +31,13 @@ async fn create(engine: &Arc<Engine>, overlap: Overlap) {
         overlap,
         ..Schedule::default()
     };
-    engine.create_schedule(DOMAIN, "s", schedule, false, None).await.unwrap();
+    engine.schedules().create(DOMAIN, "s", schedule, false, None).await.unwrap();
 }
 
 /// The schedule, once so many of its runs have started and nothing is under way.
 async fn settled(engine: &Arc<Engine>, started: u64) -> ScheduleView {
     loop {
-        let view = engine.schedule(DOMAIN, "s").await.unwrap();
+        let view = engine.schedules().describe(DOMAIN, "s").await.unwrap();
         let is_over = view.state.starting.is_empty() && view.state.to_tell().next().is_none();
         if view.state.counts.started >= started && is_over {
             return view;

@@ -32,7 +32,7 @@ async fn race(nodes: &[Arc<Engine>], start: impl Fn(u64) -> Start) -> Vec<Result
     for number in 0..STARTS {
         for node in nodes {
             let (node, start) = (Arc::clone(node), start(number));
-            racing.spawn(async move { node.start(DOMAIN, start).await.map(|started| started.run_id) });
+            racing.spawn(async move { node.commands().start(DOMAIN, start).await.map(|started| started.run_id) });
         }
     }
     racing.join_all().await
@@ -69,7 +69,7 @@ async fn exactly_one_of_all_nodes_starts_follows_a_run_that_has_closed() {
         let at = RunRef { domain: DOMAIN.into(), workflow_id: "w".into(), run_id: None };
         let terminate =
             Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-        nodes.first().unwrap().tell(&at, terminate).await.unwrap();
+        nodes.first().unwrap().commands().tell(&at, terminate).await.unwrap();
     }
 }
 

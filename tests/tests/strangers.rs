@@ -71,26 +71,26 @@ async fn overtake(drops_run: bool) -> (Uuid, Uuid) {
         drops_run,
     };
     let slow = open(Arc::new(Meddled(stalled)), 1).await;
-    let first = slow.start(DOMAIN, forgettable()).await.unwrap().run_id;
+    let first = slow.commands().start(DOMAIN, forgettable()).await.unwrap().run_id;
     let at = RunRef { domain: DOMAIN.into(), workflow_id: "w".into(), run_id: Some(first) };
     let signal = Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version: None };
     let writer = tokio::spawn({
         let at = at.clone();
-        async move { slow.tell(&at, signal).await }
+        async move { slow.commands().tell(&at, signal).await }
     });
     reached.acquire().await.unwrap().forget();
 
     let quick = open(Arc::clone(&store), 2).await;
     let end = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-    quick.tell(&at, end).await.unwrap();
+    quick.commands().tell(&at, end).await.unwrap();
     assert_eq!(store.expire(quick.clock().now().as_millis(), 10).await.unwrap(), 1);
-    let second = quick.start(DOMAIN, forgettable()).await.unwrap().run_id;
+    let second = quick.commands().start(DOMAIN, forgettable()).await.unwrap().run_id;
     released.add_permits(10);
     let told = writer.await.unwrap();
     assert_eq!(told.is_ok(), drops_run, "{told:?}");
 
     let newest = RunRef { run_id: None, ..at };
-    let found = open(store, 3).await.describe(&newest).await.unwrap().run.started.run_id;
+    let found = open(store, 3).await.views().describe(&newest).await.unwrap().run.started.run_id;
     (second, found)
 }
 

@@ -40,7 +40,7 @@ async fn finds(runs: usize) {
     let mut started = BTreeSet::new();
     for number in 0..runs {
         let id = format!("w{number}");
-        one.start(DOMAIN, Start::new(&id, "test", "deciders")).await.unwrap();
+        one.commands().start(DOMAIN, Start::new(&id, "test", "deciders")).await.unwrap();
         started.insert(id);
     }
     one.begin_shutdown();
@@ -49,7 +49,7 @@ async fn finds(runs: usize) {
     let mut found = BTreeSet::new();
     for _ in 0..runs {
         let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
-        let turn = two.poll_decider(DOMAIN, "deciders", poll).await.unwrap();
+        let turn = two.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap();
         let turn = turn.unwrap_or_else(|| panic!("only {} of {runs} are found", found.len()));
         found.insert(turn.task().workflow_id.to_string());
         turn.delivered();

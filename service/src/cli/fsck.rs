@@ -34,7 +34,7 @@ impl Fsck {
             let say = |report: &service::engine::FsckReport| {
                 progress(&format!("{}: {} runs, {} events", domain.name, report.runs, report.events));
             };
-            let report = engine.fsck(&domain.name, say).await.map_err(|refusal| failed(refusal.to_string()))?;
+            let report = engine.views().fsck(&domain.name, say).await.map_err(|refusal| failed(refusal.to_string()))?;
             note("");
             for finding in &report.findings {
                 print_line(&format!("{} {}: {}", finding.workflow_id, finding.run_id, finding.problem))?;

@@ -1,11 +1,7 @@
 //! What follows from a commit, as a value: the way back from the store to everybody who waits. Pure: reads no clock, wakes
-//! nobody. What is decided here is done by [`carry_out`](carry_out), in the order in which it stands.
+//! nobody. What is decided here is done by `run/carry_out.rs`, in the order in which it stands.
 //!
 //! All of it may be lost, as everything in memory may: the due index of the store brings back what matters.
-
-pub(super) mod hand_out;
-
-mod carry_out;
 
 use std::sync::Arc;
 
@@ -13,10 +9,10 @@ use history::{Effect, EventId, Outbox, PollId, Run, TaskRef, Timestamp};
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::after::hand_out::Reserved;
+use crate::engine::base::records::schedule_key;
 use crate::engine::commit::Loaded;
+use crate::engine::lists::sync_match::Reserved;
 use crate::engine::lists::{ListKey, Side, WaitingTask, backlog};
-use crate::engine::registry::records::schedule_key;
 use crate::engine::watch::Progress;
 
 /// Something that follows.

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::engine::Refusal;
-use crate::engine::registry::Records;
+use crate::engine::base::records::Records;
 
 /// How often a node says that it is there. Ours: a dead node is missed after three beats, one more until all have seen the last
 /// one, and its runs are to go on within six seconds, eight where the store is in trouble at the same time.
@@ -232,7 +232,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::engine::Engine;
 
     fn nodes(me: Option<Node>) -> Nodes {
         Nodes::new(Records::new(Arc::new(store::memory::Memory::new())), me, 7)
@@ -346,23 +345,5 @@ mod tests {
         assert!((0..64).all(|shard| alone.is_home(shard)));
         assert!(alone.take_in(record(&[("b", 1)]), Instant::now()).0.contains_key("b"));
         assert!(!alone.is_shared());
-    }
-
-    #[tokio::test]
-    async fn a_node_that_stops_is_struck_off_at_once() {
-        let store = Arc::new(store::memory::Memory::new());
-        let mut engines = Vec::new();
-        for address in ["a", "b"] {
-            let settings = crate::engine::Settings {
-                node: Some(Node { address: address.to_owned() }),
-                ..crate::engine::Settings::default()
-            };
-            let clock = Arc::new(crate::engine::SystemClock);
-            engines.push(Engine::open(Arc::clone(&store) as _, clock, settings).await.unwrap());
-        }
-        assert_eq!(engines[1].nodes_alive(), ["a", "b"]);
-        engines[0].nodes.leave().await.unwrap();
-        assert!(engines[1].nodes.beat().await.unwrap());
-        assert_eq!(engines[1].nodes_alive(), ["b"]);
     }
 }

@@ -4,8 +4,9 @@ pub(super) mod known;
 pub(super) mod quotas;
 pub(super) mod run_counts;
 
+mod domain;
 mod domains;
-pub(super) mod records;
+mod remembered;
 mod types;
 
 use std::sync::Arc;
@@ -13,10 +14,11 @@ use std::sync::Arc;
 use store::Store;
 
 use crate::engine::Clock;
+use crate::engine::base::records::Records;
 use crate::engine::nodes::Nodes;
 
-pub use domains::{DEFAULT_DOMAIN, Domain};
-pub(crate) use records::{Records, own_head, own_key};
+pub use domain::{DEFAULT_DOMAIN, Domain};
+
 pub use types::{RegisteredType, TYPES_MAX, TypeKind, split_type_name, type_name};
 
 /// See the module.
@@ -25,13 +27,13 @@ pub struct Registry {
     clock: Arc<dyn Clock>,
     nodes: Arc<Nodes>,
     records: Records,
-    known: domains::Known,
-    types: types::Types,
+    known: domain::Known,
+    types: remembered::Types,
 }
 
 impl Registry {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, nodes: Arc<Nodes>) -> Self {
         let records = Records::new(Arc::clone(&store));
-        Self { store, clock, nodes, records, known: domains::Known::default(), types: types::Types::default() }
+        Self { store, clock, nodes, records, known: domain::Known::default(), types: remembered::Types::default() }
     }
 }

@@ -13,6 +13,7 @@ pub(super) mod answer;
 pub(super) mod heard;
 mod nodes;
 pub(super) mod place;
+pub(super) mod put;
 pub(super) mod query;
 mod rejections;
 mod rider;

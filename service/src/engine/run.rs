@@ -1,11 +1,19 @@
 //! One workflow id in memory, and the only way to change it: what waits for it, who works on it, and what that may be.
 
 pub(super) mod cache;
+mod carry_out;
 pub(super) mod cell;
-pub(super) mod delete;
+mod child;
+pub(super) mod commands;
+mod delete;
 pub(super) mod effects;
+mod grant;
 pub(super) mod inbox;
-pub(super) mod reset;
+pub(super) mod request;
+mod reset;
+mod riders;
+pub(super) mod runs;
 pub(super) mod start;
 pub(super) mod worker;
-pub(super) mod write;
+pub(super) mod workshop;
+mod write;

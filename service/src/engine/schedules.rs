@@ -11,17 +11,21 @@ mod tests;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use client::body::{Schedule, StartWorkflow};
+use client::body::Schedule;
 use history::{
-    ActionCause, Fault, Overlap, RequestKey, Rules, ScheduleState, Start, Times, Timestamp, Transition, Unit, Upcoming,
-    admit, limits,
+    ActionCause, Fault, Overlap, RequestKey, Rules, ScheduleState, Times, Timestamp, Transition, Unit, Upcoming, admit,
+    limits,
 };
 use serde::{Deserialize, Serialize};
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Mark, PageToken, Row, Store};
 use uuid::Uuid;
 
-use crate::engine::registry::records::schedule_key;
-use crate::engine::{Engine, Refusal};
+use crate::engine::base::clock::Ids;
+use crate::engine::base::records::schedule_key;
+use crate::engine::run::commands::Commands;
+use crate::engine::run::runs::Runs;
+use crate::engine::time::agenda::Agenda;
+use crate::engine::{Clock, Metrics, Refusal, Registry};
 
 /// The format of the records that this module writes.
 const FORMAT: u8 = 1;
@@ -148,16 +152,19 @@ async fn upcoming(times: &Times, after: Timestamp, limit: usize) -> Upcoming {
     listing.found()
 }
 
-impl Engine {
-    /// The start that a body asks for, with the defaults of its domain and its type.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::TypeDeprecated`], or the store's.
-    pub async fn start_of(&self, domain: &str, body: StartWorkflow, key: Option<RequestKey>) -> Result<Start, Refusal> {
-        crate::engine::run::start::start_of(self, domain, body, key).await
-    }
+/// Schedules of all domains.
+pub struct Scheduler {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) commands: Arc<Commands>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) agenda: Arc<Agenda>,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metrics: Arc<Metrics>,
+}
 
+impl Scheduler {
     /// Holds a schedule against the rules.
     async fn check_schedule(&self, domain: &str, id: &str, schedule: &Schedule) -> Result<(), Refusal> {
         let now = self.clock.now();
@@ -186,7 +193,7 @@ impl Engine {
         admit::check_name("action.workflowId", &action.workflow_id)?;
         // The longest that a nominal time can be.
         action.workflow_id = workflow_id(&action.workflow_id, Timestamp::from_millis(1));
-        let start = self.start_of(domain, action, None).await?;
+        let start = self.commands.start_of(domain, action, None).await?;
         Transition::start(&start, Uuid::nil(), now).map_err(of_action)?;
         Ok(())
     }
@@ -196,8 +203,8 @@ impl Engine {
     /// # Errors
     ///
     /// [`Refusal::ScheduleExists`], a fault for a part that is not acceptable, or the store's.
-    pub async fn create_schedule(
-        self: &Arc<Self>,
+    pub async fn create(
+        &self,
         domain: &str,
         id: &str,
         schedule: Schedule,
@@ -223,7 +230,7 @@ impl Engine {
             Cas::Lost(Some(found)) if self.is_repeated(&key, &Record::decode(&found)?, request, now).await? => {}
             Cas::Lost(_) => return Err(Refusal::ScheduleExists { schedule: id.to_owned() }),
         }
-        self.schedule(&domain, id).await
+        self.describe(&domain, id).await
     }
 
     /// A schedule, with what can be seen of its runs.
@@ -231,7 +238,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`Refusal::UnknownDomain`], [`Refusal::UnknownSchedule`], or the store's.
-    pub async fn schedule(&self, domain: &str, id: &str) -> Result<ScheduleView, Refusal> {
+    pub async fn describe(&self, domain: &str, id: &str) -> Result<ScheduleView, Refusal> {
         self.registry.must_know(domain).await?;
         let key = schedule_key(domain, id);
         let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
@@ -250,7 +257,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As for [`schedule`](Self::schedule).
+    /// As for [`describe`](Self::describe).
     pub async fn next_times(&self, domain: &str, id: &str, limit: usize) -> Result<Upcoming, Refusal> {
         self.registry.must_know(domain).await?;
         let head = self.store.load(&schedule_key(domain, id)).await?.ok_or_else(|| unknown(domain, id))?;
@@ -263,7 +270,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`Refusal::UnknownDomain`], or the store's.
-    pub async fn schedules(
+    pub async fn list(
         &self,
         domain: &str,
         limit: usize,
@@ -286,31 +293,26 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As for [`create_schedule`](Self::create_schedule); [`Refusal::UnknownSchedule`].
-    pub async fn change_schedule(
-        self: &Arc<Self>,
-        domain: &str,
-        id: &str,
-        schedule: Schedule,
-    ) -> Result<ScheduleView, Refusal> {
+    /// As for [`create`](Self::create); [`Refusal::UnknownSchedule`].
+    pub async fn change(&self, domain: &str, id: &str, schedule: Schedule) -> Result<ScheduleView, Refusal> {
         self.registry.domain_in_use(domain).await?;
         self.check_schedule(domain, id, &schedule).await?;
-        self.change(domain, id, None, |record, now| {
+        self.alter(domain, id, None, |record, now| {
             record.state.remaining = schedule.remaining_actions;
             record.state.cursor = record.state.cursor.max(now);
             record.schedule = schedule.clone();
             Ok(())
         })
         .await?;
-        self.schedule(domain, id).await
+        self.describe(domain, id).await
     }
 
     /// Forgets a schedule. Its runs go on.
     ///
     /// # Errors
     ///
-    /// As for [`schedule`](Self::schedule).
-    pub async fn delete_schedule(&self, domain: &str, id: &str) -> Result<(), Refusal> {
+    /// As for [`describe`](Self::describe).
+    pub async fn delete(&self, domain: &str, id: &str) -> Result<(), Refusal> {
         self.registry.must_know(domain).await?;
         let key = schedule_key(domain, id);
         let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
@@ -323,44 +325,39 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As for [`schedule`](Self::schedule); a fault for a reason that is not acceptable.
-    pub async fn pause_schedule(
-        self: &Arc<Self>,
-        domain: &str,
-        id: &str,
-        reason: Option<String>,
-    ) -> Result<ScheduleView, Refusal> {
+    /// As for [`describe`](Self::describe); a fault for a reason that is not acceptable.
+    pub async fn pause(&self, domain: &str, id: &str, reason: Option<String>) -> Result<ScheduleView, Refusal> {
         let reason = reason.unwrap_or_else(|| "asked to".to_owned());
         admit::check_name("reason", &reason)?;
-        self.change(domain, id, None, |record, now| {
+        self.alter(domain, id, None, |record, now| {
             record.state.pause(now, reason.clone());
             Ok(())
         })
         .await?;
-        self.schedule(domain, id).await
+        self.describe(domain, id).await
     }
 
     /// Lets a schedule go on, from now.
     ///
     /// # Errors
     ///
-    /// As for [`schedule`](Self::schedule).
-    pub async fn resume_schedule(self: &Arc<Self>, domain: &str, id: &str) -> Result<ScheduleView, Refusal> {
-        self.change(domain, id, None, |record, now| {
+    /// As for [`describe`](Self::describe).
+    pub async fn resume(&self, domain: &str, id: &str) -> Result<ScheduleView, Refusal> {
+        self.alter(domain, id, None, |record, now| {
             record.state.resume(now);
             Ok(())
         })
         .await?;
-        self.schedule(domain, id).await
+        self.describe(domain, id).await
     }
 
     /// Has a schedule act now.
     ///
     /// # Errors
     ///
-    /// As for [`schedule`](Self::schedule).
-    pub async fn trigger_schedule(
-        self: &Arc<Self>,
+    /// As for [`describe`](Self::describe).
+    pub async fn trigger(
+        &self,
         domain: &str,
         id: &str,
         overlap: Option<Overlap>,
@@ -368,22 +365,22 @@ impl Engine {
     ) -> Result<ScheduleView, Refusal> {
         // Without a key of the caller's one of ours: a write whose answer was lost must not be made again.
         let request = request.unwrap_or_else(|| RequestKey(self.ids.op()));
-        self.change(domain, id, Some(request), |record, now| {
+        self.alter(domain, id, Some(request), |record, now| {
             record.state.ask(now, ActionCause::Trigger, overlap);
             Ok(())
         })
         .await?;
         self.look(&schedule_key(domain, id)).await?;
-        self.schedule(domain, id).await
+        self.describe(domain, id).await
     }
 
     /// Has a schedule act for the times that its spec names from one instant to another, both included.
     ///
     /// # Errors
     ///
-    /// As for [`schedule`](Self::schedule); a fault for a span that names too many times.
-    pub async fn backfill_schedule(
-        self: &Arc<Self>,
+    /// As for [`describe`](Self::describe); a fault for a span that names too many times.
+    pub async fn backfill(
+        &self,
         domain: &str,
         id: &str,
         (from, to): (Timestamp, Timestamp),
@@ -392,7 +389,7 @@ impl Engine {
     ) -> Result<ScheduleView, Refusal> {
         let request = request.unwrap_or_else(|| RequestKey(self.ids.op()));
         let max = limits::SCHEDULE_BACKFILL_MAX;
-        self.change(domain, id, Some(request), |record, _| {
+        self.alter(domain, id, Some(request), |record, _| {
             let invalid = |field: &str, problem: String| Fault::Invalid { field: field.to_owned(), problem };
             if to < from {
                 return Err(invalid("to", format!("is {to}, before `from`, {from}")).into());
@@ -416,7 +413,7 @@ impl Engine {
         })
         .await?;
         self.look(&schedule_key(domain, id)).await?;
-        self.schedule(domain, id).await
+        self.describe(domain, id).await
     }
 
     /// Whether a request was taken before.
@@ -436,7 +433,7 @@ impl Engine {
 
     /// Changes a schedule, against the changes of others; once for each `request` with a key. The change may be made more than once,
     /// on what others left.
-    async fn change(
+    async fn alter(
         &self,
         domain: &str,
         id: &str,

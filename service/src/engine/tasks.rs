@@ -1,9 +1,8 @@
 //! Polls, and what comes of them: tasks on their way to deciders and runners, and their answers.
 
-pub(super) mod answers;
-pub(super) mod polls;
+mod answers;
+mod elsewhere;
 
-use crate::engine::lists::grant::Posed;
 use std::sync::Arc;
 
 use history::{
@@ -12,13 +11,22 @@ use history::{
 };
 use uuid::Uuid;
 
-use crate::engine::commit::read::Source;
-use crate::engine::lists::grant::{Back, Grant, Granted, Returned, TakesBack};
-use crate::engine::lists::{Found, ListKey, OnList, Poller, Side, Taker, WaitingRiders, WaitingTask};
-use crate::engine::riders::task::TakenRiders;
-use crate::engine::run::cell::Request;
-use crate::engine::tasks::polls::{Poll, taker};
-use crate::engine::{ActivityToken, Engine, Refusal, TurnToken};
+use crate::engine::base::background::Background;
+use crate::engine::base::forms::head_key;
+use crate::engine::commit::read::{Reader, Source};
+use crate::engine::lists::grant::{Grant, Granted, Posed};
+use crate::engine::lists::hand_out::TaskLists;
+use crate::engine::lists::matching::Found;
+use crate::engine::lists::polls::{Poll, taker};
+use crate::engine::lists::{ListKey, Side};
+use crate::engine::nodes::Nodes;
+use crate::engine::registry::quotas::OpenRuns;
+use crate::engine::riders::task::RequestReply;
+use crate::engine::riders::waiting::Riders;
+use crate::engine::run::runs::Runs;
+use crate::engine::token::Mint;
+use crate::engine::views::Views;
+use crate::engine::{ActivityToken, HistoryPage, Page, Refusal, Registry, RunRef, TurnToken};
 use crate::shares::watch;
 
 /// The most events of a window that come with a task; the rest is read with the task's history.
@@ -146,13 +154,28 @@ impl<T> Delivery<T> {
     }
 }
 
-impl Engine {
+/// Polls and answers, as callers see them.
+pub struct Tasks {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) lists: Arc<TaskLists>,
+    pub(crate) request_reply: Arc<RequestReply>,
+    pub(crate) riders: Arc<Riders>,
+    pub(crate) views: Arc<Views>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) open_runs: Arc<OpenRuns>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) mint: Arc<Mint>,
+    pub(crate) background: Arc<Background>,
+}
+
+impl Tasks {
     /// How many tasks wait on a list, about: those that this node knows of; and whether it knows that there are more.
-    pub fn waiting_tasks(self: &Arc<Self>, domain: &str, list: &str, are_turns: bool) -> (usize, bool) {
+    pub fn waiting_tasks(&self, domain: &str, list: &str, are_turns: bool) -> (usize, bool) {
         let side = if are_turns { Side::Decider } else { Side::Activity };
         let list = ListKey { domain: domain.into(), side, name: list.into() };
-        self.seek(&list);
-        self.matching.waiting(&list)
+        self.lists.seek(&list);
+        self.lists.matching.waiting(&list)
     }
 
     /// Waits for a turn on a list.
@@ -161,7 +184,7 @@ impl Engine {
     ///
     /// [`Refusal::UnknownDomain`], a fault for a list's name or an identity that is not acceptable, or the store's.
     pub async fn poll_decider(
-        self: &Arc<Self>,
+        &self,
         domain: &str,
         list: &str,
         poll: Poll,
@@ -180,7 +203,7 @@ impl Engine {
     ///
     /// As for [`poll_decider`](Self::poll_decider).
     pub async fn poll_activity(
-        self: &Arc<Self>,
+        &self,
         domain: &str,
         list: &str,
         poll: Poll,
@@ -192,42 +215,36 @@ impl Engine {
         Ok(Some(Delivery { task, receipt: Receipt(grant) }))
     }
 
-    async fn poll(
-        self: &Arc<Self>,
-        side: Side,
-        domain: &str,
-        list: &str,
-        poll: Poll,
-    ) -> Result<Option<Grant>, Refusal> {
+    async fn poll(&self, side: Side, domain: &str, list: &str, poll: Poll) -> Result<Option<Grant>, Refusal> {
         self.registry.must_know(domain).await?;
         history::admit::check_name("taskList", list)?;
         let list = ListKey { domain: domain.into(), side, name: list.into() };
         let (taker, earlier) = taker(&list, &poll)?;
-        let _polling = self.pollers.polling(&list)?;
+        let _polling = self.lists.pollers.polling(&list)?;
         if !poll.wait.is_zero() {
             watch()?;
         }
-        self.seek(&list);
+        self.lists.seek(&list);
         if !earlier.is_empty()
-            && let Some(grant) = self.take_lost(&list, &earlier, &taker).await?
+            && let Some(grant) = self.lists.take_lost(&list, &earlier, &taker).await?
         {
             return Ok(Some(grant));
         }
         let deadline = tokio::time::sleep(poll.wait);
         tokio::pin!(deadline);
         loop {
-            if self.is_stopping() {
+            if self.background.is_stopping() {
                 return Ok(None);
             }
-            match self.matching.poll(&list, &taker) {
+            match self.lists.matching.poll(&list, &taker) {
                 Found::Task(task) => {
-                    if let Some(grant) = self.take(&list, task, taker.clone()).await? {
+                    if let Some(grant) = self.lists.take(&list, task, taker.clone()).await? {
                         return Ok(Some(grant));
                     }
                 }
                 Found::Wait(mut waiting) => {
                     if !poll.wait.is_zero() {
-                        self.tell_waiting(&list);
+                        self.lists.tell_waiting(&list);
                     }
                     let answer = tokio::select! {
                         biased;
@@ -246,61 +263,21 @@ impl Engine {
         }
     }
 
-    /// Takes what waits on a list; `None` when it no longer waits.
-    pub(crate) async fn take(
-        self: &Arc<Self>,
-        list: &ListKey,
-        task: OnList,
-        taker: Taker,
-    ) -> Result<Option<Grant>, Refusal> {
-        match task {
-            OnList::Task(task) => self.take_task(list, task, taker).await,
-            OnList::Riders(riders) => self.take_riders(list, riders, taker).await,
-        }
-    }
-
-    /// The same for a task of which the history says that it waits.
-    pub(crate) async fn take_task(
-        self: &Arc<Self>,
-        list: &ListKey,
-        task: WaitingTask,
-        taker: Taker,
-    ) -> Result<Option<Grant>, Refusal> {
-        let (key, list, poll) = (task.key.clone(), list.clone(), taker.poll);
-        let taken = self.ask(&key, |reply| Request::Take { task, list, taker, reply }).await;
-        if let Err(refusal) = &taken {
-            // It is off its list, and may wait still; or it was taken, and then nobody has it.
-            self.lose_if_unknown(refusal, poll);
-            self.look_again(&key);
-        }
-        taken
-    }
-
-    /// Takes what a run is asked, or the turn that waits by now.
-    async fn take_riders(
-        self: &Arc<Self>,
-        list: &ListKey,
-        WaitingRiders { key, run_id, kind }: WaitingRiders,
-        taker: Taker,
-    ) -> Result<Option<Grant>, Refusal> {
-        let by = taker.clone();
-        match self.ask(&key, |reply| Request::TakeRiders { run_id, kind, taker: by, reply }).await? {
-            TakenRiders::Granted(grant) => Ok(Some(*grant)),
-            TakenRiders::Nothing => Ok(None),
-            TakenRiders::Earlier => self.take_queries_of_earlier(&key, run_id, &taker).await,
-            TakenRiders::Turn(scheduled_event_id) => {
-                let task = WaitingTask { key, run_id, scheduled_event_id, lost: None, priority: 0 };
-                self.take_task(list, task, taker).await
-            }
-        }
-    }
-
-    /// Puts a poller back on its list, for whom a task turned out to be none.
-    pub(crate) fn return_poller(self: &Arc<Self>, list: &ListKey, poller: Poller) {
-        // A task may have come while the poller was away: hand it over rather than let both wait.
-        if let Some(task) = self.matching.poll_for(list, poller) {
-            self.offer(list, task);
-        }
+    /// Events of a turn's run, never one after the turn's own DeciderStarted, and only while a decider has the turn.
+    ///
+    /// # Errors
+    ///
+    /// As for [`describe`](Self::describe); what became of a turn that nobody has any more.
+    pub async fn turn_history(&self, token: &TurnToken, page: &Page) -> Result<HistoryPage, Refusal> {
+        let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
+        let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
+        let bound = token.turn.started_event_id + 1;
+        let before = Some(page.before.map_or(bound, |before| before.min(bound)));
+        let loaded = self.views.look_up_with(&at, token.turn.started_event_id).await?;
+        self.must_be_out(token, loaded.run())?;
+        let mut read = self.reader.read_page(&head_key(&at), &loaded, &Page { before, ..*page }).await?;
+        read.last_event_id = token.turn.started_event_id;
+        Ok(read)
     }
 
     async fn decider_task(&self, grant: &Grant, events_max: usize) -> Result<DeciderTask, Refusal> {
@@ -427,23 +404,6 @@ impl Engine {
             input,
             timeouts: activity.timeouts,
         })
-    }
-}
-
-impl TakesBack for Engine {
-    fn take_back(self: Arc<Self>, Returned { key, run_id, what }: Returned) {
-        let command = match what {
-            Back::Record(command) => command,
-            Back::Riders(kind, task) => return self.lose_riders(&key, run_id, kind, task),
-        };
-        self.metrics.given_back.inc();
-        // Outside a runtime the process is ending, and the task's timeout takes care of it.
-        Arc::clone(&self.background).spawn(async move {
-            // Refused when it has timed out or closed meanwhile, which is as good.
-            if let Err(refusal) = self.tell_key(&key, Some(run_id), command).await {
-                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
-            }
-        });
     }
 }
 

@@ -1,6 +1,7 @@
 //! Task tokens: who may answer what. Opaque to callers, and not to be forged: whoever may poll one list cannot make a
 //! token for another.
 
+pub(super) mod keeper;
 pub(super) mod secrets;
 
 use std::sync::{Arc, RwLock};

@@ -2,22 +2,42 @@
 
 pub(super) mod fsck;
 pub(super) mod metrics_page;
+mod wait;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use history::{Event, EventId, Run, Status};
-use store::HeadKey;
+use store::{Count, HeadKey, ListPage, ListQuery, PageToken, Store};
 use uuid::Uuid;
 
+use crate::engine::base::background::Background;
+use crate::engine::base::forms::head_key;
 use crate::engine::commit::Loaded;
+use crate::engine::commit::read::Reader;
 use crate::engine::lists::ListKey;
-use crate::engine::{Described, Engine, HistoryPage, Page, Refusal, RunRef, TurnToken, Unpolled, head_key};
+use crate::engine::lists::pollers::Pollers;
+use crate::engine::nodes::Nodes;
+use crate::engine::run::runs::Runs;
+use crate::engine::watch::Watchers;
+use crate::engine::{Described, HistoryPage, Page, Refusal, Registry, RunRef, Unpolled};
 
 /// Before a run is looked for again that goes on for another.
 const GO_ON_WAIT: Duration = Duration::from_millis(10);
 
-impl Engine {
+/// Runs as callers see them.
+pub struct Views {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) pollers: Arc<Pollers>,
+    pub(crate) watchers: Arc<Watchers>,
+    pub(crate) background: Arc<Background>,
+}
+
+impl Views {
     /// A run as it is now: the current one from memory or the store, an earlier one from the store.
     pub(crate) async fn look_up(&self, at: &RunRef) -> Result<Loaded, Refusal> {
         self.look_up_with(at, 0).await
@@ -26,23 +46,11 @@ impl Engine {
     /// Like [`look_up`](Self::look_up), with this event at least: what is in memory may be older where the store is shared
     /// after all. Where it is known to be shared, every read goes to the store: a node that reads its own writes and misses
     /// those of others would be worse than a read unit.
-    async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<Loaded, Refusal> {
+    pub(crate) async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<Loaded, Refusal> {
         self.registry.must_know(&at.domain).await?;
         let key = head_key(at);
-        let cell = self.cache.cell(&key);
-        let mut state = cell.state.lock().await;
         let is_old = |loaded: &Loaded| self.nodes.is_shared() || loaded.run().last_event_id < event_id;
-        if state.known().is_some_and(is_old) {
-            state.forget();
-        }
-        let current = self.reader.loaded(&key, &mut state).await?.cloned();
-        let is_kept = current.as_ref().is_some_and(|loaded| loaded.run().is_open());
-        if !is_kept {
-            state.forget();
-        }
-        drop(state);
-        let bytes = current.as_ref().filter(|_| is_kept).map(Loaded::bytes);
-        self.cache.settle(&cell, bytes);
+        let current = self.runs.newest(&key, is_old).await?;
         match (current, at.run_id) {
             (None, None) => Err(Refusal::unknown_workflow(&key)),
             // The newest may have been forgotten before an earlier one that is kept for longer.
@@ -54,13 +62,6 @@ impl Engine {
             (Some(loaded), Some(run_id)) if loaded.run().started.run_id == run_id => Ok(loaded),
             (Some(_), Some(run_id)) => self.reader.load_run(&key, run_id).await,
         }
-    }
-
-    /// Lets go of what is in memory of a run, so that it is loaded anew.
-    pub(crate) async fn forget(&self, key: &HeadKey) {
-        let cell = self.cache.cell(key);
-        cell.state.lock().await.forget();
-        self.cache.settle(&cell, None);
     }
 
     /// The state of a run.
@@ -89,7 +90,7 @@ impl Engine {
             match closed {
                 // Who asks for the newest run waits for the one that goes on, too.
                 Some((run, _)) if at.run_id.is_none() && run.goes_on() => {
-                    if left.is_zero() || self.is_stopping() {
+                    if left.is_zero() || self.background.is_stopping() {
                         return Ok((run_id, None));
                     }
                     // It is there in a moment, or when what keeps it from beginning is over.
@@ -136,28 +137,31 @@ impl Engine {
         self.reader.read_page(&head_key(at), &loaded, page).await
     }
 
-    /// Events of a turn's run, never one after the turn's own DeciderStarted, and only while a decider has the turn.
-    ///
-    /// # Errors
-    ///
-    /// As for [`describe`](Self::describe); what became of a turn that nobody has any more.
-    pub async fn turn_history(&self, token: &TurnToken, page: &Page) -> Result<HistoryPage, Refusal> {
-        let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
-        let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
-        let bound = token.turn.started_event_id + 1;
-        let before = Some(page.before.map_or(bound, |before| before.min(bound)));
-        let loaded = self.look_up_with(&at, token.turn.started_event_id).await?;
-        self.must_be_out(token, loaded.run())?;
-        let mut read = self.reader.read_page(&head_key(&at), &loaded, &Page { before, ..*page }).await?;
-        read.last_event_id = token.turn.started_event_id;
-        Ok(read)
-    }
-
     /// The list where what somebody asks of a run waits, if nobody polls it and no decider has the run's turn.
     pub(crate) async fn unpolled_by(&self, key: &HeadKey, run_id: Uuid, list: &ListKey) -> Option<Unpolled> {
         let unpolled = self.pollers.unpolled_list(list)?;
         let (domain, workflow_id) = (Arc::clone(&key.domain), Arc::clone(&key.workflow_id));
         let described = self.describe(&RunRef { domain, workflow_id, run_id: Some(run_id) }).await.ok()?;
         described.run.turn.is_none().then_some(unpolled)
+    }
+
+    /// Runs, in the order that the query asks for.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or the store's.
+    pub async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Refusal> {
+        self.registry.must_know(&query.domain).await?;
+        Ok(self.store.list(query, page).await?)
+    }
+
+    /// How many runs a list would have; stops counting when there are `at_most`, or some more.
+    ///
+    /// # Errors
+    ///
+    /// As for [`list`](Self::list).
+    pub async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Refusal> {
+        self.registry.must_know(&query.domain).await?;
+        Ok(self.store.count(query, at_most).await?)
     }
 }

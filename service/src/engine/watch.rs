@@ -1,7 +1,5 @@
 //! Telling those who wait for a run to change. Costs nothing for runs that nobody watches.
 
-pub(super) mod wait;
-
 use std::collections::HashMap;
 use std::sync::Mutex;
 

@@ -202,9 +202,9 @@ impl Route {
 /// What a task's token is of.
 pub(crate) fn of_token(engine: &Engine, level: Level, token: &str, names: &mut Names) {
     let found = if level == Level::Decider {
-        engine.decider_token(token).map(|it| (it.domain, it.workflow_id, it.run_id, it.task_list))
+        engine.tasks().decider_token(token).map(|it| (it.domain, it.workflow_id, it.run_id, it.task_list))
     } else {
-        engine.activity_token(token).map(|it| (it.domain, it.workflow_id, it.run_id, it.task_list))
+        engine.tasks().activity_token(token).map(|it| (it.domain, it.workflow_id, it.run_id, it.task_list))
     };
     if let Ok((domain, workflow_id, run_id, task_list)) = found {
         names.put("domain", &domain);

@@ -71,13 +71,13 @@ impl Subject for InPath<'_> {
 
     fn of_decider(&self) -> Result<(String, String), Refused> {
         let Some(token) = self.segment("token")? else { return Ok((self.must("domain")?, self.must("list")?)) };
-        let token = self.engine.decider_token(&token)?;
+        let token = self.engine.tasks().decider_token(&token)?;
         Ok((token.domain.to_string(), token.task_list))
     }
 
     fn of_runner(&self) -> Result<(String, String), Refused> {
         let Some(token) = self.segment("token")? else { return Ok((self.must("domain")?, self.must("list")?)) };
-        let token = self.engine.activity_token(&token)?;
+        let token = self.engine.tasks().activity_token(&token)?;
         Ok((token.domain.to_string(), token.task_list))
     }
 }

@@ -26,9 +26,9 @@ pub(super) async fn describe(
     let described = match known {
         Some(Tag { run_id, version, .. }) => {
             let seen = Seen { run_id, version, hash: None };
-            engine.describe_unlike(&at, seen, wait.unwrap_or_default()).await?
+            engine.views().describe_unlike(&at, seen, wait.unwrap_or_default()).await?
         }
-        None => engine.describe(&at).await?,
+        None => engine.views().describe(&at).await?,
     };
     let tag = Tag::of(&described.run);
     if known.is_some_and(|known| known.names(tag)) {
@@ -161,7 +161,7 @@ async fn failing(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<body:
     let Some(lost) = run.lost_turns.filter(|_| run.is_failing()) else { return Ok(None) };
     let at = RunRef { run_id: Some(run.started.run_id), ..at.clone() };
     let page = Page { after: lost.event_id - 1, limit: 1, ..Page::default() };
-    let newest = engine.history(&at, &page).await?.events.pop();
+    let newest = engine.views().history(&at, &page).await?.events.pop();
     let scheduled = run.turn.as_ref().map(|turn| turn.scheduled_event_id);
     let mut failing = body::FailingTurns {
         turns: run.turns_lost,

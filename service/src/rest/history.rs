@@ -107,13 +107,13 @@ pub(super) async fn read(
     }
     let patience = wait.unwrap_or_default();
     let mut making = engine.budget().page().await?;
-    let mut found = engine.history(&at, &page).await?;
+    let mut found = engine.views().history(&at, &page).await?;
     if found.events.is_empty() && !found.closed && !patience.is_zero() && page.before.is_none() {
         let at = RunRef { run_id: Some(found.run_id), ..at };
         drop(making);
-        engine.wait_beyond(&at, found.run_id, page.after, patience).await?;
+        engine.views().wait_beyond(&at, found.run_id, page.after, patience).await?;
         making = engine.budget().page().await?;
-        found = engine.history(&at, &page).await?;
+        found = engine.views().history(&at, &page).await?;
     }
     caller.shown(&domain, &mut found.events);
     let answer = json(StatusCode::OK, &render(found));
@@ -126,9 +126,9 @@ pub(super) async fn read_turn(
     Path([token]): Path<1>,
     Query(params): Query<TurnHistoryParams>,
 ) -> Answer {
-    let token = engine.decider_token(&token)?;
+    let token = engine.tasks().decider_token(&token)?;
     let _making = engine.budget().page().await?;
-    let page = engine.turn_history(&token, &params.page()).await?;
+    let page = engine.tasks().turn_history(&token, &params.page()).await?;
     Ok(json(StatusCode::OK, &render(page)))
 }
 
@@ -181,7 +181,7 @@ async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u
     }
     crate::shares::watch().map_err(crate::engine::Refusal::from)?;
     // The first look answers whether there is such a run at all.
-    let run = engine.describe(&at).await?.run;
+    let run = engine.views().describe(&at).await?.run;
     let at = RunRef { run_id: Some(run.started.run_id), ..at };
     let reader = Reader { engine, caller, at, after, closed: false };
     let messages = stream::unfold(reader, |mut reader| async move {
@@ -194,7 +194,7 @@ async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u
                 return None;
             };
             let page = Page { after: reader.after, limit: STREAM_EVENTS, bytes_max: STREAM_BYTES, ..Page::default() };
-            let mut found = match reader.engine.history(&reader.at, &page).await {
+            let mut found = match reader.engine.views().history(&reader.at, &page).await {
                 Ok(found) => found,
                 Err(refusal) => {
                     tracing::warn!(%refusal, "an event stream ends early");
@@ -222,11 +222,11 @@ async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u
                 return None;
             }
             let Reader { engine, at, after, .. } = &reader;
-            if engine.wait_beyond(at, found.run_id, *after, STREAM_COMMENT_EVERY).await.is_err() {
+            if engine.views().wait_beyond(at, found.run_id, *after, STREAM_COMMENT_EVERY).await.is_err() {
                 return None;
             }
             let page = Page { after: *after, limit: 1, ..Page::default() };
-            match engine.history(at, &page).await {
+            match engine.views().history(at, &page).await {
                 Ok(found) if found.events.is_empty() && !found.closed && !engine.is_stopping() => {
                     return Some((Ok(Bytes::from_static(b": still here\n\n")), reader));
                 }

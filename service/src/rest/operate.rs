@@ -37,7 +37,7 @@ pub(super) async fn delete(
 ) -> Answer {
     let DeleteQuery { run_id, terminate, reason, identity } = query;
     let deletion = Deletion { terminates: terminate, reason, identity, by: caller.by() };
-    let runs = engine.delete(&run_ref(&domain, &id, run_id), &deletion).await?;
+    let runs = engine.commands().delete(&run_ref(&domain, &id, run_id), &deletion).await?;
     Ok(json(StatusCode::OK, &body::Deleted { runs }))
 }
 
@@ -77,7 +77,7 @@ pub(super) async fn reset(
     let body::ResetWorkflow { event_id, signals, identity, reason } = reset;
     let branching = Branching { event_id, signals };
     let reset = Reset { branching, by_hand: ByHand { identity, reason }, key: key.of("reset"), by: caller.by() };
-    let done = engine.reset(&run_ref(&domain, &id, query.run_id), reset).await?;
+    let done = engine.commands().reset(&run_ref(&domain, &id, query.run_id), reset).await?;
     let status = if done.repeated { StatusCode::OK } else { StatusCode::CREATED };
     let (run_id, base_run_id, base_event_id) = (done.run_id, done.base_run_id, done.base_event_id);
     Ok(json(status, &body::WasReset { workflow_id: id, run_id, base_run_id, base_event_id }))

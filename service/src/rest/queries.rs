@@ -51,7 +51,7 @@ pub(super) async fn query(
     let seen = tag.map(|tag| seen(tag, params.watch)).transpose()?;
     let patience = wait.unwrap_or(if seen.is_some() { WAIT_MAX } else { QUERY_WAIT_DEFAULT });
     let ask = Ask { name, input: query.input, seen };
-    let answered = engine.query(&run_ref(&domain, &id, params.run_id), ask, patience).await?;
+    let answered = engine.request_reply().query(&run_ref(&domain, &id, params.run_id), ask, patience).await?;
     let response = match answered {
         Answered::Result { run_id, version, result, hash } => {
             let answer = body::QueryAnswer { run_id, version, result: caller.payload(&domain, result) };

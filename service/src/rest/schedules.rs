@@ -95,14 +95,14 @@ pub(super) async fn create(
 ) -> Answer {
     let body::CreateSchedule { schedule_id, schedule, paused } = create;
     let key = key.of("create-schedule");
-    let view = engine.create_schedule(&domain, &schedule_id, schedule, paused, key).await?;
+    let view = engine.schedules().create(&domain, &schedule_id, schedule, paused, key).await?;
     Ok(json(StatusCode::CREATED, &shown(view)))
 }
 
 pub(super) async fn list(State(engine): AppState, Path([domain]): Path<1>, Query(params): Query<ListParams>) -> Answer {
     let page = params.page.as_deref().map(|page| Of::Schedules.place(&engine, &domain, page)).transpose()?;
     let limit = params.limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
-    let (rows, next) = engine.schedules(&domain, limit, page.as_ref()).await?;
+    let (rows, next) = engine.schedules().list(&domain, limit, page.as_ref()).await?;
     let schedules = rows.into_iter().map(|row| {
         let ScheduleRow { id, workflow_type, is_paused, created_at } = row;
         body::ListedSchedule { schedule_id: id, workflow_type, paused: is_paused, created_at }
@@ -112,7 +112,7 @@ pub(super) async fn list(State(engine): AppState, Path([domain]): Path<1>, Query
 }
 
 pub(super) async fn show(State(engine): AppState, Path([domain, id]): Path<2>, _: NoQuery, caller: Caller) -> Answer {
-    let mut shown = shown(engine.schedule(&domain, &id).await?);
+    let mut shown = shown(engine.schedules().describe(&domain, &id).await?);
     if !caller.sees_payloads(&domain) {
         shown.schedule.leave_payloads_out();
     }
@@ -125,11 +125,11 @@ pub(super) async fn change(
     _: NoQuery,
     Json(schedule): Json<body::Schedule>,
 ) -> Answer {
-    Ok(json(StatusCode::OK, &shown(engine.change_schedule(&domain, &id, schedule).await?)))
+    Ok(json(StatusCode::OK, &shown(engine.schedules().change(&domain, &id, schedule).await?)))
 }
 
 pub(super) async fn forget(State(engine): AppState, Path([domain, id]): Path<2>, _: NoQuery) -> Answer {
-    engine.delete_schedule(&domain, &id).await?;
+    engine.schedules().delete(&domain, &id).await?;
     Ok(json(StatusCode::OK, &serde_json::json!({})))
 }
 
@@ -139,7 +139,7 @@ pub(super) async fn pause(
     _: NoQuery,
     Json(pause): Json<body::PauseSchedule>,
 ) -> Answer {
-    Ok(json(StatusCode::OK, &shown(engine.pause_schedule(&domain, &id, pause.reason).await?)))
+    Ok(json(StatusCode::OK, &shown(engine.schedules().pause(&domain, &id, pause.reason).await?)))
 }
 
 pub(super) async fn resume(
@@ -148,7 +148,7 @@ pub(super) async fn resume(
     _: NoQuery,
     Json(body::ResumeSchedule {}): Json<body::ResumeSchedule>,
 ) -> Answer {
-    Ok(json(StatusCode::OK, &shown(engine.resume_schedule(&domain, &id).await?)))
+    Ok(json(StatusCode::OK, &shown(engine.schedules().resume(&domain, &id).await?)))
 }
 
 pub(super) async fn trigger(
@@ -158,7 +158,7 @@ pub(super) async fn trigger(
     key: IdempotencyKey,
     Json(trigger): Json<body::TriggerSchedule>,
 ) -> Answer {
-    let view = engine.trigger_schedule(&domain, &id, trigger.overlap, key.of("trigger")).await?;
+    let view = engine.schedules().trigger(&domain, &id, trigger.overlap, key.of("trigger")).await?;
     Ok(json(StatusCode::OK, &shown(view)))
 }
 
@@ -170,7 +170,7 @@ pub(super) async fn backfill(
     Json(backfill): Json<body::BackfillSchedule>,
 ) -> Answer {
     let body::BackfillSchedule { from, to, overlap } = backfill;
-    let view = engine.backfill_schedule(&domain, &id, (from, to), overlap, key.of("backfill")).await?;
+    let view = engine.schedules().backfill(&domain, &id, (from, to), overlap, key.of("backfill")).await?;
     Ok(json(StatusCode::OK, &shown(view)))
 }
 
@@ -180,6 +180,6 @@ pub(super) async fn next(
     Query(params): Query<NextParams>,
 ) -> Answer {
     let limit = params.limit.unwrap_or(NEXT_DEFAULT).clamp(1, NEXT_MAX);
-    let Upcoming { times, cut_at } = engine.next_times(&domain, &id, limit).await?;
+    let Upcoming { times, cut_at } = engine.schedules().next_times(&domain, &id, limit).await?;
     Ok(json(StatusCode::OK, &body::NextTimes { times, searched_until: cut_at }))
 }

@@ -132,7 +132,7 @@ pub(super) async fn poll_decider(
     let body::PollDecider { identity, max_events: events_max, queries, updates, poll_id, attempt } = poll;
     let (at_most, updates) = (wait.unwrap_or(WAIT_MAX), updates.unwrap_or(0));
     let poll = Poll { wait: at_most, identity, events_max, queries, updates, poll_id, attempt, by: caller.by() };
-    let delivery = engine.poll_decider(&domain, &list, poll).await?;
+    let delivery = engine.tasks().poll_decider(&domain, &list, poll).await?;
     look_at_connection().await;
     let render = |(task, receipt)| deliver_task(render_turn(task), receipt);
     let none = || no_task(&engine, &domain, &caller);
@@ -149,7 +149,7 @@ pub(super) async fn poll_activity(
 ) -> Answer {
     let body::PollActivity { identity, poll_id, attempt } = poll;
     let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, by: caller.by(), ..Poll::default() };
-    let delivery = engine.poll_activity(&domain, &list, poll).await?;
+    let delivery = engine.tasks().poll_activity(&domain, &list, poll).await?;
     look_at_connection().await;
     let render = |(task, receipt)| deliver_task(render_activity(task), receipt);
     let none = || no_task(&engine, &domain, &caller);
@@ -265,19 +265,19 @@ async fn answer_turn(
     updates: Vec<body::UpdateResult>,
     next: Option<body::Next>,
 ) -> Answer {
-    let mut token = engine.decider_token(token)?;
+    let mut token = engine.tasks().decider_token(token)?;
     token.author = caller.decider(&token.domain, &token.task_list);
     let updates = update_answers(updates)?;
     let next = next.map(|next| next_poll(next, caller)).transpose()?;
     let command = command(token.turn);
     let outcomes = results.into_iter().map(outcome).collect();
-    if let Err(refusal) = engine.answer_turn_with(&token, command, outcomes, updates).await {
-        return Err(engine.how_turn_was_lost(&token, refusal).await.into());
+    if let Err(refusal) = engine.tasks().answer_turn_with(&token, command, outcomes, updates).await {
+        return Err(engine.tasks().how_turn_was_lost(&token, refusal).await.into());
     }
     let list = std::mem::take(&mut token.task_list);
     let poll = next.map(|poll| -> (PolledTask<DeciderTask>, Render<DeciderTask>) {
         let polled = async move {
-            let polled = engine.poll_decider(&token.domain, &list, poll).await;
+            let polled = engine.tasks().poll_decider(&token.domain, &list, poll).await;
             look_at_connection().await;
             polled
         };
@@ -316,15 +316,15 @@ async fn answer_activity(
     command: impl FnOnce(TaskId) -> Command,
     next: Option<body::Next>,
 ) -> Answer {
-    let mut token = engine.activity_token(token)?;
+    let mut token = engine.tasks().activity_token(token)?;
     token.author = caller.author();
     let next = next.map(|next| next_poll(next, caller)).transpose()?;
     let command = command(token.task);
-    engine.answer_activity(&token, command).await?;
+    engine.tasks().answer_activity(&token, command).await?;
     let list = std::mem::take(&mut token.task_list);
     let poll = next.map(|poll| -> (PolledTask<ActivityTask>, Render<ActivityTask>) {
         let polled = async move {
-            let polled = engine.poll_activity(&token.domain, &list, poll).await;
+            let polled = engine.tasks().poll_activity(&token.domain, &list, poll).await;
             look_at_connection().await;
             polled
         };
@@ -373,7 +373,7 @@ pub(super) async fn heartbeat(
     _: NoQuery,
     Json(beat): Json<body::Heartbeat>,
 ) -> Answer {
-    let token = engine.activity_token(&token)?;
-    let cancel_requested = engine.heartbeat(&token, beat.details).await?;
+    let token = engine.tasks().activity_token(&token)?;
+    let cancel_requested = engine.tasks().heartbeat(&token, beat.details).await?;
     Ok(json(StatusCode::OK, &body::Beaten { cancel_requested }))
 }

@@ -30,7 +30,7 @@ pub(super) async fn update(
 ) -> Answer {
     let mut at = run_ref(&domain, &id, query.run_id);
     if let Some(tag) = matches {
-        if engine.describe(&RunRef { run_id: None, ..at.clone() }).await?.run.started.run_id != tag.run_id {
+        if engine.views().describe(&RunRef { run_id: None, ..at.clone() }).await?.run.started.run_id != tag.run_id {
             return Err(Refused::Precondition { expected: tag.to_string() });
         }
         at.run_id = Some(tag.run_id);
@@ -51,14 +51,14 @@ pub(super) async fn update(
             let start = body::StartWorkflow { conflict_policy: use_existing, ..*start };
             // Whoever asks again with the same id must not start it a second time.
             let key = update_id.as_ref().map(|update_id| request_key("update-with-start", update_id.as_bytes()));
-            let start = engine.start_of(&domain, start, key).await?;
+            let start = engine.commands().start_of(&domain, start, key).await?;
             Some(Box::new(Start { by: caller.by(), ..start }))
         }
         None => None,
     };
     let if_version = matches.map(|tag| tag.version);
     let update = Update { update_id, name, input, identity, by: caller.by(), if_version, start };
-    let updated = engine.update(&at, update, wait.unwrap_or(UPDATE_WAIT_DEFAULT)).await?;
+    let updated = engine.request_reply().update(&at, update, wait.unwrap_or(UPDATE_WAIT_DEFAULT)).await?;
     Ok(with_wait_applied(rendered(updated), wait))
 }
 

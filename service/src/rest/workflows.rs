@@ -48,13 +48,13 @@ pub(super) async fn start(
 ) -> Answer {
     let key = key.of("start");
     let workflow_id = start.workflow_id.clone();
-    let start = Start { by: caller.by(), ..engine.start_of(&domain, start, key).await? };
-    let started = engine.start(&domain, start).await?;
+    let start = Start { by: caller.by(), ..engine.commands().start_of(&domain, start, key).await? };
+    let started = engine.commands().start(&domain, start).await?;
     let status = if started.repeated || started.existing { StatusCode::OK } else { StatusCode::CREATED };
     let mut body = body::Started { workflow_id, run_id: started.run_id, existing: started.existing, closed: None };
     if let Some(patience) = wait.filter(|wait| !wait.is_zero()) {
         let at = run_ref(&domain, &body.workflow_id, Some(body.run_id));
-        match engine.closing_event(&at, patience).await {
+        match engine.views().closing_event(&at, patience).await {
             Ok((run_id, closed)) => body.closed = closed.map(|(run, event)| run_result(run_id, &run, event.kind)),
             // The start is recorded, and that is what was asked for first.
             Err(refusal) => tracing::debug!(%refusal, "the end of a run could not be waited for"),
@@ -166,7 +166,7 @@ fn list_query(domain: &str, params: &ListParams) -> Result<ListQuery, Refused> {
 pub(super) async fn list(State(engine): AppState, Path([domain]): Path<1>, Query(params): Query<ListParams>) -> Answer {
     let query = list_query(&domain, &params)?;
     let page = params.page.as_deref().map(|page| Of::Runs.place(&engine, &domain, page)).transpose()?;
-    let found = engine.list(&query, page.as_ref()).await?;
+    let found = engine.views().list(&query, page.as_ref()).await?;
     let workflows = found.rows.into_iter().map(listed).collect();
     let next_page = found.next.map(|place| Of::Runs.token(&engine, &domain, &place));
     Ok(json(StatusCode::OK, &body::Workflows { workflows, next_page }))
@@ -197,7 +197,7 @@ pub(super) async fn count(
     Path([domain]): Path<1>,
     Query(params): Query<ListParams>,
 ) -> Answer {
-    let count = engine.count(&list_query(&domain, &params)?, COUNT_MAX).await?;
+    let count = engine.views().count(&list_query(&domain, &params)?, COUNT_MAX).await?;
     let (total, truncated) = (count.total(), count.is_cut);
     let by_status = count.by_status.into_iter().map(|(word, runs)| (word.to_string(), runs)).collect();
     Ok(json(StatusCode::OK, &body::Count { count: total, truncated, by_status }))
@@ -213,7 +213,7 @@ pub(super) async fn result(
 ) -> Answer {
     let at = run_ref(&domain, &id, query.run_id);
     let is_known = |tag: Tag| known.is_some_and(|known| known.names(tag));
-    let (run_id, closed) = engine.closing_event(&at, wait.unwrap_or_default()).await?;
+    let (run_id, closed) = engine.views().closing_event(&at, wait.unwrap_or_default()).await?;
     let Some((run, event)) = closed else {
         let status = Status::Open;
         let open = body::RunResult {
@@ -225,7 +225,7 @@ pub(super) async fn result(
             details: None,
             continued_as: None,
         };
-        let run = engine.describe(&run_ref(&domain, &id, Some(run_id))).await?.run;
+        let run = engine.views().describe(&run_ref(&domain, &id, Some(run_id))).await?.run;
         let tag = Tag::of(&run);
         if is_known(tag) {
             return Ok(with_wait_applied(not_modified(tag), wait));
@@ -250,7 +250,7 @@ pub(super) async fn tell(
     command: Command,
     status: StatusCode,
 ) -> Answer {
-    let told = engine.tell_of(&at, command, caller.author()).await?;
+    let told = engine.commands().tell_of(&at, command, caller.author()).await?;
     Ok(json(status, &body::Recorded { event_id: told.event_id, run_id: told.run_id }))
 }
 
@@ -266,7 +266,7 @@ pub(super) async fn signal(
     let key = key.of(&format!("signal/{name}"));
     let mut at = run_ref(&domain, &id, query.run_id);
     if let Some(tag) = matches {
-        if engine.describe(&RunRef { run_id: None, ..at.clone() }).await?.run.started.run_id != tag.run_id {
+        if engine.views().describe(&RunRef { run_id: None, ..at.clone() }).await?.run.started.run_id != tag.run_id {
             return Err(Refused::Precondition { expected: tag.to_string() });
         }
         at.run_id = Some(tag.run_id);

@@ -157,7 +157,7 @@ impl Subject for RequestSubject<'_> {
     fn of_decider(&self) -> Result<(String, String), Fault> {
         let page_token = self.text("nextPageToken");
         let token = if self.has("taskToken") {
-            self.engine.decider_token(&self.text("taskToken"))?
+            self.engine.tasks().decider_token(&self.text("taskToken"))?
         } else if page_token.is_empty() {
             return Ok((self.text("domain"), self.list()));
         } else {
@@ -170,7 +170,7 @@ impl Subject for RequestSubject<'_> {
         if !self.has("taskToken") {
             return Ok((self.text("domain"), self.list()));
         }
-        let token = self.engine.activity_token(&self.text("taskToken"))?;
+        let token = self.engine.tasks().activity_token(&self.text("taskToken"))?;
         Ok((token.domain.to_string(), token.task_list))
     }
 }

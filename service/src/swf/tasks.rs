@@ -115,7 +115,7 @@ async fn turn(
 
 fn turn_at(engine: &Engine, place: &str) -> Result<(Cursor, TurnToken), Fault> {
     let cursor = Cursor::read(place).ok_or_else(invalid_token)?;
-    let token = engine.decider_token(&cursor.token)?;
+    let token = engine.tasks().decider_token(&cursor.token)?;
     Ok((cursor, token))
 }
 
@@ -132,10 +132,10 @@ async fn next_page(call: &Call, it: &PollTask, place: &str) -> Answer {
         return Err(invalid_token());
     }
     let _making = call.engine.budget().page().await?;
-    let found = call.engine.turn_history(&token, &cursor.page(it.paging.size())).await;
+    let found = call.engine.tasks().turn_history(&token, &cursor.page(it.paging.size())).await;
     let found = found.map_err(|refusal| turn_fault(&token, refusal))?;
     let at = run_ref(&token.domain, &token.workflow_id, token.run_id);
-    let workflow_type = call.engine.describe(&at).await?.run.started.workflow_type.clone();
+    let workflow_type = call.engine.views().describe(&at).await?.run.started.workflow_type.clone();
     body(&turn(call, &token, &workflow_type, cursor, found.events, found.next).await?)
 }
 
@@ -147,14 +147,14 @@ pub(super) async fn poll_decision(call: Call, input: Map<String, Value>) -> Answ
     call.engine.must_have_room_for_poller(&it.domain, &it.task_list.name, true)?;
     let size = it.paging.size();
     let Some(delivery) =
-        call.engine.poll_decider(&it.domain, &it.task_list.name, it.poll(&call.caller, Some(size))).await?
+        call.engine.tasks().poll_decider(&it.domain, &it.task_list.name, it.poll(&call.caller, Some(size))).await?
     else {
         // Without a token: every client that was seen takes that for no task.
         return body(&json!({ "startedEventId": 0, "previousStartedEventId": 0 }));
     };
     look_at_connection().await;
     let (task, receipt) = delivery.split();
-    let token = call.engine.decider_token(&task.token)?;
+    let token = call.engine.tasks().decider_token(&task.token)?;
     let previous = task.previous_started_event_id;
     let from_previous = it.start_at_previous_started_event.unwrap_or_default();
     let first = if from_previous { previous.max(1) } else { 1 };
@@ -165,7 +165,7 @@ pub(super) async fn poll_decision(call: Call, input: Map<String, Value>) -> Answ
     let (events, next) = if is_whole && task.events.len() <= size {
         (task.events, None)
     } else {
-        let found = call.engine.turn_history(&token, &cursor.page(size)).await?;
+        let found = call.engine.tasks().turn_history(&token, &cursor.page(size)).await?;
         (found.events, found.next)
     };
     let told = turn(&call, &token, &task.workflow_type, cursor, events, next).await?;
@@ -175,7 +175,8 @@ pub(super) async fn poll_decision(call: Call, input: Map<String, Value>) -> Answ
 pub(super) async fn poll_activity(call: Call, input: Map<String, Value>) -> Answer {
     let it: PollTask = take(input)?;
     call.engine.must_have_room_for_poller(&it.domain, &it.task_list.name, false)?;
-    let Some(delivery) = call.engine.poll_activity(&it.domain, &it.task_list.name, it.poll(&call.caller, None)).await?
+    let Some(delivery) =
+        call.engine.tasks().poll_activity(&it.domain, &it.task_list.name, it.poll(&call.caller, None)).await?
     else {
         return body(&json!({ "startedEventId": 0 }));
     };
@@ -205,14 +206,14 @@ struct RespondDecision {
 
 pub(super) async fn respond_decision(call: Call, input: Map<String, Value>) -> Answer {
     let it: RespondDecision = take(input)?;
-    let mut token = call.engine.decider_token(&it.task_token)?;
+    let mut token = call.engine.tasks().decider_token(&it.task_token)?;
     token.author = call.caller.decider(&token.domain, &token.task_list);
     let schedule_to_start = words::limited_span(it.task_list_schedule_to_start_timeout.as_deref());
     let moves_to = it.task_list.map(|list| TurnList { task_list: list.name, schedule_to_start });
     let given = it.decisions.unwrap_or_default();
     let at = run_ref(&token.domain, &token.workflow_id, token.run_id);
     let own_type = if decisions::needs_own_type(&given) {
-        let described = call.engine.describe(&at).await;
+        let described = call.engine.views().describe(&at).await;
         Some(described.map_err(|refusal| turn_fault(&token, refusal))?.run.started.workflow_type.clone())
     } else {
         None
@@ -224,10 +225,10 @@ pub(super) async fn respond_decision(call: Call, input: Map<String, Value>) -> A
         Some(to) => Command::CompleteTurnAndMove { turn, decisions, context, to },
         None => Command::CompleteTurn { turn, decisions, context, awaiting: Vec::new() },
     };
-    match call.engine.answer_turn(&token, command).await {
+    match call.engine.tasks().answer_turn(&token, command).await {
         Ok(()) => Ok(None),
         // Its own answer may have closed the run: that comes first here.
-        Err(Refusal::Fault(Rule::TurnCompleted)) => match call.engine.describe(&at).await {
+        Err(Refusal::Fault(Rule::TurnCompleted)) => match call.engine.views().describe(&at).await {
             Ok(described) if described.run.is_open() => Err(turn_fault(&token, Rule::TurnCompleted.into())),
             _ => Err(unknown_execution(&token.workflow_id, Some(&token.run_id.to_string()))),
         },
@@ -281,10 +282,10 @@ async fn respond(
     command: impl FnOnce(&ActivityToken, RespondActivity) -> Result<Command, Fault>,
 ) -> Answer {
     let it: RespondActivity = take(input)?;
-    let mut token = call.engine.activity_token(&it.task_token)?;
+    let mut token = call.engine.tasks().activity_token(&it.task_token)?;
     token.author = call.caller.author();
     let command = command(&token, it)?;
-    call.engine.answer_activity(&token, command).await.map_err(|refusal| activity_fault(&token, refusal))?;
+    call.engine.tasks().answer_activity(&token, command).await.map_err(|refusal| activity_fault(&token, refusal))?;
     Ok(None)
 }
 
@@ -317,8 +318,8 @@ pub(super) async fn respond_canceled(call: Call, input: Map<String, Value>) -> A
 
 pub(super) async fn heartbeat(call: Call, input: Map<String, Value>) -> Answer {
     let it: RespondActivity = take(input)?;
-    let token = call.engine.activity_token(&it.task_token)?;
-    let beaten = call.engine.heartbeat(&token, payload(it.details)?).await;
+    let token = call.engine.tasks().activity_token(&it.task_token)?;
+    let beaten = call.engine.tasks().heartbeat(&token, payload(it.details)?).await;
     let cancel_requested = beaten.map_err(|refusal| activity_fault(&token, refusal))?;
     body(&json!({ "cancelRequested": cancel_requested }))
 }
@@ -333,6 +334,6 @@ struct CountPending {
 pub(super) async fn count_pending(call: Call, input: Map<String, Value>, are_turns: bool) -> Answer {
     let it: CountPending = take(input)?;
     call.engine.registry().domain(&it.domain).await?;
-    let (count, truncated) = call.engine.waiting_tasks(&it.domain, &it.task_list.name, are_turns);
+    let (count, truncated) = call.engine.tasks().waiting_tasks(&it.domain, &it.task_list.name, are_turns);
     body(&json!({ "count": count, "truncated": truncated }))
 }

@@ -146,7 +146,7 @@ impl Filters {
         let mut next = place.map(page::bytes).transpose()?.map(PageToken);
         for _ in 0..ASKED_MAX {
             query.limit = size - rows.len();
-            let found = call.engine.list(&query, next.as_ref()).await?;
+            let found = call.engine.views().list(&query, next.as_ref()).await?;
             rows.extend(found.rows);
             next = found.next;
             if next.is_none() || rows.len() >= size {
@@ -167,7 +167,7 @@ pub(super) async fn list(call: Call, input: Map<String, Value>, is_open: bool) -
     let describe = async |listed: &Listed| {
         let (domain, run_id) = (filters.domain.as_str().into(), Some(Uuid::from_bytes(listed.run)));
         let at = RunRef { domain, workflow_id: listed.workflow_id.clone(), run_id };
-        call.engine.describe(&at).await.map(|described| info(&described.run))
+        call.engine.views().describe(&at).await.map(|described| info(&described.run))
     };
     let described: Vec<_> = stream::iter(rows.iter().map(describe)).buffered(DESCRIBED_AT_ONCE).collect().await;
     let mut infos: Vec<Value> = Vec::with_capacity(described.len());
@@ -188,7 +188,7 @@ pub(super) async fn count(call: Call, input: Map<String, Value>, is_open: bool) 
     let (mut query, mut count, mut next) = (filters.query(is_open), 0, None);
     for _ in 0..ASKED_MAX {
         query.limit = ROWS.min(COUNTED_MAX - count);
-        let found = call.engine.list(&query, next.as_ref()).await?;
+        let found = call.engine.views().list(&query, next.as_ref()).await?;
         count += found.rows.len();
         next = found.next;
         if next.is_none() || count >= COUNTED_MAX {

@@ -82,7 +82,7 @@ pub(super) async fn start(call: Call, input: Map<String, Value>) -> Answer {
         by: call.caller.by(),
         ..Start::new(&it.workflow_id, &full, &task_list)
     };
-    match call.engine.start(&it.domain, start).await {
+    match call.engine.commands().start(&it.domain, start).await {
         Ok(started) => body(&json!({ "runId": started.run_id.to_string() })),
         Err(Refusal::Fault(Rule::AlreadyOpen { .. } | Rule::ReuseRefused { .. })) => {
             Err(Fault::new(FaultKind::WorkflowExecutionAlreadyStarted, ""))
@@ -120,7 +120,7 @@ async fn tell(call: &Call, it: &Tell, command: Command) -> Answer {
     let unknown = || unknown_execution(&it.workflow_id, named);
     let run_id: Option<Uuid> = named.map(str::parse).transpose().map_err(|_| unknown())?;
     let at = RunRef { domain: it.domain.as_str().into(), workflow_id: it.workflow_id.as_str().into(), run_id };
-    match call.engine.tell_of(&at, command, call.caller.author()).await {
+    match call.engine.commands().tell_of(&at, command, call.caller.author()).await {
         Ok(_) => Ok(None),
         Err(
             Refusal::Fault(Rule::RunClosed { .. })
@@ -194,7 +194,7 @@ async fn has_lambda(call: &Call, at: &RunRef, events: &[Event]) -> Result<bool, 
     }
     let role = match events.iter().find(|event| event.id == 1).map(|event| &event.kind) {
         Some(EventKind::WorkflowStarted(it)) => it.swf.as_ref().and_then(|swf| swf.lambda_role.clone()),
-        _ => call.engine.describe(at).await?.run.started.swf.clone().and_then(|swf| swf.lambda_role),
+        _ => call.engine.views().describe(at).await?.run.started.swf.clone().and_then(|swf| swf.lambda_role),
     };
     Ok(role.is_some())
 }
@@ -208,7 +208,7 @@ pub(super) async fn related(call: &Call, at: &RunRef, events: &[Event]) -> Resul
     let needs_policy =
         |event: &Event| matches!(event.kind, EventKind::WorkflowTerminated(_) | EventKind::WorkflowTimedOut(_));
     if events.iter().any(needs_policy) {
-        let started = call.engine.describe(at).await?.run.started;
+        let started = call.engine.views().describe(at).await?.run.started;
         related.child_policy = started.swf.as_ref().map(|swf| swf.child_policy).unwrap_or_default();
     }
     let wanted = events::wanted(events, has_lambda(call, at, events).await?);
@@ -217,7 +217,7 @@ pub(super) async fn related(call: &Call, at: &RunRef, events: &[Event]) -> Resul
         if !related.events.contains_key(id) {
             // Others that are wanted often stand close by, and are read with it.
             let page = Page { after: id.saturating_sub(1), bytes_max: RELATED_BYTES, ..Page::default() };
-            let found = call.engine.history(at, &page).await?.events.into_iter();
+            let found = call.engine.views().history(at, &page).await?.events.into_iter();
             related.events.extend(found.filter(|event| wanted.contains(&event.id)).map(|event| (event.id, event)));
         }
     }
@@ -245,7 +245,7 @@ pub(super) async fn history(call: Call, input: Map<String, Value>) -> Answer {
         if page.reverse { page.before = Some(cursor) } else { page.after = cursor }
     }
     let _making = call.engine.budget().page().await?;
-    let mut found = call.engine.history(&at, &page).await.map_err(|refusal| it.refused(refusal))?;
+    let mut found = call.engine.views().history(&at, &page).await.map_err(|refusal| it.refused(refusal))?;
     call.caller.shown(&at.domain, &mut found.events);
     let events = told(&call, &at, &found.events).await?;
     body(&with_next(json!({ "events": events }), found.next.map(|next| Of::History.token(&call.engine, &scope, next))))
@@ -286,7 +286,7 @@ pub(super) fn info(run: &Run) -> Value {
 async fn latest_context(call: &Call, at: &RunRef, run: &Run) -> Result<Option<String>, Fault> {
     let Some(id) = run.context_event_id else { return Ok(None) };
     let page = Page { after: id.saturating_sub(1), limit: 1, ..Page::default() };
-    let found = call.engine.history(at, &page).await?;
+    let found = call.engine.views().history(at, &page).await?;
     Ok(found.events.iter().find_map(|event| match &event.kind {
         EventKind::DeciderCompleted(it) => it.context.as_ref().map(text),
         _ => None,
@@ -296,7 +296,7 @@ async fn latest_context(call: &Call, at: &RunRef, run: &Run) -> Result<Option<St
 pub(super) async fn describe(call: Call, input: Map<String, Value>) -> Answer {
     let it: Read = take(input)?;
     let at = it.at()?;
-    let run = call.engine.describe(&at).await.map_err(|refusal| it.refused(refusal))?.run;
+    let run = call.engine.views().describe(&at).await.map_err(|refusal| it.refused(refusal))?.run;
     let latest_context = call.caller.payload(&at.domain, latest_context(&call, &at, &run).await?);
     let counts = run.open_counts();
     let (started, swf) = (&run.started, run.started.swf.clone().unwrap_or_default());

@@ -53,14 +53,14 @@ struct From {
 #[async_trait]
 impl Peers for From {
     async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String> {
-        self.line.node(node)?.waits_at(self.me.clone(), list);
+        self.line.node(node)?.lists().waits_at(self.me.clone(), list);
         self.line.waits.notify_one();
         Ok(())
     }
 
     async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String> {
         self.line.offers.lock().unwrap().push(node.to_owned());
-        let is_taken = self.line.node(node)?.take_offer(&self.me, offer);
+        let is_taken = self.line.node(node)?.lists().take_offer(&self.me, offer);
         let hold = self.line.hold.lock().unwrap().take();
         if let Some((is_there, go)) = hold {
             is_there.notify_one();
@@ -70,29 +70,29 @@ impl Peers for From {
     }
 
     async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String> {
-        Ok(self.line.node(node)?.find_lost_for_peer(polls))
+        Ok(self.line.node(node)?.lists().find_lost_for_peer(polls))
     }
 
     async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String> {
-        Ok(self.line.node(node)?.query_for_node(forwarded.clone()).await)
+        Ok(self.line.node(node)?.request_reply().query_for_node(forwarded.clone()).await)
     }
 
     async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String> {
-        let judged = self.line.node(node)?.judge_for_node(lent.clone()).await;
+        let judged = self.line.node(node)?.request_reply().judge_for_node(lent.clone()).await;
         // A node that has vanished meanwhile says nothing any more.
         self.line.node(node).map(|_| judged)
     }
 
     async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String> {
-        Ok(self.line.node(node)?.record_for_node(answer.clone()).await)
+        Ok(self.line.node(node)?.tasks().record_for_node(answer.clone()).await)
     }
 
     async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
-        Ok(self.line.node(node)?.give_up_for_node(rejected.clone()))
+        Ok(self.line.node(node)?.request_reply().give_up_for_node(rejected.clone()))
     }
 
     async fn say(&self, node: &str, said: &Said) -> Result<bool, String> {
-        Ok(self.line.node(node)?.hear_answers(said.clone()))
+        Ok(self.line.node(node)?.request_reply().hear_answers(said.clone()))
     }
 }
 
@@ -116,7 +116,7 @@ type Polling = tokio::task::JoinHandle<Option<Delivery<DeciderTask>>>;
 fn poll(node: &Service) -> Polling {
     let engine = Arc::clone(&node.engine);
     let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
-    tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap() })
+    tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap() })
 }
 
 pub(crate) async fn until_waiting(node: &Service, count: usize) {
@@ -288,7 +288,7 @@ async fn a_node_that_comes_later_is_told_who_waits() {
 async fn a_list_that_is_polled_at_another_node_is_polled_until_that_node_says_no() {
     let ([one, two], line) = nodes().await;
     let unpolled = async || {
-        let run = one.engine.describe(&at("w")).await.unwrap().run;
+        let run = one.engine.views().describe(&at("w")).await.unwrap().run;
         one.engine.unpolled(&DOMAIN.into(), &run)
     };
     let polling = poll(&two);
@@ -313,7 +313,7 @@ async fn a_list_that_is_polled_at_another_node_is_polled_until_that_node_says_no
 #[tokio::test(start_paused = true)]
 async fn a_poll_that_does_not_wait_bothers_nobody() {
     let ([one, two], line) = nodes().await;
-    assert!(two.engine.poll_decider(DOMAIN, "deciders", Poll::default()).await.unwrap().is_none());
+    assert!(two.engine.tasks().poll_decider(DOMAIN, "deciders", Poll::default()).await.unwrap().is_none());
     one.start("w").await;
     tokio::time::sleep(HANDOVER_MAX).await;
     assert!(line.offers.lock().unwrap().is_empty());

@@ -52,23 +52,23 @@ impl Service {
     }
 
     async fn start(&self, id: &str) {
-        self.engine.start(DOMAIN, Start::new(id, "test", "deciders")).await.unwrap();
+        self.engine.commands().start(DOMAIN, Start::new(id, "test", "deciders")).await.unwrap();
     }
 
     async fn turn(&self) -> Delivery<DeciderTask> {
         let poll = Poll { wait: Duration::from_secs(5), ..Poll::default() };
-        self.engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().expect("a turn waits")
+        self.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().expect("a turn waits")
     }
 
     async fn complete(&self, turn: Delivery<DeciderTask>, decisions: Vec<Decision>) -> Result<(), Refusal> {
-        let token = self.engine.decider_token(&turn.task().token).unwrap();
+        let token = self.engine.tasks().decider_token(&turn.task().token).unwrap();
         turn.delivered();
         let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
-        self.engine.answer_turn(&token, command).await
+        self.engine.tasks().answer_turn(&token, command).await
     }
 
     async fn events(&self, id: &str) -> Vec<Event> {
-        let page = self.engine.history(&at(id), &Page::default()).await.unwrap();
+        let page = self.engine.views().history(&at(id), &Page::default()).await.unwrap();
         assert_eq!(page.next, None);
         check::history(&page.events).unwrap();
         page.events
@@ -82,13 +82,13 @@ impl Service {
     async fn until(&self, id: &str, name: &str) {
         let wait = async {
             loop {
-                let run_id = self.engine.describe(&at(id)).await.unwrap().run.started.run_id;
+                let run_id = self.engine.views().describe(&at(id)).await.unwrap().run.started.run_id;
                 let events = self.events(id).await;
                 let last = events.last().unwrap();
                 if events.iter().any(|event| event.kind.name() == name) {
                     return;
                 }
-                self.engine.wait_beyond(&at(id), run_id, last.id, Duration::from_secs(1)).await.unwrap();
+                self.engine.views().wait_beyond(&at(id), run_id, last.id, Duration::from_secs(1)).await.unwrap();
             }
         };
         tokio::time::timeout(Duration::from_secs(120), wait).await.expect("the event comes");
@@ -128,7 +128,7 @@ async fn a_waiting_poller_gets_the_task_in_the_commit_that_makes_it() {
     let service = Service::open().await;
     let engine = Arc::clone(&service.engine);
     let poll = Poll { wait: Duration::from_secs(5), ..Poll::default() };
-    let poller = tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", poll).await });
+    let poller = tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", poll).await });
     while !service.engine.render_metrics().contains("baton_pollers_waiting{domain=\"default\"") {
         tokio::task::yield_now().await;
     }
@@ -148,12 +148,17 @@ async fn an_activity_goes_to_the_list_it_was_scheduled_on_and_no_other() {
     let turn = service.turn().await;
     service.complete(turn, vec![activity("charge", "PCI")]).await.unwrap();
     let now = Poll::default();
-    assert!(service.engine.poll_activity(DOMAIN, "deciders", now.clone()).await.unwrap().is_none());
-    let task = service.engine.poll_activity(DOMAIN, "PCI", now).await.unwrap().expect("it waits on PCI");
-    let token = service.engine.activity_token(&task.task().token).unwrap();
+    assert!(service.engine.tasks().poll_activity(DOMAIN, "deciders", now.clone()).await.unwrap().is_none());
+    let task = service.engine.tasks().poll_activity(DOMAIN, "PCI", now).await.unwrap().expect("it waits on PCI");
+    let token = service.engine.tasks().activity_token(&task.task().token).unwrap();
     task.delivered();
     let result = Some(Payload::from_json("{\"ok\": true}").unwrap());
-    service.engine.answer_activity(&token, Command::SucceedActivity { task: token.task, result }).await.unwrap();
+    service
+        .engine
+        .tasks()
+        .answer_activity(&token, Command::SucceedActivity { task: token.task, result })
+        .await
+        .unwrap();
     let turn = service.turn().await;
     assert_eq!(turn.task().previous_started_event_id, 3);
     let names: Vec<_> = turn.task().events.iter().map(|event| event.kind.name()).collect();
@@ -169,7 +174,7 @@ async fn an_activity_goes_to_the_list_it_was_scheduled_on_and_no_other() {
     assert_eq!(names, window);
     service.complete(turn, vec![succeed()]).await.unwrap();
     let answer = Command::SucceedActivity { task: token.task, result: None };
-    let late = service.engine.answer_activity(&token, answer).await.unwrap_err();
+    let late = service.engine.tasks().answer_activity(&token, answer).await.unwrap_err();
     assert!(matches!(late, Refusal::Fault(Fault::RunClosed { .. })), "{late}");
 }
 
@@ -224,7 +229,7 @@ async fn a_restart_loses_nothing_and_offers_what_waits() {
     first.engine.begin_shutdown();
     let second = Service::over(store).await;
     let poll = Poll { wait: Duration::from_secs(5), ..Poll::default() };
-    let task = second.engine.poll_activity(DOMAIN, "acts", poll).await.unwrap().expect("it is offered again");
+    let task = second.engine.tasks().poll_activity(DOMAIN, "acts", poll).await.unwrap().expect("it is offered again");
     assert_eq!(task.task().activity_id, "a");
     task.delivered();
 }
@@ -242,7 +247,7 @@ async fn many_signals_and_large_payloads_are_all_read_back_both_ways() {
             let input = Some(Payload::from_json(&text).unwrap());
             let name = format!("n{number}");
             let signal = Command::Signal { name, input, identity: None, key: None, if_version: None };
-            engine.tell(&at("busy"), signal).await.unwrap()
+            engine.commands().tell(&at("busy"), signal).await.unwrap()
         });
     }
     while let Some(told) = tasks.join_next().await {
@@ -252,7 +257,7 @@ async fn many_signals_and_large_payloads_are_all_read_back_both_ways() {
     let mut after = 0;
     loop {
         let page = Page { after, limit: 17, ..Page::default() };
-        let page = service.engine.history(&at("busy"), &page).await.unwrap();
+        let page = service.engine.views().history(&at("busy"), &page).await.unwrap();
         on.extend(page.events);
         match page.next {
             Some(next) => after = next,
@@ -267,7 +272,7 @@ async fn many_signals_and_large_payloads_are_all_read_back_both_ways() {
     let mut before = None;
     loop {
         let page = Page { before, limit: 23, reverse: true, ..Page::default() };
-        let page = service.engine.history(&at("busy"), &page).await.unwrap();
+        let page = service.engine.views().history(&at("busy"), &page).await.unwrap();
         back.extend(page.events);
         match page.next {
             Some(next) => before = Some(next),
@@ -279,7 +284,7 @@ async fn many_signals_and_large_payloads_are_all_read_back_both_ways() {
     let turn = service.turn().await;
     let seen = turn.task().events.iter().filter(|event| matches!(event.kind, EventKind::Signal(_))).count();
     assert_eq!(seen, 300);
-    let report = service.engine.fsck(DOMAIN, |_| {}).await.unwrap();
+    let report = service.engine.views().fsck(DOMAIN, |_| {}).await.unwrap();
     assert_eq!((report.runs, report.events), (1, 303));
     assert_eq!(report.findings, []);
 }
@@ -291,7 +296,7 @@ async fn of_racing_starts_with_one_id_exactly_one_wins() {
     for number in 0..50 {
         let engine = Arc::clone(&service.engine);
         let start = Start::new("one", if number % 2 == 0 { "a" } else { "b" }, "deciders");
-        tasks.spawn(async move { engine.start(DOMAIN, start).await });
+        tasks.spawn(async move { engine.commands().start(DOMAIN, start).await });
     }
     let outcomes = tasks.join_all().await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
@@ -328,7 +333,7 @@ async fn signals_under(chances: Chances) -> (Service, usize) {
     for number in 0..40 {
         let name = format!("s{number}");
         let signal = Command::Signal { name, input: None, identity: None, key: None, if_version: None };
-        match service.engine.tell(&at("w"), signal).await {
+        match service.engine.commands().tell(&at("w"), signal).await {
             Ok(_) => acknowledged += 1,
             Err(refusal) => assert_eq!(refusal.code(), "outcome-unknown"),
         }

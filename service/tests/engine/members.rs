@@ -70,7 +70,7 @@ async fn waiting_runs(service: &Service, seconds: u64) -> Vec<String> {
 
 async fn signal(service: &Service, id: &str) {
     let signal = Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version: None };
-    service.engine.tell(&at(id), signal).await.unwrap();
+    service.engine.commands().tell(&at(id), signal).await.unwrap();
 }
 
 async fn expired(service: &Service, ids: &[String]) -> usize {
@@ -117,7 +117,7 @@ async fn a_task_that_waited_at_a_node_that_vanished_is_offered_by_another_within
     one.engine.begin_shutdown();
     let engine = Arc::clone(&two.engine);
     let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
-    let polling = tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap() });
+    let polling = tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap() });
     pass(&two, 5).await;
     assert!(polling.is_finished(), "its grace alone would be half a minute");
     polling.await.unwrap().expect("a turn").delivered();
@@ -174,5 +174,5 @@ async fn a_read_shows_what_another_node_has_written() {
     assert_eq!(two.names("w").await.len(), 2);
     signal(&one, "w").await;
     assert_eq!(two.names("w").await.len(), 3);
-    assert_eq!(two.engine.describe(&at("w")).await.unwrap().run.last_event_id, 3);
+    assert_eq!(two.engine.views().describe(&at("w")).await.unwrap().run.last_event_id, 3);
 }

@@ -20,21 +20,21 @@ async fn two() -> (Service, Service) {
 
 /// What a node without news would say.
 async fn last_event_in_memory(service: &Service) -> u64 {
-    service.engine.describe(&at("w")).await.unwrap().run.last_event_id
+    service.engine.views().describe(&at("w")).await.unwrap().run.last_event_id
 }
 
 #[tokio::test]
 async fn an_answer_is_taken_by_a_node_that_has_not_heard_of_its_turn() {
     let (one, other) = two().await;
     one.start("w").await;
-    other.engine.describe(&at("w")).await.unwrap();
+    other.engine.views().describe(&at("w")).await.unwrap();
     let turn = one.turn().await;
-    let token = one.engine.decider_token(&turn.task().token).unwrap();
+    let token = one.engine.tasks().decider_token(&turn.task().token).unwrap();
     turn.delivered();
     assert_eq!(last_event_in_memory(&other).await, 2, "it still has the run as it was");
     let command =
         Command::CompleteTurn { turn: token.turn, decisions: vec![succeed()], context: None, awaiting: Vec::new() };
-    other.engine.answer_turn(&token, command).await.unwrap();
+    other.engine.tasks().answer_turn(&token, command).await.unwrap();
     assert_eq!(other.names("w").await.last(), Some(&"WorkflowSuccess"));
 }
 
@@ -44,42 +44,42 @@ async fn a_heartbeat_is_taken_by_a_node_that_has_not_heard_of_its_activity() {
     one.start("w").await;
     let turn = one.turn().await;
     one.complete(turn, vec![activity("a", "acts")]).await.unwrap();
-    other.engine.describe(&at("w")).await.unwrap();
+    other.engine.views().describe(&at("w")).await.unwrap();
     let poll = Poll { wait: Duration::from_secs(5), ..Poll::default() };
-    let task = one.engine.poll_activity(DOMAIN, "acts", poll).await.unwrap().expect("it waits");
-    let token = one.engine.activity_token(&task.task().token).unwrap();
+    let task = one.engine.tasks().poll_activity(DOMAIN, "acts", poll).await.unwrap().expect("it waits");
+    let token = one.engine.tasks().activity_token(&task.task().token).unwrap();
     task.delivered();
     assert_eq!(last_event_in_memory(&other).await, 5, "it still has the run as it was");
-    assert!(!other.engine.heartbeat(&token, None).await.unwrap());
+    assert!(!other.engine.tasks().heartbeat(&token, None).await.unwrap());
     let again = Service::over(Arc::clone(&one.store)).await;
-    assert_eq!(again.engine.describe(&at("w")).await.unwrap().beats.len(), 1, "it is in the store");
+    assert_eq!(again.engine.views().describe(&at("w")).await.unwrap().beats.len(), 1, "it is in the store");
 }
 
 #[tokio::test]
 async fn a_run_that_another_node_has_closed_does_not_stand_in_the_way_of_the_next() {
     let (one, other) = two().await;
     one.start("w").await;
-    other.engine.describe(&at("w")).await.unwrap();
+    other.engine.views().describe(&at("w")).await.unwrap();
     let turn = one.turn().await;
     one.complete(turn, vec![succeed()]).await.unwrap();
     assert_eq!(last_event_in_memory(&other).await, 2, "it still has the run as it was");
     let again = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new("w", "test", "deciders") };
-    let started = other.engine.start(DOMAIN, again).await.unwrap();
+    let started = other.engine.commands().start(DOMAIN, again).await.unwrap();
     let newest = RunRef { run_id: Some(started.run_id), ..at("w") };
-    assert_eq!(one.engine.history(&newest, &Page::default()).await.unwrap().events.len(), 2);
+    assert_eq!(one.engine.views().history(&newest, &Page::default()).await.unwrap().events.len(), 2);
 }
 
 #[tokio::test]
 async fn a_run_that_another_node_has_closed_is_not_used_instead_of_a_new_one() {
     let (one, other) = two().await;
     one.start("w").await;
-    let closed = other.engine.describe(&at("w")).await.unwrap().run.started.run_id;
+    let closed = other.engine.views().describe(&at("w")).await.unwrap().run.started.run_id;
     let turn = one.turn().await;
     one.complete(turn, vec![succeed()]).await.unwrap();
     assert_eq!(last_event_in_memory(&other).await, 2, "it still has the run as it was");
     let (reuse_policy, conflict_policy) = (ReusePolicy::AllowDuplicate, ConflictPolicy::UseExisting);
     let start = Start { reuse_policy, conflict_policy, ..Start::new("w", "test", "deciders") };
-    let started = other.engine.start(DOMAIN, start).await.unwrap();
+    let started = other.engine.commands().start(DOMAIN, start).await.unwrap();
     assert!(!started.existing && started.run_id != closed, "{started:?}");
 }
 
@@ -136,7 +136,7 @@ async fn a_task_that_could_not_be_taken_is_offered_again_soon() {
     service.start("w").await;
     until_on_the_agenda(&service, 1).await;
     store.set_chances(Chances { not_applied: 1_000, ..Chances::NONE });
-    let refused = service.engine.poll_decider(DOMAIN, "deciders", Poll::default()).await;
+    let refused = service.engine.tasks().poll_decider(DOMAIN, "deciders", Poll::default()).await;
     assert_eq!(refused.map(|_| ()).unwrap_err().code(), "unavailable");
     store.set_on(false);
     service.clock.advance(history::Duration::from_secs(5));

@@ -17,11 +17,11 @@ fn attempt(id: &str, attempt: u32) -> Poll {
 }
 
 async fn poll(node: &Service, id: &str, number: u32) -> Option<Delivery<DeciderTask>> {
-    node.engine.poll_decider(DOMAIN, "deciders", attempt(id, number)).await.unwrap()
+    node.engine.tasks().poll_decider(DOMAIN, "deciders", attempt(id, number)).await.unwrap()
 }
 
 async fn poll_pci(node: &Service, id: &str, number: u32) -> Option<Delivery<ActivityTask>> {
-    node.engine.poll_activity(DOMAIN, "PCI", attempt(id, number)).await.unwrap()
+    node.engine.tasks().poll_activity(DOMAIN, "PCI", attempt(id, number)).await.unwrap()
 }
 
 /// A poll whose answer is lost behind the service's back: its token.
@@ -63,10 +63,13 @@ async fn a_poll_with_another_id_or_for_another_list_gets_nothing_of_it() {
     one.start("a").await;
     lost(&one, "p", 1).await;
     let quick = |id: &str, number| Poll { wait: Duration::from_millis(10), ..attempt(id, number) };
-    assert!(two.engine.poll_decider(DOMAIN, "deciders", quick("q", 2)).await.unwrap().is_none());
-    assert!(two.engine.poll_decider(DOMAIN, "others", quick("p", 2)).await.unwrap().is_none());
-    assert!(two.engine.poll_activity(DOMAIN, "deciders", quick("p", 2)).await.unwrap().is_none());
-    assert!(two.engine.poll_decider(DOMAIN, "deciders", quick("p", 1)).await.unwrap().is_none(), "no repetition");
+    assert!(two.engine.tasks().poll_decider(DOMAIN, "deciders", quick("q", 2)).await.unwrap().is_none());
+    assert!(two.engine.tasks().poll_decider(DOMAIN, "others", quick("p", 2)).await.unwrap().is_none());
+    assert!(two.engine.tasks().poll_activity(DOMAIN, "deciders", quick("p", 2)).await.unwrap().is_none());
+    assert!(
+        two.engine.tasks().poll_decider(DOMAIN, "deciders", quick("p", 1)).await.unwrap().is_none(),
+        "no repetition"
+    );
     assert!(poll(&two, "p", 2).await.is_some());
 }
 
@@ -94,7 +97,7 @@ async fn a_task_on_its_way_when_its_node_died_comes_back_within_ten_seconds() {
     let before = two.names("w").await;
     let (first, second) = (Arc::clone(&two.engine), Arc::clone(&two.engine));
     let polls = [("r1", first), ("r2", second)].map(|(id, engine)| {
-        tokio::spawn(async move { engine.poll_activity(DOMAIN, "PCI", attempt(id, 2)).await.unwrap() })
+        tokio::spawn(async move { engine.tasks().poll_activity(DOMAIN, "PCI", attempt(id, 2)).await.unwrap() })
     });
     pass(&two, 10).await;
     for polling in polls {
@@ -119,7 +122,9 @@ async fn a_task_on_its_way_when_its_node_died_is_found_by_its_next_life_that_has
         kill(one, &line, &address);
         let engine = Arc::clone(&two.engine);
         let polling =
-            tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", attempt("p", 2)).await.unwrap() });
+            tokio::spawn(
+                async move { engine.tasks().poll_decider(DOMAIN, "deciders", attempt("p", 2)).await.unwrap() },
+            );
         until_waiting(two, 1).await;
         let node = Some(Node { address: address.clone() });
         let settings = Settings { seed: Some(99), node, ..Settings::default() };
@@ -149,7 +154,8 @@ async fn a_long_activity_that_was_just_taken_is_found_as_well() {
     pass(&one, 120).await;
     kill(&one, &line, "http://node0");
     let engine = Arc::clone(&two.engine);
-    let polling = tokio::spawn(async move { engine.poll_activity(DOMAIN, "PCI", attempt("r", 2)).await.unwrap() });
+    let polling =
+        tokio::spawn(async move { engine.tasks().poll_activity(DOMAIN, "PCI", attempt("r", 2)).await.unwrap() });
     pass(&two, 10).await;
     assert!(polling.is_finished());
     polling.await.unwrap().expect("the activity").delivered();
@@ -167,7 +173,8 @@ async fn what_was_lost_goes_to_another_when_its_poller_has_something_else_by_the
     assert_eq!(&*other.task().workflow_id, "b");
     other.delivered();
     let engine = Arc::clone(&two.engine);
-    let polling = tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", attempt("q", 1)).await.unwrap() });
+    let polling =
+        tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", attempt("q", 1)).await.unwrap() });
     pass(&two, 10).await;
     assert!(polling.is_finished());
     let found = polling.await.unwrap().expect("the lost turn");
@@ -201,10 +208,12 @@ async fn a_node_that_finds_its_caller_gone_takes_nothing_from_whoever_has_it_by_
 async fn a_poll_that_still_waits_when_it_is_repeated_gets_nothing_any_more() {
     let ([one, two], _) = nodes().await;
     let engine = Arc::clone(&one.engine);
-    let first = tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", attempt("p", 1)).await.unwrap() });
+    let first =
+        tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", attempt("p", 1)).await.unwrap() });
     tokio::time::sleep(Duration::from_millis(10)).await;
     let engine = Arc::clone(&two.engine);
-    let second = tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", attempt("p", 2)).await.unwrap() });
+    let second =
+        tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", attempt("p", 2)).await.unwrap() });
     tokio::time::sleep(Duration::from_millis(10)).await;
     // Where the first one would be at hand.
     one.start("w").await;
@@ -219,13 +228,13 @@ async fn a_turn_that_was_answered_is_not_sent_again() {
     let turn = poll(&one, "p", 1).await.unwrap();
     one.complete(turn, vec![succeed()]).await.unwrap();
     let quick = Poll { wait: Duration::from_millis(10), ..attempt("p", 2) };
-    assert!(two.engine.poll_decider(DOMAIN, "deciders", quick).await.unwrap().is_none());
+    assert!(two.engine.tasks().poll_decider(DOMAIN, "deciders", quick).await.unwrap().is_none());
     // Nor is an earlier try's answer heard of by a later turn of the run.
     one.start("v").await;
     let turn = poll(&one, "q", 1).await.unwrap();
     one.complete(turn, vec![]).await.unwrap();
     let signal = Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version: None };
-    one.engine.tell(&at("v"), signal).await.unwrap();
+    one.engine.commands().tell(&at("v"), signal).await.unwrap();
     let next = poll(&two, "q", 2).await.expect("the next turn");
     assert_eq!(next.task().started_event_id, 7);
     next.delivered();

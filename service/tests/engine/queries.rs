@@ -21,7 +21,7 @@ impl Service {
     pub(crate) async fn ask_of(&self, at: RunRef, ask: Ask, wait: Duration) -> Asking {
         let before = self.gauge("queries_waiting");
         let engine = Arc::clone(&self.engine);
-        let asking = tokio::spawn(async move { engine.query(&at, ask, wait).await });
+        let asking = tokio::spawn(async move { engine.request_reply().query(&at, ask, wait).await });
         while self.gauge("queries_waiting") == before && !asking.is_finished() {
             tokio::task::yield_now().await;
         }
@@ -42,12 +42,12 @@ impl Service {
     /// The next task of a decider that answers queries.
     pub(crate) async fn task(&self) -> Delivery<DeciderTask> {
         let poll = Poll { wait: Duration::from_secs(60), queries: true, ..Poll::default() };
-        self.engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().expect("a task waits")
+        self.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().expect("a task waits")
     }
 
     pub(crate) async fn no_task(&self) {
         let poll = Poll { queries: true, ..Poll::default() };
-        assert!(self.engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().is_none(), "no task waits");
+        assert!(self.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().is_none(), "no task waits");
     }
 
     /// Completes a task, answering every query with this.
@@ -69,15 +69,15 @@ impl Service {
         decisions: Vec<Decision>,
         results: Vec<(String, Outcome)>,
     ) -> Result<(), Refusal> {
-        let token = self.engine.decider_token(token).unwrap();
+        let token = self.engine.tasks().decider_token(token).unwrap();
         let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
-        self.engine.answer_turn_and_queries(&token, command, results).await
+        self.engine.tasks().answer_turn_and_queries(&token, command, results).await
     }
 
     pub(crate) async fn signal(&self, id: &str, name: &str) {
         let (name, key) = (name.to_owned(), None);
         let signal = Command::Signal { name, input: None, identity: None, key, if_version: None };
-        self.engine.tell(&at(id), signal).await.unwrap();
+        self.engine.commands().tell(&at(id), signal).await.unwrap();
     }
 
     /// A run whose first turn is completed, and which nothing happens to.
@@ -131,7 +131,8 @@ async fn idle_and_asked_while_a_decider_waits_it_is_handed_the_question_at_once(
     service.idle("w").await;
     let engine = Arc::clone(&service.engine);
     let poll = Poll { wait: Duration::from_secs(60), queries: true, ..Poll::default() };
-    let polling = tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().unwrap() });
+    let polling =
+        tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().unwrap() });
     while !service.engine.render_metrics().contains("pollers_waiting{domain") {
         tokio::task::yield_now().await;
     }
@@ -292,10 +293,10 @@ async fn question_out_and_given_back_it_has_failed_and_nothing_else_has() {
     let asking = service.ask("w", "total").await;
     let before = service.events("w").await;
     let task = service.task().await;
-    let token = service.engine.decider_token(&task.task().token).unwrap();
+    let token = service.engine.tasks().decider_token(&task.task().token).unwrap();
     task.delivered();
     let (reason, details) = (Some("panic".to_owned()), Some(json("\"out of range\"")));
-    service.engine.answer_turn(&token, Command::FailTurn { turn: token.turn, reason, details }).await.unwrap();
+    service.engine.tasks().answer_turn(&token, Command::FailTurn { turn: token.turn, reason, details }).await.unwrap();
     match asking.await.unwrap().unwrap_err() {
         Refusal::QueryFailed { reason, message, .. } => {
             assert_eq!((reason.as_str(), message.as_deref()), ("panic", Some("out of range")));
@@ -317,10 +318,10 @@ async fn question_rides_and_its_turn_fails_times_out_or_is_given_back_the_next_t
     // Its decider gives it back.
     let task = service.task().await;
     assert_eq!(names(&task), ["total"]);
-    let token = service.engine.decider_token(&task.task().token).unwrap();
+    let token = service.engine.tasks().decider_token(&task.task().token).unwrap();
     task.delivered();
     let fail = Command::FailTurn { turn: token.turn, reason: None, details: None };
-    service.engine.answer_turn(&token, fail).await.unwrap();
+    service.engine.tasks().answer_turn(&token, fail).await.unwrap();
     service.clock.advance(history::Duration::from_secs(2));
     // Its decider dies.
     let task = service.task().await;
@@ -354,7 +355,7 @@ async fn question_rides_and_its_run_is_terminated_it_is_asked_of_the_closed_run(
     let turn = service.task().await;
     turn.delivered();
     let terminate = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-    service.engine.tell(&at("w"), terminate).await.unwrap();
+    service.engine.commands().tell(&at("w"), terminate).await.unwrap();
     let task = service.task().await;
     assert!(task.task().only_asks);
     assert_eq!(task.task().events.last().unwrap().kind.name(), "WorkflowTerminated");
@@ -382,10 +383,10 @@ async fn closed_and_asked_a_task_that_only_asks_shows_the_whole_run_whether_newe
         assert_eq!(task.task().events.last().unwrap().kind.name(), "WorkflowFailed");
         assert_eq!(task.task().queries[0].input, Some(json("[1]")));
         // It is read like any other.
-        let token = service.engine.decider_token(&task.task().token).unwrap();
+        let token = service.engine.tasks().decider_token(&task.task().token).unwrap();
         let page = service::engine::Page::default();
         assert_eq!(
-            service.engine.turn_history(&token, &page).await.unwrap().events.len() as u64,
+            service.engine.tasks().turn_history(&token, &page).await.unwrap().events.len() as u64,
             task.task().started_event_id
         );
         service.answer(task, Vec::new(), &said("7")).await.unwrap();
@@ -404,12 +405,12 @@ async fn a_decider_that_does_not_answer_queries_is_given_none() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
-    assert!(service.engine.poll_decider(DOMAIN, "deciders", Poll::default()).await.unwrap().is_none());
+    assert!(service.engine.tasks().poll_decider(DOMAIN, "deciders", Poll::default()).await.unwrap().is_none());
     service.signal("w", "s").await;
     let turn = service.turn().await;
     assert_eq!(names(&turn), [""; 0]);
     service.complete(turn, Vec::new()).await.unwrap();
-    assert!(service.engine.poll_decider(DOMAIN, "deciders", Poll::default()).await.unwrap().is_none());
+    assert!(service.engine.tasks().poll_decider(DOMAIN, "deciders", Poll::default()).await.unwrap().is_none());
     let task = service.task().await;
     service.answer(task, Vec::new(), &said("7")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "7");
@@ -585,12 +586,18 @@ async fn what_does_not_exist_cannot_be_asked() {
     service.idle("w").await;
     let ask = |name: &str| Ask { name: name.to_owned(), input: None, seen: None };
     let wait = Duration::from_secs(1);
-    let nobody = service.engine.query(&at("nobody"), ask("q"), wait).await.unwrap_err();
+    let nobody = service.engine.request_reply().query(&at("nobody"), ask("q"), wait).await.unwrap_err();
     assert_eq!(nobody.code(), "unknown-workflow");
     let no_run = RunRef { run_id: Some(uuid::Uuid::nil()), ..at("w") };
-    assert_eq!(service.engine.query(&no_run, ask("q"), wait).await.unwrap_err().code(), "unknown-run");
-    assert_eq!(service.engine.query(&at("w"), ask(""), wait).await.unwrap_err().code(), "invalid-field");
-    assert_eq!(service.engine.query(&at("w"), ask("q"), wait).await.unwrap_err().code(), "query-not-answered");
+    assert_eq!(service.engine.request_reply().query(&no_run, ask("q"), wait).await.unwrap_err().code(), "unknown-run");
+    assert_eq!(
+        service.engine.request_reply().query(&at("w"), ask(""), wait).await.unwrap_err().code(),
+        "invalid-field"
+    );
+    assert_eq!(
+        service.engine.request_reply().query(&at("w"), ask("q"), wait).await.unwrap_err().code(),
+        "query-not-answered"
+    );
     assert_eq!(service.gauge("queries_waiting"), 0);
 }
 
@@ -606,7 +613,7 @@ async fn an_answer_from_before_unseen_news_carries_a_version_that_is_stale() {
     let (_, version) = result(asking.await.unwrap());
     let if_version = Some(version);
     let signal = Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version };
-    let refusal = service.engine.tell(&at("w"), signal).await.unwrap_err();
+    let refusal = service.engine.commands().tell(&at("w"), signal).await.unwrap_err();
     assert!(matches!(refusal, Refusal::Fault(Fault::VersionMoved { .. })), "{refusal}");
 }
 
@@ -617,11 +624,11 @@ fn by_hand() -> history::event::ByHand {
 impl Service {
     async fn pause(&self, id: &str) {
         let pause = Command::Pause { stop_clocks: false, by_hand: by_hand(), key: None };
-        self.engine.tell(&at(id), pause).await.unwrap();
+        self.engine.commands().tell(&at(id), pause).await.unwrap();
     }
 
     async fn resume(&self, id: &str) {
-        self.engine.tell(&at(id), Command::Resume { by_hand: by_hand(), key: None }).await.unwrap();
+        self.engine.commands().tell(&at(id), Command::Resume { by_hand: by_hand(), key: None }).await.unwrap();
     }
 }
 

@@ -17,7 +17,9 @@ type Polling = tokio::task::JoinHandle<Delivery<DeciderTask>>;
 fn poll(node: &Service) -> Polling {
     let engine = Arc::clone(&node.engine);
     let poll = Poll { wait: Duration::from_secs(60), queries: true, ..Poll::default() };
-    tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().expect("a task comes") })
+    tokio::spawn(
+        async move { engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().expect("a task comes") },
+    )
 }
 
 /// Says this to everything that a task asks.
@@ -143,13 +145,13 @@ fn counting(node: &Service) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move {
         loop {
             let poll = Poll { wait: Duration::from_secs(60), queries: true, ..Poll::default() };
-            let Ok(Some(task)) = engine.poll_decider(DOMAIN, "deciders", poll).await else { continue };
+            let Ok(Some(task)) = engine.tasks().poll_decider(DOMAIN, "deciders", poll).await else { continue };
             let (task, receipt) = task.split();
             receipt.delivered();
-            let token = engine.decider_token(&task.token).unwrap();
+            let token = engine.tasks().decider_token(&task.token).unwrap();
             // As a decider without a state at hand does it: from event 1.
             let page = Page { before: Some(task.started_event_id + 1), ..Page::default() };
-            let Ok(read) = engine.turn_history(&token, &page).await else { continue };
+            let Ok(read) = engine.tasks().turn_history(&token, &page).await else { continue };
             let is_signal = |kind: &EventKind| matches!(kind, EventKind::Signal(_));
             let count = read.events.iter().filter(|event| is_signal(&event.kind)).count();
             let results = results(&task, &said(&count.to_string()));
@@ -157,7 +159,7 @@ fn counting(node: &Service) -> tokio::task::JoinHandle<()> {
             tokio::time::sleep(Duration::from_millis(fastrand::u64(0..300))).await;
             let (turn, decisions) = (token.turn, Vec::new());
             let complete = Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() };
-            drop(engine.answer_turn_and_queries(&token, complete, results).await);
+            drop(engine.tasks().answer_turn_and_queries(&token, complete, results).await);
         }
     })
 }
@@ -217,15 +219,18 @@ async fn a_query_never_shows_less_than_was_acknowledged_before_it_at_whatever_no
 async fn who_waits_for_a_run_at_one_node_learns_of_what_another_one_writes() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
-    let run = one.engine.describe(&at("w")).await.unwrap().run;
+    let run = one.engine.views().describe(&at("w")).await.unwrap().run;
     let seen = Seen { run_id: run.started.run_id, version: run.version, hash: None };
     let wait = Duration::from_secs(60);
     let engine = Arc::clone(&one.engine);
-    let state = tokio::spawn(async move { engine.describe_unlike(&at("w"), seen, wait).await.unwrap().run.version });
+    let state =
+        tokio::spawn(async move { engine.views().describe_unlike(&at("w"), seen, wait).await.unwrap().run.version });
     let engine = Arc::clone(&one.engine);
-    let events = tokio::spawn(async move { engine.wait_beyond(&at("w"), seen.run_id, run.last_event_id, wait).await });
+    let events =
+        tokio::spawn(async move { engine.views().wait_beyond(&at("w"), seen.run_id, run.last_event_id, wait).await });
     let engine = Arc::clone(&one.engine);
-    let end = tokio::spawn(async move { engine.closing_event(&at("w"), wait).await.unwrap().1.unwrap().0.status });
+    let end =
+        tokio::spawn(async move { engine.views().closing_event(&at("w"), wait).await.unwrap().1.unwrap().0.status });
     tokio::time::sleep(Duration::from_secs(5)).await;
     two.signal("w", "go").await;
     // A look comes every two seconds at least.
@@ -233,7 +238,7 @@ async fn who_waits_for_a_run_at_one_node_learns_of_what_another_one_writes() {
     assert_eq!(tokio::time::timeout(soon, state).await.expect("it is seen soon").unwrap(), run.version + 1);
     events.await.unwrap().unwrap();
     let terminate = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-    two.engine.tell(&at("w"), terminate).await.unwrap();
+    two.engine.commands().tell(&at("w"), terminate).await.unwrap();
     let status = tokio::time::timeout(soon, end).await.expect("it is seen soon").unwrap();
     assert_eq!(status, history::Status::Terminated);
 }

@@ -16,7 +16,7 @@ impl Service {
     async fn terminate(&self, id: &str) {
         let (reason, details, identity, key, child_policy) = (None, None, None, None, None);
         let terminate = Command::Terminate { reason, details, identity, key, child_policy };
-        self.engine.tell(&at(id), terminate).await.unwrap();
+        self.engine.commands().tell(&at(id), terminate).await.unwrap();
     }
 
     async fn ask_for(&self, id: &str, wait: Duration) -> Asking {
@@ -135,7 +135,7 @@ async fn question_rides_and_an_event_comes_it_is_answered_by_its_turn_with_a_ver
     service.answer(turn, Vec::new(), &said("7")).await.unwrap();
     let (answer, version) = result(asking.await.unwrap());
     assert_eq!(answer, "7");
-    assert_ne!(version, service.engine.describe(&at("w")).await.unwrap().run.version);
+    assert_ne!(version, service.engine.views().describe(&at("w")).await.unwrap().run.version);
     let next = service.task().await;
     assert!(!next.task().only_asks && names(&next).is_empty(), "the event's turn is on its way");
     next.delivered();
@@ -161,7 +161,7 @@ async fn turn_started_and_its_decider_dies_the_question_waits_for_the_decider_ti
     service.signal("w", "s").await;
     service.task().await.delivered();
     let asking = service.ask("w", "total").await;
-    let timeout = service.engine.describe(&at("w")).await.unwrap().run.started.decider_start_to_close;
+    let timeout = service.engine.views().describe(&at("w")).await.unwrap().run.started.decider_start_to_close;
     service.clock.advance(history::Duration::from_millis(timeout.as_millis() - 1));
     service.no_task().await;
     service.clock.advance(history::Duration::from_millis(1));
@@ -180,7 +180,7 @@ async fn a_thousand_queries_leave_what_is_stored_as_it_was_to_the_byte() {
     service.answer(turn, vec![crate::activity("a", "runners")], &said("7")).await.unwrap();
     let (stored, events) = (service.stored("w").await, service.events("w").await);
     let commits = service.store.stats().commits;
-    let run = service.engine.describe(&at("w")).await.unwrap().run;
+    let run = service.engine.views().describe(&at("w")).await.unwrap().run;
     assert!(run.activities.len() == 1 && run.timers.len() == 1);
     for _ in 0..1_000 {
         let asking = service.ask("w", "total").await;

@@ -24,7 +24,7 @@ pub(crate) fn of(id: &str, run_id: Uuid) -> RunRef {
 
 impl Service {
     pub(crate) async fn tell(&self, id: &str, key: u64) -> Told {
-        self.engine.tell(&at(id), keyed(key)).await.unwrap()
+        self.engine.commands().tell(&at(id), keyed(key)).await.unwrap()
     }
 
     /// Tells it once more: it hears the same, and nothing is recorded.
@@ -38,7 +38,7 @@ impl Service {
     pub(crate) async fn start_with(&self, id: &str, key: u64) -> Started {
         let reuse_policy = ReusePolicy::AllowDuplicate;
         let start = Start { key: Some(RequestKey(key)), reuse_policy, ..Start::new(id, "test", "deciders") };
-        self.engine.start(DOMAIN, start).await.unwrap()
+        self.engine.commands().start(DOMAIN, start).await.unwrap()
     }
 
     pub(crate) async fn tell_many(&self, id: &str, keys: std::ops::Range<u64>) -> Vec<Told> {
@@ -56,7 +56,7 @@ impl Service {
     }
 
     pub(crate) async fn current(&self, id: &str) -> Uuid {
-        self.engine.describe(&at(id)).await.unwrap().run.started.run_id
+        self.engine.views().describe(&at(id)).await.unwrap().run.started.run_id
     }
 }
 
@@ -83,7 +83,7 @@ async fn of_a_turn_full_of_updates_each_is_known_when_it_is_asked_again_at_once(
     let before = service.names("w").await;
     for node in [&service, &service.again().await] {
         for (id, first) in all.iter().zip(&first) {
-            let again = node.engine.update(&at("w"), named(id), Duration::from_secs(5)).await;
+            let again = node.engine.request_reply().update(&at("w"), named(id), Duration::from_secs(5)).await;
             assert_eq!(result(again), *first, "{id}");
         }
     }
@@ -118,7 +118,7 @@ async fn a_start_is_known_by_its_key_as_long_as_its_run_is_kept() {
     let newest = others.last().unwrap().run_id;
     assert_eq!(service.current("w").await, newest, "nobody was started twice");
     // Deleted is deleted: then the key starts a run like any other.
-    service.engine.delete(&of("w", first.run_id), &service::engine::Deletion::default()).await.unwrap();
+    service.engine.commands().delete(&of("w", first.run_id), &service::engine::Deletion::default()).await.unwrap();
     assert!(!service.start_with("w", 900_001).await.repeated);
 }
 
@@ -140,10 +140,10 @@ async fn a_signal_is_known_after_hundreds_of_others_in_every_run_that_goes_on_an
         }
     }
     // One that names its run is told, too, although the run is not the newest; one that names another is another request.
-    let told = service.engine.tell(&of("w", first[0].run_id), keyed(3)).await.unwrap();
+    let told = service.engine.commands().tell(&of("w", first[0].run_id), keyed(3)).await.unwrap();
     assert_eq!((told.event_id, told.repeated), (first[3].event_id, true));
-    assert!(!service.engine.tell(&of("w", second), keyed(3)).await.unwrap().repeated);
-    let refused = service.engine.tell(&of("w", first[0].run_id), keyed(999_999)).await.unwrap_err();
+    assert!(!service.engine.commands().tell(&of("w", second), keyed(3)).await.unwrap().repeated);
+    let refused = service.engine.commands().tell(&of("w", first[0].run_id), keyed(999_999)).await.unwrap_err();
     assert!(matches!(refused, Refusal::RunNotCurrent { .. }), "{refused}");
 }
 
@@ -200,7 +200,8 @@ async fn an_update_is_known_in_the_runs_that_go_on_with_its_answer_or_without() 
     service.tell_many("w", 0..MANY).await;
     let again = service.again().await;
     for node in [&service, &again] {
-        let update = async |id: &str| node.engine.update(&at("w"), named(id), Duration::from_secs(5)).await;
+        let update =
+            async |id: &str| node.engine.request_reply().update(&at("w"), named(id), Duration::from_secs(5)).await;
         assert_eq!(update("a").await.unwrap(), answered);
         assert_eq!(
             update("b").await.unwrap_err().code(),
@@ -227,13 +228,13 @@ async fn what_came_before_a_reset_is_known_after_it_and_so_is_the_reset() {
     let first = service.tell_many("w", 0..MANY).await;
     let branching = Branching { event_id: branch_at, signals: LaterSignals::Drop };
     let reset = Reset { branching, by_hand: ByHand::default(), key: Some(RequestKey(700_000)), by: None };
-    let done = service.engine.reset(&at("w"), reset.clone()).await.unwrap();
+    let done = service.engine.commands().reset(&at("w"), reset.clone()).await.unwrap();
     for key in [0, MANY - 1] {
         service.tell_again("w", key, &first[usize::try_from(key).unwrap()]).await;
     }
     service.tell_many("w", MANY..2 * MANY).await;
     service.go_on_as_new("w").await;
-    let again = service.engine.reset(&at("w"), reset).await.unwrap();
+    let again = service.engine.commands().reset(&at("w"), reset).await.unwrap();
     assert_eq!((again.run_id, again.base_run_id, again.repeated), (done.run_id, done.base_run_id, true));
     for node in [&service, &service.again().await] {
         node.tell_again("w", 0, &first[0]).await;
@@ -247,7 +248,7 @@ async fn a_run_that_is_not_to_be_kept_is_kept_for_a_day_where_requests_must_be_k
     let start = |id: &str| Start { retention, reuse_policy, ..Start::new(id, "test", "deciders") };
     for id in ["keyed", "plain"] {
         let key = (id == "plain").then_some(RequestKey(1));
-        service.engine.start(DOMAIN, Start { key, ..start(id) }).await.unwrap();
+        service.engine.commands().start(DOMAIN, Start { key, ..start(id) }).await.unwrap();
         if id == "keyed" {
             service.tell(id, 5).await;
         }
@@ -260,9 +261,9 @@ async fn a_run_that_is_not_to_be_kept_is_kept_for_a_day_where_requests_must_be_k
     let kept = expires_at(service.stored("keyed").await.unwrap()).since(now);
     assert!(kept >= limits::REQUESTS_KEPT && kept <= history::Duration::from_secs(26 * 3_600), "{kept}");
     // Nor is what is known lost with the run that takes its place.
-    let told = service.engine.tell(&at("keyed"), keyed(5)).await.unwrap();
+    let told = service.engine.commands().tell(&at("keyed"), keyed(5)).await.unwrap();
     assert!(told.repeated);
-    service.engine.start(DOMAIN, start("keyed")).await.unwrap();
+    service.engine.commands().start(DOMAIN, start("keyed")).await.unwrap();
     service.tell_again("keyed", 5, &told).await;
     let turn = service.turn().await;
     service.complete(turn, vec![succeed()]).await.unwrap();

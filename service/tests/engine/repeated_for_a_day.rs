@@ -43,7 +43,7 @@ impl Service {
             reuse_policy: ReusePolicy::AllowDuplicate,
             ..Start::new(id, "test", "deciders")
         };
-        self.engine.start(DOMAIN, start).await.unwrap();
+        self.engine.commands().start(DOMAIN, start).await.unwrap();
         let turn = self.turn().await;
         self.complete(turn, Vec::new()).await.unwrap();
     }
@@ -69,11 +69,11 @@ impl Service {
     /// All of it once more: each hears what it heard first.
     async fn hears_the_same(&self, id: &str, first: &[(Command, Told)], updated: &(String, u64, u64)) {
         for (command, first) in first {
-            let again = self.engine.tell(&at(id), command.clone()).await.unwrap();
+            let again = self.engine.commands().tell(&at(id), command.clone()).await.unwrap();
             let heard = (again.run_id, again.event_id, again.repeated);
             assert_eq!(heard, (first.run_id, first.event_id, true), "{command:?}");
         }
-        let again = self.engine.update(&at(id), named("u"), Duration::from_secs(5)).await;
+        let again = self.engine.request_reply().update(&at(id), named("u"), Duration::from_secs(5)).await;
         assert_eq!(result(again), *updated);
     }
 }
@@ -89,20 +89,20 @@ async fn all_that_was_asked_a_minute_less_than_a_day_ago_is_known_while_the_stor
         let updated = service.updated(id, "u").await;
         let mut first = Vec::new();
         for command in others().into_iter().chain([keyed(0)]) {
-            let told = service.engine.tell(&at(id), command.clone()).await.unwrap();
+            let told = service.engine.commands().tell(&at(id), command.clone()).await.unwrap();
             assert!(!told.repeated);
             first.push((command, told));
         }
         service.tell_many(id, 1..signals).await;
-        let told = service.engine.tell(&at(id), terminate()).await.unwrap();
+        let told = service.engine.commands().tell(&at(id), terminate()).await.unwrap();
         first.push((terminate(), told));
         heard.push((id, first, updated));
     }
     let end = Command::Terminate { reason: None, details: None, child_policy: None, identity: None, key: None };
-    service.engine.tell(&at("plain"), end).await.unwrap();
+    service.engine.commands().tell(&at("plain"), end).await.unwrap();
     service.wait(23, HOUR).await;
     service.wait(1, history::Duration::from_millis(59 * MINUTE.as_millis())).await;
-    let gone = service.engine.describe(&at("plain")).await.unwrap_err();
+    let gone = service.engine.views().describe(&at("plain")).await.unwrap_err();
     assert_eq!(gone.code(), "unknown-workflow", "nothing is known by it, so that it was forgotten");
     for node in [&service, &service.again().await] {
         for (id, first, updated) in &heard {
@@ -112,7 +112,7 @@ async fn all_that_was_asked_a_minute_less_than_a_day_ago_is_known_while_the_stor
     // Not for ever: a day, up to an hour as ages are counted in hours, and one for clocks that differ.
     service.wait(3, HOUR).await;
     for (id, ..) in &heard {
-        let refused = service.engine.tell(&at(id), keyed(0)).await.unwrap_err();
+        let refused = service.engine.commands().tell(&at(id), keyed(0)).await.unwrap_err();
         assert_eq!(refused.code(), "unknown-workflow", "{id}");
     }
 }
@@ -161,7 +161,7 @@ async fn what_the_embedded_store_knows_of_requests_it_knows_when_it_is_opened_ag
     let updated = service.updated("w", "u").await;
     let mut first = Vec::new();
     for command in others() {
-        let told = service.engine.tell(&at("w"), command.clone()).await.unwrap();
+        let told = service.engine.commands().tell(&at("w"), command.clone()).await.unwrap();
         first.push((command, told));
     }
     let signals = service.tell_many("w", 0..MANY).await;
@@ -182,7 +182,7 @@ async fn what_the_embedded_store_knows_of_requests_it_knows_when_it_is_opened_ag
     let service = open().await;
     assert_eq!(service.start_with("w", 900_001).await, Started { repeated: true, ..started }, "it has closed, too");
     service.hears_the_same("w", &first, &updated).await;
-    let refused = service.engine.tell(&at("w"), keyed(999_999)).await.unwrap_err();
+    let refused = service.engine.commands().tell(&at("w"), keyed(999_999)).await.unwrap_err();
     assert!(matches!(refused, Refusal::Fault(history::Fault::RunClosed { .. })), "{refused}");
     service.engine.shutdown().await.unwrap();
 }

@@ -24,9 +24,9 @@ async fn a_token_is_good_for_the_overlap_of_a_rotation_and_no_longer() {
     let turn = service.turn().await;
     let newer = turn.task().token.clone();
     service.clock.advance(SECRET_OVERLAP);
-    assert!(matches!(service.engine.decider_token(&token), Err(Refusal::BadToken)));
+    assert!(matches!(service.engine.tasks().decider_token(&token), Err(Refusal::BadToken)));
     assert!(!service.engine.is_node_pass(&pass));
-    assert!(service.engine.decider_token(&newer).is_ok(), "of the present one");
+    assert!(service.engine.tasks().decider_token(&newer).is_ok(), "of the present one");
     drop(turn);
 }
 
@@ -37,11 +37,11 @@ async fn a_rotation_without_an_overlap_ends_the_tokens_before_and_is_kept() {
     let turn = service.turn().await;
     let token = turn.task().token.clone();
     service.engine.rotate_secret(None).await.unwrap();
-    assert!(service.engine.decider_token(&token).is_ok());
+    assert!(service.engine.tasks().decider_token(&token).is_ok());
     service.engine.rotate_secret(Some(history::Duration::ZERO)).await.unwrap();
-    assert!(matches!(service.engine.decider_token(&token), Err(Refusal::BadToken)));
+    assert!(matches!(service.engine.tasks().decider_token(&token), Err(Refusal::BadToken)));
     let again = Service::over(service.store.clone()).await;
-    assert!(matches!(again.engine.decider_token(&token), Err(Refusal::BadToken)));
+    assert!(matches!(again.engine.tasks().decider_token(&token), Err(Refusal::BadToken)));
     assert_eq!(again.engine.node_pass(), service.engine.node_pass());
     drop(turn);
 }

@@ -59,7 +59,7 @@ impl Service {
     pub(crate) async fn update_of(&self, at: RunRef, update: Update, wait: Duration) -> Asking {
         let before = self.gauge("updates_waiting");
         let engine = Arc::clone(&self.engine);
-        let asking = tokio::spawn(async move { engine.update(&at, update, wait).await });
+        let asking = tokio::spawn(async move { engine.request_reply().update(&at, update, wait).await });
         while self.gauge("updates_waiting") == before && !asking.is_finished() {
             tokio::task::yield_now().await;
         }
@@ -72,12 +72,12 @@ impl Service {
 
     pub(crate) async fn judge(&self) -> Delivery<DeciderTask> {
         let poll = takes_updates(Duration::from_secs(600), 64);
-        self.engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().expect("a task waits")
+        self.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().expect("a task waits")
     }
 
     async fn nothing_to_judge(&self) {
         let poll = takes_updates(Duration::ZERO, 64);
-        assert!(self.engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().is_none(), "no task waits");
+        assert!(self.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().is_none(), "no task waits");
     }
 
     pub(crate) async fn say(
@@ -97,13 +97,13 @@ impl Service {
         answers: &[(&str, Verdict)],
         decisions: Vec<Decision>,
     ) -> Result<(), Refusal> {
-        let mut token = self.engine.decider_token(token).unwrap();
+        let mut token = self.engine.tasks().decider_token(token).unwrap();
         token.author = author;
         let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
         let answers = answers
             .iter()
             .map(|(update_id, verdict)| UpdateAnswer { update_id: (*update_id).to_owned(), verdict: verdict.clone() });
-        self.engine.answer_turn_with(&token, command, Vec::new(), answers.collect()).await
+        self.engine.tasks().answer_turn_with(&token, command, Vec::new(), answers.collect()).await
     }
 
     /// Takes the next task, which is speculative, and says this.
@@ -163,7 +163,8 @@ async fn a_decider_that_waits_is_handed_the_update_at_once() {
     service.idle("w").await;
     let engine = Arc::clone(&service.engine);
     let poll = takes_updates(Duration::from_secs(60), 1);
-    let polling = tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().unwrap() });
+    let polling =
+        tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().unwrap() });
     while !service.engine.render_metrics().contains("pollers_waiting{domain") {
         tokio::task::yield_now().await;
     }
@@ -239,7 +240,7 @@ async fn a_decider_that_takes_no_updates_is_given_none() {
     assert!(ids(&task).is_empty());
     service.complete(task, Vec::new()).await.unwrap();
     let none = Poll { queries: true, ..Poll::default() };
-    assert!(service.engine.poll_decider(DOMAIN, "deciders", none).await.unwrap().is_none());
+    assert!(service.engine.tasks().poll_decider(DOMAIN, "deciders", none).await.unwrap().is_none());
     service.judged(&[("u", done("2"))], Vec::new()).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "2");
 }
@@ -250,7 +251,7 @@ async fn a_decider_that_takes_one_update_at_a_time_is_given_one_at_a_time() {
     service.idle("w").await;
     let asking = [service.update("w", "u").await, service.update("w", "v").await, service.update("w", "x").await];
     let poll = takes_updates(Duration::from_secs(60), 1);
-    let task = service.engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().unwrap();
+    let task = service.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().unwrap();
     assert_eq!(ids(&task), ["u"]);
     service.nothing_to_judge().await;
     let token = task.task().token.clone();
@@ -327,10 +328,10 @@ async fn a_turn_that_is_lost_puts_its_updates_again() {
     task.delivered();
     // Given back.
     let task = service.judge().await;
-    let token = service.engine.decider_token(&task.task().token).unwrap();
+    let token = service.engine.tasks().decider_token(&task.task().token).unwrap();
     task.delivered();
     let fail = Command::FailTurn { turn: token.turn, reason: None, details: None };
-    service.engine.answer_turn(&token, fail).await.unwrap();
+    service.engine.tasks().answer_turn(&token, fail).await.unwrap();
     assert_eq!(service.say(&late, &[("u", done("1"))], Vec::new()).await.unwrap_err().code(), "turn-lost");
     service.judged(&[("u", done("2"))], Vec::new()).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "2");
@@ -345,12 +346,12 @@ async fn a_turn_that_a_decider_gives_back_is_recorded_as_failed_and_the_next_one
     let asking = service.update("w", "u").await;
     let task = service.judge().await;
     assert!(!task.task().speculative && ids(&task) == ["u"]);
-    let token = service.engine.decider_token(&task.task().token).unwrap();
+    let token = service.engine.tasks().decider_token(&task.task().token).unwrap();
     task.delivered();
     let fail = Command::FailTurn { turn: token.turn, reason: Some("tired".to_owned()), details: None };
-    service.engine.answer_turn(&token, fail.clone()).await.unwrap();
+    service.engine.tasks().answer_turn(&token, fail.clone()).await.unwrap();
     assert!(service.names("w").await.contains(&"DeciderFailed"));
-    assert_eq!(service.engine.answer_turn(&token, fail).await.unwrap_err().code(), "turn-lost");
+    assert_eq!(service.engine.tasks().answer_turn(&token, fail).await.unwrap_err().code(), "turn-lost");
     service.clock.advance(history::Duration::from_secs(2));
     let task = service.judge().await;
     assert!(!task.task().speculative && ids(&task) == ["u"]);
@@ -370,7 +371,7 @@ async fn a_turn_that_did_not_arrive_goes_to_the_poller_who_waits_and_takes_its_u
     assert!(!task.task().speculative && ids(&task) == ["u"]);
     let engine = Arc::clone(&service.engine);
     let poll = takes_updates(Duration::from_secs(600), 64);
-    let next = tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", poll).await });
+    let next = tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", poll).await });
     // Time goes on once everybody waits.
     tokio::time::sleep(Duration::from_millis(1)).await;
     drop(task);
@@ -429,7 +430,7 @@ async fn a_rejection_is_judged_anew_when_it_has_been_forgotten() {
 async fn of_fifty_updates_with_one_version_one_is_accepted() {
     let service = Service::open().await;
     service.idle("w").await;
-    let version = service.engine.describe(&at("w")).await.unwrap().run.version;
+    let version = service.engine.views().describe(&at("w")).await.unwrap().run.version;
     let before = service.events("w").await.len();
     let mut asking = Vec::new();
     for index in 0..50 {
@@ -458,7 +459,7 @@ async fn of_fifty_updates_with_one_version_one_is_accepted() {
 async fn an_update_with_a_condition_fails_when_anything_else_has_changed_meanwhile() {
     let service = Service::open().await;
     service.idle("w").await;
-    let version = service.engine.describe(&at("w")).await.unwrap().run.version;
+    let version = service.engine.views().describe(&at("w")).await.unwrap().run.version;
     let conditional = |id: &str| Update { if_version: Some(version), ..named(id) };
     let asking = service.update_of(at("w"), conditional("u"), Duration::from_secs(60)).await;
     let task = service.judge().await;
@@ -480,11 +481,11 @@ async fn a_decider_may_accept_now_and_answer_in_a_later_turn() {
     // Who does not wait so long is told that it is accepted.
     let accepted = service.update_of(at("w"), named("u"), Duration::ZERO).await.await.unwrap().unwrap();
     assert_eq!((accepted.event_id, accepted.done), (9, None));
-    let task = service.engine.poll_activity(DOMAIN, "runners", Poll::default()).await.unwrap().unwrap();
-    let token = service.engine.activity_token(&task.task().token).unwrap();
+    let task = service.engine.tasks().poll_activity(DOMAIN, "runners", Poll::default()).await.unwrap().unwrap();
+    let token = service.engine.tasks().activity_token(&task.task().token).unwrap();
     task.delivered();
     let command = Command::SucceedActivity { task: token.task, result: None };
-    service.engine.answer_activity(&token, command).await.unwrap();
+    service.engine.tasks().answer_activity(&token, command).await.unwrap();
     let turn = service.judge().await;
     assert!(!asking.is_finished());
     let token = turn.task().token.clone();
@@ -503,7 +504,7 @@ async fn an_update_that_was_accepted_survives_the_death_of_its_node() {
     asking.abort();
     let asking = {
         let engine = Arc::clone(&other.engine);
-        tokio::spawn(async move { engine.update(&at("w"), named("u"), Duration::from_secs(60)).await })
+        tokio::spawn(async move { engine.request_reply().update(&at("w"), named("u"), Duration::from_secs(60)).await })
     };
     other.signal("w", "go").await;
     let turn = other.judge().await;
@@ -525,14 +526,14 @@ async fn a_run_that_closes_ends_the_wait_and_one_that_goes_on_takes_the_update_a
     let token = task.task().token.clone();
     task.delivered();
     let terminate = Command::Terminate { reason: None, details: None, child_policy: None, identity: None, key: None };
-    service.engine.tell(&at("w"), terminate.clone()).await.unwrap();
+    service.engine.commands().tell(&at("w"), terminate.clone()).await.unwrap();
     assert_eq!(code(asking.await.unwrap()), "run-closed");
     assert_eq!(service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap_err().code(), "run-closed");
 
     service.idle("v").await;
     let asking = service.update("v", "u").await;
     service.judged(&[("u", Verdict::Later)], Vec::new()).await.unwrap();
-    service.engine.tell(&at("v"), terminate).await.unwrap();
+    service.engine.commands().tell(&at("v"), terminate).await.unwrap();
     assert_eq!(code(asking.await.unwrap()), "run-closed", "nothing will answer it");
 
     let both = [("u", done("2"))];
@@ -564,7 +565,9 @@ async fn who_asks_the_same_at_the_same_time_is_answered_together() {
         let first = service.update("w", "u").await;
         let same = || {
             let engine = Arc::clone(&service.engine);
-            tokio::spawn(async move { engine.update(&at("w"), named("u"), Duration::from_secs(60)).await })
+            tokio::spawn(
+                async move { engine.request_reply().update(&at("w"), named("u"), Duration::from_secs(60)).await },
+            )
         };
         vec![first, same(), same()]
     };
@@ -643,7 +646,7 @@ async fn updates_to_what_is_not_there_are_refused_each_with_its_code() {
     ] {
         assert_eq!(code(service.update_of(run, named("u"), Duration::ZERO).await.await.unwrap()), expected);
     }
-    let first = service.engine.describe(&at("w")).await.unwrap().run.started.run_id;
+    let first = service.engine.views().describe(&at("w")).await.unwrap().run.started.run_id;
     let asking = service.update("w", "u").await;
     service.judged(&[("u", done("2"))], vec![ContinueAsNew::default().into()]).await.unwrap();
     asking.await.unwrap().unwrap();
@@ -689,16 +692,16 @@ async fn a_pause_ends_the_wait_of_updates_that_no_decider_has_and_of_those_whose
     let by_hand = || history::event::ByHand { identity: None, reason: None };
     let pause = || Command::Pause { stop_clocks: false, by_hand: by_hand(), key: None };
     let waits = service.update("w", "u").await;
-    service.engine.tell(&at("w"), pause()).await.unwrap();
+    service.engine.commands().tell(&at("w"), pause()).await.unwrap();
     assert_eq!(code(waits.await.unwrap()), "run-paused");
     assert_eq!(code(service.update("w", "u").await.await.unwrap()), "run-paused");
     service.nothing_to_judge().await;
-    service.engine.tell(&at("w"), Command::Resume { by_hand: by_hand(), key: None }).await.unwrap();
+    service.engine.commands().tell(&at("w"), Command::Resume { by_hand: by_hand(), key: None }).await.unwrap();
     let judged = service.update("w", "v").await;
     let task = service.judge().await;
     let token = task.task().token.clone();
     task.delivered();
-    service.engine.tell(&at("w"), pause()).await.unwrap();
+    service.engine.commands().tell(&at("w"), pause()).await.unwrap();
     assert_eq!(service.say(&token, &[("v", done("2"))], Vec::new()).await.unwrap_err().code(), "turn-lost");
     assert_eq!(code(judged.await.unwrap()), "run-paused");
     assert!(!service.names("w").await.contains(&"UpdateAccepted"));
@@ -719,12 +722,12 @@ async fn of_fifty_signals_with_one_version_one_is_accepted() {
     let service = Service::open().await;
     service.idle("w").await;
     let before = service.events("w").await.len();
-    let if_version = Some(service.engine.describe(&at("w")).await.unwrap().run.version);
+    let if_version = Some(service.engine.views().describe(&at("w")).await.unwrap().run.version);
     let mut signaling = tokio::task::JoinSet::new();
     for number in 0..50 {
         let (engine, name) = (Arc::clone(&service.engine), format!("s{number}"));
         let signal = Command::Signal { name, input: None, identity: None, key: None, if_version };
-        signaling.spawn(async move { engine.tell(&at("w"), signal).await });
+        signaling.spawn(async move { engine.commands().tell(&at("w"), signal).await });
     }
     let told = signaling.join_all().await;
     assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 1, "D11");
@@ -771,20 +774,20 @@ async fn a_turn_that_went_astray_and_is_sent_again_takes_its_updates_and_questio
         attempt: Some(attempt),
         ..Poll::default()
     };
-    let lost = service.engine.poll_decider(DOMAIN, "deciders", poll(1)).await.unwrap().unwrap();
+    let lost = service.engine.tasks().poll_decider(DOMAIN, "deciders", poll(1)).await.unwrap().unwrap();
     assert_eq!((lost.task().updates.len(), lost.task().queries.len()), (1, 1));
     // It is on its way, as far as the service knows.
     lost.delivered();
-    let task = service.engine.poll_decider(DOMAIN, "deciders", poll(2)).await.unwrap().unwrap();
+    let task = service.engine.tasks().poll_decider(DOMAIN, "deciders", poll(2)).await.unwrap().unwrap();
     assert_eq!((ids(&task), task.task().queries.len()), (vec!["u"], 1));
     let (token, question) =
-        (service.engine.decider_token(&task.task().token).unwrap(), task.task().queries[0].id.clone());
+        (service.engine.tasks().decider_token(&task.task().token).unwrap(), task.task().queries[0].id.clone());
     task.delivered();
     let command =
         Command::CompleteTurn { turn: token.turn, decisions: Vec::new(), context: None, awaiting: Vec::new() };
     let verdict = vec![UpdateAnswer { update_id: "u".to_owned(), verdict: done("2") }];
     let results = vec![(question, crate::queries::said("7"))];
-    service.engine.answer_turn_with(&token, command, results, verdict).await.unwrap();
+    service.engine.tasks().answer_turn_with(&token, command, results, verdict).await.unwrap();
     assert_eq!(result(updating.await.unwrap()).0, "2");
     assert_eq!(crate::queries::result(asking.await.unwrap()).0, "7");
 }

@@ -21,7 +21,9 @@ type Polling = tokio::task::JoinHandle<Delivery<DeciderTask>>;
 fn poll(node: &Service) -> Polling {
     let engine = Arc::clone(&node.engine);
     let poll = takes_updates(Duration::from_secs(60), 64);
-    tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().expect("a task comes") })
+    tokio::spawn(
+        async move { engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().expect("a task comes") },
+    )
 }
 
 /// A poll that waits, and of which all nodes know.
@@ -104,7 +106,7 @@ async fn what_became_of_an_update_comes_back_from_another_node_whatever_it_is() 
 async fn a_condition_is_held_at_another_node_too() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
-    let version = one.engine.describe(&at("w")).await.unwrap().run.version;
+    let version = one.engine.views().describe(&at("w")).await.unwrap().run.version;
     let conditional = |id: &str| Update { if_version: Some(version), ..named(id) };
     let polling = waiting(&two).await;
     let first = one.update_of(at("w"), conditional("a"), Duration::from_secs(60)).await;
@@ -190,7 +192,7 @@ async fn an_update_that_no_decider_takes_at_another_node_comes_back() {
     // It waits for turns, and judges no updates.
     let engine = Arc::clone(&two.engine);
     let plain = Poll { wait: Duration::from_secs(60), ..Poll::default() };
-    let plain = tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", plain).await });
+    let plain = tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", plain).await });
     until_waiting(&two, 1).await;
     let asking = one.update("w", "u").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -323,10 +325,11 @@ async fn who_waits_for_an_accepted_update_or_for_news_sleeps_on_when_nodes_come_
     one.idle("w").await;
     let asking = one.update("w", "u").await;
     one.say(&token(poll(&one).await.unwrap()), &[("u", Verdict::Later)], Vec::new()).await.unwrap();
-    let run = one.engine.describe(&at("w")).await.unwrap().run;
+    let run = one.engine.views().describe(&at("w")).await.unwrap().run;
     let seen = service::engine::Seen { run_id: run.started.run_id, version: run.version, hash: None };
     let engine = Arc::clone(&one.engine);
-    let watching = tokio::spawn(async move { engine.describe_unlike(&at("w"), seen, Duration::from_secs(600)).await });
+    let watching =
+        tokio::spawn(async move { engine.views().describe_unlike(&at("w"), seen, Duration::from_secs(600)).await });
     line.nodes.lock().unwrap().remove("http://node2");
     three.engine.begin_shutdown();
     // Time goes on only while nobody is busy: this would never end.
@@ -363,7 +366,7 @@ fn judging(node: &Service) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move {
         loop {
             let poll = takes_updates(Duration::from_secs(60), 64);
-            let Ok(Some(task)) = engine.poll_decider(DOMAIN, "deciders", poll).await else { continue };
+            let Ok(Some(task)) = engine.tasks().poll_decider(DOMAIN, "deciders", poll).await else { continue };
             let (task, receipt) = task.split();
             receipt.delivered();
             // Its work takes time.
@@ -373,17 +376,19 @@ fn judging(node: &Service) -> tokio::task::JoinHandle<()> {
                 let verdict = if number.is_multiple_of(3) { rejected() } else { done(&update.update_id) };
                 UpdateAnswer { update_id: update.update_id.clone(), verdict }
             });
-            let token = engine.decider_token(&task.token).unwrap();
+            let token = engine.tasks().decider_token(&task.token).unwrap();
             let command =
                 Command::CompleteTurn { turn: token.turn, decisions: Vec::new(), context: None, awaiting: Vec::new() };
-            drop(engine.answer_turn_with(&token, command, Vec::new(), answers.collect()).await);
+            drop(engine.tasks().answer_turn_with(&token, command, Vec::new(), answers.collect()).await);
         }
     })
 }
 
 fn put(node: &Service, number: u64) -> Asking {
     let engine = Arc::clone(&node.engine);
-    tokio::spawn(async move { engine.update(&at("w"), named(&number.to_string()), Duration::from_secs(50)).await })
+    tokio::spawn(async move {
+        engine.request_reply().update(&at("w"), named(&number.to_string()), Duration::from_secs(50)).await
+    })
 }
 
 async fn counts_each_once(seed: u64) {

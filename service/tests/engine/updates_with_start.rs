@@ -44,7 +44,7 @@ impl Service {
     }
 
     async fn run_id(&self) -> Uuid {
-        self.engine.describe(&at("w")).await.unwrap().run.started.run_id
+        self.engine.views().describe(&at("w")).await.unwrap().run.started.run_id
     }
 }
 
@@ -72,7 +72,8 @@ async fn a_decider_that_waits_gets_start_and_update_in_one_commit() {
     let service = Service::open().await;
     let engine = Arc::clone(&service.engine);
     let poll = takes_updates(Duration::from_secs(60), 1);
-    let polling = tokio::spawn(async move { engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().unwrap() });
+    let polling =
+        tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().unwrap() });
     while !service.engine.render_metrics().contains("pollers_waiting{domain") {
         tokio::task::yield_now().await;
     }
@@ -96,11 +97,11 @@ async fn the_run_stays_whose_first_turn_rejects_and_its_history_knows_nothing_of
     assert_eq!(service.names("w").await, FIRST_TURN);
     // As if it had been started without one.
     let plain = Service::open().await;
-    plain.engine.start(DOMAIN, Start { key: Some(RequestKey(117)), ..start() }).await.unwrap();
+    plain.engine.commands().start(DOMAIN, Start { key: Some(RequestKey(117)), ..start() }).await.unwrap();
     plain.first_turn(&[], Vec::new()).await;
     // All but the first, which names the run.
     assert_eq!(service.events("w").await[1..], plain.events("w").await[1..]);
-    assert!(service.engine.describe(&at("w")).await.unwrap().run.is_open());
+    assert!(service.engine.views().describe(&at("w")).await.unwrap().run.is_open());
     // Whoever asks again is told again, and the run was not started by that.
     assert_eq!(code(service.begin("u").await.await.unwrap()), "update-rejected");
 }
@@ -189,7 +190,7 @@ async fn the_policies_of_the_start_hold() {
     service.first_turn(&[("v", done("3"))], vec![succeed()]).await;
     assert!(asking.await.unwrap().unwrap().started);
     let first = RunRef { run_id: Some(first), ..at("w") };
-    assert_eq!(service.engine.describe(&first).await.unwrap().run.status, Status::Terminated);
+    assert_eq!(service.engine.views().describe(&first).await.unwrap().run.status, Status::Terminated);
 
     let never = Start { reuse_policy: ReusePolicy::RejectDuplicate, ..start() };
     assert_eq!(code(refused(never).await.await.unwrap()), "workflow-id-reuse-refused");
@@ -304,12 +305,12 @@ async fn a_node_that_dies_at_any_point_has_started_the_run_once_and_done_the_upd
 async fn judge_all(engine: Arc<Engine>) {
     loop {
         let poll = takes_updates(Duration::from_secs(60), 8);
-        let Ok(Some(task)) = engine.poll_decider(DOMAIN, "deciders", poll).await else {
+        let Ok(Some(task)) = engine.tasks().poll_decider(DOMAIN, "deciders", poll).await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
         let updates: Vec<String> = task.task().updates.iter().map(|it| it.update_id.clone()).collect();
-        let token = engine.decider_token(&task.task().token).unwrap();
+        let token = engine.tasks().decider_token(&task.task().token).unwrap();
         task.delivered();
         let command = history::Command::CompleteTurn {
             turn: token.turn,
@@ -318,7 +319,7 @@ async fn judge_all(engine: Arc<Engine>) {
             awaiting: Vec::new(),
         };
         let answers = updates.into_iter().map(|update_id| history::UpdateAnswer { update_id, verdict: done("2") });
-        drop(engine.answer_turn_with(&token, command, Vec::new(), answers.collect()).await);
+        drop(engine.tasks().answer_turn_with(&token, command, Vec::new(), answers.collect()).await);
     }
 }
 
@@ -332,7 +333,7 @@ async fn a_store_in_trouble_starts_the_run_once_and_has_the_update_once_however_
         let judging = tokio::spawn(judge_all(Arc::clone(&service.engine)));
         let answered = loop {
             let asked = starting("u", start());
-            match service.engine.update(&at("w"), asked, Duration::from_secs(20)).await {
+            match service.engine.request_reply().update(&at("w"), asked, Duration::from_secs(20)).await {
                 Ok(answered) => break answered,
                 Err(refusal) => assert!(refusal.is_retryable(), "seed {seed}: {refusal}"),
             }
@@ -344,10 +345,10 @@ async fn a_store_in_trouble_starts_the_run_once_and_has_the_update_once_however_
         let events = service.events("w").await;
         let accepted = events.iter().filter(|event| event.kind.name() == "UpdateAccepted").count();
         assert_eq!((accepted, service.run_id().await), (1, answered.run_id), "seed {seed}");
-        let described = service.engine.describe(&at("w")).await.unwrap().run;
+        let described = service.engine.views().describe(&at("w")).await.unwrap().run;
         assert!(matches!(described.update_standing("u"), UpdateStanding::Ended { .. }));
         assert_eq!(described.started.continued_from, None);
         let listed = store::ListQuery { domain: DOMAIN.into(), limit: 10, ..store::ListQuery::default() };
-        assert_eq!(service.engine.list(&listed, None).await.unwrap().rows.len(), 1, "seed {seed}: one run");
+        assert_eq!(service.engine.views().list(&listed, None).await.unwrap().rows.len(), 1, "seed {seed}: one run");
     }
 }

@@ -76,7 +76,7 @@ async fn a_run_that_goes_on_after_a_pause_is_looked_at_soon_again_although_its_t
     let service = open(&store, &clock, None).await;
     service.start("w").await;
     until_looks_are_late(&service, "w").await;
-    let act = async |command| service.engine.tell(&at("w"), command).await;
+    let act = async |command| service.engine.commands().tell(&at("w"), command).await;
     let by_hand = ByHand { identity: None, reason: None };
     act(Command::Pause { stop_clocks: false, by_hand: by_hand.clone(), key: None }).await.unwrap();
     act(Command::Resume { by_hand, key: None }).await.unwrap();
@@ -104,7 +104,7 @@ async fn tasks_that_have_waited_for_hours_at_a_node_that_vanished_are_offered_by
     ];
     // Somebody has been there, and has found nothing.
     let poll = Poll { wait: Duration::from_secs(2), ..Poll::default() };
-    assert!(two.engine.poll_decider(DOMAIN, "deciders", poll).await.unwrap().is_none());
+    assert!(two.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().is_none());
     for number in 0..12 {
         one.start(&format!("w{number}")).await;
     }
@@ -122,7 +122,7 @@ async fn what_had_no_room_in_memory_is_found_when_there_is_room_again() {
     for number in 0..30 {
         service.start(&format!("w{number}")).await;
     }
-    assert_eq!(service.engine.waiting_tasks(DOMAIN, "deciders", true), (4, true));
+    assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "deciders", true), (4, true));
     // The clock stands still: nothing is found because it is due.
     finds_all(&service, 30).await;
     assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
@@ -142,10 +142,10 @@ async fn a_poller_finds_the_tasks_of_a_list_that_had_no_room_in_memory() {
     let list = |number: u64| format!("list{}", number % 20);
     for number in 0..40 {
         let start = Start::new(&format!("w{number}"), "order/1", &list(number));
-        service.engine.start(DOMAIN, start).await.unwrap();
+        service.engine.commands().start(DOMAIN, start).await.unwrap();
     }
-    assert_eq!(service.engine.waiting_tasks(DOMAIN, &list(0), true), (2, false));
-    assert_eq!(service.engine.waiting_tasks(DOMAIN, &list(19), true), (0, true));
+    assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, &list(0), true), (2, false));
+    assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, &list(19), true), (0, true));
     let metrics = service.engine.render_metrics();
     assert_eq!(metrics.matches("baton_tasks_waiting{").count(), 3, "{metrics}");
     // The clock stands still: nothing is found because it is due.
@@ -155,7 +155,8 @@ async fn a_poller_finds_the_tasks_of_a_list_that_had_no_room_in_memory() {
     let others = (0..40).rev().filter(|number| !in_memory.contains(number) && *number != 39);
     for number in [39].into_iter().chain(in_memory).chain(others) {
         let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
-        let turn = service.engine.poll_decider(DOMAIN, &list(number), poll).await.unwrap().expect("one waits there");
+        let turn =
+            service.engine.tasks().poll_decider(DOMAIN, &list(number), poll).await.unwrap().expect("one waits there");
         found.insert(turn.task().workflow_id.clone());
         turn.delivered();
     }
@@ -179,7 +180,7 @@ async fn takes_all_activities(service: &Service, count: usize) {
     let mut found = BTreeSet::new();
     for _ in 0..count {
         let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
-        let task = service.engine.poll_activity(DOMAIN, "acts", poll).await.unwrap().expect("one waits");
+        let task = service.engine.tasks().poll_activity(DOMAIN, "acts", poll).await.unwrap().expect("one waits");
         found.insert((task.task().workflow_id.clone(), task.task().activity_id.clone()));
         task.delivered();
     }
@@ -203,12 +204,12 @@ async fn runs_for_which_there_is_no_place_to_be_written_down_are_looked_at_a_sec
     let waiting = WaitingBounds { list_tasks_max: 4, to_write_max: 0, ..WaitingBounds::default() };
     let service = bounded(&store, &clock, waiting).await;
     with_activities(&service, 3, 8).await;
-    assert_eq!(service.engine.waiting_tasks(DOMAIN, "acts", false), (4, true));
+    assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "acts", false), (4, true));
     let mut found = 0;
     // Each look fills the list again: six of them, and one for luck.
     for _ in 0..7 {
         let now = Poll { wait: Duration::from_millis(100), ..Poll::default() };
-        while let Some(task) = service.engine.poll_activity(DOMAIN, "acts", now.clone()).await.unwrap() {
+        while let Some(task) = service.engine.tasks().poll_activity(DOMAIN, "acts", now.clone()).await.unwrap() {
             task.delivered();
             found += 1;
         }
@@ -226,9 +227,9 @@ async fn a_poller_who_comes_before_it_is_written_down_that_a_run_waits_gets_its_
     // How long a read and a write take is chance.
     for number in 0..20 {
         let list = format!("list{number}");
-        service.engine.start(DOMAIN, Start::new(&format!("w{number}"), "order/1", &list)).await.unwrap();
+        service.engine.commands().start(DOMAIN, Start::new(&format!("w{number}"), "order/1", &list)).await.unwrap();
         let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
-        service.engine.poll_decider(DOMAIN, &list, poll).await.unwrap().expect("one waits there").delivered();
+        service.engine.tasks().poll_decider(DOMAIN, &list, poll).await.unwrap().expect("one waits there").delivered();
     }
 }
 
@@ -240,9 +241,9 @@ async fn no_list_is_kept_out_of_memory_by_the_tasks_of_others() {
     for number in 0..230 {
         service.start(&format!("w{number}")).await;
     }
-    assert_eq!(service.engine.waiting_tasks(DOMAIN, "deciders", true), (100, true));
-    service.engine.start(DOMAIN, Start::new("other", "order/1", "others")).await.unwrap();
-    assert_eq!(service.engine.waiting_tasks(DOMAIN, "others", true), (1, false));
+    assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "deciders", true), (100, true));
+    service.engine.commands().start(DOMAIN, Start::new("other", "order/1", "others")).await.unwrap();
+    assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "others", true), (1, false));
     finds_all(&service, 230).await;
     assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
 }

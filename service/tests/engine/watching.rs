@@ -151,7 +151,7 @@ async fn watchers_learn_of_an_end_that_no_turn_has_brought() {
     let seen = service.see("7").await;
     let watching = service.watch(seen).await;
     let terminate = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
-    service.engine.tell(&at("w"), terminate).await.unwrap();
+    service.engine.commands().tell(&at("w"), terminate).await.unwrap();
     let task = service.task().await;
     assert!(task.task().only_asks);
     service.answer(task, Vec::new(), &said("ended")).await.unwrap();
@@ -165,7 +165,7 @@ async fn a_watcher_of_a_turn_under_way_is_answered_after_it() {
     service.signal("w", "s").await;
     let turn = service.task().await;
     // As a description has it: the signal is news, and not yet seen by any decider.
-    let run = service.engine.describe(&at("w")).await.unwrap().run;
+    let run = service.engine.views().describe(&at("w")).await.unwrap().run;
     let watching = service.watch(Seen { run_id: run.started.run_id, version: run.version, hash: None }).await;
     service.answer(turn, Vec::new(), &said("8")).await.unwrap();
     let task = service.task().await;
@@ -204,14 +204,14 @@ async fn who_watches_a_run_by_its_id_that_has_closed_sleeps_until_the_wait_is_ov
     service.start("w").await;
     let turn = service.turn().await;
     service.complete(turn, vec![crate::succeed()]).await.unwrap();
-    let run = service.engine.describe(&at("w")).await.unwrap().run;
+    let run = service.engine.views().describe(&at("w")).await.unwrap().run;
     let seen = Seen { run_id: run.started.run_id, version: run.version, hash: None };
     let (engine, named) = (std::sync::Arc::clone(&service.engine), RunRef { run_id: Some(seen.run_id), ..at("w") });
     let began = tokio::time::Instant::now();
-    let watching = tokio::spawn(async move { engine.describe_unlike(&named, seen, WAIT).await });
+    let watching = tokio::spawn(async move { engine.views().describe_unlike(&named, seen, WAIT).await });
     tokio::task::yield_now().await;
     let again = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new("w", "test", "deciders") };
-    service.engine.start(crate::DOMAIN, again).await.unwrap();
+    service.engine.commands().start(crate::DOMAIN, again).await.unwrap();
     let described = watching.await.unwrap().unwrap();
     assert_eq!(described.run.started.run_id, seen.run_id);
     assert!(began.elapsed() >= WAIT, "{:?}", began.elapsed());

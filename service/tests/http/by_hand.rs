@@ -38,7 +38,7 @@ async fn none_waits(api: &Api, list: &str) {
 }
 
 async fn is_in_order(api: &Api) {
-    let report = api.engine.fsck("default", |_| {}).await.unwrap();
+    let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!(report.findings, vec![]);
 }
 

@@ -52,7 +52,7 @@ async fn a_run_with_nothing_pending_is_flagged_at_once_and_no_longer_when_it_is_
     assert_eq!(listed(&api, "status=stuck").await, Vec::<String>::new());
     answer(&api, json!({ "decisions": [{ "type": "SucceedWorkflow" }] })).await;
     assert_eq!(listed(&api, "status=success").await, ["forgotten"]);
-    let report = api.engine.fsck("default", |_| {}).await.unwrap();
+    let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!((report.runs, report.findings), (3, vec![]));
 }
 

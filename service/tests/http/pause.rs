@@ -69,7 +69,7 @@ async fn a_paused_run_hands_out_nothing_records_what_comes_and_goes_on_when_it_i
     let after =
         ["WorkflowPaused", "Signal", "DeciderScheduled", "ActivitySuccess", "WorkflowResumed", "DeciderStarted"];
     assert_eq!(names[7..13], after);
-    let report = api.engine.fsck("default", |_| {}).await.unwrap();
+    let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!(report.findings, vec![]);
 }
 
@@ -107,7 +107,7 @@ async fn the_timers_of_a_run_whose_clocks_stand_still_go_on_where_they_were() {
             tokio::time::timeout(crate::support::PATIENCE, expired).await.unwrap();
             no_turn_waits(&api).await;
         }
-        let report = api.engine.fsck("default", |_| {}).await.unwrap();
+        let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
         assert_eq!(report.findings, vec![]);
     }
 }

@@ -27,7 +27,7 @@ fn names(events: &[Value]) -> Vec<&str> {
 }
 
 async fn is_in_order(api: &Api, runs: u64) {
-    let report = api.engine.fsck("default", |_| {}).await.unwrap();
+    let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!((report.runs, report.findings), (runs, vec![]));
 }
 

@@ -81,7 +81,7 @@ async fn an_activity_is_tried_again_after_its_wait_and_its_history_tells_of_the_
     let started = &history["events"][0];
     assert_eq!((&started["attempt"], &started["identity"]), (&json!(2), &json!("runner")));
     assert_eq!(started["lastFailure"]["reason"], json!("busy"));
-    let report = api.engine.fsck("default", |_| {}).await.unwrap();
+    let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!((report.runs, report.findings), (1, vec![]));
 }
 
@@ -150,7 +150,7 @@ async fn a_try_whose_runner_is_gone_is_handed_out_again_at_once_and_does_not_cou
     let api = Api::open().await;
     with_policy(&api).await;
     let poll = service::engine::Poll { wait: std::time::Duration::from_secs(5), ..Default::default() };
-    let delivery = api.engine.poll_activity("default", "acts", poll).await.unwrap().unwrap();
+    let delivery = api.engine.tasks().poll_activity("default", "acts", poll).await.unwrap().unwrap();
     assert_eq!(delivery.task().attempt, 1);
     drop(delivery);
     assert_eq!(api.take_activity("acts").await["attempt"], json!(1));

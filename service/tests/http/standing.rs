@@ -135,7 +135,7 @@ async fn what_the_embedded_store_has_counted_it_still_knows_when_it_is_opened_ag
     assert_eq!(gauges(&api, "default").await, [3, 0, 0, 3, 0, 0]);
     api.post(&format!("{WORKFLOWS}/a/signals/wake"), &json!({})).await.json(202);
     assert_eq!(gauges(&api, "default").await, [3, 0, 0, 2, 0, 0]);
-    let report = api.engine.fsck("default", |_| {}).await.unwrap();
+    let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!((report.findings, report.miscounted), (vec![], None));
     api.engine.shutdown().await.unwrap();
 }
@@ -203,7 +203,7 @@ async fn each_state_is_entered_and_left_and_told_with_its_reason() {
     stands(&api, "open").await;
     api.decide(json!([{ "type": "SucceedWorkflow" }])).await;
     until(&api, [0; 6]).await;
-    let report = api.engine.fsck("default", |_| {}).await.unwrap();
+    let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!((report.runs, report.findings), (1, vec![]));
 }
 

@@ -33,7 +33,7 @@ async fn a_run_goes_on_at_once_under_its_id_and_both_histories_are_there() {
     let turn = api.decide(json!([{ "type": "SucceedWorkflow", "result": "done" }])).await;
     let started = &turn["events"][0];
     assert_eq!((&started["input"], &started["continuedFrom"]), (&json!(1), &first));
-    let report = api.engine.fsck("default", |_| {}).await.unwrap();
+    let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!((report.runs, report.findings), (2, vec![]));
 }
 

@@ -59,7 +59,7 @@ async fn a_workflow_that_fails_is_tried_again_until_its_tries_run_out_and_who_wa
     let last = describe(&api).await;
     assert_eq!((&last["attempt"], &last["runId"]), (&json!(3), &result["runId"]));
     assert_eq!((last.get("retriedAs"), last.get("nextTryAt")), (None, None));
-    let report = api.engine.fsck("default", |_| {}).await.unwrap();
+    let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!((report.runs, report.findings), (3, vec![]));
 }
 

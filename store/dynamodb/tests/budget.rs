@@ -102,36 +102,36 @@ impl Service {
 
     async fn start(&self) {
         let start = Start { input: Some(payload()), ..Start::new(ID, "parallel", DECIDERS) };
-        self.engine.start(DOMAIN, start).await.unwrap();
+        self.engine.commands().start(DOMAIN, start).await.unwrap();
     }
 
     async fn turn(&self) -> Turn {
-        self.engine.poll_decider(DOMAIN, DECIDERS, poll(0)).await.unwrap().expect("a turn waits")
+        self.engine.tasks().poll_decider(DOMAIN, DECIDERS, poll(0)).await.unwrap().expect("a turn waits")
     }
 
     async fn task(&self) -> Task {
-        self.engine.poll_activity(DOMAIN, RUNNERS, poll(0)).await.unwrap().expect("a task waits")
+        self.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(0)).await.unwrap().expect("a task waits")
     }
 
     /// A task that is held back, and comes once the run has been looked at.
     async fn task_to_come(&self) -> Task {
-        self.engine.poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().expect("a task comes")
+        self.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().expect("a task comes")
     }
 
     async fn complete(&self, turn: Turn, decisions: Vec<Decision>) {
-        let token = self.engine.decider_token(&turn.task().token).unwrap();
+        let token = self.engine.tasks().decider_token(&turn.task().token).unwrap();
         turn.delivered();
         // A run that waits for nothing at all is flagged, which shows in its row and costs a unit of its own.
         let awaiting = vec!["approve".to_owned()];
         let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
-        self.engine.answer_turn(&token, command).await.unwrap();
+        self.engine.tasks().answer_turn(&token, command).await.unwrap();
     }
 
     async fn answer(&self, task: Task) {
-        let token = self.engine.activity_token(&task.task().token).unwrap();
+        let token = self.engine.tasks().activity_token(&task.task().token).unwrap();
         task.delivered();
         let command = Command::SucceedActivity { task: token.task, result: Some(payload()) };
-        self.engine.answer_activity(&token, command).await.unwrap();
+        self.engine.tasks().answer_activity(&token, command).await.unwrap();
     }
 
     /// A decider that waits for its turn, once it waits.
@@ -139,7 +139,7 @@ impl Service {
         let engine = Arc::clone(&self.engine);
         let waits = self.pollers();
         let poller = tokio::spawn(async move {
-            engine.poll_decider(DOMAIN, DECIDERS, poll(60)).await.unwrap().expect("a turn comes")
+            engine.tasks().poll_decider(DOMAIN, DECIDERS, poll(60)).await.unwrap().expect("a turn comes")
         });
         self.until_pollers(waits + 1).await;
         poller
@@ -149,7 +149,7 @@ impl Service {
         let engine = Arc::clone(&self.engine);
         let waits = self.pollers();
         let poller = tokio::spawn(async move {
-            engine.poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().expect("a task comes")
+            engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().expect("a task comes")
         });
         self.until_pollers(waits + 1).await;
         poller
@@ -168,7 +168,7 @@ impl Service {
     }
 
     async fn names(&self) -> Vec<&'static str> {
-        let page = self.engine.history(&at(), &Page::default()).await.unwrap();
+        let page = self.engine.views().history(&at(), &Page::default()).await.unwrap();
         check::history(&page.events).unwrap();
         page.events.iter().map(|event| event.kind.name()).collect()
     }
@@ -297,7 +297,7 @@ async fn a_signal_takes_1_write_unit_and_its_turn_2() {
     service.units();
     let (name, input) = ("approve".to_owned(), Some(payload()));
     let signal = Command::Signal { name, input, key: None, identity: None, if_version: None };
-    service.engine.tell(&at(), signal).await.unwrap();
+    service.engine.commands().tell(&at(), signal).await.unwrap();
     check_budget(&[service.units()], 1);
     let turn = service.turn().await;
     service.complete(turn, vec![]).await;
@@ -323,7 +323,7 @@ impl Service {
     async fn tell_all(&mut self, keys: std::ops::Range<u64>) -> Vec<u64> {
         let mut spent = Vec::new();
         for key in keys {
-            self.engine.tell(&at(), keyed(key)).await.unwrap();
+            self.engine.commands().tell(&at(), keyed(key)).await.unwrap();
             spent.push(self.units());
         }
         spent
@@ -345,7 +345,7 @@ async fn a_request_with_a_key_takes_no_unit_more_up_to_40_one_more_up_to_64_and_
     check_budget(&service.tell_all(FREE..IN_STATE).await, (IN_STATE - FREE) * 2 + 4);
     let reads = service.store.stats().read_units;
     for key in [0, FREE, IN_STATE - 1] {
-        assert!(service.engine.tell(&at(), keyed(key)).await.unwrap().repeated);
+        assert!(service.engine.commands().tell(&at(), keyed(key)).await.unwrap().repeated);
     }
     assert_eq!((service.units(), service.store.stats().read_units), (0, reads), "all of them are in the state");
     // The commit, twice as large; its mark; and a chunk for every eight.
@@ -355,7 +355,7 @@ async fn a_request_with_a_key_takes_no_unit_more_up_to_40_one_more_up_to_64_and_
     assert!(service.engine.render_metrics().contains(&marks), "a unit each");
     for (key, is_known) in [(5, true), (500, false)] {
         let reads = service.store.stats().read_units;
-        let told = service.engine.tell(&at(), keyed(key)).await.unwrap();
+        let told = service.engine.commands().tell(&at(), keyed(key)).await.unwrap();
         assert_eq!((told.repeated, service.store.stats().read_units - reads), (is_known, 1), "{key}");
         assert_eq!(service.units() == 0, is_known, "what is repeated is not written");
     }
@@ -434,14 +434,14 @@ async fn what_overflowed_a_list_is_read_for_what_waits_there_not_for_all_open_ru
     .await;
     for number in 0..OTHERS {
         let start = Start::new(&format!("other-{number}"), "parallel", &format!("list-{number}"));
-        service.engine.start(DOMAIN, start).await.unwrap();
+        service.engine.commands().start(DOMAIN, start).await.unwrap();
     }
     for number in 0..WAITING {
-        service.engine.start(DOMAIN, Start::new(&format!("w{number}"), "parallel", DECIDERS)).await.unwrap();
+        service.engine.commands().start(DOMAIN, Start::new(&format!("w{number}"), "parallel", DECIDERS)).await.unwrap();
     }
     let before = service.store.stats();
     for _ in 0..WAITING {
-        let turn = service.engine.poll_decider(DOMAIN, DECIDERS, poll(60)).await.unwrap();
+        let turn = service.engine.tasks().poll_decider(DOMAIN, DECIDERS, poll(60)).await.unwrap();
         turn.expect("it is found").delivered();
     }
     let reads = service.store.stats().read_units - before.read_units;
@@ -454,13 +454,15 @@ async fn what_overflowed_a_list_is_read_for_what_waits_there_not_for_all_open_ru
 async fn polls_that_wait_for_an_hour_take_no_unit_at_all() {
     let service = Service::open().await;
     // The first poll of a list has its rows read.
-    assert!(service.engine.poll_decider(DOMAIN, DECIDERS, poll(0)).await.unwrap().is_none());
-    assert!(service.engine.poll_activity(DOMAIN, RUNNERS, poll(0)).await.unwrap().is_none());
+    assert!(service.engine.tasks().poll_decider(DOMAIN, DECIDERS, poll(0)).await.unwrap().is_none());
+    assert!(service.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(0)).await.unwrap().is_none());
     // What the engine reads when it starts is no poll's doing.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let before = service.store.stats();
-    let deciders = async { while service.engine.poll_decider(DOMAIN, DECIDERS, poll(60)).await.unwrap().is_none() {} };
-    let runners = async { while service.engine.poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().is_none() {} };
+    let deciders =
+        async { while service.engine.tasks().poll_decider(DOMAIN, DECIDERS, poll(60)).await.unwrap().is_none() {} };
+    let runners =
+        async { while service.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().is_none() {} };
     let hour = tokio::time::sleep(Duration::from_secs(3_600));
     tokio::select! {
         () = deciders => panic!("a turn came"),
@@ -480,9 +482,9 @@ async fn a_head_full_of_open_activities_does_not_write_a_chunk_with_each_commit(
     for number in 0..12 {
         let name = format!("news-{number}");
         let signal = Command::Signal { name, input: None, key: None, identity: None, if_version: None };
-        service.engine.tell(&at(), signal).await.unwrap();
+        service.engine.commands().tell(&at(), signal).await.unwrap();
     }
-    let run_id = service.engine.describe(&at()).await.unwrap().run.started.run_id;
+    let run_id = service.engine.views().describe(&at()).await.unwrap().run.started.run_id;
     let key = HeadKey { domain: DOMAIN.into(), workflow_id: ID.into() };
     let head = service.store.load(&key).await.unwrap().unwrap();
     let limits = service.store.limits();
@@ -502,12 +504,12 @@ async fn an_activity_past_its_first_try_takes_2_write_units_more_once_and_2_when
     let fail = async |service: &mut Service| {
         let task = service.task_to_come().await;
         service.units();
-        let token = service.engine.activity_token(&task.task().token).unwrap();
+        let token = service.engine.tasks().activity_token(&task.task().token).unwrap();
         task.delivered();
         let reason = "busy".to_owned();
         let command =
             Command::FailActivity { task: token.task, reason, details: None, non_retryable: false, retry_after: None };
-        service.engine.answer_activity(&token, command).await.unwrap();
+        service.engine.tasks().answer_activity(&token, command).await.unwrap();
         let units = service.units();
         service.clock.advance(history::Duration::from_secs(3_600));
         units
@@ -536,13 +538,13 @@ async fn stuck(engine: &Arc<Engine>, count: u64) {
 async fn every_engine_over_a_table_counts_the_same_runs_and_pays_no_more_than_is_said() {
     let service = Service::open().await;
     for id in ["a", "b", "c"] {
-        service.engine.start(DOMAIN, Start::new(id, "parallel", DECIDERS)).await.unwrap();
+        service.engine.commands().start(DOMAIN, Start::new(id, "parallel", DECIDERS)).await.unwrap();
         let turn = service.turn().await;
-        let token = service.engine.decider_token(&turn.task().token).unwrap();
+        let token = service.engine.tasks().decider_token(&turn.task().token).unwrap();
         turn.delivered();
         let (decisions, awaiting) = (Vec::new(), Vec::new());
         let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
-        service.engine.answer_turn(&token, command).await.unwrap();
+        service.engine.tasks().answer_turn(&token, command).await.unwrap();
     }
     let settings = Settings { seed: Some(8), ..Settings::default() };
     let other = Engine::open(Arc::clone(&service.store), Arc::clone(&service.clock) as _, settings).await.unwrap();
@@ -550,7 +552,7 @@ async fn every_engine_over_a_table_counts_the_same_runs_and_pays_no_more_than_is
     stuck(&other, 3).await;
     let wake = Command::Signal { name: "wake".to_owned(), input: None, key: None, identity: None, if_version: None };
     let woken = RunRef { domain: DOMAIN.into(), workflow_id: "a".into(), run_id: None };
-    other.tell(&woken, wake).await.unwrap();
+    other.commands().tell(&woken, wake).await.unwrap();
     stuck(&service.engine, 2).await;
     stuck(&other, 2).await;
     let (before, since) = (service.store.stats().read_units, tokio::time::Instant::now());

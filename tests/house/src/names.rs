@@ -64,6 +64,15 @@ struct Held<'a> {
 }
 
 impl Visit<'_> for Held<'_> {
+    fn visit_item_use(&mut self, item: &syn::ItemUse) {
+        // Another crate's type of that name is not ours.
+        if let syn::UseTree::Path(path) = &item.tree
+            && ["crate", "super", "self"].iter().any(|first| path.ident == first)
+        {
+            syn::visit::visit_item_use(self, item);
+        }
+    }
+
     fn visit_ident(&mut self, ident: &proc_macro2::Ident) {
         self.found |= ident == self.name;
     }

@@ -7,7 +7,8 @@ use history::{
 use super::*;
 use crate::engine::commit::tests::{LIMITS, turn};
 use crate::engine::commit::{self, Draft};
-use crate::engine::lists::{Found, Matching, Taker, WaitingBounds};
+use crate::engine::lists::Taker;
+use crate::engine::lists::matching::{Found, Matching, WaitingBounds};
 
 const POLL: PollId = PollId(9);
 

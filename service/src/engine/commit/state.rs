@@ -52,3 +52,19 @@ impl WasKnown {
         self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::commit::tests::commit;
+
+    #[test]
+    fn a_no_that_rests_on_what_was_in_memory_is_looked_into_and_one_that_rests_on_the_store_is_not() {
+        let mut state = State::default();
+        let before = state.was_known();
+        state.is(commit(None, &[], 1).next);
+        assert!(!state.must_look_into(before) && state.known().is_some());
+        let before = state.was_known();
+        assert!(state.must_look_into(before) && state.known().is_none());
+    }
+}

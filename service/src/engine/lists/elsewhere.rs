@@ -11,12 +11,12 @@ use store::HeadKey;
 use tokio::time::Instant;
 
 use crate::engine::lists::{ListKey, Side, WaitingTask};
-use crate::engine::{Engine, ListName, Offer, Peers};
+use crate::engine::{ListName, Offer, Peers};
 
 /// A node where somebody waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct WaitsAt {
-    node: String,
+pub(crate) struct WaitsAt {
+    pub(crate) node: String,
     /// How often it has said so: what it says while it answers an offer holds after a no, which it said before.
     said: u64,
     /// It did not answer, and is left alone until then.
@@ -25,7 +25,7 @@ struct WaitsAt {
 
 /// How long a node is left alone that did not answer an offer. Ours: it is asked again as long as the others take it for alive, for it
 /// does not know that it was not heard and will not say again that somebody waits there.
-const REST: Duration = Duration::from_millis(500);
+pub(crate) const REST: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 struct ToldNodes {
@@ -45,6 +45,11 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
+    /// Says how this node reaches the others. Without it they find each other's tasks by the due index alone.
+    pub(crate) fn join(&self, peers: Arc<dyn Peers>) {
+        drop(self.peers.set(peers));
+    }
+
     /// How this node reaches the others, if it does.
     pub(crate) fn peers(&self) -> Option<&Arc<dyn Peers>> {
         self.peers.get()
@@ -69,12 +74,17 @@ impl Elsewhere {
     }
 
     /// A node did not answer an offer: it is offered nothing for a while.
-    fn rest(&self, list: &ListKey, node: &str) {
+    pub(crate) fn rest(&self, list: &ListKey, node: &str) {
         let mut told = self.lock();
         let known = told.waiting_at.get_mut(list).and_then(|nodes| nodes.iter_mut().find(|it| it.node == node));
         if let Some(known) = known {
             known.rests_until = Some(Instant::now() + REST);
         }
+    }
+
+    /// A node has no more use for a task, unless it has said meanwhile that somebody waits there again.
+    pub(crate) fn took_none(&self, list: &ListKey, at: &WaitsAt) {
+        self.forget_where(list, |known| known.node == at.node && known.said == at.said);
     }
 
     fn forget_where(&self, list: &ListKey, is_it: impl Fn(&WaitsAt) -> bool) {
@@ -85,6 +95,84 @@ impl Elsewhere {
                 told.waiting_at.remove(list);
             }
         }
+    }
+
+    /// Somebody waits here on a list: which of the others do not know, and are told.
+    pub(crate) fn untold(&self, list: &ListKey, others: Vec<String>) -> Vec<String> {
+        let mut told = self.lock();
+        let known = told.knowing.entry(list.clone()).or_default();
+        others.into_iter().filter(|node| known.insert(node.clone())).collect()
+    }
+
+    /// A node does not know any more that somebody waits here; answers whether it knew.
+    pub(crate) fn untell(&self, list: &ListKey, node: &str) -> bool {
+        let mut told = self.lock();
+        let Some(known) = told.knowing.get_mut(list) else { return false };
+        let knew = known.remove(node);
+        if known.is_empty() {
+            told.knowing.remove(list);
+        }
+        knew
+    }
+
+    /// A node knows that somebody waits here.
+    pub(crate) fn knows(&self, list: &ListKey, node: &str) {
+        self.lock().knowing.entry(list.clone()).or_default().insert(node.to_owned());
+    }
+
+    /// Another node says that somebody waits there.
+    pub(crate) fn hear(&self, list: &ListKey, node: String) {
+        let mut told = self.lock();
+        let nodes = told.waiting_at.entry(list.clone()).or_default();
+        match nodes.iter_mut().find(|it| it.node == node) {
+            Some(known) => {
+                known.said += 1;
+                known.rests_until = None;
+            }
+            None => nodes.push_back(WaitsAt { node, said: 1, rests_until: None }),
+        }
+    }
+
+    /// Whether tasks of a list are to be offered to others; whoever hears so does, until there is no [next](Self::next_offer).
+    pub(crate) fn begins_to_offer(&self, list: &ListKey) -> bool {
+        let mut told = self.lock();
+        told.waiting_at.contains_key(list) && told.busy.insert(list.clone())
+    }
+
+    /// A task and the node to offer it to, in turns; nothing when there is none of one, and then the list is no longer busy.
+    pub(crate) fn next_offer(
+        &self,
+        list: &ListKey,
+        pop: impl FnOnce() -> Option<WaitingTask>,
+    ) -> Option<(WaitsAt, WaitingTask)> {
+        let mut told = self.lock();
+        let next = told.waiting_at.get_mut(list).and_then(|nodes| {
+            let now = Instant::now();
+            let at = nodes.iter().position(|at| at.rests_until.is_none_or(|until| until <= now))?;
+            let task = pop()?;
+            let at = nodes.remove(at)?;
+            nodes.push_back(at.clone());
+            Some((at, task))
+        });
+        if next.is_none() {
+            told.busy.remove(list);
+        }
+        next
+    }
+
+    /// Nodes have come or gone: what they were told is told anew. What the others said stands, for they may not have seen a
+    /// change and will not say it again. Answers on which lists nobody waits elsewhere any more.
+    pub(crate) fn nodes_have_changed(&self, others: &[String]) -> Vec<ListKey> {
+        let (mut told, mut gone) = (self.lock(), Vec::new());
+        told.knowing.clear();
+        told.waiting_at.retain(|list, nodes| {
+            nodes.retain(|it| others.contains(&it.node));
+            if nodes.is_empty() {
+                gone.push(list.clone());
+            }
+            !nodes.is_empty()
+        });
+        gone
     }
 
     fn lock(&self) -> MutexGuard<'_, ToldNodes> {
@@ -118,157 +206,5 @@ impl Offer {
         let key = HeadKey { domain: self.list.domain.as_str().into(), workflow_id: self.workflow_id.as_str().into() };
         let (run_id, scheduled_event_id, lost) = (self.run_id, self.scheduled_event_id, self.lost.map(PollId));
         WaitingTask { key, run_id, scheduled_event_id, lost, priority: 0 }
-    }
-}
-
-impl Engine {
-    /// Says how this node reaches the others. Without it they find each other's tasks by the due index alone.
-    pub fn join(&self, peers: Arc<dyn Peers>) {
-        drop(self.elsewhere.peers.set(peers));
-    }
-
-    /// What nodes show each other: only who can read the store can know it.
-    pub fn node_pass(&self) -> String {
-        self.mint.node_pass()
-    }
-
-    /// Whether this is [`node_pass`](Self::node_pass).
-    pub fn is_node_pass(&self, pass: &str) -> bool {
-        self.mint.is_node_pass(pass)
-    }
-
-    /// Somebody waits here on a list: tells the nodes that do not know.
-    pub(crate) fn tell_waiting(self: &Arc<Self>, list: &ListKey) {
-        let Some(peers) = self.elsewhere.peers().filter(|_| self.nodes.is_shared()) else { return };
-        let others = self.nodes.others();
-        let untold: Vec<String> = {
-            let mut told = self.elsewhere.lock();
-            let known = told.knowing.entry(list.clone()).or_default();
-            others.into_iter().filter(|node| known.insert(node.clone())).collect()
-        };
-        for node in untold {
-            let (engine, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
-            self.background.spawn_until_stopped(async move {
-                if let Err(error) = peers.wait_on(&node, &(&list).into()).await {
-                    tracing::debug!(error, node, "a node could not be told that somebody waits here");
-                    engine.untell(&list, &node);
-                }
-            });
-        }
-    }
-
-    /// Answers whether it knew.
-    fn untell(&self, list: &ListKey, node: &str) -> bool {
-        let mut told = self.elsewhere.lock();
-        let Some(known) = told.knowing.get_mut(list) else { return false };
-        let knew = known.remove(node);
-        if known.is_empty() {
-            told.knowing.remove(list);
-        }
-        knew
-    }
-
-    /// Another node says that somebody waits there.
-    pub fn waits_at(self: &Arc<Self>, node: String, list: &ListName) {
-        let list = ListKey::from(list);
-        {
-            let mut told = self.elsewhere.lock();
-            let nodes = told.waiting_at.entry(list.clone()).or_default();
-            match nodes.iter_mut().find(|it| it.node == node) {
-                Some(known) => {
-                    known.said += 1;
-                    known.rests_until = None;
-                }
-                None => nodes.push_back(WaitsAt { node, said: 1, rests_until: None }),
-            }
-        }
-        self.offer_elsewhere(&list);
-    }
-
-    /// Another node offers a task; answers whether somebody waits for it here.
-    pub fn take_offer(self: &Arc<Self>, node: &str, offer: &Offer) -> bool {
-        let list = ListKey::from(&offer.list);
-        // After a no it will not ask again until it is told: so whoever begins to wait from here on tells it.
-        let knew = self.untell(&list, node);
-        let Some(poller) = self.matching.reserve(&list) else { return false };
-        if knew {
-            self.elsewhere.lock().knowing.entry(list.clone()).or_default().insert(node.to_owned());
-        }
-        let (engine, task) = (Arc::clone(self), offer.task());
-        self.background.spawn(async move { engine.hand_over(list, poller, task.into()).await });
-        true
-    }
-
-    /// Tasks wait here: offers them to nodes where somebody waits, until there are no more of either.
-    pub(crate) fn offer_elsewhere(self: &Arc<Self>, list: &ListKey) {
-        let Some(peers) = self.elsewhere.peers() else { return };
-        {
-            let mut told = self.elsewhere.lock();
-            if !told.waiting_at.contains_key(list) || !told.busy.insert(list.clone()) {
-                return;
-            }
-        }
-        let (engine, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
-        self.background.spawn(async move {
-            while let Some((at, task)) = engine.next_offer(&list) {
-                match peers.offer(&at.node, &Offer::of(&list, &task)).await {
-                    Ok(true) => {}
-                    Ok(false) => {
-                        // Unless it has said meanwhile that somebody waits there again.
-                        engine.elsewhere.forget_where(&list, |known| known.node == at.node && known.said == at.said);
-                        engine.pollers.saw(&list, engine.clock.now());
-                        engine.offer(&list, task);
-                    }
-                    Err(error) => {
-                        tracing::debug!(error, node = at.node, "a task could not be offered to a node");
-                        engine.elsewhere.rest(&list, &at.node);
-                        engine.pollers.saw(&list, engine.clock.now());
-                        engine.offer(&list, task);
-                        let (again, list) = (Arc::clone(&engine), list.clone());
-                        engine.background.after(REST, move || again.offer_elsewhere(&list));
-                    }
-                }
-            }
-        });
-    }
-
-    /// The next task and a node to offer it to, in turns; nothing when there is none of one, and then the list is no longer
-    /// busy.
-    fn next_offer(&self, list: &ListKey) -> Option<(WaitsAt, WaitingTask)> {
-        let mut told = self.elsewhere.lock();
-        let next = told.waiting_at.get_mut(list).and_then(|nodes| {
-            let now = Instant::now();
-            let at = nodes.iter().position(|at| at.rests_until.is_none_or(|until| until <= now))?;
-            let task = self.matching.pop_waiting(list)?;
-            let at = nodes.remove(at)?;
-            nodes.push_back(at.clone());
-            Some((at, task))
-        });
-        if next.is_none() {
-            told.busy.remove(list);
-        }
-        next
-    }
-
-    /// Nodes have come or gone: what they were told is told anew. What the others said stands, for they may not have seen a
-    /// change and will not say it again.
-    pub(crate) fn tell_all_waiting(self: &Arc<Self>) {
-        let (others, now) = (self.nodes.others(), self.clock.now());
-        {
-            let mut told = self.elsewhere.lock();
-            told.knowing.clear();
-            told.waiting_at.retain(|list, nodes| {
-                nodes.retain(|it| others.contains(&it.node));
-                if nodes.is_empty() {
-                    self.pollers.saw(list, now);
-                }
-                !nodes.is_empty()
-            });
-        }
-        for (list, _, pollers) in self.matching.depths() {
-            if pollers > 0 {
-                self.tell_waiting(&list);
-            }
-        }
     }
 }

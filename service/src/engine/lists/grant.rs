@@ -93,6 +93,16 @@ impl Query {
     }
 }
 
+/// What comes of taking riders.
+pub(crate) enum TakenRiders {
+    /// A task that was made for them.
+    Granted(Box<Grant>),
+    /// A turn waits: it is to be taken, and takes them along.
+    Turn(EventId),
+    /// There are none to be taken now.
+    Nothing,
+}
+
 /// Where tasks go back to.
 pub(crate) trait TakesBack: Send + Sync {
     /// Gives a task back that has not reached its taker.

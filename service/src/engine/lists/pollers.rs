@@ -9,7 +9,8 @@ use history::{LAMBDA_LIST, Run, TaskRef, Timestamp};
 use lru::LruCache;
 
 use crate::engine::lists::elsewhere::Elsewhere;
-use crate::engine::lists::{ListKey, Matching, Side};
+use crate::engine::lists::matching::Matching;
+use crate::engine::lists::{ListKey, Side};
 use crate::engine::{Clock, Refusal, Unpolled};
 use crate::shares::{LimitKind, Shares};
 
@@ -195,7 +196,7 @@ impl Pollers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::lists::WaitingBounds;
+    use crate::engine::lists::matching::WaitingBounds;
 
     /// A clock that stands still.
     struct StandingClock(Timestamp);

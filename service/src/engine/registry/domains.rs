@@ -1,18 +1,14 @@
 //! Domains: one record of all of them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock};
 
-use history::{Duration, Fault, Timestamp, Unit, limits};
-use serde::{Deserialize, Serialize};
+use history::{Duration, Fault, Unit, limits};
 use store::{Cas, Head, ListQuery};
 
 use super::Registry;
-use crate::engine::registry::records::has_schedules;
+use super::domain::{DEFAULT_DOMAIN, Domain};
+use crate::engine::base::records::has_schedules;
 use crate::engine::{Limited, Refusal};
-
-/// The domain that is always there.
-pub const DEFAULT_DOMAIN: &str = "default";
 
 /// Most domains. Ours: they are kept in one record and in memory.
 const DOMAINS_MAX: usize = 1_000;
@@ -24,36 +20,6 @@ const DELETE_AFTER: Duration = Duration::from_secs(60);
 /// Longest description, in bytes. Source: SWF's 1,024 characters, each of which may take four.
 pub(super) const DESCRIPTION_BYTES_MAX: usize = 4_096;
 
-/// An isolation boundary: workflow ids and task lists of different domains have nothing to do with each other.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Domain {
-    /// Its name. 1 to 256 characters.
-    pub name: String,
-    /// What it is for. At most 4,096 bytes.
-    pub description: Option<String>,
-    /// How long its runs stay readable after they closed, where their start does not say.
-    pub retention: Duration,
-    /// Since when.
-    pub created_at: Timestamp,
-    /// Since when nothing can be started or registered in it; what is open goes on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deprecated_at: Option<Timestamp>,
-    /// Tags: at most 50, keys of 1 to 128 characters, values of at most 256.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub tags: BTreeMap<String, String>,
-    /// Whether types have been registered in it: where none have, nobody looks for any.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub has_types: bool,
-}
-
-impl Domain {
-    /// A domain that is in use and has no tags.
-    pub fn new(name: &str, retention: Duration, created_at: Timestamp) -> Self {
-        let (name, tags) = (name.to_owned(), BTreeMap::new());
-        Self { name, description: None, retention, created_at, deprecated_at: None, tags, has_types: false }
-    }
-}
-
 /// Most tags of a domain. Source: SWF's API reference.
 const DOMAIN_TAGS_MAX: usize = 50;
 
@@ -62,33 +28,6 @@ const TAG_KEY_CHARS_MAX: usize = 128;
 
 /// Longest value of a tag, in characters. Source: SWF's API reference.
 const TAG_VALUE_CHARS_MAX: usize = 256;
-
-/// Where others may write to the store: how old what is known of domains may be when something is started in one. Ours: a
-/// read of the store every so often is little, and so is the time that a deprecation takes to be heard everywhere.
-const KNOWN_FOR: std::time::Duration = std::time::Duration::from_secs(10);
-
-/// The domains as last read.
-#[derive(Default)]
-pub(super) struct Known {
-    all: RwLock<Arc<BTreeMap<String, Domain>>>,
-    read_at: RwLock<Option<tokio::time::Instant>>,
-}
-
-impl Known {
-    fn all(&self) -> Arc<BTreeMap<String, Domain>> {
-        Arc::clone(&self.all.read().expect("no code panics while it holds this lock"))
-    }
-
-    fn set(&self, domains: BTreeMap<String, Domain>) {
-        *self.all.write().expect("no code panics while it holds this lock") = Arc::new(domains);
-        *self.read_at.write().expect("no code panics while it holds this lock") = Some(tokio::time::Instant::now());
-    }
-
-    fn is_fresh(&self) -> bool {
-        let read_at = *self.read_at.read().expect("no code panics while it holds this lock");
-        read_at.is_some_and(|at| at.elapsed() < KNOWN_FOR)
-    }
-}
 
 impl Registry {
     /// Writes the record of all domains, if it still is as it was read.

@@ -9,7 +9,7 @@ use history::{Standing, Timestamp};
 use store::{ListQuery, Store};
 use tokio::time::Instant;
 
-use crate::engine::background::Background;
+use crate::engine::base::background::Background;
 use crate::engine::{Clock, Refusal, Registry};
 
 /// What counting all open runs may cost a second, on average, and counting those that are flagged: a count is gone by the
@@ -162,8 +162,8 @@ impl RunCounts {
 mod tests {
     use super::*;
     use crate::engine::SystemClock;
+    use crate::engine::base::records::Records;
     use crate::engine::nodes::Nodes;
-    use crate::engine::registry::Records;
 
     #[test]
     fn domains_beyond_the_most_that_are_told_are_told_together() {

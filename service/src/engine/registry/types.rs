@@ -3,13 +3,10 @@
 //!
 //! A domain knows whether anything is registered in it: where nothing is, nothing is looked for.
 
-use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use history::{ActivityDefaults, Fault, Registration, Timestamp, Unit, WorkflowDefaults, admit};
-use lru::LruCache;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -24,12 +21,6 @@ pub const TYPES_MAX: usize = 10_000;
 
 /// Longest version, in bytes. Source: SWF's API reference: 64 characters, each of which may take four.
 const VERSION_BYTES_MAX: usize = 256;
-
-/// How many types are remembered. Ours: a few megabytes at most.
-const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
-
-/// How long a type is remembered where others may write to the store.
-const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 
 /// Rows of a list that are read at once.
 const ROWS: usize = 1_000;
@@ -103,36 +94,6 @@ impl<D> RegisteredType<D> {
     /// Its name as runs and decisions have it.
     pub fn full_name(&self) -> String {
         type_name(&self.name, self.version.as_deref())
-    }
-}
-
-type Remembered = LruCache<(&'static str, HeadKey), (Bytes, tokio::time::Instant)>;
-
-/// The types as last read.
-pub(super) struct Types {
-    /// The record of a type; empty for one that is not there.
-    remembered: Mutex<Remembered>,
-}
-
-impl Default for Types {
-    fn default() -> Self {
-        Self { remembered: Mutex::new(LruCache::new(REMEMBERED)) }
-    }
-}
-
-impl Types {
-    fn lock(&self) -> MutexGuard<'_, Remembered> {
-        self.remembered.lock().expect("no code panics while it holds this lock")
-    }
-
-    fn remember(&self, kind: &'static str, key: &HeadKey, record: Bytes) {
-        self.lock().put((kind, key.clone()), (record, tokio::time::Instant::now()));
-    }
-
-    fn recall(&self, kind: &'static str, key: &HeadKey, is_shared: bool) -> Option<Bytes> {
-        let mut remembered = self.lock();
-        let (record, at) = remembered.get(&(kind, key.clone()))?;
-        (!is_shared || at.elapsed() < REMEMBERED_FOR).then(|| record.clone())
     }
 }
 

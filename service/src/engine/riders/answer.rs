@@ -14,8 +14,9 @@ use uuid::Uuid;
 use crate::engine::lists::grant::RiderKind;
 use crate::engine::riders::heard::UpdateHeard;
 use crate::engine::riders::place::By;
+use crate::engine::riders::task::RequestReply;
 use crate::engine::riders::waiting::WithTask;
-use crate::engine::{Engine, Outcome, Refusal, RunRef, Told, TurnToken, commit};
+use crate::engine::{Outcome, Refusal, RunRef, Told, TurnToken, commit};
 
 /// How long a speculative turn that was given back is left alone. Source: the first wait of any turn.
 const GIVEN_BACK_WAIT: Duration = Duration::from_millis(limits::TURN_BACKOFF_FIRST.as_millis());
@@ -28,7 +29,7 @@ pub(crate) fn by(token: &TurnToken) -> By {
 /// Keeps a task's riders with it while its answer is recorded. What has not been answered when it is dropped goes on as if there
 /// had been no answer.
 struct Answering {
-    engine: Arc<Engine>,
+    room: Arc<RequestReply>,
     key: HeadKey,
     run_id: Uuid,
     by: By,
@@ -39,8 +40,8 @@ struct Answering {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        if !self.with.is_empty() && self.engine.riders.end_answering(&self.key, self.by, self.is_lost) {
-            self.engine.look_to_riders(&self.key, self.run_id);
+        if !self.with.is_empty() && self.room.riders.end_answering(&self.key, self.by, self.is_lost) {
+            self.room.look_to_riders(&self.key, self.run_id);
         }
     }
 }
@@ -59,8 +60,8 @@ impl Answering {
 
     /// The answer is recorded, or there was nothing to record: tells those who wait for updates.
     fn hear(&self, answers: &[UpdateAnswer], told: &Told) {
-        let engine = &self.engine;
-        let now = engine.clock.now();
+        let room = &self.room;
+        let now = room.clock.now();
         for (answer, standing) in answers.iter().zip(&told.judged) {
             let heard = match (answer.verdict.clone(), standing) {
                 (Verdict::Done { result }, UpdateStanding::Ended { event_id, .. }) => {
@@ -75,21 +76,21 @@ impl Answering {
                     UpdateHeard::Accepted
                 }
             };
-            engine.riders.hear(&self.key, self.run_id, &answer.update_id, &heard, now);
+            room.riders.hear(&self.key, self.run_id, &answer.update_id, &heard, now);
         }
         for asked in &self.with.updates {
             if !answers.iter().any(|answer| answer.update_id == asked.update_id) {
-                engine.riders.hear(&self.key, self.run_id, &asked.update_id, &UpdateHeard::Unanswered, now);
+                room.riders.hear(&self.key, self.run_id, &asked.update_id, &UpdateHeard::Unanswered, now);
             }
         }
-        if engine.riders.updates() > 0 {
-            engine.look_to_riders(&self.key, self.run_id);
+        if room.riders.updates() > 0 {
+            room.look_to_riders(&self.key, self.run_id);
         }
     }
 }
 
 /// With a turn.
-impl Engine {
+impl RequestReply {
     /// Has a decider's answer to a turn admitted, and gives what it says to the turn's riders to those who wait.
     ///
     /// # Errors
@@ -129,7 +130,7 @@ impl Engine {
             // The turn ends without a word about its updates: the next one takes them along.
             command => (command, false),
         };
-        match self.tell_key_of(&key, Some(token.run_id), command, token.author.clone()).await {
+        match self.runs.tell_of(&key, Some(token.run_id), command, token.author.clone()).await {
             Ok(told) => {
                 answering.is_lost = true;
                 if judges {
@@ -161,14 +162,14 @@ impl Engine {
         } else {
             WithTask::default()
         };
-        Answering { engine: Arc::clone(self), key: key.clone(), run_id: token.run_id, by, with, is_lost: false }
+        Answering { room: Arc::clone(self), key: key.clone(), run_id: token.run_id, by, with, is_lost: false }
     }
 
     /// Why the answer to a speculative turn that is not there is refused.
     pub(crate) async fn speculation_lost(&self, key: &HeadKey, token: &TurnToken) -> Refusal {
         let (domain, workflow_id) = (Arc::clone(&key.domain), Arc::clone(&key.workflow_id));
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
-        match self.describe(&at).await {
+        match self.views.describe(&at).await {
             Ok(described) => must_hold(&described.run, token.turn).err().unwrap_or(Fault::TurnLost).into(),
             Err(Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. }) => Fault::TurnLost.into(),
             Err(refusal) => refusal,
@@ -199,7 +200,7 @@ impl Engine {
 }
 
 /// To a task that only asks, and to queries wherever they are.
-impl Engine {
+impl RequestReply {
     /// What a decider says to the queries that it was given, read and held against the rules: a query that this run was
     /// never asked and a second answer to one are faults.
     pub(crate) fn read_results(

@@ -11,8 +11,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::admit::must_hold;
-use history::{AskedUpdate, Author, Command, EventId, Fault, Run, TurnId, UpdateAnswer};
+use history::{AskedUpdate, EventId, TurnId};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -20,15 +19,14 @@ use uuid::Uuid;
 
 use crate::engine::lists::ListKey;
 use crate::engine::lists::grant::{Query, RiderKind};
-use crate::engine::nodes::messages::Passed;
 use crate::engine::riders::heard::{Answer, UpdateHeard};
 use crate::engine::riders::place::By;
+use crate::engine::riders::put::{PutUpdate, Putting};
 use crate::engine::riders::query::{Answered, Ask, From as AskedFrom, QueryHeard};
-use crate::engine::riders::update::{PutUpdate, Putting};
-use crate::engine::run::cell::Request;
+use crate::engine::riders::task::RequestReply;
+use crate::engine::run::request::Request;
 use crate::engine::{
-    Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, Outcome, PassedAnswer, Refusal, RejectedUpdate,
-    RunRef, Said, Seen, TurnToken, commit,
+    Forwarded, FromJudge, FromNode, LentUpdate, Outcome, Refusal, RejectedUpdate, RunRef, Said, Seen, TurnToken, commit,
 };
 
 /// How soon a run is looked at again whose riders wait, and which another node may have worked on; doubled each time.
@@ -72,7 +70,7 @@ impl From<UpdateHeard> for FromJudge {
 }
 
 /// Where a rider was put.
-impl Engine {
+impl RequestReply {
     /// Asks nodes where a decider waits for riders of this kind, one after the other, until one has something to say. Never ends
     /// where there are none, or they `may` not be asked; looks to the riders all the while.
     async fn ask_elsewhere<T, Asked: Future<Output = Option<T>>>(
@@ -89,11 +87,11 @@ impl Engine {
             loop {
                 // Nobody else is bothered where somebody waits here, unless it is a query: the run may be one that is never
                 // without a turn at another node.
-                let is_for_here = self.matching.has_poller_for_riders(list, kind)
+                let is_for_here = self.lists.matching.has_poller_for_riders(list, kind)
                     && (kind == RiderKind::Update || Instant::now() < patience);
                 if may
                     && !is_for_here
-                    && let Some(node) = self.elsewhere.next_waiting_at(list)
+                    && let Some(node) = self.lists.elsewhere.next_waiting_at(list)
                     && let Some(heard) = ask(node).await
                 {
                     return heard;
@@ -113,7 +111,7 @@ impl Engine {
         loop {
             tokio::time::sleep(wait).await;
             wait = LOOK_EVERY_MAX.min(wait * 2);
-            if let Err(refusal) = self.ask(key, |reply| Request::SeeToRiders { reply }).await {
+            if let Err(refusal) = self.runs.ask(key, |reply| Request::SeeToRiders { reply }).await {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a run that is asked could not be looked at");
             }
         }
@@ -141,7 +139,7 @@ impl Engine {
         deadline: Instant,
         from: AskedFrom,
     ) -> QueryHeard {
-        let peers = self.elsewhere.peers().filter(|_| from == AskedFrom::Caller);
+        let peers = self.lists.elsewhere.peers().filter(|_| from == AskedFrom::Caller);
         let ask = |node: String| {
             let mut forwarded = forwarded.clone();
             async move {
@@ -172,10 +170,10 @@ impl Engine {
     ) -> Infallible {
         let lend = async |node: String| {
             let asked = self.riders.lend(key, run_id, update_id)?;
-            let (engine, key, list) = (Arc::clone(self), key.clone(), list.clone());
+            let (room, key, list) = (Arc::clone(self), key.clone(), list.clone());
             // Whoever stops waiting does not take it away from a decider that has it.
             let lending = self.background.spawn_until_stopped(async move {
-                engine.lend_to(&node, &list, &key, run_id, asked, deadline).await;
+                room.lend_to(&node, &list, &key, run_id, asked, deadline).await;
             });
             drop(lending.await);
             None
@@ -196,7 +194,7 @@ impl Engine {
         let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
         let wait = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
         let lent = LentUpdate { domain, workflow_id, run_id, asked, wait };
-        let judged = match self.elsewhere.peers() {
+        let judged = match self.lists.elsewhere.peers() {
             None => Ok(FromJudge::Withdrawn),
             Some(peers) => self.hear_alive(node, peers.judge(node, &lent)).await,
         };
@@ -208,8 +206,8 @@ impl Engine {
             Ok(FromJudge::Withdrawn | FromJudge::Held) => None,
             Err(error) => {
                 tracing::debug!(error, node, "an update could not be judged at another node");
-                self.elsewhere.forget(list, node);
-                self.pollers.saw(list, self.clock.now());
+                self.lists.elsewhere.forget(list, node);
+                self.lists.pollers.saw(list, self.clock.now());
                 None
             }
         };
@@ -224,7 +222,7 @@ impl Engine {
 }
 
 /// Where it is asked for.
-impl Engine {
+impl RequestReply {
     /// Answers a query that was asked at another node.
     pub async fn query_for_node(self: &Arc<Self>, forwarded: Forwarded) -> FromNode {
         let Forwarded { domain, workflow_id, run_id, name, input, seen, wait } = forwarded;
@@ -258,7 +256,7 @@ impl Engine {
         let (reply, mut heard) = oneshot::channel();
         // Its own node remembers a rejection.
         let put = Box::new(PutUpdate { asked, is_named: false, caller, reply: Some(reply), start: None });
-        match self.ask(&key, |reply| Request::Update { run_id: Some(run_id), put, reply }).await {
+        match self.runs.ask(&key, |reply| Request::Update { run_id: Some(run_id), put, reply }).await {
             Ok(Putting::Known(_, heard)) => return heard.into(),
             Ok(Putting::Waits(..) | Putting::Began(..)) => {}
             Ok(Putting::GoesOn) => return FromJudge::Withdrawn,
@@ -284,7 +282,7 @@ impl Engine {
             if part.leave_if_waiting() {
                 return FromJudge::Withdrawn;
             }
-            if self.is_stopping() || Instant::now() >= deadline {
+            if self.background.is_stopping() || Instant::now() >= deadline {
                 return FromJudge::Held;
             }
             // A decider has it, or its verdict is on the way.
@@ -305,7 +303,7 @@ impl Engine {
 }
 
 /// Answers that were given to another node than the one that has the riders.
-impl Engine {
+impl RequestReply {
     /// Passes on what a decider said to the node that gave it the task; answers whether anybody there waited for it.
     pub(super) async fn pass_on(
         &self,
@@ -315,7 +313,7 @@ impl Engine {
         outcomes: Vec<(u64, Outcome)>,
         otherwise: Option<Outcome>,
     ) -> bool {
-        let Some(peers) = self.elsewhere.peers() else { return false };
+        let Some(peers) = self.lists.elsewhere.peers() else { return false };
         let said = Said {
             domain: token.domain.to_string(),
             workflow_id: token.workflow_id.to_string(),
@@ -347,86 +345,6 @@ impl Engine {
         let is_anybody_there = !asked.is_empty();
         self.give(&key, run_id, started_event_id, version, &asked, outcomes, otherwise);
         is_anybody_there
-    }
-
-    /// The node that has the updates of a turn, where it is another one.
-    pub(crate) fn recorder_of<'a>(&self, token: &'a TurnToken) -> Option<&'a str> {
-        token.node.as_deref().filter(|node| token.judges && self.nodes.address() != Some(*node))
-    }
-
-    /// Passes an answer on. When the node is lost that has the updates, so is what they asked, and the turn with them.
-    pub(crate) async fn pass_answer(
-        self: &Arc<Self>,
-        node: &str,
-        token: &TurnToken,
-        command: Command,
-        results: Vec<(String, Outcome)>,
-        updates: Vec<UpdateAnswer>,
-    ) -> Result<(), Refusal> {
-        let what = match command {
-            Command::CompleteTurn { decisions, context, awaiting, .. } => {
-                Passed::Completed { decisions, context, awaiting }
-            }
-            Command::FailTurn { reason, details, .. } => Passed::Failed { reason, details },
-            other => return Err(Refusal::Corrupt { what: format!("an answer to a turn: {other:?}") }),
-        };
-        let Author { may, by } = token.author.clone();
-        let may = may.as_deref().map(<[_]>::to_vec);
-        let answer = PassedAnswer { token: self.mint.turn(token), what, results, updates, may, by };
-        let Some(peers) = self.elsewhere.peers() else {
-            let why = "no other node can be reached".to_owned();
-            return Err(Refusal::Unavailable { why, retry_after: None });
-        };
-        match peers.record(node, &answer).await {
-            Ok(FromRecorder::Recorded) => Ok(()),
-            Ok(FromRecorder::Refused(fault)) => Err(fault.into()),
-            Ok(FromRecorder::Unknown(why)) => Err(Refusal::OutcomeUnknown { why }),
-            Err(error) if self.nodes.alive().iter().any(|alive| alive == node) => {
-                let why = format!("the node that has the turn's updates does not answer: {error}");
-                Err(Refusal::OutcomeUnknown { why })
-            }
-            Err(_) => {
-                let key = commit::head_key(&token.domain, &token.workflow_id);
-                if token.speculative.is_some() {
-                    return Err(self.speculation_lost(&key, token).await);
-                }
-                // So that another decider has it at once, and not when its time is over.
-                let (turn, reason) = (token.turn, Some("node-lost".to_owned()));
-                let fail = Command::FailTurn { turn, reason, details: None };
-                match self.tell_key(&key, Some(token.run_id), fail).await {
-                    Ok(_) => Err(Fault::TurnLost.into()),
-                    Err(refusal) => {
-                        let judge = |run: &Run| must_hold(run, turn).err();
-                        Err(self.as_its_run_says(&key, token.run_id, refusal, Fault::TurnLost, judge).await)
-                    }
-                }
-            }
-        }
-    }
-
-    /// Records an answer that was given to another node.
-    pub async fn record_for_node(self: &Arc<Self>, answer: PassedAnswer) -> FromRecorder {
-        let PassedAnswer { token, what, results, updates, may, by } = answer;
-        let recorded = match self.mint.open_turn(&token) {
-            Err(refusal) => Err(refusal),
-            Ok(token) if self.recorder_of(&token).is_some() => Err(Fault::TurnLost.into()),
-            Ok(mut token) => {
-                token.author = Author { by, may: may.map(Into::into) };
-                let turn = token.turn;
-                let command = match what {
-                    Passed::Completed { decisions, context, awaiting } => {
-                        Command::CompleteTurn { turn, decisions, context, awaiting }
-                    }
-                    Passed::Failed { reason, details } => Command::FailTurn { turn, reason, details },
-                };
-                self.answer_turn_with(&token, command, results, updates).await
-            }
-        };
-        match recorded {
-            Ok(()) => FromRecorder::Recorded,
-            Err(Refusal::Fault(fault)) => FromRecorder::Refused(fault),
-            Err(refusal) => FromRecorder::Unknown(refusal.to_string()),
-        }
     }
 }
 

@@ -4,23 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::admit::{check_name, check_payload};
-use history::{EventId, Payload, Status};
+use history::{EventId, Payload};
 use sha2::{Digest, Sha256};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::engine::commit::Loaded;
+use crate::engine::base::forms::head_key;
 use crate::engine::lists::ListKey;
 use crate::engine::lists::grant::{Query, RiderKind};
 use crate::engine::riders::heard::Answer;
 use crate::engine::riders::place::RiderPlace;
-use crate::engine::riders::task::decider_list;
+use crate::engine::riders::put::Posing;
+use crate::engine::riders::task::{RequestReply, decider_list};
 use crate::engine::riders::waiting::NewQuery;
-use crate::engine::run::cell::Request;
-use crate::engine::run::worker::RunWorker;
-use crate::engine::{Engine, Forwarded, Outcome, Refusal, RunRef, Seen, head_key};
+use crate::engine::run::request::Request;
+use crate::engine::{Forwarded, Outcome, Refusal, RunRef, Seen};
 
 /// Before a run is looked for again that goes on for another.
 const GO_ON_WAIT: Duration = Duration::from_millis(10);
@@ -84,50 +84,7 @@ pub(super) enum QueryHeard {
     Unchanged(EventId),
 }
 
-/// What became of a query that was put.
-pub(crate) enum Posing {
-    /// It waits, of this run, for a decider that polls this list.
-    Put(Uuid, ListKey),
-    /// Its run goes on as another, which is about to begin.
-    GoesOn(Box<NewQuery>),
-    /// It is for a run that is not the current one.
-    Earlier(Box<NewQuery>, Uuid),
-}
-
-impl RunWorker<'_> {
-    /// In the run's cell: puts a query.
-    pub(crate) async fn run_pose(&mut self, run_id: Option<Uuid>, new: Box<NewQuery>) -> Result<Posing, Refusal> {
-        let (engine, key) = (self.engine, self.key);
-        let loaded = self.loaded_for_riders().await?;
-        let run = loaded.run();
-        match run_id {
-            Some(run_id) if run_id != run.started.run_id => return Ok(Posing::Earlier(new, run_id)),
-            None if run.status == Status::ContinuedAsNew => return Ok(Posing::GoesOn(new)),
-            Some(_) | None => {}
-        }
-        engine.riders.put_query(key, run, *new)?;
-        engine.see_to_riders(key, loaded);
-        Ok(Posing::Put(run.started.run_id, decider_list(key, loaded)))
-    }
-
-    /// In the run's cell: has the riders looked at that are there.
-    pub(crate) async fn run_see_to_riders(&mut self) -> Result<(), Refusal> {
-        let (engine, key) = (self.engine, self.key);
-        engine.see_to_riders(key, self.loaded_for_riders().await?);
-        Ok(())
-    }
-
-    /// The run, with whatever another node may have recorded, which answers must show.
-    async fn loaded_for_riders(&mut self) -> Result<&Loaded, Refusal> {
-        if self.engine.nodes.is_shared() {
-            self.state.forget();
-        }
-        let key = self.key;
-        self.loaded().await?.ok_or_else(|| Refusal::unknown_workflow(key))
-    }
-}
-
-impl Engine {
+impl RequestReply {
     /// Asks a run's decider, and waits up to `wait` for its answer.
     ///
     /// # Errors
@@ -184,18 +141,19 @@ impl Engine {
                 Outcome::Unknown { known } => Err(Refusal::UnknownQuery { name: name(), known }),
                 Outcome::Failed { reason, message } => Err(Refusal::QueryFailed { name: name(), reason, message }),
             },
-            None if self.is_stopping() => Err(Refusal::Stopping),
+            None if self.background.is_stopping() => Err(Refusal::Stopping),
             None => {
                 let place = part.leave().unwrap_or(RiderPlace::Waits);
                 let (why, waits) = place.why_unanswered(RiderKind::Query);
                 if let Some(seen) = seen.filter(|seen| seen.run_id == run_id) {
                     // News that nobody has made anything of yet are not passed off as none.
-                    let version = self.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run.version;
+                    let version =
+                        self.views.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run.version;
                     if version == seen.version || place == (RiderPlace::Held { version }) {
                         return Ok(Answered::Unchanged { run_id, version });
                     }
                 }
-                let unpolled = if waits { self.unpolled_by(&key, run_id, &list).await } else { None };
+                let unpolled = if waits { self.views.unpolled_by(&key, run_id, &list).await } else { None };
                 Err(Refusal::NotAnswered { why, unpolled })
             }
         }
@@ -210,7 +168,7 @@ impl Engine {
     ) -> Result<(Uuid, ListKey), Refusal> {
         let mut query = Box::new(new);
         loop {
-            match self.ask(key, |reply| Request::Pose { run_id, query, reply }).await? {
+            match self.runs.ask(key, |reply| Request::Pose { run_id, query, reply }).await? {
                 Posing::Put(run_id, list) => return Ok((run_id, list)),
                 Posing::GoesOn(back) => {
                     query = back;

@@ -1,73 +1,56 @@
 //! Tasks that are made for riders where no turn takes them along: made, taken, and lost. For queries one that only asks, for
 //! updates a speculative turn, of which nothing is recorded unless there is something to record (ADR 10). No write, no event.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::EventId;
 use history::admit::speculative_turn;
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::after::hand_out::waiting_turn;
+use crate::engine::base::background::Background;
+use crate::engine::base::clock::Ids;
 use crate::engine::commit::Loaded;
-use crate::engine::lists::grant::{Grant, Granted, RiderKind};
+use crate::engine::commit::read::Reader;
+use crate::engine::lists::grant::{Back, Grant, Granted, Returned, RiderKind, TakesBack};
+use crate::engine::lists::hand_out::TaskLists;
 use crate::engine::lists::{ListKey, OnList, Side, Taker, WaitingRiders};
+use crate::engine::nodes::Nodes;
+use crate::engine::registry::known::Marks;
 use crate::engine::riders::place::By;
 use crate::engine::riders::rider::{OwnTask, Timer};
-use crate::engine::riders::waiting::Takes;
-use crate::engine::run::cell::Request;
-use crate::engine::run::worker::RunWorker;
-use crate::engine::{Engine, Refusal};
+use crate::engine::riders::waiting::{Riders, Takes};
+use crate::engine::run::request::Request;
+use crate::engine::run::runs::Runs;
+use crate::engine::token::Mint;
+use crate::engine::views::Views;
+use crate::engine::watch::Watchers;
+use crate::engine::{Clock, Metrics, Registry};
 
 /// How long a task that only asks may be out before its queries are put again: its decider may have died. Ours:
 /// long enough to make the state of a long history again, and twice within the default wait of a query.
 const ASK_TASK_WAIT: Duration = Duration::from_secs(5);
 
-/// What comes of taking riders.
-pub(crate) enum TakenRiders {
-    /// A task that was made for them.
-    Granted(Box<Grant>),
-    /// A turn waits: it is to be taken, and takes them along.
-    Turn(EventId),
-    /// They are queries of an earlier run.
-    Earlier,
-    /// There are none to be taken now.
-    Nothing,
+/// How runs are asked for answers: queries, and updates that their deciders judge.
+pub struct RequestReply {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) lists: Arc<TaskLists>,
+    pub(crate) riders: Arc<Riders>,
+    pub(crate) views: Arc<Views>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) marks: Arc<Marks>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) watchers: Arc<Watchers>,
+    pub(crate) mint: Arc<Mint>,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) background: Arc<Background>,
 }
 
-impl RunWorker<'_> {
-    /// In the run's cell: somebody takes riders. A turn that waits by now is taken instead, and takes them along.
-    pub(crate) async fn run_take_riders(
-        &mut self,
-        run_id: Uuid,
-        kind: RiderKind,
-        taker: &Taker,
-    ) -> Result<TakenRiders, Refusal> {
-        let (engine, key) = (self.engine, self.key);
-        if engine.nodes.is_shared() {
-            self.state.forget();
-        }
-        let Some(loaded) = self.loaded().await? else { return Ok(TakenRiders::Nothing) };
-        let run = loaded.run();
-        if run.started.run_id != run_id {
-            return Ok(match kind {
-                RiderKind::Query => TakenRiders::Earlier,
-                RiderKind::Update => TakenRiders::Nothing,
-            });
-        }
-        Ok(match waiting_turn(run) {
-            0 if engine.riders.settle(key, run).contains(&kind) => {
-                let grant = engine.grant_riders(key, loaded, kind, taker);
-                grant.map_or(TakenRiders::Nothing, |grant| TakenRiders::Granted(Box::new(grant)))
-            }
-            0 => TakenRiders::Nothing,
-            scheduled_event_id => TakenRiders::Turn(scheduled_event_id),
-        })
-    }
-}
-
-impl Engine {
+impl RequestReply {
     /// Has a task made for the riders of the newest run, where no turn will take them along.
     pub(crate) fn see_to_riders(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded) {
         for kind in self.riders.settle(key, loaded.run()) {
@@ -84,10 +67,10 @@ impl Engine {
 
     fn make_task(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded, kind: RiderKind) {
         let list = decider_list(key, loaded);
-        match self.matching.reserve_for_riders(&list, kind) {
+        match self.lists.matching.reserve_for_riders(&list, kind) {
             Some(poller) => match self.grant_riders(key, loaded, kind, &poller.taker) {
                 Some(grant) => poller.grant(grant),
-                None => self.return_poller(&list, poller),
+                None => self.lists.return_poller(&list, poller),
             },
             None => self.offer_riders(key, loaded, kind),
         }
@@ -95,11 +78,17 @@ impl Engine {
 
     fn offer_riders(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded, kind: RiderKind) {
         let run_id = loaded.run().started.run_id;
-        self.offer(&decider_list(key, loaded), OnList::Riders(WaitingRiders { key: key.clone(), run_id, kind }));
+        self.lists.offer(&decider_list(key, loaded), OnList::Riders(WaitingRiders { key: key.clone(), run_id, kind }));
     }
 
     /// A task that is made for riders; `None` when none waits.
-    fn grant_riders(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded, kind: RiderKind, taker: &Taker) -> Option<Grant> {
+    pub(crate) fn grant_riders(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        loaded: &Loaded,
+        kind: RiderKind,
+        taker: &Taker,
+    ) -> Option<Grant> {
         let run = loaded.run();
         let number = self.ids.op();
         let (run_id, last_event_id) = (run.started.run_id, run.last_event_id);
@@ -132,7 +121,7 @@ impl Engine {
         Some(Grant {
             // Not a task of the run, or not yet, and made again when it is lost.
             poll: None,
-            back: Some(Arc::clone(self) as _),
+            back: Some(self.back()),
             key: key.clone(),
             run_id,
             workflow_type: run.started.workflow_type.clone(),
@@ -142,20 +131,6 @@ impl Engine {
             what,
             riders: taken,
         })
-    }
-
-    /// A task for the queries of an earlier run.
-    pub(crate) async fn take_queries_of_earlier(
-        self: &Arc<Self>,
-        key: &HeadKey,
-        run_id: Uuid,
-        taker: &Taker,
-    ) -> Result<Option<Grant>, Refusal> {
-        match self.reader.load_run(key, run_id).await {
-            Ok(loaded) => Ok(self.grant_riders(key, &loaded, RiderKind::Query, taker)),
-            Err(Refusal::UnknownRun { .. }) => Ok(None),
-            Err(refusal) => Err(refusal),
-        }
     }
 
     /// A task that was made for riders is lost: they wait for another.
@@ -177,32 +152,67 @@ impl Engine {
         task: u64,
         wait: Duration,
     ) -> tokio::task::AbortHandle {
-        let (engine, key) = (Arc::clone(self), key.clone());
+        let (room, key) = (Arc::clone(self), key.clone());
         // Not as part of the task that waits, which ends when the riders are taken out of it.
-        let lose = move || engine.clone().background.spawn(async move { engine.lose_riders(&key, run_id, kind, task) });
+        let lose = move || room.clone().background.spawn(async move { room.lose_riders(&key, run_id, kind, task) });
         self.background.after(wait, lose)
     }
 
     /// Has the riders of a run looked at, as something about them has changed.
     pub(crate) fn look_to_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
-        let (engine, key) = (Arc::clone(self), key.clone());
+        let (room, key) = (Arc::clone(self), key.clone());
         self.background.spawn(async move {
-            if let Err(refusal) = engine.ask(&key, |reply| Request::SeeToRiders { reply }).await {
+            if let Err(refusal) = room.runs.ask(&key, |reply| Request::SeeToRiders { reply }).await {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "the riders of a run could not be seen to");
                 return;
             }
             // Of an earlier run, perhaps.
-            if let Ok(loaded) = engine.reader.load_run(&key, run_id).await
+            if let Ok(loaded) = room.reader.load_run(&key, run_id).await
                 && !loaded.run().is_open()
             {
-                engine.see_to_queries_of_closed(&key, &loaded);
+                room.see_to_queries_of_closed(&key, &loaded);
             }
         });
     }
 }
 
+impl RequestReply {
+    /// Where tasks go back to.
+    pub(crate) fn back(self: &Arc<Self>) -> Arc<dyn TakesBack> {
+        Arc::new(BackTo { room: Arc::clone(self), _kept: self.background.kept() })
+    }
+
+    fn take_back(self: &Arc<Self>, Returned { key, run_id, what }: Returned) {
+        let command = match what {
+            Back::Record(command) => command,
+            Back::Riders(kind, task) => return self.lose_riders(&key, run_id, kind, task),
+        };
+        self.metrics.given_back.inc();
+        // Outside a runtime the process is ending, and the task's timeout takes care of it.
+        let room = Arc::clone(self);
+        self.background.spawn(async move {
+            // Refused when it has timed out or closed meanwhile, which is as good.
+            if let Err(refusal) = room.runs.tell(&key, Some(run_id), command).await {
+                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
+            }
+        });
+    }
+}
+
+/// Keeps whoever works on runs until the task is where it is to go.
+struct BackTo {
+    room: Arc<RequestReply>,
+    _kept: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl TakesBack for BackTo {
+    fn take_back(self: Arc<Self>, returned: Returned) {
+        self.room.take_back(returned);
+    }
+}
+
 /// Where the decider of a run polls.
-pub(super) fn decider_list(key: &HeadKey, loaded: &Loaded) -> ListKey {
+pub(crate) fn decider_list(key: &HeadKey, loaded: &Loaded) -> ListKey {
     let name = loaded.run().next_turn_list().into();
     ListKey { domain: Arc::clone(&key.domain), side: Side::Decider, name }
 }

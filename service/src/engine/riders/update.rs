@@ -1,29 +1,30 @@
 //! Updates: from the caller who asks to the decider who judges.
 
 mod reject;
-mod start;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use history::admit::may_update_in;
 use history::{
-    AskedUpdate, CallerName, EventId, EventKind, Fault, Level, Payload, Start, Status, UpdateStanding, key_of_update,
+    AskedUpdate, CallerName, EventId, EventKind, Fault, Level, Payload, Start, UpdateStanding, key_of_update,
 };
 use store::HeadKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::engine::base::forms::head_key;
 use crate::engine::commit::Loaded;
+use crate::engine::lists::ListKey;
 use crate::engine::lists::grant::RiderKind;
-use crate::engine::lists::{ListKey, Side};
 use crate::engine::riders::heard::UpdateHeard;
 use crate::engine::riders::place::RiderPlace;
-use crate::engine::riders::waiting::{NewUpdate, Part};
-use crate::engine::run::cell::Request;
-use crate::engine::run::worker::RunWorker;
-use crate::engine::{Engine, Page, Refusal, RunRef, head_key};
+use crate::engine::riders::put::{PutUpdate, Putting};
+use crate::engine::riders::task::RequestReply;
+use crate::engine::riders::waiting::Part;
+use crate::engine::run::request::Request;
+use crate::engine::{Page, Refusal, RunRef};
 
 /// Before a run is looked for again that goes on for another.
 const GO_ON_WAIT: Duration = Duration::from_millis(10);
@@ -71,103 +72,14 @@ pub struct Updated {
     pub done: Option<(EventId, Option<Payload>)>,
 }
 
-/// An update on its way into its run's cell.
-pub(crate) struct PutUpdate {
-    pub(crate) asked: AskedUpdate,
-    pub(crate) is_named: bool,
-    pub(crate) caller: u64,
-    /// Until it is put.
-    pub(crate) reply: Option<oneshot::Sender<UpdateHeard>>,
-    /// What starts the run unless it is open.
-    pub(crate) start: Option<Box<Start>>,
-}
-
 /// What an update starts, and has started.
 struct Beginning {
     start: Option<Box<Start>>,
     began: Option<Uuid>,
 }
 
-/// What a run says to an update that is put to it.
-pub(crate) enum Putting {
-    /// A decider will be asked that polls this list.
-    Waits(Uuid, ListKey),
-    /// The decider that has the first turn of the run that was started for it will be asked.
-    Began(Uuid, ListKey),
-    /// Its run goes on as another, which is about to begin.
-    GoesOn,
-    /// It was judged before.
-    Known(Uuid, UpdateHeard),
-}
-
-impl RunWorker<'_> {
-    /// In the run's cell: puts an update.
-    pub(crate) async fn run_update(&mut self, run_id: Option<Uuid>, mut put: PutUpdate) -> Result<Putting, Refusal> {
-        let (engine, key) = (self.engine, self.key);
-        if let Some(start) = put.start.take() {
-            return Box::pin(self.run_update_with_start(put, &start)).await;
-        }
-        if engine.nodes.is_shared() {
-            // What another node has recorded must be seen.
-            self.state.forget();
-        }
-        loop {
-            let before = self.state.was_known();
-            let Some(loaded) = self.loaded().await? else {
-                return Err(Refusal::unknown_workflow(key));
-            };
-            let mut run = Box::new(loaded.run().clone());
-            let current = run.started.run_id;
-            let request = key_of_update(&put.asked.update_id);
-            engine.marks.recall(key, &mut run, &[request]).await?;
-            if let UpdateStanding::Ended { run_id: of, event_id } = run.standing_of(&put.asked.update_id, run_id) {
-                if let Some(heard) = engine.ended_in(key, loaded, of, event_id).await? {
-                    return Ok(Putting::Known(of, heard));
-                }
-                run.forget_request(request);
-            }
-            let judged = match run_id {
-                Some(run_id) if run_id != current => {
-                    let workflow_id = key.workflow_id.to_string();
-                    Err(Refusal::RunNotCurrent { workflow_id, run_id, current })
-                }
-                None if run.status == Status::ContinuedAsNew => return Ok(Putting::GoesOn),
-                _ => may_update_in(&run, &put.asked, run_id).map_err(Refusal::from),
-            };
-            let standing = match judged {
-                Err(refusal) => {
-                    let is_for_good = matches!(&refusal, Refusal::Fault(fault) if !fault.depends_on_state());
-                    if !is_for_good && self.state.must_look_into(before) {
-                        continue;
-                    }
-                    return Err(refusal);
-                }
-                Ok(standing) => standing,
-            };
-            return match standing {
-                UpdateStanding::Accepted { .. } => Ok(Putting::Known(current, UpdateHeard::Accepted)),
-                UpdateStanding::Ended { event_id, .. } => {
-                    Ok(Putting::Known(current, engine.ended(key, loaded, event_id).await?))
-                }
-                UpdateStanding::New => {
-                    let PutUpdate { asked, is_named, caller, reply, .. } = put;
-                    let Some(reply) = reply else { return Err(Refusal::Stopping) };
-                    let name = run.started.task_list.as_str().into();
-                    let list = ListKey { domain: Arc::clone(&key.domain), side: Side::Decider, name };
-                    let new = NewUpdate { asked, is_named, caller, reply };
-                    if let Some(heard) = engine.riders.put_update(key, current, new, engine.clock.now())? {
-                        return Ok(Putting::Known(current, heard));
-                    }
-                    engine.see_to_riders(key, loaded);
-                    Ok(Putting::Waits(current, list))
-                }
-            };
-        }
-    }
-}
-
 /// Asking.
-impl Engine {
+impl RequestReply {
     /// Has a run's decider judge an update, and waits up to `wait` for the answer. Who asks again with the same id gets the
     /// first answer.
     ///
@@ -218,7 +130,7 @@ impl Engine {
             let (reply, heard) = oneshot::channel();
             let (reply, start) = (Some(reply), beginning.start.clone());
             let put = Box::new(PutUpdate { asked: asked.clone(), is_named, caller, reply, start });
-            let put = self.ask(&key, |reply| Request::Update { run_id: at.run_id, put, reply }).await;
+            let put = self.runs.ask(&key, |reply| Request::Update { run_id: at.run_id, put, reply }).await;
             if let Ok(Putting::Began(run_id, _)) = &put {
                 *beginning = Beginning { start: None, began: Some(*run_id) };
             }
@@ -237,7 +149,7 @@ impl Engine {
                     (run_id, heard)
                 }
                 Ok(Putting::GoesOn) => {
-                    if Instant::now() >= deadline || self.is_stopping() {
+                    if Instant::now() >= deadline || self.background.is_stopping() {
                         let (update_id, why) = (asked.update_id, "the run that goes on as new is about to begin");
                         return Err(Refusal::UpdateNotAnswered { update_id, recorded: false, why, unpolled: None });
                     }
@@ -259,7 +171,7 @@ impl Engine {
                 Err(refusal) => return Err(refusal),
             };
             let heard = {
-                let others = (&*self.nodes, &*self.elsewhere);
+                let others = (&*self.nodes, &*self.lists.elsewhere);
                 reject::told_by_all(others, &key, run_id, &asked.update_id, heard).await
             };
             return match heard {
@@ -299,7 +211,7 @@ impl Engine {
         // A decider may have it, or its verdict is on the way.
         let recorded = place != Some(RiderPlace::Waits);
         let (why, waits) = place.unwrap_or(RiderPlace::Waits).why_unanswered(RiderKind::Update);
-        let unpolled = if waits { self.unpolled_by(key, run_id, list).await } else { None };
+        let unpolled = if waits { self.views.unpolled_by(key, run_id, list).await } else { None };
         Refusal::UpdateNotAnswered { update_id: update_id.to_owned(), recorded, why, unpolled }
     }
 
@@ -315,7 +227,7 @@ impl Engine {
         loop {
             // Anew each time: whoever watched when nodes came or went is told nothing any more.
             let mut watching = self.watchers.watch(&key);
-            let loaded = self.look_up(&at).await?;
+            let loaded = self.views.look_up(&at).await?;
             let mut run = Box::new(loaded.run().clone());
             self.marks.recall(&key, &mut run, &[key_of_update(update_id)]).await?;
             let event_id = match run.update_standing(update_id) {
@@ -330,7 +242,7 @@ impl Engine {
                 }
             };
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.is_stopping() {
+            if left.is_zero() || self.background.is_stopping() {
                 let (update_id, started) = (update_id.to_owned(), false);
                 return Ok(Updated { update_id, run_id, started, event_id, done: None });
             }

@@ -1,42 +1,18 @@
 //! Deleting runs before their retention is over: one, or all of a workflow id.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use history::{Author, CallerName, Command};
+use history::{Author, Command};
 use store::{HeadKey, ListQuery};
 use uuid::Uuid;
 
 use crate::engine::commit::Loaded;
-use crate::engine::run::cell::Request;
 use crate::engine::run::worker::RunWorker;
-use crate::engine::{Engine, Refusal, RunRef, head_key};
+use crate::engine::run::workshop::Workshop;
+use crate::engine::{Deletion, Refusal};
 
 /// Runs of a workflow id that are looked up at once.
 const LIST_ROWS: usize = 1_000;
-
-/// How often a deletion looks again whether what the runs owe to others is delivered.
-const LOOKS_MAX: u32 = 10;
-
-/// Before which of those looks it no longer trusts that somebody delivers, and begins another round. Once, as a round ends the
-/// deliveries of the one before it.
-const LOOK_WITH_ROUND: u32 = 4;
-
-/// The wait between such looks.
-const LOOK_WAIT: Duration = Duration::from_millis(50);
-
-/// How runs are deleted.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Deletion {
-    /// Whether an open run is terminated first; it is refused otherwise.
-    pub terminates: bool,
-    /// Why, for the termination.
-    pub reason: Option<String>,
-    /// Who deletes, for the termination.
-    pub identity: Option<String>,
-    /// The name of the credential of whoever deletes, for the termination.
-    pub by: Option<CallerName>,
-}
 
 impl RunWorker<'_> {
     /// `None` while the runs that are meant owe something to others. What each of them owes stands in the newest one's outbox,
@@ -46,7 +22,7 @@ impl RunWorker<'_> {
         run_id: Option<Uuid>,
         deletion: &Deletion,
     ) -> Result<Option<u64>, Refusal> {
-        let (engine, key) = (self.engine, self.key);
+        let (shop, key) = (self.shop, self.key);
         let mut attempt = 0;
         loop {
             // Nothing is deleted on the word of a cache.
@@ -55,7 +31,7 @@ impl RunWorker<'_> {
             let current = self.loaded().await?.map(|loaded| loaded.run().clone());
             let current_id = current.as_ref().map(|run| run.started.run_id);
             if let Some(run_id) = run_id.filter(|run_id| Some(*run_id) != current_id) {
-                if engine.store.load_run(key, *run_id.as_bytes()).await?.is_none() {
+                if shop.store.load_run(key, *run_id.as_bytes()).await?.is_none() {
                     let workflow_id = key.workflow_id.to_string();
                     return Err(Refusal::UnknownRun { workflow_id, run_id });
                 }
@@ -63,7 +39,7 @@ impl RunWorker<'_> {
                 if self.state.known().is_some_and(owes) {
                     return Ok(None);
                 }
-                engine.store.drop_run(key, *run_id.as_bytes()).await?;
+                shop.store.drop_run(key, *run_id.as_bytes()).await?;
                 return Ok(Some(1));
             }
             if let Some(run) = current.clone().filter(history::Run::is_open) {
@@ -81,11 +57,11 @@ impl RunWorker<'_> {
                 return Ok(None);
             }
             // The newest last: as long as it is there, a deletion that was cut short is found again.
-            let earlier = if run_id.is_none() { engine.drop_earlier(key, current_id).await? } else { 0 };
+            let earlier = if run_id.is_none() { shop.drop_earlier(key, current_id).await? } else { 0 };
             if let Some(current_id) = current_id {
                 self.state.forget();
-                engine.store.drop_run(key, *current_id.as_bytes()).await?;
-                engine.agenda.set(key, None);
+                shop.store.drop_run(key, *current_id.as_bytes()).await?;
+                shop.agenda.set(key, None);
             } else if earlier == 0 {
                 return Err(Refusal::unknown_workflow(key));
             }
@@ -94,31 +70,7 @@ impl RunWorker<'_> {
     }
 }
 
-impl Engine {
-    /// Deletes a run, or without a run id all runs of the workflow id; how many there were. What a run owes to others is
-    /// delivered before.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::RunOpen`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's. Asked again after an error of
-    /// the store, it goes on where it was.
-    pub async fn delete(self: &Arc<Self>, at: &RunRef, deletion: &Deletion) -> Result<u64, Refusal> {
-        self.registry.must_know(&at.domain).await?;
-        let key = head_key(at);
-        for look in 0..LOOKS_MAX {
-            let (run_id, deletion) = (at.run_id, deletion.clone());
-            if let Some(count) = self.ask(&key, |reply| Request::Delete { run_id, deletion, reply }).await? {
-                return Ok(count);
-            }
-            if look == LOOK_WITH_ROUND {
-                self.look(&key).await?;
-            }
-            tokio::time::sleep(LOOK_WAIT).await;
-        }
-        let why = "the run has yet to tell others what it owes them".to_owned();
-        Err(Refusal::Unavailable { why, retry_after: Some(LOOK_WAIT * LOOKS_MAX) })
-    }
-
+impl Workshop {
     /// Deletes the runs of a workflow id that others have followed.
     async fn drop_earlier(&self, key: &HeadKey, current: Option<Uuid>) -> Result<u64, Refusal> {
         let query = ListQuery {

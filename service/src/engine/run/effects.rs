@@ -6,16 +6,18 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use history::{
-    Command, Effect, EffectKind, EffectResult, Errand, ErrandTask, EventId, Origin, Outbox, RunStart, Timestamp,
-    Transition,
+    Command, Effect, EffectKind, EffectResult, Errand, EventId, Origin, Outbox, RunStart, Timestamp, Transition,
 };
-use store::HeadKey;
+use store::{HeadKey, Store};
 use uuid::Uuid;
 
+use crate::engine::base::background::Background;
+use crate::engine::commit::read::{self, Reader};
 use crate::engine::commit::{self, Loaded};
-use crate::engine::run::cell::{Request, Source, Taken};
-use crate::engine::run::worker::RunWorker;
-use crate::engine::{Engine, Refusal, commit::head, commit::read};
+use crate::engine::registry::quotas::OpenRuns;
+use crate::engine::run::request::{Request, Source, Taken};
+use crate::engine::run::runs::Runs;
+use crate::engine::{Metrics, Refusal, commit::head};
 
 /// Effects of one run that are on their way at the same time.
 const EFFECTS_AT_ONCE: usize = 64;
@@ -66,47 +68,17 @@ struct Bundle {
     round: u32,
 }
 
-impl RunWorker<'_> {
-    /// Starts a child, once: its run id is always the same, and a run that is there, or was, is not started again.
-    pub(crate) async fn run_child_start(&mut self, source: &Source, errand: &Errand) -> Result<Taken, Refusal> {
-        let (engine, key) = (self.engine, self.key);
-        let (ErrandTask::Start(start), Some(run_id)) = (&errand.task, errand.run_id) else { return Ok(Taken::Moot) };
-        let mut attempt = 0;
-        loop {
-            let before = self.state.was_known();
-            let now = engine.clock.now();
-            if let Some(existing) = self.loaded().await? {
-                let result = Transition::of(existing.run().clone()).undergo(errand, now);
-                let is_free = result == EffectResult::Closed;
-                if let EffectResult::Done { .. } = result {
-                    return Ok(Taken::Settled(result));
-                }
-                if !is_free && self.state.must_look_into(before) {
-                    continue;
-                }
-                // It may have come and gone, and another run have followed it.
-                if engine.store.load_run(key, *run_id.as_bytes()).await?.is_some() {
-                    return Ok(Taken::Settled(EffectResult::Done { run_id }));
-                }
-                if !is_free {
-                    return Ok(Taken::Settled(result));
-                }
-            }
-            if !engine.is_owed(source).await? {
-                return Ok(Taken::Moot);
-            }
-            let mut transition = Transition::start(start, run_id, now)?;
-            if let Some(existing) = self.state.known() {
-                existing.hand_over(&mut transition, now);
-            }
-            if self.write(transition, 0, 0, &mut attempt).await?.is_some() {
-                return Ok(Taken::Settled(EffectResult::Done { run_id }));
-            }
-        }
-    }
+/// Effects on their way.
+pub(crate) struct Effects {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) open_runs: Arc<OpenRuns>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) background: Arc<Background>,
 }
 
-impl Engine {
+impl Effects {
     /// For every effect in a batch, by its source, whether that still owes it, by a look at the store.
     pub(crate) async fn still_owed(
         &self,
@@ -122,7 +94,8 @@ impl Engine {
         join_all(sources.iter().map(async |source: &&Source| self.is_owed(source).await)).await
     }
 
-    async fn is_owed(&self, source: &Source) -> Result<bool, Refusal> {
+    /// Whether its source still owes an effect.
+    pub(crate) async fn is_owed(&self, source: &Source) -> Result<bool, Refusal> {
         let Some((holder, outbox)) = self.outbox_of(&source.key).await? else { return Ok(false) };
         Ok(outbox.owes_in(source.round, &source.effect.held_by(holder, source.run_id)))
     }
@@ -157,15 +130,15 @@ impl Engine {
         let (key, started) = (key.clone(), loaded.run().started.clone());
         let (tail, tail_first) = (loaded.tail.clone(), loaded.body.tail_first);
         let bundle = Bundle { key, started, tail, tail_first, effects, round };
-        let engine = Arc::clone(self);
+        let room = Arc::clone(self);
         self.background.spawn(async move {
-            let (engine, bundle) = (&engine, &bundle);
+            let (room, bundle) = (&room, &bundle);
             let deliveries =
                 futures_util::stream::iter(&bundle.effects).for_each_concurrent(EFFECTS_AT_ONCE, async |effect| {
-                    match engine.deliver_one(bundle, *effect).await {
-                        Ok(()) => drop(engine.metrics.effects.inc()),
+                    match room.deliver_one(bundle, *effect).await {
+                        Ok(()) => drop(room.metrics.effects.inc()),
                         Err(refusal) => {
-                            engine.metrics.put_off(refusal.code());
+                            room.metrics.put_off(refusal.code());
                             let workflow_id = &bundle.key.workflow_id;
                             tracing::warn!(%refusal, %workflow_id, ?effect, "an effect on another run must wait");
                         }
@@ -175,7 +148,7 @@ impl Engine {
         });
     }
 
-    async fn deliver_one(self: &Arc<Self>, bundle: &Bundle, effect: Effect) -> Result<(), Refusal> {
+    async fn deliver_one(&self, bundle: &Bundle, effect: Effect) -> Result<(), Refusal> {
         let (key, round) = (&bundle.key, bundle.round);
         // What a run before this one asked for is read from that one.
         let earlier = match effect.of {
@@ -201,7 +174,7 @@ impl Engine {
         let target = commit::head_key(&key.domain, &errand.workflow_id);
         let source = Source { key: key.clone(), run_id, effect, round };
         // Otherwise it is settled already, or somebody else is at it.
-        let taken = self.ask(&target, |reply| Request::Effect { source, errand, reply }).await;
+        let taken = self.runs.ask(&target, |reply| Request::Effect { source, errand, reply }).await;
         if effect.kind == EffectKind::StartChild {
             self.open_runs.child_settled(&key.domain);
         }
@@ -218,7 +191,7 @@ impl Engine {
     }
 
     async fn settle(
-        self: &Arc<Self>,
+        &self,
         key: &HeadKey,
         owner: Uuid,
         effect: Effect,
@@ -227,6 +200,6 @@ impl Engine {
     ) -> Result<(), Refusal> {
         let Effect { event_id, kind, .. } = effect;
         let settle = Command::SettleEffect { owner, event_id, kind, round, result };
-        self.tell_key(key, None, settle).await.map(drop)
+        self.runs.tell(key, None, settle).await.map(drop)
     }
 }

@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 
-use crate::engine::background::Background;
-use crate::engine::run::cell::Request;
+use crate::engine::base::background::Background;
+use crate::engine::run::request::Request;
 
 /// Most bytes of payload that are folded into one commit. Source: parts hold at least this much in every engine.
 const FOLD_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -123,7 +123,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::engine::run::cell::Reply;
+    use crate::engine::run::request::Reply;
 
     fn look() -> Request {
         Request::Look { reply: None }

@@ -1,55 +1,24 @@
 //! Resetting a run: another one goes on from an earlier event of it (ADR 15). Two commits: one decides it, and terminates an
 //! open run; the other begins the run that goes on. Between them the id is in use, as between the runs of ADR 9.
 
-use std::sync::Arc;
-
-use history::event::{ByHand, ResetPlan};
-use history::{
-    Branch, BranchReader, Branching, CallerName, Event, Fault, PlannedReset, RequestKey, Transition,
-    admit::check_by_hand,
-};
+use history::event::ResetPlan;
+use history::{Branch, BranchReader, Branching, Event, Fault, PlannedReset, RequestKey, Transition};
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::after::hand_out::waiting_turn;
 use crate::engine::commit::Loaded;
-use crate::engine::run::cell::Request;
+use crate::engine::lists::sync_match::waiting_turn;
 use crate::engine::run::worker::RunWorker;
-use crate::engine::{Engine, Page, Refusal, RunRef, head_key};
+use crate::engine::run::workshop::Workshop;
+use crate::engine::{Page, Refusal, Reset, WasReset};
 
 /// A run that is forgotten sooner than this is not reset: it must still be there when the new one begins. Ours: a start of
 /// the service that takes long.
 const KEPT_AT_LEAST: history::Duration = history::Duration::from_secs(3_600);
 
-/// How a run is reset.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reset {
-    /// From where the new run goes on.
-    pub branching: Branching,
-    /// Who does it, and why.
-    pub by_hand: ByHand,
-    /// The same key never does it twice.
-    pub key: Option<RequestKey>,
-    /// The name of the credential of whoever does it.
-    pub by: Option<CallerName>,
-}
-
-/// A reset that was recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WasReset {
-    /// The run that goes on.
-    pub run_id: Uuid,
-    /// The run whose history it has.
-    pub base_run_id: Uuid,
-    /// The last event of that.
-    pub base_event_id: u64,
-    /// Whether it is an earlier request with the same key that did it.
-    pub repeated: bool,
-}
-
 impl RunWorker<'_> {
     pub(crate) async fn run_reset(&mut self, run_id: Option<Uuid>, reset: &Reset) -> Result<WasReset, Refusal> {
-        let (engine, key) = (self.engine, self.key);
+        let (shop, key) = (self.shop, self.key);
         let mut attempt = 0;
         loop {
             // Nothing is refused on the word of a cache.
@@ -57,20 +26,20 @@ impl RunWorker<'_> {
             self.go_on().await?;
             let current = self.loaded().await?.cloned();
             let current = current.ok_or_else(|| Refusal::unknown_workflow(key))?;
-            if let Some(repeated) = engine.was_reset(key, &current, reset.key).await? {
+            if let Some(repeated) = shop.was_reset(key, &current, reset.key).await? {
                 return Ok(repeated);
             }
-            let base = engine.base(key, &current, run_id).await?;
-            let now = engine.clock.now();
+            let base = shop.base(key, &current, run_id).await?;
+            let now = shop.clock.now();
             let expires_at = [&base, &current].into_iter().filter_map(|loaded| loaded.head.expires_at).min();
             if expires_at.is_some_and(|at| at < now.plus(KEPT_AT_LEAST).as_millis()) {
                 let problem = format!("it is about to be forgotten, {KEPT_AT_LEAST} is too short a time for that");
                 return Err(Fault::ResetRefused { problem }.into());
             }
-            engine.read_branch(key, &base, BranchReader::new(reset.branching)).await?;
+            shop.read_branch(key, &base, BranchReader::new(reset.branching)).await?;
             let Branching { event_id, signals } = reset.branching;
             let base_run_id = base.run().started.run_id;
-            let plan = ResetPlan { new_run_id: engine.ids.run_id(now), run_id: base_run_id, event_id, signals };
+            let plan = ResetPlan { new_run_id: shop.ids.run_id(now), run_id: base_run_id, event_id, signals };
             let mut transition = Transition::linked(current.run().clone(), current.body.links.clone());
             transition.plan_reset(plan, &reset.by_hand, (reset.key, reset.by.clone()), now)?;
             let (last_event_id, waiting_turn) = (current.run().last_event_id, waiting_turn(current.run()));
@@ -87,20 +56,7 @@ impl RunWorker<'_> {
     }
 }
 
-impl Engine {
-    /// Has a new run go on from an event of a run, the newest one unless said. The newest is terminated if it is open.
-    ///
-    /// # Errors
-    ///
-    /// [`Fault::NotAResetPoint`], [`Fault::ResetRefused`] or another fault, [`Refusal::UnknownWorkflow`],
-    /// [`Refusal::UnknownRun`], or the store's. Nothing was recorded, but for [`Refusal::OutcomeUnknown`].
-    pub async fn reset(self: &Arc<Self>, at: &RunRef, reset: Reset) -> Result<WasReset, Refusal> {
-        self.registry.must_know(&at.domain).await?;
-        check_by_hand(&reset.by_hand)?;
-        let reset = Box::new(reset);
-        self.ask(&head_key(at), |reply| Request::Reset { run_id: at.run_id, reset, reply }).await
-    }
-
+impl Workshop {
     /// The run that goes on for one that was reset.
     pub(crate) async fn branch(
         &self,
@@ -159,7 +115,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use history::event::LaterSignals;
+    use history::event::{ByHand, LaterSignals};
     use history::{Command, Payload, Start, Timestamp, codec};
     use store::{Limits, PartKey};
 

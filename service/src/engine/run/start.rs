@@ -10,10 +10,11 @@ use history::{
 use store::HeadKey;
 
 use crate::engine::TypeKind;
-use crate::engine::after::hand_out::waiting_turn;
-use crate::engine::riders::update::PutUpdate;
+use crate::engine::lists::sync_match::waiting_turn;
+use crate::engine::riders::put::PutUpdate;
 use crate::engine::run::worker::RunWorker;
-use crate::engine::{Engine, Page, Refusal, Started};
+use crate::engine::run::workshop::Workshop;
+use crate::engine::{Page, Refusal, Registry, Started};
 
 /// Why a run was terminated for which another one was started.
 const REPLACED: &str = "replaced by a new start";
@@ -23,17 +24,16 @@ const TASK_LIST_DEFAULT: &str = "default";
 
 /// The start that a body asks for, with the defaults of its domain and its type.
 pub(crate) async fn start_of(
-    engine: &Engine,
+    registry: &Registry,
     domain: &str,
     start: StartWorkflow,
     key: Option<RequestKey>,
 ) -> Result<Start, Refusal> {
     let retention = match start.retention {
         Some(retention) => retention,
-        None => engine.registry.domain(domain).await?.retention,
+        None => registry.domain(domain).await?.retention,
     };
-    let registration: Registration<WorkflowDefaults> =
-        engine.registry.registration(domain, &start.workflow_type).await?;
+    let registration: Registration<WorkflowDefaults> = registry.registration(domain, &start.workflow_type).await?;
     if registration == Registration::Deprecated {
         return Err(Refusal::TypeDeprecated { kind: WorkflowDefaults::WORD, name: start.workflow_type });
     }
@@ -84,7 +84,7 @@ impl RunWorker<'_> {
         start: &Start,
         mut update: Option<&mut PutUpdate>,
     ) -> Result<Started, Refusal> {
-        let (engine, key) = (self.engine, self.key);
+        let (shop, key) = (self.shop, self.key);
         let mut attempt = 0;
         let author = Author::named(start.by.clone());
         // What takes the place of an open run needs no room of its own.
@@ -92,10 +92,10 @@ impl RunWorker<'_> {
         loop {
             let before = self.state.was_known();
             self.go_on().await?;
-            let now = engine.clock.now();
-            let run_id = engine.ids.run_id(now);
+            let now = shop.clock.now();
+            let run_id = shop.ids.run_id(now);
             let mut existing = self.loaded().await?.map(|loaded| loaded.run().clone());
-            let starting = engine.starting(key, existing.as_mut(), start, update.as_deref()).await?;
+            let starting = shop.starting(key, existing.as_mut(), start, update.as_deref()).await?;
             // Nor is it said from a cache that a run is open.
             let needs_proof = match &starting {
                 Err(fault) => fault.depends_on_state(),
@@ -134,13 +134,13 @@ impl RunWorker<'_> {
             }
             let mut transition = Transition::start(start, run_id, now)?;
             if room.is_none() && !replaces {
-                room = engine.open_runs.room_for(&key.domain, start).await?;
+                room = shop.open_runs.room_for(&key.domain, start).await?;
             }
             if let Some(earlier) = self.state.known() {
                 earlier.hand_over(&mut transition, now);
             }
             if let Some(update) = update.as_deref_mut() {
-                update.put_ahead(&engine.riders, key, run_id, engine.clock.now())?;
+                update.put_ahead(&shop.riders, key, run_id, shop.clock.now())?;
             }
             let written = self.write(transition, 0, 0, &mut attempt).await;
             if let Ok(Some(())) = written {
@@ -150,7 +150,7 @@ impl RunWorker<'_> {
                 return Ok(Started { run_id, repeated: false, existing: false });
             }
             if let Some(update) = update.as_deref_mut() {
-                update.take_back(&engine.riders, key);
+                update.take_back(&shop.riders, key);
             }
             written?;
         }
@@ -159,7 +159,7 @@ impl RunWorker<'_> {
     /// Starts the run that goes on for one that has continued as new, is tried again or was reset; nothing where there is none such. The
     /// id counts as open all the while: whoever comes to the run in between does this first.
     pub(crate) async fn go_on(&mut self) -> Result<(), Refusal> {
-        let (engine, key) = (self.engine, self.key);
+        let (shop, key) = (self.shop, self.key);
         let mut attempt = 0;
         loop {
             let Some(loaded) = self.loaded().await? else { return Ok(()) };
@@ -167,13 +167,13 @@ impl RunWorker<'_> {
                 return Ok(());
             }
             let newest = Page { reverse: true, limit: 1, ..Page::default() };
-            let closing = engine.reader.read_page(key, loaded, &newest).await?.events.pop();
+            let closing = shop.reader.read_page(key, loaded, &newest).await?.events.pop();
             let planned = loaded.body.links.reset.as_deref().cloned();
             let planned = planned.or_else(|| closing.as_ref().and_then(PlannedReset::of));
-            let (run, now) = (loaded.run(), engine.clock.now());
+            let (run, now) = (loaded.run(), shop.clock.now());
             let by = closing.as_ref().and_then(|event| event.by.clone());
             let mut transition = match (planned, closing.map(|event| event.kind)) {
-                (Some(reset), _) => engine.branch(key, loaded, &reset).await?,
+                (Some(reset), _) => shop.branch(key, loaded, &reset).await?,
                 (None, Some(EventKind::WorkflowContinuedAsNew(it))) => Transition::successor(run, &it, by, now),
                 (None, closing) => {
                     let followed_by = closing.and_then(|closing| closing.followed_by());
@@ -182,7 +182,7 @@ impl RunWorker<'_> {
                         return Err(Refusal::Corrupt { what });
                     };
                     let first = Page { limit: 1, ..Page::default() };
-                    let first = engine.reader.read_page(key, loaded, &first).await?.events.pop();
+                    let first = shop.reader.read_page(key, loaded, &first).await?.events.pop();
                     let input = first.and_then(|first| first.kind.payload().cloned());
                     Transition::retry(run, run_id, input, not_before.unwrap_or(now), now)
                 }
@@ -201,20 +201,20 @@ impl RunWorker<'_> {
         told: Option<(&Command, &Author)>,
         attempt: &mut u32,
     ) -> Result<bool, Refusal> {
-        let engine = self.engine;
+        let shop = self.shop;
         let (last_event_id, waiting_turn) = (run.last_event_id, waiting_turn(&run));
         let Some(loaded) = self.state.known() else { return Ok(false) };
         let mut transition = Transition::linked(run, loaded.body.links.clone());
         if let Some((command, author)) = told
             && transition.repeated(command, None).is_none()
         {
-            transition.admit_of(command, author, engine.clock.now())?;
+            transition.admit_of(command, author, shop.clock.now())?;
         }
         Ok(self.write(transition, last_event_id, waiting_turn, attempt).await?.is_some())
     }
 }
 
-impl Engine {
+impl Workshop {
     /// What a start does, with all that is known of it: that its run is there is one of the things that must be so for it to be repeated.
     async fn starting(
         &self,
@@ -250,115 +250,4 @@ fn signal_of(start: &Start) -> Option<Command> {
     let signal = start.signal.clone()?;
     let (name, input, identity, key) = (signal.name, signal.input, start.identity.clone(), start.key);
     Some(Command::Signal { name, input, identity, key, if_version: None })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use history::{ContinueAsNew, FailWorkflow, Payload, RetryPolicy, TurnId};
-    use store::{Expect, Store};
-
-    use super::*;
-    use crate::engine::commit::{self, Draft, Loaded};
-    use crate::engine::{RunRef, Settings, SystemClock};
-
-    async fn node(store: &Arc<dyn Store>) -> Arc<Engine> {
-        let engine = Engine::open_for_reading(Arc::clone(store), Arc::new(SystemClock), Settings::default());
-        let engine = engine.await.unwrap();
-        engine.registry.ensure_default_domain().await.unwrap();
-        engine
-    }
-
-    /// What a run may close with that another goes on for.
-    fn closes() -> [history::Decision; 2] {
-        let input = Some(Payload::from_json("1").unwrap());
-        [
-            ContinueAsNew { input, ..ContinueAsNew::default() }.into(),
-            FailWorkflow { reason: "busy".to_owned(), ..FailWorkflow::default() }.into(),
-        ]
-    }
-
-    /// A run that has closed so, on a node that died before it started the one that goes on.
-    async fn died_between(close: history::Decision) -> (Arc<dyn Store>, uuid::Uuid) {
-        let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new());
-        let engine = node(&store).await;
-        let start = Start {
-            retention: history::Duration::ZERO,
-            input: Some(Payload::from_json("1").unwrap()),
-            retry: Some(RetryPolicy::default()),
-            ..Start::new("w", "t", "l")
-        };
-        let first = engine.start("default", start).await.unwrap().run_id;
-        let key = commit::head_key("default", "w");
-        let base = Loaded::decode(store.load(&key).await.unwrap().unwrap()).unwrap();
-        let now = engine.clock().now();
-        let mut transition = Transition::of(base.run().clone());
-        transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None }, now).unwrap();
-        let command = Command::CompleteTurn {
-            turn: TurnId { scheduled_event_id: 2, started_event_id: 3 },
-            decisions: vec![close],
-            context: None,
-            awaiting: Vec::new(),
-        };
-        transition.admit(&command, now).unwrap();
-        let (run, links, events) = transition.into_all();
-        let due = commit::due(&run, &links, &[], 0, now);
-        assert!(due.is_some_and(|due| due <= now.plus(history::Duration::from_secs(30))), "somebody must look again");
-        let draft = Draft { base: Some(&base), run, links, events, copied: 0, offers: 0, op: 1, due };
-        let prepared = commit::prepare(draft, &store.limits(), |head| store.weight(&key, head));
-        let kept = prepared.next.head.expires_at.unwrap();
-        assert!(kept > now.plus(history::Duration::from_days(6)).as_millis(), "it must not be forgotten before");
-        let expect = Expect::Exactly { run: base.head.run, version: base.head.version };
-        assert_eq!(store.commit(&key, expect, &prepared.next.head, &prepared.parts).await.unwrap(), store::Cas::Won);
-        (store, first)
-    }
-
-    /// The names of the newest run's events, which goes on for the first.
-    async fn names(engine: &Arc<Engine>, first: uuid::Uuid) -> Vec<&'static str> {
-        let at = RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
-        let run = engine.describe(&at).await.unwrap().run;
-        assert_eq!(run.started.continued_from, Some(first));
-        let events = engine.history(&at, &Page::default()).await.unwrap().events;
-        assert_eq!(events.first().unwrap().kind.payload().unwrap().text(), Some("1"));
-        events.iter().map(|event| event.kind.name()).collect()
-    }
-
-    #[tokio::test]
-    async fn a_run_whose_node_died_before_it_went_on_goes_on_with_whoever_comes_first() {
-        for close in closes() {
-            let begun = ["WorkflowStarted", "DeciderScheduled"];
-            let at = RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
-            let signal =
-                Command::Signal { name: "go".to_owned(), input: None, identity: None, key: None, if_version: None };
-
-            let (store, first) = died_between(close.clone()).await;
-            let engine = node(&store).await;
-            engine.look(&commit::head_key("default", "w")).await.unwrap();
-            assert_eq!(names(&engine, first).await, begun);
-
-            let (store, first) = died_between(close.clone()).await;
-            let engine = node(&store).await;
-            engine.tell(&at, signal.clone()).await.unwrap();
-            assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
-
-            // A start finds the id in use, and one that may use the open run uses that.
-            let (store, first) = died_between(close.clone()).await;
-            let engine = node(&store).await;
-            let refused = engine.start("default", Start::new("w", "t", "l")).await.unwrap_err();
-            assert_eq!(refused.code(), "workflow-already-open");
-            let signal = Some(StartSignal { name: "go".to_owned(), input: None });
-            let start = Start { conflict_policy: ConflictPolicy::UseExisting, signal, ..Start::new("w", "t", "l") };
-            assert!(engine.start("default", start).await.unwrap().existing);
-            assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
-
-            // Two nodes at once start one.
-            let (store, first) = died_between(close.clone()).await;
-            let (one, other) = (node(&store).await, node(&store).await);
-            let key = commit::head_key("default", "w");
-            let (a, b) = tokio::join!(one.look(&key), other.look(&key));
-            a.and(b).unwrap();
-            assert_eq!(names(&one, first).await, begun);
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! The one way into a run: whoever works on it admits the requests that wait for it together, commits once, and answers.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use history::{
@@ -9,20 +10,22 @@ use history::{
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::after::hand_out::{take_task, waiting_turn};
 use crate::engine::commit::Loaded;
 use crate::engine::commit::state::State;
 use crate::engine::lists::grant::Grant;
+use crate::engine::lists::sync_match::{start_task, waiting_turn};
 use crate::engine::lists::{ListKey, Taker, WaitingTask};
 use crate::engine::riders::answer::standings;
-use crate::engine::run::cell::{Reply, Request, RunCell, Source, Taken};
+use crate::engine::run::cell::RunCell;
 use crate::engine::run::effects::{is_settled, undergo};
-use crate::engine::run::inbox::Work;
-use crate::engine::{Engine, Refusal, Told, after};
+use crate::engine::run::request::{Reply, Request, Source, Taken};
+use crate::engine::run::runs::WorksOnRuns;
+use crate::engine::run::workshop::Workshop;
+use crate::engine::{Refusal, Told, after};
 
 /// Who works on a run: owns what is known of it for as long. The only one, until it is done.
 pub(crate) struct RunWorker<'a> {
-    pub(crate) engine: &'a Arc<Engine>,
+    pub(crate) shop: &'a Arc<Workshop>,
     pub(crate) key: &'a HeadKey,
     pub(crate) state: &'a mut State,
 }
@@ -54,31 +57,27 @@ enum Pending {
     },
 }
 
-impl Engine {
-    /// Puts a request to a run. Whoever gets the work must do it.
-    #[must_use]
-    pub(crate) fn submit(self: &Arc<Self>, cell: &Arc<RunCell>, request: Request) -> Option<Work> {
-        cell.inbox.put(request).then(|| Work::new(&self.background, Arc::clone(self).work(Arc::clone(cell))))
-    }
-
-    async fn work(self: Arc<Self>, cell: Arc<RunCell>) {
-        let mut state = cell.state.lock().await;
-        let mut shift = cell.inbox.begin();
-        let mut worker = RunWorker { engine: &self, key: &cell.key, state: &mut state };
-        while let Some(batch) = shift.next() {
-            worker.run_batch(batch).await;
-        }
-        shift.end();
-        let kept = worker.keep();
-        drop(state);
-        self.cache.settle(&cell, kept);
+impl WorksOnRuns for Workshop {
+    fn work(self: Arc<Self>, cell: Arc<RunCell>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            let mut state = cell.state.lock().await;
+            let mut shift = cell.inbox.begin();
+            let mut worker = RunWorker { shop: &self, key: &cell.key, state: &mut state };
+            while let Some(batch) = shift.next() {
+                worker.run_batch(batch).await;
+            }
+            shift.end();
+            let kept = worker.keep();
+            drop(state);
+            self.runs.settle(&cell, kept);
+        })
     }
 }
 
 impl RunWorker<'_> {
     /// Loads the run unless it is known. `Ok(None)`: there is none.
     pub(crate) async fn loaded(&mut self) -> Result<Option<&Loaded>, Refusal> {
-        self.engine.reader.loaded(self.key, self.state).await
+        self.shop.reader.loaded(self.key, self.state).await
     }
 
     /// What is worth being known further on, in bytes. A closed run is read rarely, and then from the store.
@@ -163,8 +162,8 @@ impl RunWorker<'_> {
         task: TaskId,
         details: Option<history::Payload>,
     ) -> Result<bool, Refusal> {
-        let (engine, key) = (self.engine, self.key);
-        let now = engine.clock.now();
+        let (shop, key) = (self.shop, self.key);
+        let now = shop.clock.now();
         let is_held = |run: &Run| run.started.run_id == run_id && held(run, task).is_ok();
         if self.state.known().is_some_and(|loaded| !is_held(loaded.run())) {
             // Another node may have started it.
@@ -175,7 +174,7 @@ impl RunWorker<'_> {
         let cancel_requested = held(loaded.run(), task)?.cancel_event_id.is_some();
         let beat = Beat { scheduled_event_id: task.scheduled_event_id, at: now, details };
         let part = store::PartKey::Beat { scheduled: task.scheduled_event_id };
-        engine.store.put_part(key, *run_id.as_bytes(), part, crate::engine::commit::head::encode_beat(&beat)).await?;
+        shop.store.put_part(key, *run_id.as_bytes(), part, crate::engine::commit::head::encode_beat(&beat)).await?;
         if let Some(loaded) = self.state.known_mut() {
             loaded.beats.retain(|known| known.scheduled_event_id != task.scheduled_event_id);
             loaded.beats.push(beat);
@@ -205,9 +204,9 @@ impl RunWorker<'_> {
 
     /// One attempt; false when another is needed.
     async fn try_pending(&mut self, pending: &mut Vec<Pending>, attempt: &mut u32) -> Result<bool, Refusal> {
-        let (engine, key) = (self.engine, self.key);
+        let (shop, key) = (self.shop, self.key);
         let before = self.state.was_known();
-        let now = engine.clock.now();
+        let now = shop.clock.now();
         let Some(loaded) = self.loaded().await? else {
             for request in pending.drain(..) {
                 find_nothing(key, request);
@@ -215,7 +214,7 @@ impl RunWorker<'_> {
             return Ok(true);
         };
         if !before.is_so() {
-            engine.carry_out(key, loaded, after::of_loading(key, loaded));
+            shop.carry_out(key, loaded, after::of_loading(key, loaded));
         }
         if loaded.goes_on() {
             Box::pin(self.go_on()).await?;
@@ -231,12 +230,12 @@ impl RunWorker<'_> {
             Pending::Tell { .. } | Pending::Take { .. } | Pending::Look { .. } => None,
         });
         let sources: Vec<&Source> = sources.collect();
-        let owed = engine.still_owed(key, &sources, &mut transition).await;
+        let owed = shop.effects.still_owed(key, &sources, &mut transition).await;
         let told = pending.iter().filter_map(|request| match request {
             Pending::Tell { command, .. } => Some(command.requests()),
             Pending::Take { .. } | Pending::Effect { .. } | Pending::Look { .. } => None,
         });
-        engine.marks.recall(key, transition.run_mut(), &told.flatten().collect::<Vec<_>>()).await?;
+        shop.marks.recall(key, transition.run_mut(), &told.flatten().collect::<Vec<_>>()).await?;
         let BatchSaid { looks, says_no } = admit(key, pending, &mut transition, owed, &beats, now);
         if says_no && self.state.must_look_into(before) {
             return Ok(false);
@@ -254,8 +253,8 @@ impl RunWorker<'_> {
         }
         self.answer(pending);
         if let Some(loaded) = self.state.known().filter(|_| looks) {
-            let now = engine.clock.now();
-            engine.carry_out(key, loaded, after::of_look(key, loaded, &links.outbox, round, now));
+            let now = shop.clock.now();
+            shop.carry_out(key, loaded, after::of_look(key, loaded, &links.outbox, round, now));
         }
         Ok(true)
     }
@@ -267,7 +266,7 @@ impl RunWorker<'_> {
         };
         let stored = loaded.head.due.map(Timestamp::from_millis);
         if stored.is_none_or(|stored| stored > now) {
-            self.engine.agenda.set(self.key, stored);
+            self.shop.agenda.set(self.key, stored);
             return Ok(Some(()));
         }
         let transition = Transition::linked(loaded.run().clone(), loaded.body.links.clone());
@@ -276,19 +275,19 @@ impl RunWorker<'_> {
     }
 
     fn answer(&self, pending: &mut Vec<Pending>) {
-        let engine = self.engine;
+        let shop = self.shop;
         for request in pending.drain(..) {
             match request {
                 Pending::Tell { reply, answer, .. } => {
                     let answer = answer.unwrap_or(Err(Refusal::Stopping));
                     if let Err(refusal) = &answer {
-                        engine.metrics.refused(refusal.code());
+                        shop.metrics.refused(refusal.code());
                     }
                     drop(reply.send(answer));
                 }
                 Pending::Take { task, taker, reply, taken, .. } => {
                     let granted = self.state.known().zip(taken).and_then(|(loaded, start)| {
-                        engine.grant(self.key, loaded, (task.scheduled_event_id, start), &taker)
+                        shop.grant(self.key, loaded, (task.scheduled_event_id, start), &taker)
                     });
                     drop(reply.send(Ok(granted)));
                 }
@@ -332,7 +331,7 @@ fn admit(
             Pending::Take { task, list, taker, taken, .. } => {
                 let is_same = transition.run().started.run_id == task.run_id;
                 let which = (task.scheduled_event_id, task.lost);
-                *taken = is_same.then(|| take_task(transition, which, list, taker, now)).flatten();
+                *taken = is_same.then(|| start_task(transition, which, list, taker, now)).flatten();
                 said.says_no |= taken.is_none();
             }
             Pending::Effect { errand, answer, .. } => {

@@ -9,7 +9,8 @@ use store::{Cas, Expect, Head, HeadKey, PartKey};
 use crate::engine::after::{self, MadeWith};
 use crate::engine::commit::{self, Draft, LATE_OFFERS, Loaded, Prepared};
 use crate::engine::run::worker::RunWorker;
-use crate::engine::{Engine, Refusal, lists::backlog};
+use crate::engine::run::workshop::Workshop;
+use crate::engine::{Refusal, lists::backlog};
 
 /// How often a commit that lost a race, or was not applied, is tried in all.
 const ATTEMPTS_MAX: u32 = 8;
@@ -43,17 +44,17 @@ impl RunWorker<'_> {
         waited_before: EventId,
         attempt: &mut u32,
     ) -> Result<Option<()>, Refusal> {
-        let (engine, key) = (self.engine, self.key);
-        let now = engine.clock.now().max(transition.run().last_timestamp);
+        let (shop, key) = (self.shop, self.key);
+        let now = shop.clock.now().max(transition.run().last_timestamp);
         let spilled = transition.spill(self.committed(&transition), now);
-        if let Err(refusal) = engine.marks.keep_marks(key, &spilled).await {
+        if let Err(refusal) = shop.marks.keep_marks(key, &spilled).await {
             self.state.forget();
             return Err(refusal);
         }
-        let (reserved, unmatched) = engine.match_new_tasks(key, &mut transition, last_event_id, waited_before, now);
+        let (reserved, unmatched) = shop.lists.match_new_tasks(key, &mut transition, last_event_id, waited_before, now);
         let recorded = transition.events().len();
         let base = self.state.known();
-        let (op, Prepared { mut next, parts }) = engine.lay_out(key, base, transition, unmatched.is_empty(), now).await;
+        let (op, Prepared { mut next, parts }) = shop.lay_out(key, base, transition, unmatched.is_empty(), now).await;
         let made = MadeWith { reserved, unmatched, round: next.body.links.outbox.round() };
         let replaced = base.filter(|base| base.head.run != next.head.run).map(commit::replaced);
         let expect = match (base, &replaced) {
@@ -61,14 +62,14 @@ impl RunWorker<'_> {
             (Some(base), None) => Expect::Exactly { run: base.head.run, version: base.head.version },
             (None, None) => Expect::Absent,
         };
-        match engine.commit_surely(key, expect, &next.head, &parts, op, attempt).await {
+        match shop.commit_surely(key, expect, &next.head, &parts, op, attempt).await {
             Ok(Landed::No) => {
-                engine.unreserve(made.reserved, None);
+                shop.lists.unreserve(made.reserved, None);
                 self.state.forget();
-                engine.lost_race(key, recorded, attempt).await.map(|()| None)
+                shop.lost_race(key, recorded, attempt).await.map(|()| None)
             }
             Ok(Landed::Later) => {
-                engine.unreserve(made.reserved, None);
+                shop.lists.unreserve(made.reserved, None);
                 self.state.forget();
                 Ok(None)
             }
@@ -76,19 +77,19 @@ impl RunWorker<'_> {
                 if let Landed::AndMore(found) = landed {
                     next = *found;
                 }
-                engine.metrics.committed(recorded);
-                engine.metrics.marks_written.inc_by(spilled.marks.len() as u64);
-                engine.metrics.requests_forgotten_early.inc_by(spilled.forgotten_early);
+                shop.metrics.committed(recorded);
+                shop.metrics.marks_written.inc_by(spilled.marks.len() as u64);
+                shop.metrics.requests_forgotten_early.inc_by(spilled.forgotten_early);
                 next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
-                let follows = after::of_commit(key, base, &next, made, engine.clock.now());
-                engine.carry_out(key, &next, follows);
+                let follows = after::of_commit(key, base, &next, made, shop.clock.now());
+                shop.carry_out(key, &next, follows);
                 self.state.is(next);
                 Ok(Some(()))
             }
             Err(refusal) => {
-                engine.unreserve(made.reserved, Some(&refusal));
+                shop.lists.unreserve(made.reserved, Some(&refusal));
                 // What was about to be started may have been, or may wait.
-                engine.look_again(key);
+                shop.agenda.look_again(key, shop.clock.now());
                 self.state.forget();
                 Err(refusal)
             }
@@ -103,7 +104,7 @@ impl RunWorker<'_> {
     }
 }
 
-impl Engine {
+impl Workshop {
     /// Lays a commit out, with its operation id and when somebody must look at the run again. A transition that changes nothing is a look at a run
     /// whose tasks still wait.
     async fn lay_out(
@@ -198,7 +199,7 @@ impl Engine {
     /// lists have a row of it first; as long as that cannot be written it is not late.
     async fn offers_after(&self, key: &HeadKey, base: &Loaded, now: Timestamp) -> u32 {
         let offers = base.body.offers.saturating_add(1);
-        if offers < LATE_OFFERS || self.write_down(key, base.run(), now).await { offers } else { LATE_OFFERS - 1 }
+        if offers < LATE_OFFERS || self.lists.write_down(key, base.run(), now).await { offers } else { LATE_OFFERS - 1 }
     }
 
     /// Keeps the stored instant where moving it costs something and it is still a lower bound.

@@ -3,18 +3,16 @@
 //! What is decided is written before it is done (ADR 14): a node that dies in between leaves the action among those that
 //! are being started, with a date in the due index. Whoever comes next starts it with the same key, and so not twice.
 
-use std::sync::Arc;
-
 use futures_util::future::join_all;
 use history::{Action, Command, Ended, RequestKey, ReusePolicy, Running, ScheduleState, Scheduled, Sight, Timestamp};
 use sha2::{Digest, Sha256};
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::{Record, workflow_id};
+use super::{Record, Scheduler, workflow_id};
+use crate::engine::base::records::domain_of_schedule;
 use crate::engine::commit::{self, Loaded};
-use crate::engine::registry::records::domain_of_schedule;
-use crate::engine::{Engine, Refusal, RunRef};
+use crate::engine::{Refusal, RunRef};
 
 /// How many rounds of a look there are at most: each decides and starts up to sixteen actions, or loses against another node.
 const ROUNDS_MAX: u32 = 1_000;
@@ -28,13 +26,14 @@ enum ActionDone {
     Told(u64, Ended),
 }
 
-impl Engine {
+impl Scheduler {
     /// Looks at a schedule: does what there is to do.
     ///
     /// # Errors
     ///
     /// The store's; whatever has to wait is in the due index.
-    pub(in super::super) async fn see_to_schedule(self: &Arc<Self>, key: &HeadKey) -> Result<(), Refusal> {
+    pub(crate) async fn look(&self, key: &HeadKey) -> Result<(), Refusal> {
+        self.runs.leave_to_home(key).await;
         let Some(domain) = domain_of_schedule(key) else { return Ok(()) };
         let mut done: Vec<ActionDone> = Vec::new();
         for round in 0..ROUNDS_MAX {
@@ -101,7 +100,7 @@ impl Engine {
     }
 
     /// Starts and ends what the record says; answers what was done.
-    async fn act(self: &Arc<Self>, domain: &str, schedule_id: &str, id: Uuid, record: &Record) -> Vec<ActionDone> {
+    async fn act(&self, domain: &str, schedule_id: &str, id: Uuid, record: &Record) -> Vec<ActionDone> {
         let ends = record.state.to_tell().map(async |run| self.end(domain, id, run).await);
         let ended = join_all(ends).await;
         let starts = record.state.starting.iter().map(async |action| {
@@ -120,7 +119,7 @@ impl Engine {
     }
 
     async fn start_action(
-        self: &Arc<Self>,
+        &self,
         domain: &str,
         schedule_id: &str,
         id: Uuid,
@@ -131,16 +130,16 @@ impl Engine {
         body.workflow_id = workflow_id(&body.workflow_id, action.nominal);
         // The id says which time it is for; a backfill may be for one that had a run before.
         body.reuse_policy.get_or_insert(ReusePolicy::AllowDuplicate);
-        let mut start = self.start_of(domain, body, Some(key_of_action(id, action.number, "start"))).await?;
+        let mut start = self.commands.start_of(domain, body, Some(key_of_action(id, action.number, "start"))).await?;
         let (schedule_id, nominal_time) = (schedule_id.to_owned(), action.nominal);
         start.schedule = Some(Scheduled { schedule_id, action: action.number, nominal_time });
         let workflow_id = start.workflow_id.clone();
-        let started = self.start(domain, start).await?;
+        let started = self.commands.start(domain, start).await?;
         Ok((workflow_id, started.run_id))
     }
 
     /// Tells a run to end; the same one once.
-    async fn end(self: &Arc<Self>, domain: &str, id: Uuid, run: &Running) -> Option<ActionDone> {
+    async fn end(&self, domain: &str, id: Uuid, run: &Running) -> Option<ActionDone> {
         let how = run.end?;
         let (reason, identity) = (Some(REPLACED.to_owned()), None);
         let command = match how {
@@ -153,7 +152,7 @@ impl Engine {
             }
         };
         let at = RunRef { domain: domain.into(), workflow_id: run.workflow_id.as_str().into(), run_id: None };
-        match self.tell(&at, command).await {
+        match self.commands.tell(&at, command).await {
             Err(refusal) if refusal.is_retryable() => {
                 tracing::warn!(%refusal, workflow_id = %run.workflow_id, "a run of a schedule could not be ended yet");
                 None

@@ -7,14 +7,16 @@ use history::{Command, Decision, EventId, Fault, LAMBDA_LIST, Payload, Registrat
 use store::HeadKey;
 use uuid::Uuid;
 
+use crate::engine::commit::read::Reader;
 use crate::engine::riders::place::By;
-use crate::engine::run::cell::Request;
-use crate::engine::{ActivityToken, Engine, Outcome, Page, Refusal, RunRef, TurnToken, commit};
+use crate::engine::run::request::Request;
+use crate::engine::tasks::Tasks;
+use crate::engine::{ActivityToken, Outcome, Page, Refusal, RunRef, TurnToken, commit};
 
 /// How many events are looked at for what became of a turn. Ours: a turn's end comes before that many others.
 const LOSS_EVENTS_MAX: usize = 1_000;
 
-impl Engine {
+impl Tasks {
     /// Reads a decider's token.
     ///
     /// # Errors
@@ -33,16 +35,6 @@ impl Engine {
         self.mint.open_activity(token)
     }
 
-    /// Counts lines of the access log that were lost.
-    pub fn count_lost_access_lines(&self, lines: u64) {
-        self.metrics.access_log_lost(lines);
-    }
-
-    /// Counts a request that was not let in.
-    pub(crate) fn count_denied(&self, why: &'static str) {
-        self.metrics.denied(why);
-    }
-
     /// Whether somebody has the task that a token is of: a token is no key to a run for ever. What another node has given
     /// away beside a run, that one alone knows of, and it is taken at its word.
     pub(crate) fn must_be_out(&self, token: &TurnToken, run: &Run) -> Result<(), Refusal> {
@@ -59,22 +51,12 @@ impl Engine {
         must_hold(run, token.turn).map_err(Into::into)
     }
 
-    /// The seal of what leads to a page, so that nobody makes one up.
-    pub(crate) fn page_seal(&self, parts: &[&[u8]]) -> String {
-        self.mint.page_seal(parts)
-    }
-
-    /// Whether this is the seal of these parts.
-    pub(crate) fn is_page_seal(&self, parts: &[&[u8]], seal: &str) -> bool {
-        self.mint.is_page_seal(parts, seal)
-    }
-
     /// Has a decider's answer admitted: `CompleteTurn` or `FailTurn`.
     ///
     /// # Errors
     ///
     /// A fault of the rules, e.g. [`Fault::TurnLost`], or the store's.
-    pub async fn answer_turn(self: &Arc<Self>, token: &TurnToken, command: Command) -> Result<(), Refusal> {
+    pub async fn answer_turn(&self, token: &TurnToken, command: Command) -> Result<(), Refusal> {
         self.answer_turn_and_queries(token, command, Vec::new()).await
     }
 
@@ -87,7 +69,7 @@ impl Engine {
     /// second answer to one, and for decisions in answer to a task that only asks; [`Refusal::QuestionsLost`] when nobody
     /// waits any more for anything that such a task asked.
     pub async fn answer_turn_and_queries(
-        self: &Arc<Self>,
+        &self,
         token: &TurnToken,
         command: Command,
         results: Vec<(String, Outcome)>,
@@ -103,7 +85,7 @@ impl Engine {
     /// As for [`answer_turn_and_queries`](Self::answer_turn_and_queries); [`Fault::UpdateUnknown`] for an answer to an update
     /// that the turn was not asked to judge and that none has accepted.
     pub async fn answer_turn_with(
-        self: &Arc<Self>,
+        &self,
         token: &TurnToken,
         command: Command,
         results: Vec<(String, Outcome)>,
@@ -112,7 +94,7 @@ impl Engine {
         if let Some(node) = self.recorder_of(token) {
             return self.pass_answer(node, token, command, results, updates).await;
         }
-        let outcomes = self.read_results(token.run_id, results)?;
+        let outcomes = self.request_reply.read_results(token.run_id, results)?;
         if let Some(version) = token.only_asks {
             if let Some(answer) = updates.first() {
                 return Err(Fault::UpdateUnknown { update_id: answer.update_id.clone() }.into());
@@ -124,11 +106,11 @@ impl Engine {
             self.add_registrations(token, decisions).await?;
         }
         let key = commit::head_key(&token.domain, &token.workflow_id);
-        match self.answer_with_riders(token, command, outcomes, updates).await {
+        match self.request_reply.answer_with_riders(token, command, outcomes, updates).await {
             Ok(()) => Ok(()),
             Err(refusal) => {
                 let judge = |run: &Run| must_hold(run, token.turn).err();
-                Err(self.as_its_run_says(&key, token.run_id, refusal, Fault::TurnLost, judge).await)
+                Err(as_its_run_says(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge).await)
             }
         }
     }
@@ -140,7 +122,7 @@ impl Engine {
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
         let after = token.turn.started_event_id.saturating_sub(1);
         let page = Page { after, limit: LOSS_EVENTS_MAX, ..Page::default() };
-        match self.history(&at, &page).await {
+        match self.views.history(&at, &page).await {
             // A speculative turn is not recorded before its answer is.
             Ok(_) if token.speculative.is_some() => Refusal::TurnLost { how: TurnLoss::NeverWas },
             Ok(read) => match TurnLoss::find(token.turn, &read.events) {
@@ -160,7 +142,7 @@ impl Engine {
                 Decision::ScheduleActivity(it) if it.task_list.as_deref() == Some(LAMBDA_LIST) => {
                     // Functions have no types; what is known of them is whether there are any.
                     let known = Registration::Known(Box::default());
-                    it.registration = if self.lambda.get().is_some() { known } else { Registration::Unknown };
+                    it.registration = if self.lists.lambda.get().is_some() { known } else { Registration::Unknown };
                 }
                 Decision::ScheduleActivity(it) => {
                     it.registration = self.registry.registration(domain, &it.activity_type).await?;
@@ -175,7 +157,7 @@ impl Engine {
                         None => {
                             let (domain, workflow_id) = (Arc::clone(domain), Arc::clone(&token.workflow_id));
                             let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
-                            self.describe(&at).await?.run.started.workflow_type.clone()
+                            self.views.describe(&at).await?.run.started.workflow_type.clone()
                         }
                     };
                     it.registration = self.registry.registration(domain, &full).await?;
@@ -195,7 +177,7 @@ impl Engine {
     }
 
     async fn answer_task_that_asks(
-        self: &Arc<Self>,
+        &self,
         token: &TurnToken,
         version: EventId,
         command: Command,
@@ -215,7 +197,7 @@ impl Engine {
             }
             _ => {}
         }
-        self.answer_queries(token, version, outcomes, otherwise).await
+        self.request_reply.answer_queries(token, version, outcomes, otherwise).await
     }
 
     /// Has a runner's answer admitted.
@@ -223,9 +205,9 @@ impl Engine {
     /// # Errors
     ///
     /// A fault of the rules, e.g. [`Fault::ActivityClosed`], or the store's.
-    pub async fn answer_activity(self: &Arc<Self>, token: &ActivityToken, command: Command) -> Result<(), Refusal> {
+    pub async fn answer_activity(&self, token: &ActivityToken, command: Command) -> Result<(), Refusal> {
         let key = commit::head_key(&token.domain, &token.workflow_id);
-        match self.tell_key_of(&key, Some(token.run_id), command, token.author.clone()).await {
+        match self.runs.tell_of(&key, Some(token.run_id), command, token.author.clone()).await {
             Ok(_) => Ok(()),
             Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
         }
@@ -236,11 +218,11 @@ impl Engine {
     /// # Errors
     ///
     /// [`Fault::ActivityClosed`], [`Fault::RunClosed`], a fault for details that are too large, or the store's.
-    pub async fn heartbeat(self: &Arc<Self>, token: &ActivityToken, details: Option<Payload>) -> Result<bool, Refusal> {
+    pub async fn heartbeat(&self, token: &ActivityToken, details: Option<Payload>) -> Result<bool, Refusal> {
         check_payload("details", details.as_ref())?;
         let key = commit::head_key(&token.domain, &token.workflow_id);
         let (run_id, task) = (token.run_id, token.task);
-        match self.ask(&key, |reply| Request::Beat { run_id, task, details, reply }).await {
+        match self.runs.ask(&key, |reply| Request::Beat { run_id, task, details, reply }).await {
             Ok(cancel_requested) => Ok(cancel_requested),
             Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
         }
@@ -248,28 +230,28 @@ impl Engine {
 
     async fn as_its_run_says_to_task(&self, key: &HeadKey, token: &ActivityToken, refusal: Refusal) -> Refusal {
         let judge = |run: &Run| held(run, token.task).err();
-        self.as_its_run_says(key, token.run_id, refusal, Fault::ActivityClosed, judge).await
+        as_its_run_says(&self.reader, key, token.run_id, refusal, Fault::ActivityClosed, judge).await
     }
+}
 
-    /// Why an answer with a true token is refused when the workflow id has another run by now, or none: what the token's
-    /// own run says to it, as long as it is there, so that what follows a run changes nothing about it.
-    pub(crate) async fn as_its_run_says(
-        &self,
-        key: &HeadKey,
-        run_id: Uuid,
-        refusal: Refusal,
-        lost: Fault,
-        judge: impl FnOnce(&Run) -> Option<Fault>,
-    ) -> Refusal {
-        match refusal {
-            Refusal::UnknownWorkflow { .. } => lost.into(),
-            Refusal::RunNotCurrent { .. } => match self.reader.load_run(key, run_id).await {
-                Ok(earlier) => judge(earlier.run()).unwrap_or(lost).into(),
-                // Past its retention.
-                Err(Refusal::UnknownRun { .. }) => lost.into(),
-                Err(refusal) => refusal,
-            },
-            refusal => refusal,
-        }
+/// Why an answer with a true token is refused when the workflow id has another run by now, or none: what the token's
+/// own run says to it, as long as it is there, so that what follows a run changes nothing about it.
+pub(super) async fn as_its_run_says(
+    reader: &Reader,
+    key: &HeadKey,
+    run_id: Uuid,
+    refusal: Refusal,
+    lost: Fault,
+    judge: impl FnOnce(&Run) -> Option<Fault>,
+) -> Refusal {
+    match refusal {
+        Refusal::UnknownWorkflow { .. } => lost.into(),
+        Refusal::RunNotCurrent { .. } => match reader.load_run(key, run_id).await {
+            Ok(earlier) => judge(earlier.run()).unwrap_or(lost).into(),
+            // Past its retention.
+            Err(Refusal::UnknownRun { .. }) => lost.into(),
+            Err(refusal) => refusal,
+        },
+        refusal => refusal,
     }
 }

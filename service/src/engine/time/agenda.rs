@@ -12,6 +12,10 @@ const AHEAD: Duration = Duration::from_secs(60);
 /// The most runs on the agenda: about 200 bytes each. With more of them near, it looks less far ahead.
 pub(crate) const ENTRIES_MAX: usize = 20_000;
 
+/// When a run is looked at again that could not be looked at, or whose task could not be taken. Ours: soon, for it stands still
+/// meanwhile, but not at once, as the store has just refused after several tries.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// When to look at a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AgendaEntry {
@@ -106,6 +110,11 @@ impl Agenda {
             drop(entries);
             self.earlier.notify_one();
         }
+    }
+
+    /// Has a run looked at soon, as something about it could not be done.
+    pub(crate) fn look_again(&self, key: &HeadKey, now: Timestamp) {
+        self.set_by(key, now.plus(LOOK_AGAIN_AFTER));
     }
 
     /// Begins to look further ahead: from now on commits due before the second instant are taken in. Fetch what the store

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use store::{Cas, Head};
 use tokio::time::Instant;
 
-use crate::engine::registry::Records;
+use crate::engine::base::records::Records;
 use crate::engine::{Clock, Refusal};
 
 /// How far the clock may be beyond the newest time that was seen. Ours: less than any retention that somebody would miss, and

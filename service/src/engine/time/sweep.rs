@@ -7,20 +7,27 @@
 //! (`backlog.rs`); it is not read, so the start does not depend on the number of open runs.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use history::Timestamp;
-use store::{HeadKey, UnixMs};
+use store::{HeadKey, Store, UnixMs};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::engine::base::background::Background;
+use crate::engine::base::records::domain_of_schedule;
 use crate::engine::commit::OFFER_SOON_MAX;
-use crate::engine::registry::records::domain_of_schedule;
-use crate::engine::run::cell::Request;
-use crate::engine::time::agenda::ENTRIES_MAX;
-use crate::engine::{Engine, Refusal};
+use crate::engine::lists::hand_out::TaskLists;
+use crate::engine::nodes::Nodes;
+use crate::engine::run::runs::Runs;
+use crate::engine::schedules::Scheduler;
+use crate::engine::time::agenda::{Agenda, ENTRIES_MAX};
+use crate::engine::time::guard::Guard;
+use crate::engine::token::keeper::SecretKeeper;
+use crate::engine::watch::Watchers;
+use crate::engine::{Clock, Metrics, Refusal};
 
 /// How far ahead of time a node that takes over looks at runs: all those with a waiting task that has no row on its list, and
 /// a second for clocks that disagree.
@@ -39,18 +46,11 @@ pub(crate) const RESCAN_EVERY: history::Duration = history::Duration::from_secs(
 /// How long a run of another node's shard must be overdue before this one looks at it.
 const FOREIGN_OVERDUE: history::Duration = history::Duration::from_secs(10);
 
-/// How long a node leaves a run that it wrote to that run's home, when its time has come.
-const FOREIGN_WAIT: Duration = Duration::from_millis(200);
-
 /// The wait after the store could not be read.
 const TROUBLE_WAIT: Duration = Duration::from_secs(1);
 
 /// The same for a node that takes over. Ours: short, as runs stand still meanwhile.
 const TAKE_OVER_TROUBLE_WAIT: Duration = Duration::from_millis(200);
-
-/// When a run is looked at again that could not be looked at, or whose task could not be taken. Ours: soon, for it stands still
-/// meanwhile, but not at once, as the store has just refused after several tries.
-const LOOK_AGAIN_AFTER: history::Duration = history::Duration::from_secs(1);
 
 /// How often the store is asked to forget.
 const EXPIRE_EVERY: Duration = Duration::from_secs(30);
@@ -58,24 +58,43 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(30);
 /// Runs that are forgotten at once.
 const EXPIRE_AT_ONCE: usize = 500;
 
-impl Engine {
+/// See the module.
+pub(crate) struct Sweeper {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) lists: Arc<TaskLists>,
+    pub(crate) schedules: Arc<Scheduler>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) limits: store::Limits,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) agenda: Arc<Agenda>,
+    pub(crate) watchers: Arc<Watchers>,
+    pub(crate) secrets: Arc<SecretKeeper>,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) background: Arc<Background>,
+    /// How often the due index was read.
+    pub(crate) rescans: AtomicU32,
+}
+
+impl Sweeper {
     /// Starts the background tasks. They end with the engine's shutdown.
     pub(crate) fn start_sweeping(self: &Arc<Self>) {
-        let engine = Arc::clone(self);
-        self.background.spawn_until_stopped(async move { engine.sweep().await });
-        let engine = Arc::clone(self);
-        self.background.spawn_until_stopped(async move { engine.take_over().await });
-        let engine = Arc::clone(self);
-        self.background.spawn_until_stopped(async move { engine.keep_refilling().await });
-        let engine = Arc::clone(self);
-        self.background.spawn_until_stopped(async move { engine.keep_writing_down().await });
-        let engine = Arc::clone(self);
-        self.background.spawn_until_stopped(async move { engine.expire().await });
+        let sweep = Arc::clone(self);
+        self.background.spawn_until_stopped(async move { sweep.sweep().await });
+        let sweep = Arc::clone(self);
+        self.background.spawn_until_stopped(async move { sweep.take_over().await });
+        let sweep = Arc::clone(self);
+        self.background.spawn_until_stopped(async move { sweep.lists.keep_refilling().await });
+        let sweep = Arc::clone(self);
+        self.background.spawn_until_stopped(async move { sweep.lists.keep_writing_down().await });
+        let sweep = Arc::clone(self);
+        self.background.spawn_until_stopped(async move { sweep.expire().await });
         if self.nodes.is_shared() {
-            let engine = Arc::clone(self);
-            self.background.spawn_until_stopped(async move { engine.keep_beating().await });
-            let engine = Arc::clone(self);
-            self.background.spawn_until_stopped(async move { engine.secrets.keep_reading().await });
+            let sweep = Arc::clone(self);
+            self.background.spawn_until_stopped(async move { sweep.keep_beating().await });
+            let sweep = Arc::clone(self);
+            self.background.spawn_until_stopped(async move { sweep.secrets.keep_reading().await });
         }
     }
 
@@ -97,11 +116,11 @@ impl Engine {
     fn nodes_have_changed(self: &Arc<Self>) {
         self.agenda.read_again();
         self.nodes.changed.notify_one();
-        self.seek_anew();
+        self.lists.seek_anew();
         // Whoever wait here were woken by those who were there before: let them look again.
         self.watchers.close();
-        self.tell_all_waiting();
-        self.tell_all_lost();
+        self.lists.tell_all_waiting();
+        self.lists.tell_all_lost();
     }
 
     async fn sweep(self: &Arc<Self>) {
@@ -131,8 +150,8 @@ impl Engine {
                 if looks.len() >= LOOKS_AT_ONCE {
                     looks.join_next().await;
                 }
-                let engine = Arc::clone(self);
-                looks.spawn(async move { engine.look_or_again(&key).await });
+                let sweep = Arc::clone(self);
+                looks.spawn(async move { sweep.look_or_again(&key).await });
             }
             while looks.try_join_next().is_some() {}
         }
@@ -172,9 +191,9 @@ impl Engine {
             after = Some(last.clone());
             for due in due {
                 let Ok(look) = Arc::clone(&looks).acquire_owned().await else { return };
-                let engine = Arc::clone(&self);
+                let sweep = Arc::clone(&self);
                 under_way.spawn(async move {
-                    engine.look_or_again(&due.key).await;
+                    sweep.look_or_again(&due.key).await;
                     drop(look);
                 });
                 while under_way.try_join_next().is_some() {}
@@ -219,35 +238,15 @@ impl Engine {
     /// Looks at a run, now or, where that cannot be done, soon.
     async fn look_or_again(self: &Arc<Self>, key: &HeadKey) {
         self.metrics.looks.inc();
-        if let Err(refusal) = self.look(key).await {
+        let looked = match domain_of_schedule(key) {
+            Some(_) => self.schedules.look(key).await,
+            None => self.runs.look(key).await,
+        };
+        if let Err(refusal) = looked {
             tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
             // It must not be forgotten: its row is still in the store, but this agenda has passed it.
-            self.look_again(key);
+            self.agenda.look_again(key, self.clock.now());
         }
-    }
-
-    /// Has a run looked at soon, as something about it could not be done.
-    pub(crate) fn look_again(&self, key: &HeadKey) {
-        self.agenda.set_by(key, self.clock.now().plus(LOOK_AGAIN_AFTER));
-    }
-
-    /// Looks at one run now: fires what is due and offers what waits.
-    ///
-    /// # Errors
-    ///
-    /// The store's.
-    pub(crate) async fn look(self: &Arc<Self>, key: &HeadKey) -> Result<(), Refusal> {
-        if self.nodes.is_shared() {
-            if !self.nodes.is_home(self.store.due_shard(key)) {
-                tokio::time::sleep(FOREIGN_WAIT).await;
-            }
-            // What is in memory may lack what another node has written.
-            self.forget(key).await;
-        }
-        if domain_of_schedule(key).is_some() {
-            return self.see_to_schedule(key).await;
-        }
-        self.ask(key, |reply| Request::Look { reply: Some(reply) }).await
     }
 
     async fn expire(self: &Arc<Self>) {

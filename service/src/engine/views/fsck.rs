@@ -8,7 +8,8 @@ use history::{EffectKind, Event, EventId, EventKind, Links, RequestKey, Run, che
 use store::{Count, ListQuery, Listed};
 use uuid::Uuid;
 
-use crate::engine::{Engine, Page, Refusal, RunRef, commit};
+use crate::engine::views::Views;
+use crate::engine::{Page, Refusal, RunRef, commit};
 
 /// Something that is wrong with a stored run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub struct FsckReport {
 /// How many runs there are of each status.
 type RunsByStatus = BTreeMap<Arc<str>, u64>;
 
-impl Engine {
+impl Views {
     /// Checks every run of a domain; `progress` hears of each page.
     ///
     /// # Errors

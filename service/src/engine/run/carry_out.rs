@@ -4,28 +4,28 @@ use std::sync::Arc;
 
 use store::HeadKey;
 
-use super::After;
-use crate::engine::Engine;
-use crate::engine::after::hand_out::Reserved;
+use crate::engine::after::After;
 use crate::engine::commit::Loaded;
+use crate::engine::lists::sync_match::Reserved;
+use crate::engine::run::workshop::Workshop;
 
-impl Engine {
+impl Workshop {
     /// Does what follows, one after the other.
-    pub(in super::super) fn carry_out(self: &Arc<Self>, key: &HeadKey, next: &Loaded, after: Vec<After>) {
+    pub(crate) fn carry_out(self: &Arc<Self>, key: &HeadKey, next: &Loaded, after: Vec<After>) {
         for it in after {
             match it {
                 After::Withdraw { list, run_id, scheduled_event_id } => {
-                    self.matching.withdraw(&list, run_id, scheduled_event_id);
+                    self.lists.matching.withdraw(&list, run_id, scheduled_event_id);
                 }
                 After::Wake(at) => self.agenda.set(key, at),
                 After::SettleRiders => drop(self.riders.settle(key, next.run())),
                 After::Grant(reserved) => self.grant_reserved(key, next, *reserved),
-                After::Offer(list, task) => self.offer(&list, task),
-                After::SeeToRiders => self.see_to_riders(key, next),
+                After::Offer(list, task) => self.lists.offer(&list, task),
+                After::SeeToRiders => self.request_reply.see_to_riders(key, next),
                 After::Notify(progress) => self.watchers.tell(key, progress),
                 After::WakeSchedule(schedule, at) => self.agenda.set_by(&schedule, at),
-                After::Remember(poll, list, task) => self.remember(poll, &list, task),
-                After::Deliver { effects, round } => self.deliver(key, next, effects, round),
+                After::Remember(poll, list, task) => self.lists.remember(poll, &list, task),
+                After::Deliver { effects, round } => self.effects.deliver(key, next, effects, round),
             }
         }
     }

@@ -1,6 +1,9 @@
 //! What waits on lists, by itself.
 
+use store::HeadKey;
+
 use super::*;
+use crate::engine::lists::{Side, WaitingRiders};
 
 fn list() -> ListKey {
     ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() }

@@ -1,8 +1,9 @@
 //! What the service does beside what it is asked: tasks that are owned here, so that none is at work on a store that is closed.
 //! When the service stops, some end at once and others are waited for.
 
-use std::sync::Arc;
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -20,6 +21,8 @@ pub(crate) struct Background {
     stopping: Notify,
     /// How many tasks are waited for when the service stops.
     under_way: watch::Sender<usize>,
+    /// See [`keeps`](Self::keeps).
+    kept: OnceLock<Weak<dyn Any + Send + Sync>>,
 }
 
 /// A task that is waited for, until this is dropped.
@@ -34,7 +37,17 @@ impl Drop for TaskUnderWay {
 impl Background {
     pub(crate) fn new() -> Arc<Self> {
         let (is_stopping, stopping) = (AtomicBool::new(false), Notify::new());
-        Arc::new(Self { is_stopping, stopping, under_way: watch::Sender::new(0) })
+        Arc::new(Self { is_stopping, stopping, under_way: watch::Sender::new(0), kept: OnceLock::new() })
+    }
+
+    /// Has what is under way keep this, which it may need to come to its end.
+    pub(crate) fn keeps(&self, it: Weak<dyn Any + Send + Sync>) {
+        drop(self.kept.set(it));
+    }
+
+    /// What is under way [keeps](Self::keeps) this; `None` once nobody has it any more.
+    pub(crate) fn kept(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.kept.get()?.upgrade()
     }
 
     /// The service stops.
@@ -64,10 +77,10 @@ impl Background {
         // Outside a runtime the process is ending.
         let Ok(runtime) = Handle::try_current() else { return };
         self.under_way.send_modify(|count| *count += 1);
-        let under_way = TaskUnderWay(Arc::clone(self));
+        let (under_way, kept) = (TaskUnderWay(Arc::clone(self)), self.kept());
         drop(runtime.spawn(async move {
             work.await;
-            drop(under_way);
+            drop((under_way, kept));
         }));
     }
 
@@ -76,9 +89,10 @@ impl Background {
         self: &Arc<Self>,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> JoinHandle<()> {
-        let background = Arc::clone(self);
+        let (background, kept) = (Arc::clone(self), self.kept());
         tokio::spawn(async move {
             tokio::select! { biased; () = background.stopped() => {} () = work => {} }
+            drop(kept);
         })
     }
 

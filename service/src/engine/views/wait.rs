@@ -6,8 +6,10 @@ use history::EventId;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::engine::base::forms::head_key;
+use crate::engine::views::Views;
 use crate::engine::watch::Progress;
-use crate::engine::{Described, Engine, Refusal, RunRef, Seen, head_key};
+use crate::engine::{Described, Refusal, RunRef, Seen};
 use crate::shares::watch;
 
 /// Where other nodes may write to a run, how long after the wait has begun those who watch it here look at it, at first and at
@@ -15,7 +17,7 @@ use crate::shares::watch;
 const LOOK_FIRST: Duration = Duration::from_millis(50);
 const LOOK_EVERY_MAX: Duration = Duration::from_secs(2);
 
-impl Engine {
+impl Views {
     /// Returns once the run has an event after `after`, or has closed, or is another run, or `wait` is over.
     ///
     /// # Errors
@@ -25,7 +27,7 @@ impl Engine {
         let key = head_key(at);
         let mut watching = self.watchers.watch(&key);
         let found = self.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run;
-        if found.last_event_id > after || !found.is_open() || self.is_stopping() {
+        if found.last_event_id > after || !found.is_open() || self.background.is_stopping() {
             return Ok(());
         }
         watch()?;
@@ -54,7 +56,7 @@ impl Engine {
             let run = &described.run;
             let run_id = run.started.run_id;
             let is_seen = run_id == seen.run_id && run.version == seen.version;
-            if !is_seen || Instant::now() >= deadline || self.is_stopping() {
+            if !is_seen || Instant::now() >= deadline || self.background.is_stopping() {
                 return Ok(described);
             }
             watch()?;

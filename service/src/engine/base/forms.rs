@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use history::{Beat, Event, EventId, Outbox, Payload, Run, Timestamp, UpdateStanding};
+use history::event::ByHand;
+use history::{
+    Beat, Branching, CallerName, Event, EventId, Outbox, Payload, RequestKey, Run, Timestamp, UpdateStanding,
+};
 use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use uuid::Uuid;
@@ -150,4 +153,43 @@ pub enum Outcome {
         /// Why, for people.
         message: Option<String>,
     },
+}
+
+/// How runs are deleted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deletion {
+    /// Whether an open run is terminated first; it is refused otherwise.
+    pub terminates: bool,
+    /// Why, for the termination.
+    pub reason: Option<String>,
+    /// Who deletes, for the termination.
+    pub identity: Option<String>,
+    /// The name of the credential of whoever deletes, for the termination.
+    pub by: Option<CallerName>,
+}
+
+/// How a run is reset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reset {
+    /// From where the new run goes on.
+    pub branching: Branching,
+    /// Who does it, and why.
+    pub by_hand: ByHand,
+    /// The same key never does it twice.
+    pub key: Option<RequestKey>,
+    /// The name of the credential of whoever does it.
+    pub by: Option<CallerName>,
+}
+
+/// A reset that was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WasReset {
+    /// The run that goes on.
+    pub run_id: Uuid,
+    /// The run whose history it has.
+    pub base_run_id: Uuid,
+    /// The last event of that.
+    pub base_event_id: u64,
+    /// Whether it is an earlier request with the same key that did it.
+    pub repeated: bool,
 }

@@ -4,18 +4,16 @@
 //! who look at the runs of a node that has died. Disposable, as everything in memory is.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use history::{CallerName, PollId};
 use lru::LruCache;
 use sha2::{Digest, Sha256};
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::engine::lists::grant::Grant;
+use crate::engine::Refusal;
 use crate::engine::lists::{ListKey, Side, Taker, WaitingTask};
-use crate::engine::{Engine, Offer, Refusal};
 
 /// How somebody polls.
 #[derive(Debug, Clone, Default)]
@@ -42,15 +40,8 @@ pub struct Poll {
 /// 200 bytes a task.
 const REMEMBERED: usize = 20_000;
 
-/// How long a poll that is repeated waits until all nodes have said whether they know where its task is. One that is paused
-/// says nothing; what it knows is found when the others take over from it.
-const ASKED_WAIT: Duration = Duration::from_secs(1);
-
 /// For how long a node tells those who come of a poll whose answer was lost: as long as one waits at most. Ours.
 const LOST_LATELY: Duration = Duration::from_secs(60);
-
-/// Of how many it tells at once.
-const LOST_AT_ONCE: usize = 256;
 
 struct SentTasks {
     /// Where tasks went, each with its list.
@@ -81,14 +72,14 @@ impl Polls {
     }
 
     /// Remembers where a task went; answers whether it was lost on the way.
-    fn note(&self, poll: PollId, list: ListKey, task: WaitingTask) -> bool {
+    pub(crate) fn note(&self, poll: PollId, list: ListKey, task: WaitingTask) -> bool {
         let mut memory = self.lock();
         memory.sent.put(poll, (list, task));
         memory.lost.contains(&poll)
     }
 
     /// The answers to these polls were lost; answers what had been started for the last of them, as far as it is known here.
-    fn lose(&self, polls: &[PollId]) -> Option<(ListKey, WaitingTask)> {
+    pub(crate) fn lose(&self, polls: &[PollId]) -> Option<(ListKey, WaitingTask)> {
         let mut memory = self.lock();
         for poll in polls {
             memory.lost.put(*poll, Instant::now());
@@ -97,7 +88,7 @@ impl Polls {
     }
 
     /// Polls whose answer was lost not long ago.
-    fn lately_lost(&self) -> Vec<PollId> {
+    pub(crate) fn lately_lost(&self) -> Vec<PollId> {
         let memory = self.lock();
         memory.lost.iter().filter(|(_, at)| at.elapsed() < LOST_LATELY).map(|(poll, _)| *poll).collect()
     }
@@ -132,97 +123,6 @@ pub(crate) fn taker(list: &ListKey, poll: &Poll) -> Result<(Taker, Vec<PollId>),
     let attempt = poll.attempt.unwrap_or(1);
     let earlier = (1..attempt).map(|attempt| poll_id(list, id, attempt)).collect();
     Ok((Taker { identity, by, answers, updates, poll: Some(poll_id(list, id, attempt)) }, earlier))
-}
-
-impl Engine {
-    /// What had been started for earlier tries of a poll, taken for this one.
-    pub(crate) async fn take_lost(
-        self: &Arc<Self>,
-        list: &ListKey,
-        earlier: &[PollId],
-        taker: &Taker,
-    ) -> Result<Option<Grant>, Refusal> {
-        let found = match self.find_lost(earlier) {
-            Some((_, task)) => Some(task),
-            None => self.ask_for_lost(earlier).await,
-        };
-        match found {
-            Some(task) => self.take_task(list, task, taker.clone()).await,
-            None => Ok(None),
-        }
-    }
-
-    fn find_lost(&self, polls: &[PollId]) -> Option<(ListKey, WaitingTask)> {
-        for poll in polls {
-            // Nobody is at its other end.
-            self.matching.drop_poller(*poll);
-        }
-        self.polls.lose(polls)
-    }
-
-    /// When it is not known whether a task was started for a poll that has an id, it is in nobody's hands; true then.
-    pub(crate) fn lose_if_unknown(&self, refusal: &Refusal, poll: Option<PollId>) -> bool {
-        match (refusal, poll) {
-            (Refusal::OutcomeUnknown { .. }, Some(poll)) => {
-                self.polls.lose(&[poll]);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// A poll was repeated at another node: what had been started for its earlier tries, as far as it is known here.
-    pub fn find_lost_for_peer(&self, polls: &[u64]) -> Option<Offer> {
-        let polls: Vec<PollId> = polls.iter().copied().map(PollId).collect();
-        self.find_lost(&polls).map(|(list, task)| Offer::of(&list, &task))
-    }
-
-    async fn ask_for_lost(self: &Arc<Self>, polls: &[PollId]) -> Option<WaitingTask> {
-        let peers = self.elsewhere.peers()?;
-        let mut asked = JoinSet::new();
-        for node in self.nodes.others() {
-            let (peers, polls) = (Arc::clone(peers), polls.iter().map(|poll| poll.0).collect::<Vec<_>>());
-            asked.spawn(async move { peers.lost(&node, &polls).await });
-        }
-        let first = async {
-            while let Some(answer) = asked.join_next().await {
-                match answer {
-                    Ok(Ok(Some(offer))) => return Some(offer.task()),
-                    Ok(Ok(None)) | Err(_) => {}
-                    Ok(Err(error)) => tracing::debug!(error, "a node did not say whether it knows a poll's task"),
-                }
-            }
-            None
-        };
-        let found = tokio::time::timeout(ASKED_WAIT, first).await.unwrap_or_default();
-        // Who has not answered yet is told all the same.
-        asked.detach_all();
-        found
-    }
-
-    /// Nodes have come: they may be the ones to find what was lost before they came, and have not heard that it was.
-    pub(crate) fn tell_all_lost(self: &Arc<Self>) {
-        let (Some(peers), lost) = (self.elsewhere.peers(), self.polls.lately_lost()) else { return };
-        for node in self.nodes.others() {
-            for polls in lost.chunks(LOST_AT_ONCE) {
-                let (engine, peers, node) = (Arc::clone(self), Arc::clone(peers), node.clone());
-                let polls: Vec<u64> = polls.iter().map(|poll| poll.0).collect();
-                self.background.spawn(async move {
-                    // One at a time: what is found is not found again.
-                    while let Ok(Some(offer)) = peers.lost(&node, &polls).await {
-                        engine.offer(&(&offer.list).into(), offer.task());
-                    }
-                });
-            }
-        }
-    }
-
-    /// Remembers where a started task went, and offers it if it was lost on the way.
-    pub(crate) fn remember(self: &Arc<Self>, poll: PollId, list: &ListKey, task: WaitingTask) {
-        if self.polls.note(poll, list.clone(), task.clone()) {
-            self.offer(list, task);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,45 @@
+//! The records of types, as last read.
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use lru::LruCache;
+use store::HeadKey;
+
+/// How many types are remembered. Ours: a few megabytes at most.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
+
+/// How long a type is remembered where others may write to the store.
+const REMEMBERED_FOR: Duration = Duration::from_secs(10);
+
+type Remembered = LruCache<(&'static str, HeadKey), (Bytes, tokio::time::Instant)>;
+
+/// The types as last read.
+pub(super) struct Types {
+    /// The record of a type; empty for one that is not there.
+    remembered: Mutex<Remembered>,
+}
+
+impl Default for Types {
+    fn default() -> Self {
+        Self { remembered: Mutex::new(LruCache::new(REMEMBERED)) }
+    }
+}
+
+impl Types {
+    fn lock(&self) -> MutexGuard<'_, Remembered> {
+        self.remembered.lock().expect("no code panics while it holds this lock")
+    }
+
+    pub(super) fn remember(&self, kind: &'static str, key: &HeadKey, record: Bytes) {
+        self.lock().put((kind, key.clone()), (record, tokio::time::Instant::now()));
+    }
+
+    pub(super) fn recall(&self, kind: &'static str, key: &HeadKey, is_shared: bool) -> Option<Bytes> {
+        let mut remembered = self.lock();
+        let (record, at) = remembered.get(&(kind, key.clone()))?;
+        (!is_shared || at.elapsed() < REMEMBERED_FOR).then(|| record.clone())
+    }
+}

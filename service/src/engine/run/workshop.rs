@@ -1,0 +1,39 @@
+//! What whoever works on a run has at hand. There is one for all runs; whose turn it is to work on which says its inbox.
+
+use std::sync::Arc;
+
+use store::Store;
+
+use crate::engine::base::clock::Ids;
+use crate::engine::commit::read::Reader;
+use crate::engine::lists::hand_out::TaskLists;
+use crate::engine::nodes::Nodes;
+use crate::engine::registry::known::Marks;
+use crate::engine::registry::quotas::OpenRuns;
+use crate::engine::riders::task::RequestReply;
+use crate::engine::riders::waiting::Riders;
+use crate::engine::run::effects::Effects;
+use crate::engine::run::runs::Runs;
+use crate::engine::time::agenda::Agenda;
+use crate::engine::watch::Watchers;
+use crate::engine::{Clock, Metrics};
+
+/// See the module.
+pub(crate) struct Workshop {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) limits: store::Limits,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) marks: Arc<Marks>,
+    pub(crate) open_runs: Arc<OpenRuns>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) lists: Arc<TaskLists>,
+    pub(crate) riders: Arc<Riders>,
+    pub(crate) request_reply: Arc<RequestReply>,
+    pub(crate) effects: Arc<Effects>,
+    pub(crate) watchers: Arc<Watchers>,
+    pub(crate) agenda: Arc<Agenda>,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metrics: Arc<Metrics>,
+}

@@ -1,0 +1,4 @@
+//! What concerns several rooms.
+
+mod nodes;
+mod successors;
