@@ -98,10 +98,10 @@ impl Default for Settings {
     }
 }
 
-/// Has these names mean one more owner of what they mean.
-macro_rules! share {
-    ($($name:ident),*) => {
-        $(let $name = Arc::clone(&$name);)*
+/// A room, behind an [`Arc`], of parts that it shares, and of others that are its own.
+macro_rules! room {
+    ($($room:ident)::+ [$($shared:ident),*] $($own:ident: $of:expr),*) => {
+        Arc::new($($room)::+ { $($shared: $shared.clone(),)* $($own: $of,)* })
     };
 }
 
@@ -118,7 +118,7 @@ pub struct Engine {
     lists: Arc<lists::hand_out::TaskLists>,
     riders: Arc<riders::waiting::Riders>,
     request_reply: Arc<riders::task::RequestReply>,
-    tasks: tasks::Tasks,
+    tasks: Arc<tasks::Tasks>,
     schedules: Arc<schedules::Scheduler>,
     views: Arc<views::Views>,
     watchers: Arc<watch::Watchers>,
@@ -222,10 +222,7 @@ impl Engine {
             settings.cache_bytes,
             Arc::clone(&background),
         ));
-        let commands = {
-            share!(runs, reader, registry);
-            Arc::new(run::commands::Commands { runs, reader, registry })
-        };
+        let commands = room!(run::commands::Commands [runs, reader, registry]);
         let matching = Arc::new(lists::matching::Matching::new(settings.waiting));
         let elsewhere = Arc::<lists::elsewhere::Elsewhere>::default();
         let pollers = Arc::new(lists::pollers::Pollers::new(
@@ -234,130 +231,31 @@ impl Engine {
             Arc::clone(&matching),
             Arc::clone(&elsewhere),
         ));
-        let lists = {
-            share!(runs, store, clock, registry, nodes, agenda, background, pollers);
-            Arc::new(lists::hand_out::TaskLists {
-                runs,
-                store,
-                clock,
-                registry,
-                nodes,
-                agenda,
-                background,
-                matching,
-                backlog: lists::backlog::Backlog::new(settings.waiting),
-                elsewhere,
-                polls: lists::polls::Polls::default(),
-                pollers,
-                lambda: OnceLock::new(),
-            })
-        };
-        let views = {
-            share!(runs, reader, store, registry, nodes, watchers, background);
-            Arc::new(views::Views { runs, reader, store, registry, nodes, pollers, watchers, background })
-        };
-        let request_reply = {
-            share!(
-                runs, lists, riders, views, reader, marks, registry, nodes, watchers, mint, ids, clock, metrics,
-                background
-            );
-            Arc::new(riders::task::RequestReply {
-                runs,
-                lists,
-                riders,
-                views,
-                reader,
-                marks,
-                registry,
-                nodes,
-                watchers,
-                mint,
-                ids,
-                clock,
-                metrics,
-                background,
-            })
-        };
-        let effects = {
-            share!(runs, reader, store, open_runs, metrics, background);
-            Arc::new(run::effects::Effects { runs, reader, store, open_runs, metrics, background })
-        };
-        let workshop = {
-            share!(
-                runs,
-                store,
-                reader,
-                open_runs,
-                nodes,
-                lists,
-                riders,
-                request_reply,
-                watchers,
-                agenda,
-                ids,
-                clock,
-                metrics
-            );
-            Arc::new(run::workshop::Workshop {
-                runs,
-                store,
-                limits,
-                reader,
-                marks,
-                open_runs,
-                nodes,
-                lists,
-                riders,
-                request_reply,
-                effects,
-                watchers,
-                agenda,
-                ids,
-                clock,
-                metrics,
-            })
-        };
+        let lists = room!(lists::hand_out::TaskLists [
+            runs, store, clock, registry, nodes, agenda, background, matching, elsewhere, pollers
+        ] backlog: lists::backlog::Backlog::new(settings.waiting),
+            polls: lists::polls::Polls::default(),
+            lambda: OnceLock::new());
+        let views = room!(views::Views [runs, reader, store, registry, nodes, pollers, watchers, background]);
+        let request_reply = room!(riders::task::RequestReply [
+            runs, lists, riders, views, reader, marks, registry, nodes, watchers, mint, ids, clock, metrics,
+            background
+        ]);
+        let effects = room!(run::effects::Effects [runs, reader, store, open_runs, metrics, background]);
+        let workshop = room!(run::workshop::Workshop [
+            runs, store, limits, reader, marks, open_runs, nodes, lists, riders, request_reply, effects, watchers,
+            agenda, ids, clock, metrics
+        ]);
         runs.are_worked_on_by(Arc::downgrade(&workshop) as _);
         background.keeps(Arc::downgrade(&workshop) as _);
-        let tasks = {
-            share!(runs, lists, request_reply, riders, views, registry, open_runs, nodes, mint, background);
-            tasks::Tasks {
-                runs,
-                lists,
-                request_reply,
-                riders,
-                views,
-                reader,
-                registry,
-                open_runs,
-                nodes,
-                mint,
-                background,
-            }
-        };
-        let schedules = {
-            share!(runs, commands, store, registry, agenda, clock, metrics);
-            Arc::new(schedules::Scheduler { runs, commands, store, registry, agenda, ids, clock, metrics })
-        };
-        let sweep = {
-            share!(runs, lists, schedules, store, nodes, agenda, watchers, secrets, guard, clock, metrics, background);
-            Arc::new(time::sweep::Sweeper {
-                runs,
-                lists,
-                schedules,
-                store,
-                limits,
-                nodes,
-                agenda,
-                watchers,
-                secrets,
-                guard,
-                clock,
-                metrics,
-                background,
-                rescans: AtomicU32::new(0),
-            })
-        };
+        let tasks = room!(tasks::Tasks [
+            runs, lists, request_reply, riders, views, reader, registry, open_runs, nodes, mint, background
+        ]);
+        let schedules = room!(schedules::Scheduler [runs, commands, store, registry, agenda, ids, clock, metrics]);
+        let sweep = room!(time::sweep::Sweeper [
+            runs, lists, schedules, store, limits, nodes, agenda, watchers, secrets, guard, clock, metrics,
+            background
+        ] rescans: AtomicU32::new(0));
         Self {
             store,
             clock,
