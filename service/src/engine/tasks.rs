@@ -267,7 +267,7 @@ impl Tasks {
     ///
     /// # Errors
     ///
-    /// As for [`describe`](Self::describe); what became of a turn that nobody has any more.
+    /// As for [`Views::describe`]; what became of a turn that nobody has any more.
     pub async fn turn_history(&self, token: &TurnToken, page: &Page) -> Result<HistoryPage, Refusal> {
         let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };

@@ -90,7 +90,8 @@ impl RequestReply {
     /// # Errors
     ///
     /// [`Refusal::UnknownQuery`] and [`Refusal::QueryFailed`] as the decider says, [`Refusal::NotAnswered`] when it says
-    /// nothing in time, [`Refusal::TooManyQuestions`]; as for [`describe`](Self::describe). Nothing was recorded.
+    /// nothing in time, [`Refusal::TooManyQuestions`]; as for [`Views::describe`](crate::engine::Views::describe).
+    /// Nothing was recorded.
     pub async fn query(self: &Arc<Self>, at: &RunRef, ask: Ask, wait: Duration) -> Result<Answered, Refusal> {
         check_name("query", &ask.name)?;
         check_payload("input", ask.input.as_ref())?;

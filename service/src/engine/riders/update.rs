@@ -87,7 +87,8 @@ impl RequestReply {
     ///
     /// [`Refusal::UpdateRejected`] and [`Refusal::UpdateFailed`] as the decider says; [`Refusal::UpdateNotAnswered`] when no
     /// decider has said anything in time; a fault of the rules: the run has closed, or is not at the version that was named;
-    /// with a start those of [`start`](Self::start), and [`Refusal::AfterStart`] where the run was started.
+    /// with a start those of [`Commands::start`](crate::engine::Commands::start), and [`Refusal::AfterStart`] where the run
+    /// was started.
     pub async fn update(self: &Arc<Self>, at: &RunRef, update: Update, wait: Duration) -> Result<Updated, Refusal> {
         match &update.start {
             Some(_) => drop(self.registry.domain_in_use(&at.domain).await?),

@@ -82,8 +82,9 @@ impl Commands {
     ///
     /// # Errors
     ///
-    /// [`Fault::NotAResetPoint`], [`Fault::ResetRefused`] or another fault, [`Refusal::UnknownWorkflow`],
-    /// [`Refusal::UnknownRun`], or the store's. Nothing was recorded, but for [`Refusal::OutcomeUnknown`].
+    /// [`NotAResetPoint`](history::Fault::NotAResetPoint), [`ResetRefused`](history::Fault::ResetRefused) or another fault,
+    /// [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's. Nothing was recorded, but for
+    /// [`Refusal::OutcomeUnknown`].
     pub async fn reset(&self, at: &RunRef, reset: Reset) -> Result<WasReset, Refusal> {
         self.registry.must_know(&at.domain).await?;
         check_by_hand(&reset.by_hand)?;

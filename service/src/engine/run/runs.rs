@@ -157,3 +157,24 @@ impl Runs {
         self.cache.size()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use store::memory::Memory;
+
+    use super::*;
+    use crate::engine::base::records::Records;
+    use crate::engine::commit::head_key;
+
+    #[tokio::test]
+    async fn whoever_asks_where_nobody_works_on_runs_hears_that_the_outcome_is_not_known_and_can_ask_again() {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let reader = Arc::new(Reader::new(Arc::clone(&store)));
+        let nodes = Arc::new(Nodes::new(Records::new(Arc::clone(&store)), None, 1));
+        let runs = Runs::new(store, reader, nodes, usize::MAX, Background::new());
+        for _ in 0..2 {
+            let heard = runs.look(&head_key("d", "w")).await;
+            assert!(matches!(heard, Err(Refusal::OutcomeUnknown { .. })), "{heard:?}");
+        }
+    }
+}
