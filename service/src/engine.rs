@@ -188,49 +188,39 @@ impl Engine {
         let shares = Arc::<Shares>::default();
         let metrics = Arc::new(Metrics::new(shares.counts()));
         let ids = Arc::new(base::clock::Ids::new(settings.seed));
-        let mint = Arc::new(token::Mint::new(Arc::clone(&clock), secrets));
-        let records = base::records::Records::new(Arc::clone(&store));
+        let mint = Arc::new(token::Mint::new(clock.clone(), secrets));
+        let records = base::records::Records::new(store.clone());
         let nodes = Arc::new(nodes::Nodes::new(records.clone(), settings.node, ids.op()));
-        let secrets = Arc::new(token::keeper::SecretKeeper::new(
-            records.clone(),
-            Arc::clone(&clock),
-            Arc::clone(&nodes),
-            Arc::clone(&mint),
-        ));
-        let registry = Arc::new(Registry::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&nodes)));
-        let marks = registry::known::Marks::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&metrics));
-        let marks = Arc::new(marks);
-        let open_runs = registry::quotas::OpenRuns::new(Arc::clone(&store), Arc::clone(&shares), settings.quotas);
-        let open_runs = Arc::new(open_runs);
+        let secrets =
+            Arc::new(token::keeper::SecretKeeper::new(records.clone(), clock.clone(), nodes.clone(), mint.clone()));
+        let registry = Arc::new(Registry::new(store.clone(), clock.clone(), nodes.clone()));
+        let marks = Arc::new(registry::known::Marks::new(store.clone(), clock.clone(), metrics.clone()));
+        let open_runs = Arc::new(registry::quotas::OpenRuns::new(store.clone(), shares.clone(), settings.quotas));
         let run_counts = Arc::new(registry::run_counts::RunCounts::new(
-            Arc::clone(&store),
-            Arc::clone(&clock),
-            Arc::clone(&registry),
-            Arc::clone(&background),
+            store.clone(),
+            clock.clone(),
+            registry.clone(),
+            background.clone(),
         ));
-        let guard = Arc::new(time::guard::Guard::new(records, Arc::clone(&clock)));
+        let guard = Arc::new(time::guard::Guard::new(records, clock.clone()));
         let agenda = time::agenda::Agenda::new(nodes.is_shared().then_some(time::sweep::RESCAN_EVERY));
         let agenda = Arc::new(agenda);
         let watchers = Arc::<watch::Watchers>::default();
         let riders = Arc::<riders::waiting::Riders>::default();
-        let reader = Arc::new(commit::read::Reader::new(Arc::clone(&store)));
+        let reader = Arc::new(commit::read::Reader::new(store.clone()));
 
         let runs = Arc::new(run::runs::Runs::new(
-            Arc::clone(&store),
-            Arc::clone(&reader),
-            Arc::clone(&nodes),
+            store.clone(),
+            reader.clone(),
+            nodes.clone(),
             settings.cache_bytes,
-            Arc::clone(&background),
+            background.clone(),
         ));
         let commands = room!(run::commands::Commands [runs, reader, registry]);
         let matching = Arc::new(lists::matching::Matching::new(settings.waiting));
         let elsewhere = Arc::<lists::elsewhere::Elsewhere>::default();
-        let pollers = Arc::new(lists::pollers::Pollers::new(
-            Arc::clone(&clock),
-            Arc::clone(&shares),
-            Arc::clone(&matching),
-            Arc::clone(&elsewhere),
-        ));
+        let pollers =
+            Arc::new(lists::pollers::Pollers::new(clock.clone(), shares.clone(), matching.clone(), elsewhere.clone()));
         let lists = room!(lists::hand_out::TaskLists [
             runs, store, clock, registry, nodes, agenda, background, matching, elsewhere, pollers
         ] backlog: lists::backlog::Backlog::new(settings.waiting),
