@@ -298,3 +298,27 @@ fn the_decisions_in_the_guide_can_be_read() {
     }
     assert!(read >= 3, "the guide shows decisions");
 }
+
+/// A stored form can only be held against what it was where a sample uses it.
+#[test]
+fn some_sample_of_an_event_has_each_of_its_attributes_and_some_sample_lacks_each_that_may_be_absent() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/json");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+    let samples: Vec<Map<String, Value>> = files.map(|text| serde_json::from_str(&text).unwrap()).collect();
+    let (events, variants) = Reference::of::<Event>();
+    let mut missing = Vec::new();
+    for variant in &variants {
+        let (name, _, fields) = events.variant(variant);
+        let of_kind: Vec<_> = samples.iter().filter(|sample| sample["type"] == name).collect();
+        let required = required(fields);
+        for (attribute, schema) in fields["properties"].as_object().into_iter().flatten() {
+            let with = of_kind.iter().filter(|sample| sample.contains_key(attribute)).count();
+            // What has a default is written all the same.
+            let may_be_absent = !required.contains(attribute.as_str()) && schema.get("default").is_none();
+            if with == 0 || (may_be_absent && with == of_kind.len()) {
+                missing.push(format!("{name}.{attribute}: {with} of {}", of_kind.len()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "golden/json lacks samples: {missing:#?}");
+}
