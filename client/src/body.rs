@@ -6,22 +6,24 @@
 use serde::{Deserialize, Serialize};
 
 macro_rules! bodies {
-    (@request $( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {
-        $( #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+    (@request $( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($($serde:meta),+)])* $field:ident: $type:ty, )* } )+) => {
+        $( #[serde_with::skip_serializing_none]
+           #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
            #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
            #[serde(rename_all = "camelCase", deny_unknown_fields)]
            $(#[doc = $doc])+
-           pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($serde)])* pub $field: $type, )* } )+
+           pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($($serde),+)])* pub $field: $type, )* } )+
     };
 }
 
 macro_rules! answers {
-    ($( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($serde:meta)])* $field:ident: $type:ty, )* } )+) => {
-        $( #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    ($( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($($serde:meta),+)])* $field:ident: $type:ty, )* } )+) => {
+        $( #[serde_with::skip_serializing_none]
+           #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
            #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
            #[serde(rename_all = "camelCase")]
            $(#[doc = $doc])+
-           pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($serde)])* pub $field: $type, )* } )+
+           pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($($serde),+)])* pub $field: $type, )* } )+
     };
 }
 

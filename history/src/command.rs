@@ -159,13 +159,14 @@ pub struct UpdateAnswer {
 }
 
 /// A decider's verdict on an update.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
     /// It is accepted, by this turn or an earlier one, and done.
     Done {
         /// The answer.
-        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::payload_present")]
+        #[serde(default, deserialize_with = "crate::payload_present")]
         result: Option<Payload>,
     },
     /// It is accepted, by this turn or an earlier one, and could not be done. Recorded, unlike a rejection.
@@ -173,7 +174,7 @@ pub enum Verdict {
         /// Why, for programs.
         reason: String,
         /// Why, for people and programs.
-        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::payload_present")]
+        #[serde(default, deserialize_with = "crate::payload_present")]
         details: Option<Payload>,
     },
     /// It is rejected, and nothing of it is recorded. Where an earlier turn accepted it, it has failed.
@@ -181,7 +182,7 @@ pub enum Verdict {
         /// Why, for programs.
         reason: String,
         /// Why, for people and programs.
-        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::payload_present")]
+        #[serde(default, deserialize_with = "crate::payload_present")]
         details: Option<Payload>,
     },
     /// It is accepted, by this turn or an earlier one, and a later turn will answer.

@@ -2,6 +2,7 @@
 
 use serde::de::{Error, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::event::{ActivityTimeouts, ChildPolicy, CloseDecision};
 use crate::ids::{NamedRun, ReusePolicy};
@@ -90,6 +91,7 @@ impl<'de> Deserialize<'de> for Decision {
 }
 
 /// Have an activity done by a runner.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -99,25 +101,22 @@ pub struct ScheduleActivity {
     /// What to do. 1 to 256 characters.
     pub activity_type: String,
     /// The task list where runners poll for it; the run's own list when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_list: Option<String>,
     /// The input, at most 256 KiB.
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
     /// Its timeouts; an absent one is that of the run's start.
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub timeouts: ActivityTimeouts,
     /// Whether and when it is tried again after a failure or a timeout; never when absent.
-    #[serde(default, deserialize_with = "crate::retry::retry_of_request", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
     pub retry: Option<RetryPolicy>,
     /// What the service knows of its type; it fills this in, and a decider need not.
     #[serde(skip)]
     pub registration: Registration<ActivityDefaults>,
     /// A note, which comes back with the event. At most 128 KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
     /// How it is preferred to others on its list: higher first; that of its type, else 0, when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_priority: Option<i32>,
 }
 
@@ -132,6 +131,7 @@ pub struct CancelActivity {
 }
 
 /// Set a timer.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -141,7 +141,6 @@ pub struct StartTimer {
     /// How long from now; zero expires at once. At most ten years.
     pub after: Duration,
     /// A note, which comes back with the event. At most 128 KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
 }
 
@@ -155,6 +154,7 @@ pub struct CancelTimer {
 }
 
 /// Record a note.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -162,7 +162,7 @@ pub struct RecordMarker {
     /// Its name; names that begin with `baton.` are reserved. 1 to 256 characters.
     pub name: String,
     /// The note, at most 256 KiB.
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
 }
 
@@ -183,6 +183,7 @@ pub struct SwfSettings {
 
 /// Start a child: a run of its own in the same domain, which tells this one how it closed. It is started exactly once, or
 /// the reason why not is recorded. What is absent is as it is for this run.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -192,19 +193,15 @@ pub struct StartChild {
     /// Its workflow type. 1 to 256 characters.
     pub workflow_type: String,
     /// The task list of its deciders.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_list: Option<String>,
     /// Its input, at most 256 KiB.
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
     /// From its start to its close, at most; a year when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_timeout: Option<Duration>,
     /// From its DeciderStarted to the answer, at most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decider_start_to_close: Option<Duration>,
     /// From its DeciderScheduled to DeciderStarted, at most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decider_schedule_to_start: Option<Duration>,
     /// What applies to its activities whose decisions do not say.
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
@@ -213,7 +210,6 @@ pub struct StartChild {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// How long it stays readable after it closed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<Duration>,
     /// Whether the id of a closed run may be used again.
     #[serde(default)]
@@ -222,11 +218,10 @@ pub struct StartChild {
     #[serde(default)]
     pub child_policy: ChildPolicy,
     /// From start to close of one run, at most; unlimited when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_timeout: Option<Duration>,
     /// Whether and when it is tried again after it failed or took too long; never when absent. This run hears of the last
     /// try alone.
-    #[serde(default, deserialize_with = "crate::retry::retry_of_request", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
     pub retry: Option<RetryPolicy>,
     /// What the service knows of its type; it fills this in, and a decider need not.
     #[serde(skip)]
@@ -235,7 +230,6 @@ pub struct StartChild {
     #[serde(skip)]
     pub domain_room: DomainRoom,
     /// A note, which comes back with the event. At most 128 KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
     /// In runs over SWF's wire: settings that others do not have.
     #[serde(skip)]
@@ -255,6 +249,7 @@ pub enum DomainRoom {
 }
 
 /// Signal another run of the same domain. It has the signal exactly once, or the reason why not is recorded.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -262,20 +257,20 @@ pub struct SignalExternal {
     /// Its workflow id. 1 to 256 characters.
     pub workflow_id: String,
     /// The run; the newest one when absent.
-    #[serde(default, deserialize_with = "NamedRun::by_id", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "NamedRun::by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<uuid::Uuid>"))]
     pub run_id: Option<NamedRun>,
     /// The signal's name. 1 to 256 characters.
     pub name: String,
     /// What it says, at most 256 KiB.
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
     /// A note, which comes back with the event. At most 128 KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
 }
 
 /// Ask another run of the same domain to cancel; its decider chooses what that means.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -283,24 +278,23 @@ pub struct CancelExternal {
     /// Its workflow id. 1 to 256 characters.
     pub workflow_id: String,
     /// The run; the newest one when absent.
-    #[serde(default, deserialize_with = "NamedRun::by_id", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "NamedRun::by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<uuid::Uuid>"))]
     pub run_id: Option<NamedRun>,
     /// Why. At most 256 characters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// A note, which comes back with the event. At most 128 KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
 }
 
 /// Close the run as done.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SucceedWorkflow {
     /// The result, at most 256 KiB.
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
     /// Close even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -308,6 +302,7 @@ pub struct SucceedWorkflow {
 }
 
 /// Close the run as failed.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -315,7 +310,7 @@ pub struct FailWorkflow {
     /// Why, for programs. 1 to 256 characters.
     pub reason: String,
     /// Why, for people and programs; at most 256 KiB.
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
     /// Close even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -323,12 +318,13 @@ pub struct FailWorkflow {
 }
 
 /// Close the run as canceled.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelWorkflow {
     /// What was done; at most 256 KiB.
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
     /// Close even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -337,21 +333,19 @@ pub struct CancelWorkflow {
 
 /// Close the run, and go on in a new one of the same workflow id, with a history of its own. The execution timeout
 /// goes on; everything that is not said here is as it was.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContinueAsNew {
     /// The new run's input, at most 256 KiB; none when absent.
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
     /// Its workflow type; this run's when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_type: Option<String>,
     /// The task list of its deciders; this run's when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_list: Option<String>,
     /// Its tags; this run's when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<String>>,
     /// What the service knows of its type; it fills this in, and a decider need not.
     #[serde(skip)]

@@ -4,6 +4,7 @@
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::ids::ChildPolicy;
 use crate::limits;
@@ -27,6 +28,7 @@ pub fn lambda_id(activity_id: &str) -> Option<&str> {
 }
 
 /// The settings of a run of SWF's dialect that others do not have.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -36,15 +38,12 @@ pub struct SwfRun {
     pub child_policy: ChildPolicy,
     /// How its turns are preferred to others on their list: higher first; 0 when absent.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_priority: Option<i32>,
     /// The role of its Lambda tasks.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lambda_role: Option<String>,
     /// What it is held to, and its children and the runs that go on for it.
     #[n(3)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<SwfLimits>,
 }
 

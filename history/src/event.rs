@@ -5,6 +5,7 @@
 use minicbor::{Decode, Encode};
 use serde::de::{Error, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::caller::CallerName;
 pub use crate::ids::EventId;
@@ -56,6 +57,7 @@ pub enum Level {
 /// A fact in the history of a run.
 ///
 /// In JSON it is one flat object: `id`, `timestamp`, `type`, then the attributes of its kind.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
@@ -71,11 +73,10 @@ pub struct Event {
     pub kind: EventKind,
     /// The key of the request that caused it; on the first event of a keyed request only.
     #[n(3)]
-    #[serde(skip_serializing_if = "Option::is_none", rename = "requestKey")]
+    #[serde(rename = "requestKey")]
     pub key: Option<RequestKey>,
     /// The name of the credential of whoever caused it; absent where time or the service did, and where there are no credentials.
     #[n(4)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<CallerName>,
 }
 

@@ -1,6 +1,7 @@
 //! What a decider may decide, where its credential says so. The rule alone: whose credential it is, others know.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::decision::Decision;
 use crate::registered::Registration;
@@ -9,21 +10,18 @@ use crate::run::RunStart;
 /// What a decider may decide. What is absent is not limited; a list that is empty allows nothing of its kind.
 ///
 /// A type is named with its version, `charge/2`, or without, which is every version.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Permissions {
     /// Decisions by their names.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decisions: Option<Vec<String>>,
     /// Task lists on which it has activities, children, runs that go on and later turns wait. A run that goes on may keep its
     /// own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_lists: Option<Vec<String>>,
     /// Types of activities.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity_types: Option<Vec<String>>,
     /// Types of children, and of runs that go on; these may keep their own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_types: Option<Vec<String>>,
 }
 

@@ -1,6 +1,7 @@
 //! Types that are registered with the service: what a start or a decision leaves out, their defaults say.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::event::{ActivityTimeouts, ChildPolicy};
 use crate::time::Duration;
@@ -28,42 +29,36 @@ impl<D> Registration<D> {
 }
 
 /// What applies to a run whose start does not say.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WorkflowDefaults {
     /// The task list of its deciders.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_list: Option<String>,
     /// From its start to its close, at most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_timeout: Option<Duration>,
     /// From its DeciderStarted to the answer, at most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decider_start_to_close: Option<Duration>,
     /// How its turns are preferred to others on their list: higher first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_priority: Option<i32>,
     /// What becomes of its children when it is terminated or times out. For runs over SWF's wire.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_policy: Option<ChildPolicy>,
     /// The role of its Lambda tasks. For runs over SWF's wire.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lambda_role: Option<String>,
 }
 
 /// What applies to an activity whose decision does not say.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ActivityDefaults {
     /// The task list where runners poll for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_list: Option<String>,
     /// Its timeouts.
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub timeouts: ActivityTimeouts,
     /// How it is preferred to others on its list: higher first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_priority: Option<i32>,
 }

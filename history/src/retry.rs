@@ -2,6 +2,7 @@
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
 use crate::factor::Factor;
@@ -13,6 +14,7 @@ use crate::time::Duration;
 ///
 /// The wait before the second try is [`initial_interval`](Self::initial_interval); before each further one it is
 /// [`backoff_coefficient`](Self::backoff_coefficient) times as long, up to [`maximum_interval`](Self::maximum_interval).
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase")]
@@ -25,11 +27,9 @@ pub struct RetryPolicy {
     pub backoff_coefficient: Factor,
     /// The longest wait; a hundred times the first when absent.
     #[n(2)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub maximum_interval: Option<Duration>,
     /// How many tries there are in all, at least 1; no limit when absent.
     #[n(3)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub maximum_attempts: Option<u32>,
     /// Failures with one of these reasons are not tried again.
     #[n(4)]

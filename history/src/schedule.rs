@@ -12,6 +12,7 @@ mod times;
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::time::{Duration, Timestamp};
 
@@ -37,6 +38,7 @@ pub struct Scheduled {
 }
 
 /// Which times a schedule names: all that any of its expressions, calendars and intervals name, but for those of `exclude`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -55,45 +57,35 @@ pub struct ScheduleSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<Calendar>,
     /// The time zone of expressions and calendars, by its IANA name such as `Europe/Berlin`; UTC when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
     /// No time before this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_at: Option<Timestamp>,
     /// No time after this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_at: Option<Timestamp>,
     /// Each action is up to this much later than its time, by chance, and not later than the next time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Duration>,
 }
 
 /// A calendar entry. Each field is written as that of a cron expression: `5`, `1-5`, `*/15`, `MON,FRI`, `L`. Unlike in a cron
 /// expression, the day of the month and the day of the week must both fit.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Calendar {
     /// The second; 0 when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second: Option<String>,
     /// The minute; 0 when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minute: Option<String>,
     /// The hour; 0 when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hour: Option<String>,
     /// The day of the month; any when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub day_of_month: Option<String>,
     /// The month; any when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub month: Option<String>,
     /// The day of the week; any when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub day_of_week: Option<String>,
     /// The year; any when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub year: Option<String>,
 }
 

@@ -11,27 +11,20 @@ bodies! {@request
         /// Its name. 1 to 256 characters.
         name: String,
         /// What it is for. At most 4,096 bytes.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
         /// How long its runs stay readable after they closed; 30 days when absent.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         retention: Option<Duration>,
         /// Tags: at most 50, keys of 1 to 128 characters, values of at most 256.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         tags: BTreeMap<String, String>,
     }
     /// Changes the tags of a domain.
     TagDomain {
         /// Tags to add, or to replace.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         add: BTreeMap<String, String>,
         /// Keys of tags to take off.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         remove: Vec<String>,
     }
 }
@@ -42,20 +35,15 @@ answers! {
         /// Its name.
         name: String,
         /// What it is for.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
         /// How long its runs stay readable after they closed.
         retention: Duration,
         /// Since when.
         created_at: Timestamp,
         /// Since when nothing can be started or registered in it; absent while it is in use.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         deprecated_at: Option<Timestamp>,
         /// Its tags.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         tags: BTreeMap<String, String>,
     }
     /// Every domain.

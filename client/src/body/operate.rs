@@ -9,17 +9,11 @@ bodies! {@request
     /// An activity is done, whoever has it.
     CompleteByHand {
         /// The result.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         result: Option<Payload>,
         /// Who says so.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
         /// Why. At most 256 characters.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
     /// An activity cannot be done, whoever has it.
@@ -27,62 +21,41 @@ bodies! {@request
         /// Why it cannot be done, for programs: the `reason` of its ActivityFailed. 1 to 256 characters.
         failure_reason: String,
         /// Why it cannot be done, for people and programs.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
         /// Who says so.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
         /// Why it is failed by hand. At most 256 characters.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
     /// Something is done by hand: an activity is retried, paused or resumed.
     ByHand {
         /// Who does it.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
         /// Why. At most 256 characters.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
     /// Changes a domain; what is absent stays as it is.
     ChangeDomain {
         /// What it is for; nothing with `null`. At most 4,096 bytes.
-        #[serde(default)]
-        #[serde(deserialize_with = "given")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "given")]
         description: Option<Option<String>>,
         /// How long runs stay readable after they closed that are started from now on.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         retention: Option<Duration>,
     }
     /// Makes another secret for task tokens.
     RotateSecret {
         /// How long tokens that were made before stay good; 30 days when absent, and at once no longer with zero.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         overlap: Option<Duration>,
     }
     /// Has a run wait.
     PauseWorkflow {
         /// Whether its clock stands still: its timers and all timeouts wait, too, and go on where they were.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stop_clocks: bool,
         /// Who does it.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
         /// Why. At most 256 characters.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
     /// Has a new run go on from an event of a run.
@@ -94,58 +67,38 @@ bodies! {@request
         #[serde(default)]
         signals: LaterSignals,
         /// Who does it.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
         /// Why. At most 256 characters.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
     /// Changes the options of an open activity; what is absent stays as it is.
     ChangeActivity {
         /// The task list where runners poll for it.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         task_list: Option<String>,
         /// Its timeouts.
         #[serde(default)]
         timeouts: ChangeTimeouts,
         /// Whether and when it is tried again: a whole policy. Not for an activity that was started without one.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::retry_of_request")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::retry_of_request")]
         retry: Option<RetryPolicy>,
         /// Who does it.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
         /// Why. At most 256 characters.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
     /// Timeouts of an activity that are changed: absent, it stays; `null`, there is none.
     ChangeTimeouts {
         /// From ActivityScheduled to ActivityStarted, at most.
-        #[serde(default)]
-        #[serde(deserialize_with = "given")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "given")]
         schedule_to_start: Option<Option<Duration>>,
         /// From ActivityStarted to the answer, at most.
-        #[serde(default)]
-        #[serde(deserialize_with = "given")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "given")]
         start_to_close: Option<Option<Duration>>,
         /// From ActivityScheduled to the answer, at most.
-        #[serde(default)]
-        #[serde(deserialize_with = "given")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "given")]
         schedule_to_close: Option<Option<Duration>>,
         /// From ActivityStarted or a heartbeat to the next heartbeat or the answer, at most.
-        #[serde(default)]
-        #[serde(deserialize_with = "given")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "given")]
         heartbeat: Option<Option<Duration>>,
     }
 }
@@ -192,8 +145,6 @@ answers! {
         /// The last of its events that this one has.
         event_id: EventId,
         /// Its workflow id, where that is another one.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         workflow_id: Option<String>,
     }
     /// That a run is paused.
@@ -205,12 +156,8 @@ answers! {
         /// Its WorkflowPaused.
         event_id: EventId,
         /// Who did it.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
         /// Why.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
     /// That an activity is paused.
@@ -222,12 +169,8 @@ answers! {
         /// Its ActivityPaused.
         event_id: EventId,
         /// Who did it.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
         /// Why, for people.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     }
 }

@@ -2,22 +2,25 @@
 
 use history::{EventId, Payload};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
 /// The reason with which a decider says that it knows no query of the name.
 pub const UNKNOWN_QUERY: &str = "unknown-query";
 
 /// Asks a run's decider.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueryWorkflow {
     /// The input.
-    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "history::payload_present")]
     pub input: Option<Payload>,
 }
 
 /// What a run's decider answered.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -27,11 +30,12 @@ pub struct QueryAnswer {
     /// The newest news that the answer reflects; also in its entity tag.
     pub version: EventId,
     /// The answer; absent for `null`.
-    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "history::payload_present")]
     pub result: Option<Payload>,
 }
 
 /// A question to a decider.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -41,11 +45,12 @@ pub struct Question {
     /// The query's name.
     pub name: String,
     /// Its input.
-    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "history::payload_present")]
     pub input: Option<Payload>,
 }
 
 /// What a decider says to a question.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -53,14 +58,14 @@ pub struct QueryResult {
     /// The question's id.
     pub id: String,
     /// The answer; `null` when absent.
-    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "history::payload_present")]
     pub result: Option<Payload>,
     /// Why there is none. It fails the query and nothing else.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<QueryError>,
 }
 
 /// Why a decider has no answer to a question.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -68,7 +73,6 @@ pub struct QueryError {
     /// Why, for programs; `unknown-query` when it knows no query of this name.
     pub reason: String,
     /// Why, for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// With `unknown-query`: the names that it knows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

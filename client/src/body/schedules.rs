@@ -2,11 +2,13 @@
 
 use history::{Duration, Overlap, ScheduleSpec, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
 use super::StartWorkflow;
 
 /// A schedule: what it starts, and when.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -20,16 +22,13 @@ pub struct Schedule {
     #[serde(default)]
     pub overlap: Overlap,
     /// Times that were missed by less than this are made good, oldest first; a day when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catch_up_window: Option<Duration>,
     /// A run that fails or times out pauses the schedule.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pause_on_failure: bool,
     /// How many more times have an action; no limit when absent. What is asked for by hand does not count.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_actions: Option<u64>,
     /// What it is for. At most 1,024 bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
@@ -58,12 +57,12 @@ pub struct CreateSchedule {
 }
 
 /// Pauses a schedule.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PauseSchedule {
     /// Why. At most 256 characters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
@@ -74,16 +73,17 @@ pub struct PauseSchedule {
 pub struct ResumeSchedule {}
 
 /// Has a schedule act now.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TriggerSchedule {
     /// What to do while an earlier run is open; as the schedule says when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
 }
 
 /// Has a schedule act for the times that its spec names in a span, as if they came now.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -93,11 +93,11 @@ pub struct BackfillSchedule {
     /// The last one.
     pub to: Timestamp,
     /// What to do while an earlier run is open; as the schedule says when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
 }
 
 /// An action that a schedule decided.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -111,18 +111,14 @@ pub struct ScheduleAction {
     /// When it was decided.
     pub at: Timestamp,
     /// The run's workflow id, once it was started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_id: Option<String>,
     /// The run, once it was started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<Uuid>,
     /// `starting`, `open`, how the run closed, `refused`, or `unknown` when the run was forgotten before anybody looked.
     pub outcome: String,
     /// Why the run could not be started: the code of the problem.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
     /// When the run closed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
 }
 
@@ -142,6 +138,7 @@ pub struct ScheduleTotals {
 }
 
 /// A schedule as it is.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -153,10 +150,8 @@ pub struct DescribedSchedule {
     /// Since when.
     pub created_at: Timestamp,
     /// Since when it is paused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_at: Option<Timestamp>,
     /// Why it is paused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_reason: Option<String>,
     /// The next times, without jitter; none while it is paused.
     pub next_times: Vec<Timestamp>,
@@ -186,6 +181,7 @@ pub struct ListedSchedule {
 }
 
 /// A page of schedules, newest first. It may be short, or empty, and still have a next one.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -193,11 +189,11 @@ pub struct Schedules {
     /// The schedules.
     pub schedules: Vec<ListedSchedule>,
     /// What to give as `page` for the next page; absent on the last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_page: Option<String>,
 }
 
 /// The next times of a schedule.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -205,6 +201,5 @@ pub struct NextTimes {
     /// In order, without jitter.
     pub times: Vec<Timestamp>,
     /// The search was broken off here, as it took too long: there may be more times after this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub searched_until: Option<Timestamp>,
 }

@@ -3,6 +3,7 @@
 use history::event::ActivityTimeouts;
 use history::{Decision, Duration, Event, EventId, Payload};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
 use super::{AskedUpdate, QueryResult, Question, UpdateResult};
@@ -11,74 +12,46 @@ bodies! {@request
     /// Polls for a decider task.
     PollDecider {
         /// Who polls; shown in the history.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
         /// The most events of the window; 10,000 when absent or more.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         max_events: Option<usize>,
         /// This decider answers queries. Without it a task brings none, and none comes that only asks.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         queries: bool,
         /// The most updates that a task may ask this decider to judge; none when absent. A decider whose verdict on one depends
         /// on another takes 1.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         updates: Option<usize>,
         /// Names this poll, so that it can be repeated when its answer is lost; not used for another one. At most 256 characters.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         poll_id: Option<String>,
         /// Which try of the poll this is, 1 to 32; 1 when absent. A later one says that the answers to all before it were lost, and
         /// gets the task that had been started for one of them.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         attempt: Option<u32>,
     }
     /// Polls for an activity task.
     PollActivity {
         /// Who polls; shown in the history.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
         /// Names this poll, so that it can be repeated when its answer is lost; not used for another one. At most 256 characters.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         poll_id: Option<String>,
         /// Which try of the poll this is, 1 to 32; 1 when absent. A later one says that the answers to all before it were lost, and
         /// gets the task that had been started for one of them.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         attempt: Option<u32>,
     }
     /// Take the next task with the answer to this one.
     Next {
         /// How many seconds to wait for it, 0 to 60; 60 when absent.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         wait: Option<f64>,
         /// Who polls; shown in the history.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
         /// The most events of the window, for deciders; 10,000 when absent or more.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         max_events: Option<usize>,
         /// This decider answers queries, as with a poll.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         queries: bool,
         /// The most updates that a task may ask this decider to judge, as for a poll.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         updates: Option<usize>,
         /// Names the poll for it, so that it can be repeated when its answer is lost (by a poll with its second try); not used for another one. At most
         /// 256 characters.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         poll_id: Option<String>,
     }
     /// A decider's answer.
@@ -87,54 +60,37 @@ bodies! {@request
         #[serde(default)]
         decisions: Vec<Decision>,
         /// What the decider wants to be told on the next turn. At most 32 KiB.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         context: Option<Payload>,
         /// The signals that the run now waits for, by name; `baton.cancel` for a cancel request. A run that waits for nothing
         /// at all is flagged as stuck. At most 32.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         awaiting: Vec<String>,
         /// What it says to the task's queries, from the state after these decisions.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         query_results: Vec<QueryResult>,
         /// What it says to the task's updates, and to updates that earlier turns accepted. Recorded together with the decisions.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         update_results: Vec<UpdateResult>,
         /// Take the next task.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         next: Option<Next>,
     }
     /// Gives a turn back.
     FailTurn {
         /// Why. At most 256 characters.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// More of it.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
         /// Take the next task.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         next: Option<Next>,
     }
     /// The activity is done.
     SucceedActivity {
         /// The result.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         result: Option<Payload>,
         /// Take the next task.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         next: Option<Next>,
     }
     /// The activity could not be done.
@@ -142,41 +98,28 @@ bodies! {@request
         /// Why, for programs. 1 to 256 characters.
         reason: String,
         /// Why, for people and programs.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
         /// Another try cannot help.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         non_retryable: bool,
         /// Try again after this long, where the activity has a retry policy; as the policy says when absent.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         retry_after: Option<Duration>,
         /// Take the next task.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         next: Option<Next>,
     }
     /// The activity stopped, as it was asked to.
     CancelActivity {
         /// What was done.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
         /// Take the next task.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         next: Option<Next>,
     }
     /// The activity is alive.
     Heartbeat {
         /// How far it is; recorded if it times out.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
     }
 }
@@ -205,27 +148,21 @@ answers! {
         /// The window, oldest first.
         events: Vec<Event>,
         /// What the last completed turn left.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         context: Option<Payload>,
         /// What the run is asked, to be answered with the turn.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         queries: Vec<Question>,
         /// There is nothing to decide, only `queries` to answer: no turn was started, `startedEventId` is the run's newest
         /// event, and decisions are refused.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         only_asks: bool,
         /// Updates to be judged with the turn, in this order.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         updates: Vec<AskedUpdate>,
         /// The turn is made for its updates alone. Its last two events are not recorded yet, and will be together with the answer
         /// if that accepts or decides something; if not, nothing is.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         speculative: bool,
     }
     /// An activity to be done.
@@ -249,20 +186,14 @@ answers! {
         /// Its ActivityScheduled.
         scheduled_event_id: EventId,
         /// Its ActivityStarted; absent with a retry policy, which has it recorded only when the activity closes.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         started_event_id: Option<EventId>,
         /// Which try it is: 1, 2, 3, …
         attempt: u32,
         /// What the last heartbeat of an earlier try said.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         heartbeat_details: Option<Payload>,
         /// The input.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         input: Option<Payload>,
         /// Its timeouts.
         timeouts: ActivityTimeouts,
@@ -275,10 +206,10 @@ answers! {
 }
 
 /// The answer to an answer: the next task, if it was asked for and came in time.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Answered{T}"))]
 pub struct Answered<T> {
     /// The next task.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<T>,
 }

@@ -2,8 +2,10 @@
 
 use history::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// Registers a type.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RegisterTypeWith{D}"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -11,10 +13,8 @@ pub struct RegisterType<D: Default> {
     /// Its name, without a slash. 1 to 256 characters.
     pub name: String,
     /// Its version, without a slash; starts and decisions name both together, as `name/version`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// What it is for. At most 4,096 bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// What applies where a start or a decision does not say.
     #[serde(default)]
@@ -22,6 +22,7 @@ pub struct RegisterType<D: Default> {
 }
 
 /// A registered type.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RegisteredTypeWith{D}"))]
 #[serde(rename_all = "camelCase")]
@@ -31,21 +32,19 @@ pub struct RegisteredType<D> {
     /// Its name.
     pub name: String,
     /// Its version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// What it is for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Since when.
     pub created_at: Timestamp,
     /// Since when nothing new of it is to begin; absent while it is in use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated_at: Option<Timestamp>,
     /// What applies where a start or a decision does not say.
     pub defaults: D,
 }
 
 /// A registered type in a list.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -55,13 +54,13 @@ pub struct ListedType {
     /// Its name.
     pub name: String,
     /// Its version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Whether it is deprecated.
     pub deprecated: bool,
 }
 
 /// Registered types.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -69,6 +68,5 @@ pub struct Types {
     /// By name.
     pub types: Vec<ListedType>,
     /// The next page's `after`; absent on the last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

@@ -2,33 +2,33 @@
 
 use history::{EventId, Payload, UpdateAnswer, Verdict};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
 use super::StartWorkflow;
 
 /// Asks a run's decider to take an update.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateWorkflow {
     /// What it says.
-    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "history::payload_present")]
     pub input: Option<Payload>,
     /// Your name for this one update, 1 to 256 characters: with it, asking again within a day gets the first answer. The
     /// `Idempotency-Key` when absent, and without one a name that nobody knows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_id: Option<String>,
     /// Who asks; shown in the history.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// Starts the run unless one of its workflow id is open, so that its first turn judges the update. Its `workflowId` is the
     /// one in the path; `use-existing` is its conflict policy when absent. A run that was started stays, whatever becomes of
     /// the update.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Box<StartWorkflow>>,
 }
 
 /// What came of an update that was accepted.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -45,14 +45,14 @@ pub struct Updated {
     /// Whether it is done. One that is not was accepted, and a later turn will answer: ask again with the same `updateId`.
     pub done: bool,
     /// The run's version once it was done; also in the entity tag.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<EventId>,
     /// The decider's answer.
-    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "history::payload_present")]
     pub result: Option<Payload>,
 }
 
 /// An update that a decider is asked to judge.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -62,14 +62,14 @@ pub struct AskedUpdate {
     /// What kind of update it is.
     pub name: String,
     /// What it says.
-    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "history::payload_present")]
     pub input: Option<Payload>,
     /// Who asks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
 }
 
 /// What a decider says to an update: exactly one of `accepted`, `rejected`, `later` and `failed`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -77,13 +77,11 @@ pub struct UpdateResult {
     /// The update's id.
     pub id: String,
     /// It is accepted and done; this is the answer, which may be `null`.
-    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "history::payload_present")]
     pub accepted: Option<Payload>,
     /// It is rejected, and nothing of it is recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<Rejection>,
     /// It is accepted, by this turn or an earlier one, and could not be done; that is recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Rejection>,
     /// It is accepted, and a later turn will answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -91,6 +89,7 @@ pub struct UpdateResult {
 }
 
 /// Why an update is rejected, or has failed.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -98,7 +97,7 @@ pub struct Rejection {
     /// Why, for programs. 1 to 256 characters.
     pub reason: String,
     /// Why, for people and programs.
-    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "history::payload_present")]
     pub details: Option<Payload>,
 }
 

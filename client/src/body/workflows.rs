@@ -7,6 +7,7 @@ use history::{
     ConflictPolicy, Duration, Event, EventId, LastFailure, Origin, Payload, RetryPolicy, ReusePolicy, Status, Timestamp,
 };
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
 use super::{BranchedFrom, PausedActivity, PausedRun};
@@ -19,72 +20,42 @@ bodies! {@request
         /// The workflow type. 1 to 256 characters.
         workflow_type: String,
         /// The task list of its deciders; `default` when absent.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         task_list: Option<String>,
         /// The input.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         input: Option<Payload>,
         /// From start to close, at most; a year when absent.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         execution_timeout: Option<Duration>,
         /// From start to close of one run, at most; unlimited when absent. The execution timeout is that of all runs that go on
         /// for each other.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         run_timeout: Option<Duration>,
         /// From DeciderStarted to the answer, at most; 30 seconds when absent.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         decider_start_to_close: Option<Duration>,
         /// From DeciderScheduled to DeciderStarted, at most; unlimited when absent.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         decider_schedule_to_start: Option<Duration>,
         /// How its turns are preferred to others on their list: higher first; that of its type, else 0, when absent.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         task_priority: Option<i32>,
         /// What applies to activities whose decisions do not say; start to close 5 minutes when absent.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::event::timeouts_of_request")]
+        #[serde(default, deserialize_with = "history::event::timeouts_of_request")]
         activity_timeouts: ActivityTimeouts,
         /// At most five tags.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tags: Vec<String>,
         /// How long it stays readable after it closed; as its domain says when absent.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         retention: Option<Duration>,
         /// Whether the id of a closed run may be used again; only after a failure when absent.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         reuse_policy: Option<ReusePolicy>,
         /// What to do while a run of this id is open: `fail` when absent, but `use-existing` with a `signal`.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         conflict_policy: Option<ConflictPolicy>,
         /// Signals the run in the commit that starts it, or the open one that is used instead.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         signal: Option<StartSignal>,
         /// How long the first turn waits; the execution timeout counts from then.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         start_after: Option<Duration>,
         /// Whether and when the workflow is tried again, by a new run of the same id, after it failed or took longer than its
         /// run timeout; never when absent. The execution timeout spans all tries.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::retry_of_request")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::retry_of_request")]
         retry: Option<RetryPolicy>,
         /// Who asks.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
     }
     /// A signal that comes with a start.
@@ -92,48 +63,32 @@ bodies! {@request
         /// Its name. 1 to 256 characters.
         name: String,
         /// What it says.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         input: Option<Payload>,
     }
     /// Signals a run.
     SignalWorkflow {
         /// What the signal says.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         input: Option<Payload>,
         /// Who asks.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
     }
     /// Asks for a run to be canceled.
     CancelWorkflow {
         /// Why. At most 256 characters.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// Who asks.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
     }
     /// Ends a run.
     TerminateWorkflow {
         /// Why. At most 256 characters.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// More of it.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
         /// Who asks.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         identity: Option<String>,
     }
 }
@@ -146,12 +101,9 @@ answers! {
         /// The run.
         run_id: Uuid,
         /// The run was open already, and is used instead of a new one.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         existing: bool,
         /// How it ended, where that was waited for and came in time.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         closed: Option<RunResult>,
     }
     /// A request that was recorded.
@@ -174,30 +126,23 @@ answers! {
         /// When it started.
         started_at: Timestamp,
         /// When it closed.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         closed_at: Option<Timestamp>,
         /// Its tags.
         tags: Vec<String>,
         /// Nothing will ever wake it but its execution timeout.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stuck: bool,
         /// An activity of it is paused and waits for somebody.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         blocked: bool,
         /// It is paused.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         paused: bool,
         /// Its turns were given back or timed out at least twice in a row.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         failing: bool,
         /// An activity of it is past its first try.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         retrying: bool,
     }
     /// A page of runs. It may be short, or empty, and still have a next one.
@@ -205,8 +150,6 @@ answers! {
         /// The runs.
         workflows: Vec<Listed>,
         /// What to give as `page` for the next page; absent on the last.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         next_page: Option<String>,
     }
     /// How many runs there are.
@@ -227,12 +170,8 @@ answers! {
         /// What: `timer`, `execution`, `turn-start-to-close`, `first-turn`, `turn-again`, `effects`, ….
         what: String,
         /// The event that set it.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         scheduled_event_id: Option<EventId>,
         /// The name of the activity or timer.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     }
     /// An open activity.
@@ -248,32 +187,20 @@ answers! {
         /// When it was scheduled.
         scheduled_at: Timestamp,
         /// When a runner took it; absent while it waits for one.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         started_at: Option<Timestamp>,
         /// Which try it is in, or waits for: 1, 2, 3, …
         attempt: u32,
         /// How many tries its retry policy allows; absent without a limit or a policy.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         maximum_attempts: Option<u32>,
         /// When it may be tried again, while it waits for that.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         next_try_at: Option<Timestamp>,
         /// How the newest try ended that was followed by another.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         last_failure: Option<LastFailure>,
         /// Whether it was asked to stop.
         cancel_requested: bool,
         /// That it is paused: not handed out until somebody retries, resumes, completes or fails it.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         paused: Option<PausedActivity>,
         /// When its runner last gave a sign of life.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         last_heartbeat_at: Option<Timestamp>,
     }
     /// An open timer.
@@ -303,8 +230,6 @@ answers! {
         /// Its ChildScheduled.
         scheduled_event_id: EventId,
         /// Its ChildStarted.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         started_event_id: Option<EventId>,
         /// What becomes of it when this run closes first.
         child_policy: ChildPolicy,
@@ -324,42 +249,24 @@ answers! {
         /// When it started.
         started_at: Timestamp,
         /// When it closed.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         closed_at: Option<Timestamp>,
         /// From start to close, at most, of all runs that go on for each other.
         execution_timeout: Duration,
         /// From start to close of this run, at most.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         run_timeout: Option<Duration>,
         /// The run that this one goes on for, or tries again.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         continued_from: Option<Uuid>,
         /// Whether and when the workflow is tried again after it failed or took too long.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         retry: Option<RetryPolicy>,
         /// With a retry policy: which try this run is, 1, 2, 3, …
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         attempt: Option<u32>,
         /// When this try begins, while it waits for that.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         next_try_at: Option<Timestamp>,
         /// The run that tries again, when this one failed or took too long and has one.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         retried_as: Option<Uuid>,
         /// The run that goes on from an earlier event of this one, or of one before it, since this one was reset.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         reset_as: Option<Uuid>,
         /// The run whose history this one began with, where it goes on from an event of another.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         branched_from: Option<BranchedFrom>,
         /// Its tags.
         tags: Vec<String>,
@@ -375,12 +282,8 @@ answers! {
         #[serde(default)]
         retrying: bool,
         /// That deciders fail at it: its turns were given back or timed out at least twice in a row.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         failing: Option<FailingTurns>,
         /// That it is paused: nothing of it is handed out.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         paused: Option<PausedRun>,
         /// The signals that its last turn said it waits for; `baton.cancel` for a cancel request.
         awaiting: Vec<String>,
@@ -398,27 +301,21 @@ answers! {
         #[serde(default)]
         open_children: Vec<OpenChild>,
         /// Updates that were accepted and not answered yet.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         open_updates: Vec<OpenUpdate>,
         /// The event of the parent that wanted it, where the run is a child.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         parent: Option<Origin>,
         /// What time will do, in order.
         deadlines: Vec<Deadline>,
         /// What it owes to other runs, in the order in which that was decided: on its way, or waiting to be tried again, which
         /// `deadlines` has as `effects`.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outbox: Vec<OwedEffect>,
         /// How often what it owes was tried again.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_zero")]
         outbox_tries: u32,
         /// Task lists on which something of it waits and nobody polls.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unpolled: Vec<UnpolledList>,
     }
     /// A task list that nobody polls.
@@ -439,21 +336,13 @@ answers! {
         /// The newest one's DeciderFailed or DeciderTimedOut.
         event_id: EventId,
         /// The DeciderScheduled of the turn that is tried next, or again just now.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         scheduled_event_id: Option<EventId>,
         /// Why the newest was given back, for programs.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// More of it.
-        #[serde(default)]
-        #[serde(deserialize_with = "history::payload_present")]
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
         /// Which of its timeouts ended it, where one did.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         timeout: Option<DeciderTimeout>,
     }
     /// Something that a run owes to another.
@@ -463,8 +352,6 @@ answers! {
         /// The event that asks for it.
         event_id: EventId,
         /// The run that asked for it, where it was an earlier one of this workflow id.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         run_id: Option<Uuid>,
     }
     /// Events of a run.
@@ -478,8 +365,6 @@ answers! {
         /// Whether the run has closed.
         closed: bool,
         /// Where to go on: `after` of the next page, `before` when reversed; absent on the last.
-        #[serde(default)]
-        #[serde(skip_serializing_if = "Option::is_none")]
         next: Option<EventId>,
     }
 }
@@ -490,6 +375,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 /// How a run ended, or that it has not.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -499,18 +385,15 @@ pub struct RunResult {
     /// The run.
     pub run_id: Uuid,
     /// When it closed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
     /// What the decider said on success.
-    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "history::payload_present")]
     pub result: Option<Payload>,
     /// Why it failed or was terminated, for programs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// More of it.
-    #[serde(default, deserialize_with = "history::payload_present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "history::payload_present")]
     pub details: Option<Payload>,
     /// The run that goes on, when it continued as new, is tried again or was reset.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued_as: Option<Uuid>,
 }

@@ -2,6 +2,7 @@
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::event::{ByHand, EventId};
 use crate::payload::{self, PackRef, Payload};
@@ -9,6 +10,7 @@ use crate::retry::RetryPolicy;
 use crate::time::{Duration, Timestamp};
 
 /// A decider wants an activity done.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -24,7 +26,7 @@ pub struct ActivityScheduled {
     pub task_list: String,
     /// The input.
     #[n(3)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
     /// Its timeouts.
     #[n(4)]
@@ -35,15 +37,12 @@ pub struct ActivityScheduled {
     pub decision_event_id: EventId,
     /// Whether and when it is tried again; never when absent.
     #[n(6)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
     /// The decider's note, which comes back with the event.
     #[n(7)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
     /// How it is preferred to others on its list: higher first; 0 when absent.
     #[n(8)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_priority: Option<i32>,
 }
 
@@ -67,6 +66,7 @@ pub struct ActivityScheduleFailed {
 }
 
 /// A runner took the activity. With a retry policy it is recorded when the activity closes, and tells of the last try.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -76,19 +76,15 @@ pub struct ActivityStarted {
     pub scheduled_event_id: EventId,
     /// Who took it.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// With a retry policy: which try it was.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// With a retry policy: when the runner took it.
     #[n(3)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     /// How the try before it ended.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
     /// Where the identity is kept that is not here; `None` for whoever reads it through the service.
     #[n(5)]
@@ -97,6 +93,7 @@ pub struct ActivityStarted {
 }
 
 /// The runner did it, or somebody says that it is done.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -109,15 +106,15 @@ pub struct ActivitySuccess {
     pub started_event_id: EventId,
     /// The result.
     #[n(2)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
     /// Who said so, where it was not the runner.
     #[n(3)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_hand: Option<ByHand>,
 }
 
 /// The runner could not do it, or somebody says that it cannot be done.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -133,7 +130,7 @@ pub struct ActivityFailed {
     pub reason: String,
     /// Why, for people and programs.
     #[n(3)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
     /// The runner says that another try cannot help.
     #[n(4)]
@@ -141,11 +138,11 @@ pub struct ActivityFailed {
     pub non_retryable: bool,
     /// Who said so, where it was not the runner.
     #[n(5)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_hand: Option<ByHand>,
 }
 
 /// The activity was canceled.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -155,18 +152,18 @@ pub struct ActivityCanceled {
     pub scheduled_event_id: EventId,
     /// Its ActivityStarted; absent when it never started.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_event_id: Option<EventId>,
     /// The newest ActivityTaskCancel; 0 in a run over SWF's wire where nobody asked.
     #[n(2)]
     pub cancel_event_id: EventId,
     /// What was done.
     #[n(3)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
 }
 
 /// The activity took too long.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -176,26 +173,24 @@ pub struct ActivityTimedOut {
     pub scheduled_event_id: EventId,
     /// Its ActivityStarted; absent when it never started.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_event_id: Option<EventId>,
     /// Which timeout.
     #[n(2)]
     pub timeout: ActivityTimeout,
     /// The details of the last heartbeat.
     #[n(3)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
     /// Present when the runner was already gone when the activity was handed to it.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<ActivityTimedOutCause>,
     /// How the newest try ended, where the activity waited for another.
     #[n(5)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
 }
 
 /// No runner took the activity in time (schedule to start), or none ever may.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -205,11 +200,9 @@ pub struct ActivityScheduledTimeout {
     pub scheduled_event_id: EventId,
     /// How the newest try ended, where the activity waited for another.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
     /// Why no runner may take it; absent where time was up.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<ActivityNotStartedCause>,
 }
 
@@ -256,25 +249,22 @@ pub struct ActivityTaskCancelFailed {
 }
 
 /// The timeouts of an activity: four, independent of each other. An absent one does not apply.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTimeouts {
     /// From ActivityScheduled to ActivityStarted, at most.
     #[n(0)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_to_start: Option<Duration>,
     /// From ActivityStarted to the answer, at most.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_to_close: Option<Duration>,
     /// From ActivityScheduled to the answer, at most.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_to_close: Option<Duration>,
     /// From ActivityStarted or a heartbeat to the next heartbeat or the answer, at most.
     #[n(3)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<Duration>,
 }
 
@@ -392,6 +382,7 @@ pub enum ActivityTaskCancelFailedCause {
 }
 
 /// How a try ended that was followed by another.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -401,19 +392,16 @@ pub struct LastFailure {
     pub at: Timestamp,
     /// The runner's reason; absent when it timed out.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The timeout; absent when the runner answered.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<ActivityTimeout>,
     /// The runner's details, where they have at most 1 KiB.
     #[n(3)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
     /// Who had taken it.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// Where reason, details and identity are kept that are not here; `None` for whoever reads it through the service.
     #[n(5)]

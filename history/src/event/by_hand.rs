@@ -2,12 +2,14 @@
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{ActivityTimeouts, EventId};
 use crate::event::LastFailure;
 use crate::retry::RetryPolicy;
 
 /// An activity is not handed out any more. Whoever has it may still answer.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -20,19 +22,17 @@ pub struct ActivityPaused {
     pub cause: ActivityPausedCause,
     /// Who did it; absent when its tries ran out.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// Why, for people.
     #[n(3)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How the last try ended, when its tries ran out.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
 }
 
 /// A paused activity is handed out again.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -42,15 +42,14 @@ pub struct ActivityResumed {
     pub scheduled_event_id: EventId,
     /// Who did it.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// Why.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// An activity is handed out for another try at once, whatever it waited for, and whoever had it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -60,15 +59,14 @@ pub struct ActivityRetried {
     pub scheduled_event_id: EventId,
     /// Who did it.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// Why.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// The options of an open activity are others from here on: all of them, those that stay as they were, too.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -85,15 +83,12 @@ pub struct ActivityOptionsChanged {
     pub timeouts: ActivityTimeouts,
     /// Whether and when it is tried again; never when absent.
     #[n(3)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
     /// Who did it.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// Why.
     #[n(5)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
@@ -111,6 +106,7 @@ pub enum ActivityPausedCause {
 }
 
 /// The run is paused: no turn and no activity is handed out. Whoever has one may still answer; what comes is recorded.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -121,25 +117,22 @@ pub struct WorkflowPaused {
     pub stop_clocks: bool,
     /// Who did it.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// Why.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// The run goes on.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowResumed {
     /// Who did it.
     #[n(0)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// Why.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -2,6 +2,7 @@
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
 use super::{ActivityTimeouts, EventId, WorkflowTimeout};
@@ -12,6 +13,7 @@ use crate::retry::RetryPolicy;
 use crate::time::Duration;
 
 /// A decider wants a child to be started.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -27,7 +29,7 @@ pub struct ChildScheduled {
     pub task_list: String,
     /// Its input.
     #[n(3)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
     /// From its start to its close, at most, of all runs that go on for each other.
     #[n(4)]
@@ -37,7 +39,6 @@ pub struct ChildScheduled {
     pub decider_start_to_close: Duration,
     /// From its DeciderScheduled to DeciderStarted, at most; unlimited when absent.
     #[n(6)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decider_schedule_to_start: Option<Duration>,
     /// What applies to its activities whose decisions do not say.
     #[n(7)]
@@ -61,23 +62,20 @@ pub struct ChildScheduled {
     pub decision_event_id: EventId,
     /// From its first turn to its close, at most, of one run; unlimited when absent.
     #[n(13)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_timeout: Option<Duration>,
     /// Whether and when it is tried again after it failed or took too long; never when absent.
     #[n(14)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
     /// The decider's note, which comes back with the event.
     #[n(15)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
     /// In runs over SWF's wire: the child's own settings.
     #[n(16)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swf: Option<SwfRun>,
 }
 
 /// A child could not be started.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -90,18 +88,15 @@ pub struct ChildScheduleFailed {
     pub cause: ChildScheduleFailedCause,
     /// Its ChildScheduled; absent when it was not even tried.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduled_event_id: Option<EventId>,
     /// The DeciderCompleted of the turn that decided it.
     #[n(3)]
     pub decision_event_id: EventId,
     /// Its type, where there is no ChildScheduled to say.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_type: Option<String>,
     /// The decider's note, likewise.
     #[n(5)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
 }
 
@@ -169,6 +164,7 @@ pub struct ChildStarted {
 }
 
 /// The child has closed: WorkflowSuccess.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -188,11 +184,12 @@ pub struct ChildSuccess {
     pub started_event_id: EventId,
     /// Its result.
     #[n(4)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
 }
 
 /// The child has closed: WorkflowFailed.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -215,7 +212,7 @@ pub struct ChildFailed {
     pub reason: String,
     /// Why, for people and programs.
     #[n(5)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
 }
 
@@ -243,6 +240,7 @@ pub struct ChildTimedOut {
 }
 
 /// The child has closed: WorkflowCanceled.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -262,11 +260,12 @@ pub struct ChildCanceled {
     pub started_event_id: EventId,
     /// What was done.
     #[n(4)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
 }
 
 /// The child has closed: WorkflowTerminated.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -286,6 +285,5 @@ pub struct ChildTerminated {
     pub started_event_id: EventId,
     /// Why.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -2,12 +2,14 @@
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::event::EventId;
 use crate::payload::{self, Payload};
 use crate::time::{Duration, Timestamp};
 
 /// A turn is waiting for a decider.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -20,22 +22,20 @@ pub struct DeciderScheduled {
     pub start_to_close: Duration,
     /// From here to DeciderStarted, at most; unlimited when absent.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_to_start: Option<Duration>,
     /// 1, and one more for every turn in a row that failed or timed out before it.
     #[n(3)]
     pub attempt: u32,
     /// Not handed out before this instant: deciders that keep failing are asked less and less often.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
     /// How it is preferred to others on its list: higher first; 0 when absent.
     #[n(5)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_priority: Option<i32>,
 }
 
 /// A decider took the turn.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -45,11 +45,11 @@ pub struct DeciderStarted {
     pub scheduled_event_id: EventId,
     /// Who took it.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
 }
 
 /// The decider answered.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -62,7 +62,7 @@ pub struct DeciderCompleted {
     pub started_event_id: EventId,
     /// What the decider wants to be told on the next turn.
     #[n(2)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub context: Option<Payload>,
     /// The signals that the decider says it waits for; `baton.cancel` for a cancel request.
     #[n(3)]
@@ -71,11 +71,11 @@ pub struct DeciderCompleted {
     pub awaiting: Vec<String>,
     /// Where later turns wait, if that is to change.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moves_to: Option<TurnList>,
 }
 
 /// Where turns are to wait from now on.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -86,11 +86,11 @@ pub struct TurnList {
     /// From DeciderScheduled to DeciderStarted there, at most: when a turn takes longer than that, or than its start-to-close
     /// timeout, later ones wait where they did before. For good when absent.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_to_start: Option<Duration>,
 }
 
 /// The decider did not answer, or none came, in time.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -100,7 +100,6 @@ pub struct DeciderTimedOut {
     pub scheduled_event_id: EventId,
     /// The turn's DeciderStarted; absent when none came.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_event_id: Option<EventId>,
     /// Which timeout.
     #[n(2)]
@@ -108,6 +107,7 @@ pub struct DeciderTimedOut {
 }
 
 /// The decider gave the turn back.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -123,16 +123,14 @@ pub struct DeciderFailed {
     pub cause: DeciderFailedCause,
     /// Why, in the decider's words.
     #[n(3)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// More of it.
     #[n(4)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
     /// The next turn, which waits already, is not handed out before this instant: deciders that keep failing are asked
     /// less and less often, however much news there is.
     #[n(5)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_not_before: Option<Timestamp>,
 }
 

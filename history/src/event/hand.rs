@@ -2,18 +2,18 @@
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// Who did something by hand, and why.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ByHand {
     /// Who.
     #[n(0)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// Why.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -2,6 +2,7 @@
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
 use super::EventId;
@@ -26,6 +27,7 @@ pub struct Origin {
 }
 
 /// A decider wants another run to be signaled.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -35,21 +37,19 @@ pub struct ExternalSignalScheduled {
     pub workflow_id: String,
     /// The other run, as the decider named it; the newest one when absent.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<NamedRun>,
     /// The signal's name.
     #[n(2)]
     pub name: String,
     /// What it says.
     #[n(3)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
     /// The DeciderCompleted of the turn that decided it.
     #[n(4)]
     pub decision_event_id: EventId,
     /// The decider's note, which comes back with the event.
     #[n(5)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
 }
 
@@ -71,6 +71,7 @@ pub struct ExternalSignalDelivered {
 }
 
 /// The other run could not be signaled.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -83,22 +84,20 @@ pub struct ExternalSignalFailed {
     pub cause: ExternalFailedCause,
     /// Its ExternalSignalScheduled; absent when it was not even tried.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduled_event_id: Option<EventId>,
     /// The DeciderCompleted of the turn that decided it.
     #[n(3)]
     pub decision_event_id: EventId,
     /// The other run, as the decider named it, where there is no ExternalSignalScheduled to say.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<NamedRun>,
     /// The decider's note, likewise.
     #[n(5)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
 }
 
 /// A decider wants another run to be asked to cancel.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -108,18 +107,15 @@ pub struct ExternalCancelScheduled {
     pub workflow_id: String,
     /// The other run, as the decider named it; the newest one when absent.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<NamedRun>,
     /// Why.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The DeciderCompleted of the turn that decided it.
     #[n(3)]
     pub decision_event_id: EventId,
     /// The decider's note, which comes back with the event.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
 }
 
@@ -141,6 +137,7 @@ pub struct ExternalCancelDelivered {
 }
 
 /// The other run could not be asked.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -153,18 +150,15 @@ pub struct ExternalCancelFailed {
     pub cause: ExternalFailedCause,
     /// Its ExternalCancelScheduled; absent when it was not even tried.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduled_event_id: Option<EventId>,
     /// The DeciderCompleted of the turn that decided it.
     #[n(3)]
     pub decision_event_id: EventId,
     /// The other run, as the decider named it, where there is no ExternalCancelScheduled to say.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<NamedRun>,
     /// The decider's note, likewise.
     #[n(5)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
 }
 

@@ -2,11 +2,13 @@
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
 use super::EventId;
 
 /// The run has the history of another up to here, and goes on for itself.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -20,18 +22,15 @@ pub struct WorkflowReset {
     pub event_id: EventId,
     /// Its workflow id, where that is not this run's own.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_id: Option<String>,
     /// What became of the signals that came to it later.
     #[n(3)]
     pub signals: LaterSignals,
     /// Who did it.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// Why.
     #[n(5)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 

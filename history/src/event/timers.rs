@@ -2,11 +2,13 @@
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::event::EventId;
 use crate::time::Duration;
 
 /// A decider set a timer.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -22,7 +24,6 @@ pub struct TimerScheduled {
     pub decision_event_id: EventId,
     /// The decider's note, which comes back with the event.
     #[n(3)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
 }
 

@@ -2,11 +2,13 @@
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::EventId;
 use crate::payload::{self, Payload};
 
 /// A decider took an update. What it says is here, so that whoever folds the history knows it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -19,11 +21,10 @@ pub struct UpdateAccepted {
     pub name: String,
     /// What it says.
     #[n(2)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
     /// Who asked for it.
     #[n(3)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// The DeciderCompleted of the turn that took it.
     #[n(4)]
@@ -31,6 +32,7 @@ pub struct UpdateAccepted {
 }
 
 /// An update is done. Stands in the commit of its UpdateAccepted, or in that of a later turn.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -43,7 +45,7 @@ pub struct UpdateCompleted {
     pub accepted_event_id: EventId,
     /// The answer.
     #[n(2)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
     /// The DeciderCompleted of the turn that answered.
     #[n(3)]
@@ -51,6 +53,7 @@ pub struct UpdateCompleted {
 }
 
 /// An update was accepted by an earlier turn, and could not be done.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -66,7 +69,7 @@ pub struct UpdateFailed {
     pub reason: String,
     /// Why, for people and programs.
     #[n(3)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
     /// The DeciderCompleted of the turn that said so.
     #[n(4)]

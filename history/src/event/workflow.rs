@@ -2,6 +2,7 @@
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
 use crate::dialect::{SwfRun, SwfSuccessor};
@@ -12,6 +13,7 @@ use crate::schedule::Scheduled;
 use crate::time::{Duration, Timestamp};
 
 /// The run began.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -31,7 +33,7 @@ pub struct WorkflowStarted {
     pub task_list: String,
     /// The input.
     #[n(4)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
     /// From start to close, at most.
     #[n(5)]
@@ -41,7 +43,6 @@ pub struct WorkflowStarted {
     pub decider_start_to_close: Duration,
     /// From DeciderScheduled to DeciderStarted, at most; unlimited when absent.
     #[n(7)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decider_schedule_to_start: Option<Duration>,
     /// What applies to an activity whose decision does not say.
     #[n(8)]
@@ -56,59 +57,49 @@ pub struct WorkflowStarted {
     pub retention: Duration,
     /// Who started it.
     #[n(11)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// How long the first turn waits; the execution timeout counts from then.
     #[n(12)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_after: Option<Duration>,
     /// The event of the parent that wanted it, where the run is a child.
     #[n(13)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Origin>,
     /// From the first turn to close of this one run, at most; unlimited when absent.
     #[n(14)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_timeout: Option<Duration>,
     /// The run that this one goes on for.
     #[cbor(n(15), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued_from: Option<Uuid>,
     /// Since when the execution timeout counts, where that is not this run's own beginning.
     #[n(16)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_from: Option<Timestamp>,
     /// Whether and when the workflow is tried again, by a run of its own, after it failed or took too long; never
     /// when absent.
     #[n(17)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
     /// With a retry policy: which try this run is, 1, 2, 3, …; `continuedFrom` is the one before it.
     #[n(18)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// The schedule that started it, or the run that it goes on for.
     #[n(19)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Scheduled>,
     /// Present where the run speaks SWF's dialect: it was started over SWF's wire.
     #[n(20)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swf: Option<SwfRun>,
     /// How its turns are preferred to others on their list: higher first; 0 when absent. In SWF's dialect `swf` says it.
     #[n(21)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_priority: Option<i32>,
 }
 
 /// The decider closed the run as done.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowSuccess {
     /// The result.
     #[n(0)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
     /// The DeciderCompleted of the turn that decided it.
     #[n(1)]
@@ -116,6 +107,7 @@ pub struct WorkflowSuccess {
 }
 
 /// The decider closed the run as failed.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -125,29 +117,28 @@ pub struct WorkflowFailed {
     pub reason: String,
     /// Why, for people and programs.
     #[n(1)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
     /// The DeciderCompleted of the turn that decided it.
     #[n(2)]
     pub decision_event_id: EventId,
     /// The run that tries again, where the retry policy has another try.
     #[cbor(n(3), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_run_id: Option<Uuid>,
     /// When its first turn is handed out at the earliest.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_try_at: Option<Timestamp>,
 }
 
 /// The decider closed the run as canceled.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowCanceled {
     /// What was done.
     #[n(0)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
     /// The DeciderCompleted of the turn that decided it.
     #[n(1)]
@@ -155,6 +146,7 @@ pub struct WorkflowCanceled {
 }
 
 /// The decider closed the run, and another one goes on.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -165,7 +157,7 @@ pub struct WorkflowContinuedAsNew {
     pub new_run_id: Uuid,
     /// Its input.
     #[n(1)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
     /// Its workflow type.
     #[n(2)]
@@ -183,11 +175,11 @@ pub struct WorkflowContinuedAsNew {
     pub decision_event_id: EventId,
     /// In runs over SWF's wire: the settings of the run that goes on.
     #[n(6)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swf: Option<SwfSuccessor>,
 }
 
 /// The run took too long.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -197,46 +189,39 @@ pub struct WorkflowTimedOut {
     pub timeout: WorkflowTimeout,
     /// The run that tries again, where the retry policy has another try.
     #[cbor(n(1), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_run_id: Option<Uuid>,
     /// When its first turn is handed out at the earliest.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_try_at: Option<Timestamp>,
 }
 
 /// Somebody ended the run from outside.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowTerminated {
     /// Why.
     #[n(0)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// More of it.
     #[n(1)]
-    #[serde(default, deserialize_with = "payload::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
     /// Who.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// The event of the parent that wanted the run, where it was terminated because the parent closed.
     #[n(3)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// In runs over SWF's wire: what becomes of the children, where that is not what the run's policy says.
     #[n(4)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_policy: Option<ChildPolicy>,
     /// The run that goes on from an earlier event, where that is why this one was terminated.
     #[n(5)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset: Option<ResetPlan>,
     /// Why, for programs; absent where somebody asked for it, or its parent closed.
     #[n(6)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<TerminatedCause>,
 }
 
@@ -267,21 +252,19 @@ pub struct WorkflowCloseFailed {
 }
 
 /// Somebody asked for the run to be canceled.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowCancelRequested {
     /// Why.
     #[n(0)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Who.
     #[n(1)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// The event of the other run that it comes from, if one decided it.
     #[n(2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }
 

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
 use super::Overlap;
@@ -41,6 +42,7 @@ pub enum ActionCause {
 }
 
 /// A run to be started.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Action {
@@ -51,10 +53,8 @@ pub struct Action {
     /// Why.
     pub cause: ActionCause,
     /// What to do while an earlier run is open, where that is not what the schedule says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
     /// Its run has to be ended as soon as it is there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<Ended>,
 }
 
@@ -69,6 +69,7 @@ pub enum Ended {
 }
 
 /// A run that the schedule started and that is not known to have closed.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Running {
@@ -79,7 +80,6 @@ pub struct Running {
     /// The run, or the first of those that go on for it.
     pub run_id: Uuid,
     /// It has to be ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<Ended>,
     /// It has been told so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -103,6 +103,7 @@ pub enum Outcome {
 }
 
 /// An action that was decided.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Recent {
@@ -115,12 +116,10 @@ pub struct Recent {
     /// When it was decided.
     pub at: Timestamp,
     /// The run's workflow id and run, once it was started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<(String, Uuid)>,
     /// What became of it.
     pub outcome: Outcome,
     /// When its run closed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
 }
 
@@ -150,6 +149,7 @@ pub enum Sight {
 }
 
 /// What a schedule remembers.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ScheduleState {
@@ -158,10 +158,8 @@ pub struct ScheduleState {
     /// Every time up to this one is decided.
     pub cursor: Timestamp,
     /// Since when it is paused, and why.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<(Timestamp, String)>,
     /// How many more times have an action; no limit when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining: Option<u64>,
     /// Asked for by hand, and not looked at yet.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
@@ -186,7 +184,6 @@ pub struct ScheduleState {
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub requests: VecDeque<RequestKey>,
     /// Until when the store keeps marks of earlier ones; absent when there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub marks_until: Option<Timestamp>,
 }
 

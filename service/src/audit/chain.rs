@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 
 use history::{CallerName, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use sha2::{Digest, Sha256};
 
 /// What stands in the first entry of all as the hash of the one before it.
@@ -93,14 +94,13 @@ fn short(name: &str) -> String {
 }
 
 /// Somebody is about to change something.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
     /// The name of his credential; absent where nobody is asked for one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CallerName>,
     /// Where he is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<SocketAddr>,
     /// The call: method and route, or the operation over SWF's wire.
     pub call: String,
@@ -112,15 +112,14 @@ pub struct Change {
 }
 
 /// How a change went.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The entry that announced it.
     pub of: u64,
     /// The status of its answer; absent where whoever asked did not wait for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Why it was refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
 }
 

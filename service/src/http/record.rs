@@ -16,6 +16,7 @@ use axum::response::Response;
 use history::{CallerName, Timestamp};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 use tokio::time::Instant;
 
 use super::through::{Piece, Through, length, piece_of, through};
@@ -106,31 +107,23 @@ impl Noted {
 }
 
 /// One line.
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AccessEntry {
     time: Timestamp,
     request_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<CallerName>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<SocketAddr>,
     method: String,
     /// Absent where there is no such path.
-    #[serde(skip_serializing_if = "Option::is_none")]
     route: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     query: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     operation: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     domain: Option<String>,
     /// Absent where whoever asked did not wait for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
     bytes_in: u64,
     bytes_out: u64,

@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 
 use super::extract::Query;
 use crate::audit::{AuditLog, read_after};
@@ -49,10 +50,10 @@ pub(super) struct ListQuery {
 }
 
 /// A page of entries, as they stand in the files.
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct Listed {
     entries: Vec<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u64>,
     last: u64,
 }

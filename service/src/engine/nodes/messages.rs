@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use history::{AskedUpdate, CallerName, Decision, EventId, Fault, Payload, Permissions, UpdateAnswer};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
 use crate::engine::{Outcome, Seen};
@@ -19,6 +20,7 @@ pub struct ListName {
 }
 
 /// A waiting task between nodes.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Offer {
@@ -28,7 +30,6 @@ pub struct Offer {
     pub(crate) run_id: Uuid,
     pub(crate) scheduled_event_id: u64,
     /// The poll that it went to without arriving.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lost: Option<u64>,
 }
 
@@ -96,6 +97,7 @@ pub struct LentUpdate {
 }
 
 /// What another node makes of it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum FromJudge {
@@ -106,7 +108,7 @@ pub enum FromJudge {
         /// The run's version after it.
         version: EventId,
         /// The answer.
-        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "history::payload_present")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         result: Option<Payload>,
     },
     /// The run knows more of it.
@@ -116,7 +118,7 @@ pub enum FromJudge {
         /// Why, for programs.
         reason: String,
         /// Why, for people and programs.
-        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "history::payload_present")]
+        #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
     },
     /// A decider took it along and said nothing to it.
@@ -128,6 +130,7 @@ pub enum FromJudge {
 }
 
 /// A decider's answer to a turn, on its way to the node that has the turn's updates.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PassedAnswer {
@@ -136,10 +139,8 @@ pub struct PassedAnswer {
     pub(crate) results: Vec<(String, Outcome)>,
     pub(crate) updates: Vec<UpdateAnswer>,
     /// What its decider may decide: whatever one of these allows; everything when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) may: Option<Vec<Permissions>>,
     /// The name of its decider's credential.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) by: Option<CallerName>,
 }
 

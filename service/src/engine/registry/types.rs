@@ -10,6 +10,7 @@ use history::{ActivityDefaults, Fault, Registration, Timestamp, Unit, WorkflowDe
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Row};
 
 use super::Registry;
@@ -60,21 +61,19 @@ impl TypeKind for ActivityDefaults {
 }
 
 /// A registered type.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RegisteredType<D> {
     /// Its name, without a slash. 1 to 256 characters.
     pub name: String,
     /// Its version, without a slash; runs and decisions name both together, as `name/version`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// What it is for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Since when.
     pub created_at: Timestamp,
     /// Since when nothing new of it is to begin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated_at: Option<Timestamp>,
     /// What applies where a start or a decision does not say.
     pub defaults: D,

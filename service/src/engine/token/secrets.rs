@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use history::{Duration, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use store::{Cas, Expect, Store};
 
 use crate::engine::Refusal;
@@ -21,6 +22,7 @@ const SECRET_BYTES: usize = 32;
 pub(crate) struct Secrets(Vec<Secret>);
 
 /// One of them.
+#[skip_serializing_none]
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Secret {
     /// In base 64.
@@ -28,7 +30,6 @@ pub(crate) struct Secret {
     /// Since when tokens are made with it.
     pub(crate) from: Timestamp,
     /// When those that were made with it are no longer good.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until: Option<Timestamp>,
 }
 
